@@ -1,0 +1,79 @@
+"""The one family of errors: which argument, what was expected, what came, what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CalibrantError(ValueError):
+    """Base of every error that calibrant raises about what it was given."""
+
+
+class InputError(CalibrantError):
+    """An argument that cannot be used as it is.
+
+    Parameters
+    ----------
+    argument : str
+        The argument at fault, by its name in the signature.
+    expected : str
+        What it should have been.
+    got : str
+        What it was.
+    remedy : str
+        What the caller can do about it.
+    row, column : int or None
+        Position of the first offending value, counted from 0, where there is one.
+    """
+
+    def __init__(
+        self, argument: str, expected: str, got: str, remedy: str, *, row: int | None = None, column: int | None = None
+    ) -> None:
+        super().__init__(f"{argument}: expected {expected}, got {got}; {remedy}")
+        self.argument = argument
+        self.expected = expected
+        self.got = got
+        self.remedy = remedy
+        self.row = row
+        self.column = column
+
+    def __reduce__(self) -> tuple[object, ...]:
+        state = {"row": self.row, "column": self.column}
+        return (type(self), (self.argument, self.expected, self.got, self.remedy), state)
+
+
+class FileError(CalibrantError):
+    """A file of predictions that cannot be read as it is: names the file, the place in it and the remedy."""
+
+    def __init__(self, path: str, problem: str, remedy: str) -> None:
+        super().__init__(f"{path}: {problem}; {remedy}")
+        self.path = path
+        self.problem = problem
+        self.remedy = remedy
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.path, self.problem, self.remedy))
+
+
+class MissingDependencyError(CalibrantError, ImportError):
+    """A library that only an extra of calibrant installs is needed and absent."""
+
+    def __init__(self, library: str, purpose: str, extra: str) -> None:
+        super().__init__(f"{library} is needed {purpose} and is not installed; run: pip install 'calibrant[{extra}]'")
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """Return a hint ``did you mean 'x'?`` or, where nothing is near, the list of the choices."""
+    known = list(choices)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"choose from {', '.join(map(repr, known))}"
+
+
+def check_choice(argument: str, value: object, choices: Iterable[str]) -> None:
+    """Raise unless ``value`` is one of ``choices``."""
+    known = list(choices)
+    if value not in known:
+        raise InputError(argument, f"one of {', '.join(map(repr, known))}", repr(value), nearest(str(value), known))
