@@ -1,0 +1,50 @@
+"""How far can predicted probabilities be trusted?
+
+``calibrant.evaluate(probs, targets)`` answers with every measure from one pass over the data; the functions give one
+measure each; ``calibrant report FILE`` does the same for a file of predictions.
+"""
+
+from calibrant.errors import CalibrantError
+from calibrant.metrics import (
+    accuracy,
+    adaptive_calibration_error,
+    brier_score,
+    classwise_calibration,
+    classwise_calibration_error,
+    classwise_calibration_errors,
+    expected_calibration_error,
+    maximum_calibration_error,
+    negative_log_likelihood,
+    reliability_diagram,
+    root_mean_square_calibration_error,
+    score_decomposition,
+    smooth_calibration_error,
+    top_label_brier_score,
+)
+from calibrant.results import ClasswiseCalibration, Estimate, ReliabilityDiagram, ScoreDecomposition
+from calibrant.table import ReliabilityTable
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CalibrantError",
+    "ClasswiseCalibration",
+    "Estimate",
+    "ReliabilityDiagram",
+    "ReliabilityTable",
+    "ScoreDecomposition",
+    "accuracy",
+    "adaptive_calibration_error",
+    "brier_score",
+    "classwise_calibration",
+    "classwise_calibration_error",
+    "classwise_calibration_errors",
+    "expected_calibration_error",
+    "maximum_calibration_error",
+    "negative_log_likelihood",
+    "reliability_diagram",
+    "root_mean_square_calibration_error",
+    "score_decomposition",
+    "smooth_calibration_error",
+    "top_label_brier_score",
+]

@@ -1,0 +1,169 @@
+"""Calibration errors of binned scores: equal-width and equal-mass bins, l1, l2 and maximum, plain and debiased."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError, check_choice
+from calibrant.kernels import dispatch
+from calibrant.notions import Events
+from calibrant.results import ClasswiseCalibration, ReliabilityDiagram
+from calibrant.table import ReliabilityTable
+
+Binning = Literal["uniform", "quantile"]
+Norm = Literal["l1", "l2", "max"]
+Closed = Literal["right", "left"]
+
+BINNINGS: Final = ("uniform", "quantile")
+NORMS: Final = ("l1", "l2", "max")
+SIDES: Final = ("right", "left")
+
+Float64s = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Bins:
+    """Sums over the bins of a histogram of scores.
+
+    Each array is (M,): ``counts`` the weight, ``score_sums``, ``positives`` (sum of outcomes) and ``square_residuals``
+    (sum of (score - outcome)^2); ``edges`` is (M + 1,).
+    """
+
+    edges: Float64s
+    counts: Float64s
+    score_sums: Float64s
+    positives: Float64s
+    square_residuals: Float64s
+
+    @property
+    def total(self) -> float:
+        return float(self.counts.sum())
+
+    @property
+    def gaps(self) -> Float64s:
+        """Mean score minus mean outcome of each bin, NaN where it is empty."""
+        return _ratio(self.score_sums - self.positives, self.counts)
+
+
+def _ratio(top: Float64s, bottom: Float64s) -> Float64s:
+    return np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)
+
+
+def check_bins(n_bins: object, binning: object = "uniform", norm: object = "l1", closed: object = "right") -> None:
+    """Raise for a number of bins, a binning, a norm or a side that does not exist."""
+    if isinstance(n_bins, (bool, np.bool_)) or not isinstance(n_bins, (int, np.integer)) or n_bins < 1:
+        raise InputError("n_bins", "an integer of 1 or more", repr(n_bins), "pass the number of bins, such as 15")
+    check_choice("binning", binning, BINNINGS)
+    check_choice("norm", norm, NORMS)
+    check_choice("closed", closed, SIDES)
+
+
+def uniform_edges(n_bins: int) -> Float64s:
+    """Return j / M for j = 0..M: not linspace, whose third edge of ten is not 3 / 10."""
+    return np.arange(n_bins + 1) / n_bins
+
+
+def largest_members(edges: Float64s, closed: Closed, dtype: np.dtype[Any]) -> NDArray[np.floating[Any]]:
+    """Return the largest score that belongs to each bin, in the scores' own type.
+
+    Right-closed bins (e_j, e_j+1] own their upper edge, left-closed ones [e_j, e_j+1) the number before it; the last bin
+    always owns 1. Edges are rounded to the type of the scores first, so that a score printed as 0.6 is on the edge 0.6
+    in single precision as in double.
+    """
+    uppers = edges[1:].astype(dtype)
+    if closed == "left":
+        uppers[:-1] = np.nextafter(uppers[:-1], dtype.type(-1))
+    return uppers
+
+
+def bin_events(events: Events, n_bins: int, closed: Closed = "right") -> Bins:
+    """Count events into equal-width bins."""
+    edges = uniform_edges(n_bins)
+    uppers = largest_members(edges, closed, events.scores.dtype)
+    return Bins(edges, *dispatch.bin_rows(events.scores, events.outcomes, events.weights, uppers))
+
+
+def bin_table(table: ReliabilityTable, n_bins: int, closed: Closed = "right") -> Bins:
+    """Count the rows of a table into equal-width bins, each by its score."""
+    edges = uniform_edges(n_bins)
+    uppers = largest_members(edges, closed, table.scores.dtype)
+    cuts = np.searchsorted(table.scores, uppers, side="right")
+    starts = np.concatenate([[0], cuts[:-1]])
+    filled = cuts > starts
+
+    def cut(values: Any) -> Float64s:
+        sums = np.zeros(n_bins)
+        sums[filled] = np.add.reduceat(np.asarray(values, dtype=np.float64), starts[filled])
+        return sums
+
+    return Bins(edges, cut(table.counts), cut(table.sums), cut(table.positives), cut(table.square_residuals))
+
+
+def quantile_bins(table: ReliabilityTable, n_bins: int) -> Bins:
+    """Count the rows of a table into equal-mass bins, which never split a score."""
+    sums, uppers = dispatch.bin_quantiles(table.scores, table.counts, table.positives, n_bins)
+    uppers[-1] = 1.0
+    return Bins(np.concatenate([[0.0], uppers]), *sums)
+
+
+def calibration_error(bins: Bins, norm: Norm) -> float:
+    """Return the l1, l2 or maximum norm of the bins' gaps, weighted by their shares; empty bins add nothing."""
+    residuals, filled = bins.score_sums - bins.positives, bins.counts > 0
+    if norm == "l1":
+        return float(np.abs(residuals).sum() / bins.total)
+    if norm == "l2":
+        return float(np.sqrt(np.sum(residuals[filled] ** 2 / bins.counts[filled]) / bins.total))
+    return float(np.abs(bins.gaps[filled]).max())
+
+
+def debiased_square_error(bins: Bins) -> float:
+    """Return the unbiased estimate of the squared l2 error, which may be negative.
+
+    sum_b o_b [n_b D_b^2 - mean_b (p - y)^2] / (n_b - 1), bins of fewer than two rows adding nothing: a U-statistic
+    (Bröcker 2012, Ferro and Fricker 2012, Kumar 2019, Sun 2024).
+    """
+    enough = bins.counts > 1
+    n = bins.counts[enough]
+    square = (bins.score_sums - bins.positives)[enough] ** 2
+    return float(np.sum((square - bins.square_residuals[enough]) / (n - 1)) / bins.total)
+
+
+def diagram(bins: Bins, *, weighted: bool) -> ReliabilityDiagram:
+    """Return the bins as a reliability diagram."""
+    return ReliabilityDiagram(
+        bins.edges,
+        bins.counts if weighted else np.rint(bins.counts).astype(np.int64),
+        _ratio(bins.score_sums, bins.counts),
+        _ratio(bins.positives, bins.counts),
+        bins.counts / bins.total,
+    )
+
+
+def classwise_errors(histograms: Float64s, total: float, norm: Norm) -> ClasswiseCalibration:
+    """Return the calibration error of each class from histograms (3, bins, classes) of counts, scores and outcomes."""
+    counts, score_sums, positives = histograms
+    mass = counts.sum(axis=0)
+    residuals = np.abs(score_sums - positives)
+    if norm == "l1":
+        errors = _ratio(residuals.sum(axis=0), mass)
+    elif norm == "l2":
+        squares = np.divide(residuals**2, counts, out=np.zeros_like(counts), where=counts > 0)
+        errors = np.sqrt(_ratio(squares.sum(axis=0), mass))
+    else:
+        gaps = np.divide(residuals, counts, out=np.zeros_like(counts), where=counts > 0)
+        errors = np.where(mass > 0, gaps.max(axis=0), np.nan)
+    return ClasswiseCalibration(errors, mass / total, positives.sum(axis=0), combine(errors, norm))
+
+
+def combine(errors: Float64s, norm: Norm) -> float:
+    """Return the mean (l1), root mean square (l2) or maximum (max) over the classes that have an error."""
+    known = errors[~np.isnan(errors)]
+    if len(known) == 0:
+        return float("nan")
+    if norm == "l1":
+        return float(known.mean())
+    return float(np.sqrt(np.mean(known**2))) if norm == "l2" else float(known.max())

@@ -1,0 +1,250 @@
+"""The smooth calibration error with the reflected Gaussian kernel, to a certified 1e-7.
+
+With residuals r_i = y_i - p_i (W their total weight) and the normal density phi_s of standard deviation s,
+
+    g_s(t) = (1/W) sum_i r_i sum_k [phi_s(t - p_i + 2k) + phi_s(t + p_i + 2k)],     S(s) = integral over [0, 1] of |g_s|,
+
+and smECE is the s with S(s) = s (Błasiok and Nakkiran 2024, arXiv 2309.12236). The reflections make g_s a cosine series,
+
+    g_s(t) = a_0 + 2 sum_k a_k exp(-(pi k s)^2 / 2) cos(pi k t),     a_k = (1/W) sum_i r_i cos(pi k p_i),
+
+so one cosine transform gives g_s, and one sine transform its slope, on a mesh. Three errors are bounded, each relative to
+R = sum |r_i| / W <= 1, with c_j = integral of |j-th derivative of phi_1| <= sqrt(j!):
+
+- Cells. Many rows are replaced by the moments 0..5 of their residuals in cells of width w: R (w/2s)^6 c_6 / 6!.
+- Mesh. |g_s| is integrated exactly for the cubic Hermite interpolant on a mesh of width h: R (h/s)^4 c_4 / 384.
+- Series. Terms with pi k s > 7 are left out: below 1e-10.
+
+Since S falls with s, the root lies between s and S(s) for every s, and an error of S moves the root by no more than itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.kernels import dispatch
+
+Float64s = NDArray[np.float64]
+
+_STEPS_PER_SD = 32  # mesh widths in one s: (1/32)^4 sqrt(24) / 384 = 1.2e-8
+_CELLS_PER_SD = 6.25  # cells in one s: (0.08)^6 / sqrt(720) = 9.8e-9
+_REACH = 7.0  # standard deviations after which the kernel, and pi k s after which the series, is left out
+_TOLERANCE = 2e-8  # |S(s) - s| at which the search stops
+_DIRECT = 300_000  # rows times terms up to which the cosine sums are taken row by row
+_FEW = 16  # or this many rows, at any number of terms
+_RESOLUTIONS = (1 << 14, 1 << 17, 1 << 20)  # numbers of cells
+_SMALLEST = _CELLS_PER_SD / _RESOLUTIONS[-1]  # below it, no number of cells suffices
+_SMALL = _CELLS_PER_SD / _RESOLUTIONS[0]  # below it, scores that fill few cells are better taken where they lie
+_SPARSE = 0.02  # share of the cells filled, at most
+_PARTS = 64  # parts of a mesh cell in which the interpolant changes its sign
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothError:
+    """The smooth calibration error, and a bound on how far the true root can be from it."""
+
+    value: float
+    error_bound: float
+
+
+def smooth_error(scores: NDArray[np.floating[Any]], residuals: Float64s, total: float) -> SmoothError:
+    """Return the smooth calibration error of rows with these scores and sums of outcome - score.
+
+    Rows may be single predictions or rows of a table. Cost: O(N) once, then a few transforms of about 32 / s points.
+    """
+    return _search(_Smoother(scores, residuals, total))
+
+
+def smooth_error_at(
+    scores: NDArray[np.floating[Any]], residuals: Float64s, total: float, bandwidth: float
+) -> SmoothError:
+    """Return S(bandwidth): the integral of the residuals' absolute smoothed density at a bandwidth of one's own."""
+    smoother = _Smoother(scores, residuals, total)
+    return SmoothError(smoother.integral(bandwidth), smoother.error(bandwidth))
+
+
+def _search(smoother: _Smoother) -> SmoothError:
+    """Solve S(s) = s by secants in log s, where S is nearly a power, inside a bracket that every step tightens."""
+    low, high = smoother.least, smoother.most
+    if high - low <= 2 * _TOLERANCE:
+        return SmoothError((low + high) / 2, _TOLERANCE)
+    s = min(math.sqrt(max(low, 1e-4 * high) * high), 0.5)
+    before: tuple[float, float] | None = None
+    while True:
+        value = smoother.integral(s)
+        low, high = max(low, min(s, value)), min(high, max(s, value))
+        here = (math.log(s), math.log(max(value, 1e-300) / s))
+        slope = -1.5 if before is None or before[0] == here[0] else (here[1] - before[1]) / (here[0] - before[0])
+        guess = math.exp(here[0] - here[1] / min(slope, -1.0))  # log S(s) / s falls with slope -1 or steeper
+        before = here
+        if abs(value - s) <= _TOLERANCE or high - low <= _TOLERANCE:
+            return SmoothError(min(max(guess, low), high), _TOLERANCE + smoother.error(s))
+        s = guess if low < guess < high else (low + high) / 2
+
+
+class _Smoother:
+    """Evaluates S(s) for one set of residuals, each evaluation at a cost of about 1 / s."""
+
+    def __init__(self, scores: NDArray[np.floating[Any]], residuals: Float64s, total: float) -> None:
+        self.scores = scores
+        self.residuals = residuals
+        self.total = total
+        self.most = float(np.abs(residuals).sum() / total)
+        self.least = min(abs(float(residuals.sum())) / total, self.most)
+        self.spectra: dict[int, Float64s] = {}
+
+    def error(self, s: float) -> float:
+        """Bound the error of S(s)."""
+        mesh = _STEPS_PER_SD**-4 * math.sqrt(24) / 384 + 1e-10
+        cells = (0.5 / _CELLS_PER_SD) ** 6 / math.sqrt(720)
+        parts = 0.968 / 8 / (_STEPS_PER_SD * _PARTS) ** 2
+        return self.most * (mesh + cells + parts)
+
+    def integral(self, s: float) -> float:
+        """Return S(s)."""
+        if s < _SMALLEST or (s < _SMALL and self._filled < _SPARSE):
+            return self._local_integral(s)
+        from scipy.fft import dct, dst, next_fast_len
+
+        n_terms = math.ceil(_REACH / (math.pi * s)) + 1
+        n_mesh = next_fast_len(max(math.ceil(_STEPS_PER_SD / s), 2 * n_terms), real=True)
+        frequencies = math.pi * np.arange(n_terms)
+        terms = np.zeros(n_mesh + 1)
+        terms[:n_terms] = self._coefficients(s, n_terms) * np.exp(-0.5 * (s * frequencies) ** 2)
+        values = dct(terms, type=1)
+        slopes = np.zeros(n_mesh + 1)
+        slopes[1:-1] = -dst(terms[1:-1] * (math.pi * np.arange(1, n_mesh)), type=1)
+        return _absolute_integral(values, slopes, 1 / n_mesh)
+
+    def _coefficients(self, s: float, n_terms: int) -> Float64s:
+        if len(self.scores) * n_terms <= _DIRECT or len(self.scores) <= _FEW:
+            if n_terms > len(self.spectra.get(0, ())):
+                self.spectra[0] = dispatch.cosine_sums(self.scores, self.residuals, n_terms) / self.total
+            return self.spectra[0][:n_terms]
+        n_cells = next(n for n in _RESOLUTIONS if n * s >= _CELLS_PER_SD)
+        if n_cells not in self.spectra:
+            self.spectra[n_cells] = self._moment_spectrum(n_cells) / self.total
+        return self.spectra[n_cells][:n_terms]
+
+    def _moment_spectrum(self, n_cells: int) -> Float64s:
+        """Return the cosine sums from the moments of cells: cos(k (c + d)) is expanded in d around the cell's middle c."""
+        from scipy.fft import dct, dst
+
+        moments = dispatch.residual_moments(self.scores, self.residuals, n_cells)
+        width = math.pi * np.arange(n_cells) / n_cells  # pi k w
+        spectrum = np.zeros(n_cells)
+        for power in range(dispatch.N_MOMENTS):
+            column = np.ascontiguousarray(moments[:, power])
+            if power % 2 == 0:
+                transform = 0.5 * dct(column, type=2)
+            else:
+                transform = np.concatenate([[0.0], -0.5 * dst(column, type=2)[:-1]])
+            sign = (-1) ** (power // 2)
+            spectrum += sign * width**power / math.factorial(power) * transform
+        return spectrum
+
+    @cached_property
+    def _filled(self) -> float:
+        """The share of the coarsest cells that hold a score."""
+        cells = (self.scores * (_RESOLUTIONS[0] - 1)).astype(np.int64)
+        return np.count_nonzero(np.bincount(cells, minlength=_RESOLUTIONS[0])) / _RESOLUTIONS[0]
+
+    def _local_integral(self, s: float) -> float:
+        """Return S(s) for an s so small that a mesh over all of [0, 1] would be wasteful.
+
+        So small a root needs residuals that are small or few, so that the scores (with their reflections in 0 and 1)
+        lie in short stretches: each is cut into cells, and the moments of the cells are convolved with the derivatives
+        of the kernel, phi_s^(j)(x) = (-1)^j He_j(x / s) phi_s(x) / s^j.
+        """
+        positions, residuals = self.scores.astype(np.float64), self.residuals / self.total
+        reach = _REACH * s
+        near, far = positions < reach, positions > 1 - reach
+        positions = np.concatenate([-positions[near], positions, 2 - positions[far]])
+        residuals = np.concatenate([residuals[near], residuals, residuals[far]])
+        order = np.argsort(positions, kind="stable")
+        positions, residuals = positions[order], residuals[order]
+        width = s / _CELLS_PER_SD
+        cells = np.floor(positions / width)
+        first = np.flatnonzero(np.diff(cells, prepend=np.nan) != 0)
+        middles = (cells[first] + 0.5) * width
+        offsets = positions / s - (cells + 0.5) / _CELLS_PER_SD
+        moments = np.stack(
+            [np.add.reduceat(residuals * (-offsets) ** j, first) / math.factorial(j) for j in range(dispatch.N_MOMENTS)]
+        )
+        breaks = np.flatnonzero(np.diff(middles) > 2 * reach) + 1
+        total = 0.0
+        for stretch in np.split(np.arange(len(middles)), breaks):
+            low, high = max(middles[stretch[0]] - reach, 0.0), min(middles[stretch[-1]] + reach, 1.0)
+            if high > low:
+                total += _stretch_integral(middles[stretch], moments[:, stretch], s, low, high)
+        return total
+
+
+def _stretch_integral(middles: Float64s, moments: Float64s, s: float, low: float, high: float) -> float:
+    """Integrate |g_s| from low to high for cells with these middles and moments (already divided by j! s^j)."""
+    n_steps = max(1, math.ceil((high - low) / s * _STEPS_PER_SD))
+    step, total, at = (high - low) / n_steps, 0.0, 0
+    while at < n_steps:
+        stop = min(at + 512, n_steps)
+        t = low + step * np.arange(at, stop + 1)
+        window = slice(
+            int(np.searchsorted(middles, t[0] - _REACH * s)), int(np.searchsorted(middles, t[-1] + _REACH * s))
+        )
+        u = (t[:, None] - middles[None, window]) / s
+        hermite = [np.exp(-0.5 * u * u) / (math.sqrt(2 * math.pi) * s)]
+        hermite.append(-u * hermite[0])  # derivatives of the density: f^(j+1) = -u f^(j) - j f^(j-1)
+        for j in range(1, dispatch.N_MOMENTS):
+            hermite.append(-u * hermite[j] - j * hermite[j - 1])
+        values = sum(hermite[j] @ moments[j, window] for j in range(dispatch.N_MOMENTS))
+        slopes = sum(hermite[j + 1] @ moments[j, window] for j in range(dispatch.N_MOMENTS)) / s
+        total += _absolute_integral(np.asarray(values), np.asarray(slopes), step)
+        at = stop
+    return total
+
+
+def _absolute_integral(values: Float64s, slopes: Float64s, step: float) -> float:
+    """Integrate the absolute value of the cubic Hermite interpolant of equidistant values and slopes.
+
+    A cubic whose Bernstein coefficients have one sign has no zero, and its integral is a formula. The few others are cut
+    into parts, the zero in a part refined by Newton's method, and the antiderivative taken between the zeros.
+    """
+    left, right = values[:-1], values[1:]
+    rise, fall = slopes[:-1] * step, slopes[1:] * step
+    inner_left, inner_right = left + rise / 3, right - fall / 3
+    whole = step * (0.5 * (left + right) + (rise - fall) / 12)
+    least = np.minimum(np.minimum(left, right), np.minimum(inner_left, inner_right))
+    most = np.maximum(np.maximum(left, right), np.maximum(inner_left, inner_right))
+    mixed = np.flatnonzero((least < 0) & (most > 0))
+    total = float(np.abs(whole).sum())
+    if len(mixed) == 0:
+        return total
+    a, b = left[mixed, None], rise[mixed, None]
+    c = (3 * (right - left) - 2 * rise - fall)[mixed, None]
+    d = (2 * (left - right) + rise + fall)[mixed, None]
+
+    def cubic(x: Any) -> Any:
+        return a + x * (b + x * (c + x * d))
+
+    def antiderivative(x: Any) -> Any:
+        return x * (a + x * (b / 2 + x * (c / 3 + x * d / 4)))
+
+    x = np.arange(_PARTS + 1)[None, :] / _PARTS
+    y, area = cubic(x), antiderivative(x)
+    start, end = x[:, :-1], x[:, 1:]
+    crossing = y[:, :-1] * y[:, 1:] < 0
+    run = np.where(crossing, y[:, 1:] - y[:, :-1], 1.0)
+    zero = start - np.where(crossing, y[:, :-1] / run, 0.0) / _PARTS
+    for _ in range(2):
+        slope = b + zero * (2 * c + zero * 3 * d)
+        zero = np.clip(zero - np.where(crossing, cubic(zero) / np.where(slope == 0, 1.0, slope), 0.0), start, end)
+    middle = antiderivative(zero)
+    pieces = np.where(
+        crossing, np.abs(middle - area[:, :-1]) + np.abs(area[:, 1:] - middle), np.abs(area[:, 1:] - area[:, :-1])
+    )
+    return total + step * float(pieces.sum()) - float(np.abs(whole[mixed]).sum())

@@ -1,0 +1,365 @@
+"""Runs the kernels over rows of any layout: in blocks, on threads, with results that no number of threads changes.
+
+Work is cut into blocks by the size of the input alone, each block is summed by itself, and the blocks' sums are added in
+the order of the rows. Threads live for one call: nothing is left to be broken by a fork.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.kernels.reference import (
+    BRIER,
+    CLEAN,
+    CORRECT,
+    IGNORED,
+    INFINITE,
+    N_MOMENTS,
+    NLL,
+    Float64s,
+    Floats,
+    Int64s,
+    NDArray,
+    UInt8s,
+)
+
+__all__ = [
+    "BRIER",
+    "CORRECT",
+    "IGNORED",
+    "INFINITE",
+    "NLL",
+    "N_MOMENTS",
+    "BadRow",
+    "Rows",
+    "bin_quantiles",
+    "bin_rows",
+    "cosine_sums",
+    "distinct_scores",
+    "n_threads",
+    "read_events",
+    "read_logits",
+    "read_probs",
+    "residual_moments",
+]
+
+_BLOCK = 1 << 20  # entries of a block at most: 4 MB of float32 amortise a block's microseconds of overhead
+_LEAST = 1 << 15  # entries of a block at least: below that, threads cost more than they bring
+_COPIED = 1 << 16  # entries converted at a time, so that the copy stays in the cache
+_LANES = 16  # ranges of rows with a histogram of their own, at most
+_NO_WEIGHTS = np.empty(0)
+
+Result = TypeVar("Result")
+
+
+class BadRow(Exception):
+    """A reading pass met a row that is not what it was said to be; the boundary turns this into words."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(row)
+        self.row = row
+
+
+def n_threads() -> int:
+    """Return how many threads a pass may use: ``CALIBRANT_NUM_THREADS``, or the processors this process may run on.
+
+    The numbers never depend on it.
+    """
+    wish = os.environ.get("CALIBRANT_NUM_THREADS")
+    if wish is not None:
+        if not wish.isdigit() or int(wish) < 1:
+            raise InputError(
+                "CALIBRANT_NUM_THREADS", "a positive integer", repr(wish), "correct or unset this environment variable"
+            )
+        return int(wish)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def in_order(work: Callable[[int], Result], n: int) -> Iterator[Result]:
+    """Yield ``work(0)``, ``work(1)``, ... in order while later ones are computed on other threads."""
+    threads = min(n_threads(), n)
+    if threads <= 1:
+        yield from map(work, range(n))
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            yield from pool.map(work, range(n))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of predictions in whatever layout they came, handed out as contiguous blocks of float32 or float64.
+
+    ``values`` has shape (B, C, D): row ``b * D + d`` is ``values[b, :, d]``. Half types are widened to float32;
+    ``bfloat16`` says that the values are bfloat16 bits in an unsigned integer array.
+    """
+
+    values: NDArray[Any]
+    bfloat16: bool = False
+
+    @property
+    def n(self) -> int:
+        return int(self.values.shape[0] * self.values.shape[2])
+
+    @property
+    def width(self) -> int:
+        return int(self.values.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        wide = not self.bfloat16 and self.values.dtype.itemsize > 4
+        return np.dtype(np.float64 if wide or (self.values.dtype.kind != "f" and not self.bfloat16) else np.float32)
+
+    @property
+    def direct(self) -> NDArray[Any] | None:
+        """The rows themselves, (n, C), where they can be read without a copy."""
+        flat = self.values.shape[2] == 1 and self.values.dtype == self.dtype and self.values.dtype.isnative
+        view = self.values[:, :, 0] if flat else None
+        return view if view is not None and view.flags.c_contiguous else None
+
+    def blocks(self, start: int, stop: int) -> Iterator[tuple[int, Floats]]:
+        """Yield (index of the first row, rows) from ``start`` to ``stop``."""
+        direct = self.direct
+        if direct is not None:
+            yield start, direct[start:stop]
+            return
+        step = max(1, _COPIED // self.width)
+        scratch = np.empty((min(step, stop - start), self.width), dtype=self.dtype)
+        for first in range(start, stop, step):
+            block = scratch[: min(step, stop - first)]
+            self._copy(first, block)
+            yield first, block
+
+    def _copy(self, first: int, block: Floats) -> None:
+        depth = self.values.shape[2]
+        at, stop = first, first + len(block)
+        while at < stop:
+            b, d = divmod(at, depth)
+            if d == 0 and stop - at >= depth:  # whole sheets at once
+                sheets = (stop - at) // depth
+                n = sheets * depth
+                part = self.values[b : b + sheets].transpose(0, 2, 1)
+                target = block[at - first : at - first + n].reshape(sheets, depth, self.width)
+            else:
+                n = min(depth - d, stop - at)
+                part = self.values[b, :, d : d + n].T
+                target = block[at - first : at - first + n]
+            if self.bfloat16:  # bfloat16 is the upper half of a float32
+                np.left_shift(part, 16, out=target.view(np.uint32), dtype=np.uint32)
+            else:
+                np.copyto(target, part, casting="unsafe")  # widening only: longdouble has been refused
+            at += n
+
+    def pick(self, row: int) -> Floats:
+        """Return one row, for an error message."""
+        return next(self.blocks(row, row + 1))[1][0].copy()
+
+
+def _bounds(n: int, width: int) -> list[tuple[int, int]]:
+    size = min(_BLOCK, max(_LEAST, n * width // 64))
+    step = max(1, size // max(width, 1))
+    return [(a, min(a + step, n)) for a in range(0, n, step)]
+
+
+def _lanes(n: int, width: int, cost: int, parts: int = _LANES) -> list[tuple[int, int]]:
+    """Cut n rows into at most ``parts`` ranges, fewer where an accumulator of ``cost`` entries outweighs a range."""
+    worth = n * width // max(4 * cost, _LEAST)
+    step = -(-n // max(1, min(parts, worth)))
+    return [(a, min(a + step, n)) for a in range(0, n, step)]
+
+
+def _weights_of(weights: Float64s | None) -> tuple[Float64s, bool]:
+    return (_NO_WEIGHTS, False) if weights is None else (weights, True)
+
+
+def _read_rows(
+    rows: Rows,
+    shape: tuple[int, int],
+    read: Callable[[int, int, Floats, Float64s, Float64s, Floats | None], int],
+    scratch_rows: bool,
+) -> tuple[Float64s, Float64s]:
+    """Drive a reading pass over the blocks: returns the totals and the histograms of shape (3, bins, classes)."""
+    n_bins, n_classes = shape
+    if n_classes:
+        bounds = _lanes(rows.n, rows.width, 3 * n_bins * n_classes)
+    else:
+        bounds = _bounds(rows.n, rows.width)
+
+    def work(block: int) -> tuple[Float64s, Float64s]:
+        start, stop = bounds[block]
+        totals, histograms = np.zeros(4), np.zeros((3, n_bins, n_classes))
+        soft = np.empty((1, rows.width), dtype=rows.dtype) if scratch_rows else None
+        for first, part in rows.blocks(start, stop):
+            bad = read(first, first + len(part), part, histograms, totals, soft)
+            if bad != CLEAN:
+                raise BadRow(first + bad)
+        return totals, histograms
+
+    totals, histograms = np.zeros(4), np.zeros((3, n_bins, n_classes))
+    for block_totals, block_histograms in in_order(work, len(bounds)):
+        totals += block_totals
+        histograms += block_histograms
+    return totals, histograms
+
+
+def read_probs(
+    rows: Rows, targets: Int64s, weights: Float64s | None, *, tolerance: float, eps: float, uppers: Floats | None,
+    threshold: float, top: Floats, correct: UInt8s,
+) -> tuple[Float64s, Float64s]:  # fmt: skip
+    """Run `reference.read_probs` over all rows; ``uppers`` asks for the classes' histograms. Returns totals, histograms.
+
+    Raises
+    ------
+    BadRow
+        At the first row outside [0, 1] or whose sum is not 1.
+    """
+    from calibrant.kernels import host
+
+    w, weighted = _weights_of(weights)
+    shape = (0, 0) if uppers is None else (len(uppers), rows.width)
+    edges = np.ones(1, dtype=rows.dtype) if uppers is None else uppers
+
+    def read(a: int, b: int, part: Floats, histograms: Float64s, totals: Float64s, _: Floats | None) -> int:
+        return int(
+            host.read_probs(
+                part, targets[a:b], w[a:b], weighted, tolerance, eps, edges, threshold,
+                top[a:b], correct[a:b], histograms, totals,
+            )
+        )  # fmt: skip
+
+    return _read_rows(rows, shape, read, scratch_rows=False)
+
+
+def read_logits(
+    rows: Rows, targets: Int64s, weights: Float64s | None, *, eps: float, uppers: Floats | None, threshold: float,
+    top: Floats, correct: UInt8s, probs: Floats | None = None,
+) -> tuple[Float64s, Float64s]:  # fmt: skip
+    """Run `reference.read_logits` over all rows; with ``probs`` (n, C) the softmax is left there."""
+    from calibrant.kernels import host
+
+    w, weighted = _weights_of(weights)
+    shape = (0, 0) if uppers is None else (len(uppers), rows.width)
+    edges = np.ones(1, dtype=rows.dtype) if uppers is None else uppers
+
+    def read(a: int, b: int, part: Floats, histograms: Float64s, totals: Float64s, soft: Floats | None) -> int:
+        return int(
+            host.read_logits(
+                part, targets[a:b], w[a:b], weighted, eps, edges, threshold,
+                top[a:b], correct[a:b], histograms, totals, soft if probs is None else probs[a:b], probs is not None,
+            )
+        )  # fmt: skip
+
+    return _read_rows(rows, shape, read, scratch_rows=True)
+
+
+def read_events(
+    rows: Rows, targets: Int64s, weights: Float64s | None, *, eps: float, logits: bool, scoring: bool,
+    scores: Floats | None, outcomes: UInt8s,
+) -> Float64s:  # fmt: skip
+    """Run `reference.read_events` over all rows; ``scores`` receives the probabilities where they are not the input."""
+    from calibrant.kernels import host
+
+    w, weighted = _weights_of(weights)
+    nowhere = np.empty(0, dtype=rows.dtype)
+
+    def read(a: int, b: int, part: Floats, _h: Float64s, totals: Float64s, _s: Floats | None) -> int:
+        events = part.reshape(-1)
+        if scores is not None and not logits:
+            scores[a:b] = events
+        own = scores[a:b] if scores is not None and logits else nowhere
+        return int(
+            host.read_events(
+                events, targets[a:b], w[a:b], weighted, eps, logits, scoring, own, outcomes[a:b], totals
+            )
+        )  # fmt: skip
+
+    totals, _ = _read_rows(rows, (0, 0), read, scratch_rows=False)
+    return totals
+
+
+def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers: Floats) -> Float64s:
+    """Run `reference.bin_rows` over all rows; returns the sums (4, M)."""
+    from calibrant.kernels import host
+
+    w, weighted = _weights_of(weights)
+    bounds = _bounds(len(scores), 1)
+
+    def work(block: int) -> Float64s:
+        a, b = bounds[block]
+        sums = np.zeros((4, len(uppers)))
+        host.bin_rows(scores[a:b], outcomes[a:b], w[a:b], weighted, uppers, sums)
+        return sums
+
+    total = np.zeros((4, len(uppers)))
+    for sums in in_order(work, len(bounds)):
+        total += sums
+    return total
+
+
+def distinct_scores(scores: Floats, outcomes: UInt8s) -> tuple[Floats, Int64s, Int64s]:
+    """Return the distinct scores in order, their counts and their counts of outcomes 1, exactly.
+
+    A score in [0, 1] and its outcome fit the score's own width as ``bits << 1 | outcome``, an integer that sorts like the
+    score with ties adjacent: NumPy's vectorised integer sort does the rest.
+    """
+    from calibrant.kernels import host
+
+    unsigned = np.uint32 if scores.dtype.itemsize == 4 else np.uint64
+    keys = scores.view(unsigned) << 1  # the sign bit of -0.0 is shifted out
+    keys |= outcomes
+    keys.sort()
+    n = host.count_runs(keys)
+    bits, counts, positives = np.empty(n, unsigned), np.empty(n, np.int64), np.empty(n, np.int64)
+    if n:
+        host.fill_runs(keys, bits, counts, positives)
+    return bits.view(scores.dtype), counts, positives
+
+
+def bin_quantiles(
+    scores: Floats, counts: NDArray[Any], positives: NDArray[Any], n_bins: int
+) -> tuple[Float64s, Float64s]:
+    """Run `reference.bin_quantiles`; returns the sums (4, M) and the largest score of each bin."""
+    from calibrant.kernels import host
+
+    sums, uppers = np.zeros((4, n_bins)), np.zeros(n_bins)
+    host.bin_quantiles(scores, counts, positives, counts.sum(), sums, uppers)
+    return sums, uppers
+
+
+def residual_moments(scores: Floats, residuals: Float64s, n_cells: int) -> Float64s:
+    """Run `reference.residual_moments` over all rows; returns the moments (cells, `N_MOMENTS`)."""
+    from calibrant.kernels import host
+
+    bounds = _lanes(len(scores), 1, n_cells)
+
+    def work(block: int) -> Float64s:
+        a, b = bounds[block]
+        moments = np.zeros((n_cells, N_MOMENTS))
+        host.residual_moments(scores[a:b], residuals[a:b], moments)
+        return moments
+
+    total = np.zeros((n_cells, N_MOMENTS))
+    for moments in in_order(work, len(bounds)):
+        total += moments
+    return total
+
+
+def cosine_sums(scores: Floats, residuals: Float64s, n: int) -> Float64s:
+    """Run `reference.cosine_sums`; returns the first n coefficients."""
+    from calibrant.kernels import host
+
+    coefficients = np.zeros(n)
+    host.cosine_sums(scores, residuals, coefficients)
+    return coefficients

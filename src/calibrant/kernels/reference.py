@@ -1,0 +1,246 @@
+"""What every compiled loop computes, written to be read.
+
+Each function has a fast twin of the same name and signature in `host`; the tests hold the two together. Blocks are
+C-contiguous arrays of float32 or float64; every sum is float64. Outputs are arrays the caller made, so that a twin can
+fill them without allocating.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+Float64s = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+UInt8s = NDArray[np.uint8]
+
+#: What the reading passes return where every row was good; else the index of the first bad row of the block.
+CLEAN = -1
+
+#: The outcome written for a row that is not judged: its target is -1 or its weight 0.
+IGNORED = 255
+
+#: Moments of the residuals kept for each cell by `residual_moments`: the powers 0 to 5 of the offset from the middle.
+N_MOMENTS = 6
+
+#: Places in the `totals` of a reading pass, each a weighted sum over the judged rows.
+BRIER, NLL, INFINITE, CORRECT = range(4)
+
+
+def bin_of(p: float, uppers: Floats) -> int:
+    """Return the index of the first bin whose largest member is not below p."""
+    return min(int(np.searchsorted(uppers, p, side="left")), len(uppers) - 1)
+
+
+def _score_row(y_prob: float, square_sum: float, w: float, eps: float, totals: Float64s) -> None:
+    totals[BRIER] += w * (square_sum - 2 * y_prob + 1)
+    clipped = max(y_prob, eps)
+    if clipped > 0:
+        totals[NLL] -= w * np.log(clipped)
+    else:
+        totals[INFINITE] += w
+
+
+def _bin_row(row: Floats, y: int, w: float, uppers: Floats, threshold: float, histograms: Float64s) -> None:
+    counts, sums, positives = histograms
+    for j, p in enumerate(row):
+        if p >= threshold:
+            b = bin_of(p, uppers)
+            counts[b, j] += w
+            sums[b, j] += w * float(p)
+            positives[b, j] += w * (j == y)
+
+
+def read_probs(
+    probs: Floats, targets: Int64s, weights: Float64s, weighted: bool, tolerance: float, eps: float,
+    uppers: Floats, threshold: float, top: Floats, correct: UInt8s, histograms: Float64s, totals: Float64s,
+) -> int:  # fmt: skip
+    """One read of a block of class probabilities.
+
+    Parameters
+    ----------
+    probs : (n, C)
+        Rows of probabilities.
+    targets : (n,) int64
+        The true class of each row, or -1 for a row that is not judged.
+    weights, weighted : (n,) float64, bool
+        Weights of the rows; without them (``weighted`` false) the array is not looked at.
+    tolerance : float
+        How far a row's sum may be from 1.
+    eps : float
+        The true class's probability is raised to this before its logarithm is taken.
+    uppers : (M,), of the type of probs
+        The largest score belonging to each bin, for the histograms of the classes.
+    threshold : float
+        Entries below it do not enter the histograms.
+    top, correct : (n,) of the type of probs, (n,) uint8
+        Written: the largest probability; 1 where it is the true class's and no lower class has the same, else 0;
+        `IGNORED` for a row that is not judged.
+    histograms : (3, M, C) or (3, 0, 0)
+        Added to, unless empty: for each bin and class the count, the sum of scores, the count of true outcomes.
+    totals : (4,)
+        Added to: the sums named by `BRIER`, `NLL`, `INFINITE` (weight of the rows whose loss is infinite), `CORRECT`.
+
+    Returns
+    -------
+    int
+        `CLEAN`, or the first row with a value outside [0, 1] or a sum that is not 1; what was written is then void.
+    """
+    for i, row in enumerate(probs):
+        y, w = targets[i], weights[i] if weighted else 1.0
+        top[i], correct[i] = 0, IGNORED
+        if y < 0 or w == 0:
+            continue
+        if not (np.all(row >= 0) and np.all(row <= 1)):
+            return i
+        wide = row.astype(np.float64)
+        if abs(wide.sum() - 1) > tolerance:
+            return i
+        top[i] = row.max()
+        correct[i] = int(np.argmax(row)) == y
+        totals[CORRECT] += w * correct[i]
+        _score_row(wide[y], float(wide @ wide), w, eps, totals)
+        if histograms.size:
+            _bin_row(row, y, w, uppers, threshold, histograms)
+    return CLEAN
+
+
+def read_logits(
+    logits: Floats, targets: Int64s, weights: Float64s, weighted: bool, eps: float,
+    uppers: Floats, threshold: float, top: Floats, correct: UInt8s, histograms: Float64s, totals: Float64s,
+    probs: Floats, keep: bool,
+) -> int:  # fmt: skip
+    """One read of a block of logits: `read_probs` of their softmax, the logarithmic loss from log-sum-exp.
+
+    ``probs`` is scratch of shape (1, C), or (n, C) with ``keep``: then the softmax is left in it. A bad row is one with
+    a value that is not finite.
+    """
+    for i, row in enumerate(logits):
+        y, w = targets[i], weights[i] if weighted else 1.0
+        top[i], correct[i] = 0, IGNORED
+        if y < 0 or w == 0:
+            if keep:
+                probs[i] = 0
+            continue
+        if not np.all(np.isfinite(row)):
+            return i
+        shifted = row.astype(np.float64) - float(row.max())
+        exps = np.exp(shifted)
+        total = exps.sum()
+        soft = exps / total
+        probs[i if keep else 0] = soft
+        top[i] = 1 / total
+        correct[i] = int(np.argmax(row)) == y
+        totals[CORRECT] += w * correct[i]
+        totals[BRIER] += w * (float(soft @ soft) - 2 * soft[y] + 1)
+        loss = np.log(total) - shifted[y]
+        totals[NLL] += w * (min(loss, -np.log(eps)) if eps > 0 else loss)
+        if histograms.size:
+            _bin_row(probs[i if keep else 0], y, w, uppers, threshold, histograms)
+    return CLEAN
+
+
+def read_events(
+    probs: Floats, targets: Int64s, weights: Float64s, weighted: bool, eps: float, logits: bool, scoring: bool,
+    scores: Floats, outcomes: UInt8s, totals: Float64s,
+) -> int:  # fmt: skip
+    """One read of a block of single events: their probabilities, or with ``logits`` their log-odds.
+
+    Parameters are as in `read_probs`; targets are 0, 1 or -1. Written: ``scores`` (only from logits: probabilities are
+    their own scores), ``outcomes`` (the target, or `IGNORED`), and unless ``scoring`` is false the totals, with the Brier
+    score (p - y)^2 and a row correct when [p >= 1/2] is its target.
+    """
+    for i, value in enumerate(probs):
+        y, w = targets[i], weights[i] if weighted else 1.0
+        outcomes[i] = IGNORED
+        if logits:
+            scores[i] = 0
+        if y < 0 or w == 0:
+            continue
+        if not (np.isfinite(value) if logits else 0 <= value <= 1):
+            return i
+        x = float(value)
+        p = float(np.exp(min(x, 0.0)) / (1 + np.exp(-abs(x)))) if logits else x
+        if logits:
+            scores[i] = p
+        outcomes[i] = y
+        if scoring:
+            totals[BRIER] += w * (p - y) ** 2
+            totals[CORRECT] += w * ((x >= 0 if logits else x >= 0.5) == (y == 1))
+            if logits:
+                loss = np.logaddexp(0, -x if y else x)
+                totals[NLL] += w * (min(loss, -np.log(eps)) if eps > 0 else loss)
+            else:
+                clipped = max(p if y else 1 - p, eps)
+                if clipped > 0:
+                    totals[NLL] -= w * np.log(clipped)
+                else:
+                    totals[INFINITE] += w
+    return CLEAN
+
+
+def bin_rows(
+    scores: Floats, outcomes: UInt8s, weights: Float64s, weighted: bool, uppers: Floats, sums: Float64s
+) -> None:
+    """Add judged rows to a histogram: ``sums`` (4, M) of weight, w p, w y and w (p - y)^2 in each bin."""
+    for i, p in enumerate(scores):
+        w, y, b = weights[i] if weighted else 1.0, float(outcomes[i]), bin_of(p, uppers)
+        sums[:, b] += w, w * float(p), w * y, w * (float(p) - y) ** 2
+
+
+def count_runs(keys: NDArray[np.unsignedinteger[Any]]) -> int:
+    """Count the distinct scores among sorted keys (bits << 1 | outcome)."""
+    return len(np.unique(keys >> keys.dtype.type(1)))
+
+
+def fill_runs(
+    keys: NDArray[np.unsignedinteger[Any]],
+    bits: NDArray[np.unsignedinteger[Any]],
+    counts: Int64s,
+    positives: Int64s,
+) -> None:
+    """Write, for each distinct score among sorted keys, its bits, its count and its count of outcomes 1."""
+    distinct, first, number = np.unique(keys >> keys.dtype.type(1), return_index=True, return_counts=True)
+    bits[:] = distinct
+    counts[:] = number
+    positives[:] = np.add.reduceat((keys & keys.dtype.type(1)).astype(np.int64), first)
+
+
+def bin_quantiles(
+    scores: Floats, counts: NDArray[Any], positives: NDArray[Any], total: float, sums: Float64s, uppers: Float64s
+) -> None:
+    """Add the rows of a table to M equal-mass bins that never split a score.
+
+    A score with count n and cumulative count C (its own included) goes to bin min(M - 1, floor(M (C - n/2) / total)),
+    in integers where the counts are integers. ``sums`` as in `bin_rows`; ``uppers`` (M,) receives the largest score of
+    each bin, or of the bin before where it is empty, or 0.
+    """
+    cumulative = np.cumsum(counts)
+    n_bins = sums.shape[1]
+    index = np.minimum(n_bins - 1, (n_bins * (2 * cumulative - counts)) // (2 * total)).astype(int)
+    for b in range(n_bins):
+        rows = index == b
+        p, n, k = scores[rows].astype(np.float64), counts[rows], positives[rows]
+        sums[:, b] += n.sum(), (n * p).sum(), k.sum(), ((n - k) * p * p + k * (1 - p) ** 2).sum()
+        uppers[b] = p[-1] if len(p) else (uppers[b - 1] if b else 0.0)
+
+
+def residual_moments(scores: Floats, residuals: Float64s, moments: Float64s) -> None:
+    """Add residuals to equal cells of [0, 1]: ``moments`` (cells, `N_MOMENTS`), entry j the sum of r d^j.
+
+    d is the score's offset from the middle of its cell in widths of a cell, between -1/2 and 1/2.
+    """
+    n_cells = moments.shape[0]
+    for p, r in zip(scores.astype(np.float64), residuals, strict=True):
+        c = min(int(p * n_cells), n_cells - 1)
+        moments[c] += r * (p * n_cells - c - 0.5) ** np.arange(N_MOMENTS)
+
+
+def cosine_sums(scores: Floats, residuals: Float64s, coefficients: Float64s) -> None:
+    """Add sum_i r_i cos(pi k p_i) to ``coefficients[k]``."""
+    k = np.arange(len(coefficients))
+    for p, r in zip(scores.astype(np.float64), residuals, strict=True):
+        coefficients += r * np.cos(np.pi * k * p)

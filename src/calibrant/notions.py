@@ -1,0 +1,238 @@
+"""Which event is judged: from predictions to scores and outcomes, in one read of the N x C numbers.
+
+positive
+    The event "the label is 1", with score P(y = 1).
+top-label
+    The event "the predicted class is right", with score max p; a binary score folds to max(p, 1 - p).
+classwise, multilabel
+    For each class (label) by itself the event "this is the class (label)", with score p_k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError, check_choice
+from calibrant.inputs import Layout, Notion, Predictions, explain
+from calibrant.kernels import dispatch
+from calibrant.table import ReliabilityTable
+
+NOTIONS: Final = ("positive", "top-label", "classwise", "multilabel")
+
+#: The notion that follows from the shape of the input.
+DEFAULTS: Final[dict[Layout, Notion]] = {"binary": "positive", "multiclass": "top-label", "multilabel": "multilabel"}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Events:
+    """Judged events: scores in [0, 1], outcomes 0 and 1, perhaps weights above 0, each (n,)."""
+
+    scores: NDArray[np.floating[Any]]
+    outcomes: NDArray[np.uint8]
+    weights: NDArray[np.float64] | None
+
+    @property
+    def total(self) -> float:
+        return float(len(self.scores) if self.weights is None else self.weights.sum())
+
+    @property
+    def residuals(self) -> NDArray[np.float64]:
+        """Outcome minus score of each row, times its weight."""
+        plain = self.outcomes - self.scores.astype(np.float64)
+        return plain if self.weights is None else plain * self.weights
+
+    def table(self) -> ReliabilityTable:
+        return ReliabilityTable.pool(self.scores, self.outcomes, self.weights)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Reading:
+    """What one read of the predictions left: the judged events, the sums of the scores, the classes' histograms.
+
+    ``histograms`` has shape (3, bins, classes): counts, sums of scores, counts of true outcomes; empty unless asked for.
+    For classwise and multilabel notions ``events`` is those of the top label, or of all labels together.
+    """
+
+    events: Events
+    n: int
+    total: float
+    brier: float
+    nll: float
+    infinite: float
+    correct: float
+    histograms: NDArray[np.float64]
+
+
+def resolve(predictions: Predictions, notion: str | None) -> Notion:
+    """Return the notion meant, by default the one that follows from the shape."""
+    if notion is None:
+        return DEFAULTS[predictions.layout]
+    check_choice("notion", notion, NOTIONS)
+    layout, n_classes = predictions.layout, predictions.n_classes
+    if notion == "positive" and layout == "multiclass" and n_classes != 2:
+        raise InputError(
+            "notion",
+            f"'top-label' or 'classwise' for {n_classes} classes",
+            "'positive'",
+            "pass one class's column as probs, or another notion",
+        )
+    if notion in ("classwise", "multilabel") and layout == "binary":
+        raise InputError("notion", "'positive' or 'top-label' for probs of shape (N,)", repr(notion), "pass (N, C)")
+    return notion  # type: ignore[return-value]
+
+
+def read(
+    predictions: Predictions,
+    notion: Notion,
+    *,
+    eps: float = 0.0,
+    scoring: bool = True,
+    uppers: NDArray[np.floating[Any]] | None = None,
+    threshold: float = 0.0,
+) -> Reading:
+    """Read all predictions once and judge the notion's event.
+
+    Parameters
+    ----------
+    predictions, notion
+        From `as_predictions` and `resolve`.
+    eps : float
+        The true class's probability is raised to this before its logarithm is taken.
+    scoring : bool
+        Whether the Brier score, the logarithmic loss and the accuracy of single events are wanted.
+    uppers : (M,), optional
+        Asks for the histograms of the classes: the largest score of each bin.
+    threshold : float
+        Class probabilities below it do not enter the histograms.
+
+    Raises
+    ------
+    InputError
+        At the first row with a NaN, a value outside [0, 1] or a sum that is not 1.
+    """
+    try:
+        if predictions.layout == "multiclass":
+            return _read_classes(predictions, notion, eps, uppers, threshold)
+        return _read_single(predictions, notion, eps, scoring)
+    except dispatch.BadRow as bad:
+        raise explain(predictions, bad.row) from None
+
+
+def _read_classes(
+    predictions: Predictions, notion: Notion, eps: float, uppers: NDArray[np.floating[Any]] | None, threshold: float
+) -> Reading:
+    rows, targets, weights = predictions.rows, predictions.targets, predictions.weights
+    top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
+    wanted = {"eps": eps, "uppers": uppers, "threshold": threshold, "top": top, "correct": correct}
+    soft = None
+    if predictions.logits:
+        soft = np.empty((rows.n, rows.width), rows.dtype) if notion == "positive" else None
+        totals, histograms = dispatch.read_logits(rows, targets, weights, probs=soft, **wanted)
+    else:
+        totals, histograms = dispatch.read_probs(rows, targets, weights, tolerance=predictions.tolerance, **wanted)
+    scores, outcomes = top, correct
+    if notion == "positive":  # of two classes
+        scores = _column(predictions, soft, 1)
+        outcomes = np.where(correct == dispatch.IGNORED, correct, targets == 1).astype(np.uint8)
+    return _reading(scores, outcomes, weights, totals, histograms)
+
+
+def _read_single(predictions: Predictions, notion: Notion, eps: float, scoring: bool) -> Reading:
+    rows, targets, weights, logits = predictions.rows, predictions.targets, predictions.weights, predictions.logits
+    if predictions.layout == "multilabel":
+        rows, targets = dispatch.Rows(_entries(rows), rows.bfloat16), targets.reshape(-1)
+        weights = None if weights is None else np.repeat(weights, predictions.n_classes)
+    direct = rows.direct
+    own = np.empty(rows.n, rows.dtype) if logits or direct is None else None
+    outcomes = np.empty(rows.n, np.uint8)
+    totals = dispatch.read_events(
+        rows, targets, weights, eps=eps, logits=logits, scoring=scoring, scores=own, outcomes=outcomes
+    )
+    scores = own if own is not None or direct is None else direct[:, 0]
+    if notion == "top-label" and scores is not None:
+        hit = (scores >= 0.5) == (targets == 1)
+        outcomes = np.where(outcomes == dispatch.IGNORED, outcomes, hit).astype(np.uint8)
+        scores = np.maximum(scores, 1 - scores)
+    return _reading(scores, outcomes, weights, totals, np.zeros((3, 0, 0)))
+
+
+def _entries(rows: dispatch.Rows) -> NDArray[Any]:
+    """See every entry of (n, C) rows as a row of its own, in a view where the layout allows it."""
+    return rows.values.reshape(-1, 1, 1)
+
+
+def _reading(
+    scores: Any, outcomes: NDArray[np.uint8], weights: NDArray[np.float64] | None, totals: Any, histograms: Any
+) -> Reading:
+    keep = outcomes != dispatch.IGNORED
+    if not keep.all():
+        scores, outcomes = scores[keep], outcomes[keep]
+        weights = None if weights is None else weights[keep]
+    events = Events(scores, outcomes, weights)
+    total = events.total
+    return Reading(
+        events,
+        len(scores),
+        total,
+        brier=float(totals[dispatch.BRIER]) / total,
+        nll=float(totals[dispatch.NLL]) / total if totals[dispatch.INFINITE] == 0 else float("inf"),
+        infinite=float(totals[dispatch.INFINITE]),
+        correct=float(totals[dispatch.CORRECT]) / total,
+        histograms=histograms,
+    )
+
+
+def softmax(predictions: Predictions) -> NDArray[np.floating[Any]] | None:
+    """Return the class probabilities of logits, (n, C); None for probabilities, whose rows are read where they are."""
+    if not predictions.logits:
+        return None
+    rows = predictions.rows
+    if predictions.layout == "multilabel":
+        wide = np.empty(rows.n * rows.width, rows.dtype)
+        flat, outcomes = dispatch.Rows(_entries(rows), rows.bfloat16), np.empty(rows.n * rows.width, np.uint8)
+        dispatch.read_events(
+            flat, predictions.targets.reshape(-1), None,
+            eps=0.0, logits=True, scoring=False, scores=wide, outcomes=outcomes,
+        )  # fmt: skip
+        return wide.reshape(rows.n, rows.width)
+    soft = np.empty((rows.n, rows.width), rows.dtype)
+    top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
+    dispatch.read_logits(
+        rows, predictions.targets, predictions.weights,
+        eps=0.0, uppers=None, threshold=0.0, top=top, correct=correct, probs=soft,
+    )  # fmt: skip
+    return soft
+
+
+def _column(predictions: Predictions, soft: NDArray[np.floating[Any]] | None, k: int) -> NDArray[np.floating[Any]]:
+    if soft is not None:
+        return np.ascontiguousarray(soft[:, k])
+    values = predictions.rows.values[:, k, :].reshape(-1, 1, 1)
+    column = dispatch.Rows(values, predictions.rows.bfloat16)
+    return np.concatenate([block[:, 0] for _, block in column.blocks(0, column.n)])
+
+
+def class_events(predictions: Predictions, threshold: float = 0.0) -> Iterator[Events]:
+    """Yield, class by class, the events "this is the class" of predictions that `read` has found good.
+
+    Events with a score below the threshold are left out.
+    """
+    soft = softmax(predictions)
+    weights = predictions.weights
+    for k in range(predictions.n_classes):
+        scores = _column(predictions, soft, k)
+        own = predictions.targets[:, k] if predictions.layout == "multilabel" else predictions.targets
+        hits = own == (1 if predictions.layout == "multilabel" else k)
+        keep = (own >= 0) & (scores >= threshold)
+        if weights is not None:
+            keep &= weights > 0
+        outcomes = hits.astype(np.uint8)
+        if keep.all():
+            yield Events(scores, outcomes, weights)
+        else:
+            yield Events(scores[keep], outcomes[keep], None if weights is None else weights[keep])

@@ -1,0 +1,280 @@
+"""The reliability table: rows sorted by score, each with its count, its mean score and its positive outcomes.
+
+Every calibration measure is a function of it. Exact data is a table with a row per distinct score; on a grid it has a row
+per occupied cell. Tables of equal make add up to the table of all their rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant import grid as grids
+from calibrant.errors import InputError, MissingDependencyError, check_choice
+from calibrant.inputs import as_predictions, explain
+from calibrant.kernels import dispatch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityTable:
+    """Scores of one event, pooled: a row per distinct score, or per occupied cell of a grid.
+
+    Make one with `from_scores` or `from_arrow`; add two with ``+``. Rows are in increasing order of the score, so nothing
+    computed from a table depends on the order of the predictions.
+
+    Attributes
+    ----------
+    scores : (K,) float32 or float64
+        The score of each row (its mean score, on a grid), strictly increasing.
+    counts : (K,) int64, or float64 with weights
+        The number of predictions (their weight).
+    positives : (K,) like counts
+        How many of them (what weight) had outcome 1.
+    n : int
+        The number of predictions, unweighted.
+    grid : {"standard", "fine"} or None
+        The grid of the cells; None for a row per distinct score.
+    cells : (K,) int64 or None
+        The cell of each row, on a grid.
+    positive_scores, square_scores : (K,) float64 or None
+        On a grid: the sum of the scores whose outcome was 1, and the sum of squared scores. A row of an exact table has
+        one score, so they need not be kept.
+    """
+
+    scores: NDArray[np.floating[Any]]
+    counts: NDArray[Any]
+    positives: NDArray[Any]
+    n: int
+    grid: grids.Grid | None = None
+    cells: NDArray[np.int64] | None = field(default=None, repr=False)
+    score_sums: NDArray[np.float64] | None = field(default=None, repr=False)
+    positive_scores: NDArray[np.float64] | None = field(default=None, repr=False)
+    square_scores: NDArray[np.float64] | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_scores(
+        cls, scores: Any, outcomes: Any, *, weights: Any = None, grid: grids.Grid | None = None
+    ) -> ReliabilityTable:
+        """Pool scores and outcomes into a table.
+
+        Parameters
+        ----------
+        scores : (N,) array of any library
+            Probabilities of one event, in [0, 1].
+        outcomes : (N,) array of any library
+            0 or 1 (or booleans, or integral floats): whether the event happened.
+        weights : (N,) array, optional
+            Frequency weights: 2 equals the row twice, 0 leaves it out.
+        grid : {"standard", "fine"}, optional
+            Pool into the cells of this grid (4,396 or 19,984 at most) rather than by distinct score.
+
+        Raises
+        ------
+        InputError
+            For what is no probability, no outcome or no weight.
+
+        Notes
+        -----
+        Cost: one sort of N integers of the scores' own width without weights, an argsort of N scores with them, a binary
+        search per score on a grid.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> table = calibrant.ReliabilityTable.from_scores([0.2, 0.8, 0.8, 0.2], [0, 1, 0, 1])
+        >>> table.scores, table.counts, table.positives
+        (array([0.2, 0.8]), array([2, 2]), array([1, 1]))
+        >>> (table + table).counts
+        array([4, 4])
+        """
+        predictions = as_predictions(scores, outcomes, weights=weights)
+        if predictions.layout != "binary":
+            raise InputError("scores", "shape (N,)", f"{predictions.n_classes} columns", "pass the scores of one event")
+        own = np.empty(predictions.n, predictions.rows.dtype) if predictions.rows.direct is None else None
+        judged = np.empty(predictions.n, np.uint8)
+        try:
+            dispatch.read_events(
+                predictions.rows, predictions.targets, predictions.weights,
+                eps=0.0, logits=False, scoring=False, scores=own, outcomes=judged,
+            )  # fmt: skip
+        except dispatch.BadRow as bad:
+            raise explain(predictions, bad.row) from None
+        direct = predictions.rows.direct
+        flat = own if own is not None or direct is None else direct[:, 0]
+        assert flat is not None  # noqa: S101 - narrows the type; one of the two is always there
+        keep = judged != dispatch.IGNORED
+        if not keep.all():
+            flat, judged = flat[keep], judged[keep]
+            checked = None if predictions.weights is None else predictions.weights[keep]
+        else:
+            checked = predictions.weights
+        return cls.pool(flat, judged, checked, grid=grid)
+
+    @classmethod
+    def pool(
+        cls,
+        scores: NDArray[np.floating[Any]],
+        outcomes: NDArray[np.uint8],
+        weights: NDArray[np.float64] | None = None,
+        *,
+        grid: grids.Grid | None = None,
+    ) -> ReliabilityTable:
+        """Pool validated rows: contiguous scores of float32 or float64, outcomes 0 and 1, weights above 0."""
+        if grid is not None:
+            return _on_grid(cls, scores, outcomes, weights, grid)
+        if weights is None:
+            return cls(*dispatch.distinct_scores(scores, outcomes), n=len(scores))
+        order = np.argsort(scores, kind="stable")
+        ordered, mass = scores[order] + scores.dtype.type(0), weights[order]  # + 0 turns -0.0 into 0.0
+        first = np.flatnonzero(np.diff(ordered, prepend=-1))
+        return cls(
+            ordered[first], np.add.reduceat(mass, first), np.add.reduceat(mass * outcomes[order], first), n=len(scores)
+        )
+
+    @property
+    def total(self) -> float:
+        """The weight of all rows: their number without weights."""
+        return float(self.counts.sum())
+
+    @property
+    def residuals(self) -> NDArray[np.float64]:
+        """The sum of outcome - score in each row."""
+        return self.positives - self.sums
+
+    @property
+    def sums(self) -> NDArray[np.float64]:
+        """The sum of scores in each row."""
+        if self.score_sums is not None:
+            return self.score_sums
+        return self.counts * self.scores.astype(np.float64)
+
+    @property
+    def square_residuals(self) -> NDArray[np.float64]:
+        """The sum of (score - outcome)^2 in each row."""
+        if self.square_scores is not None and self.positive_scores is not None:
+            return self.square_scores - 2 * self.positive_scores + self.positives
+        wide = self.scores.astype(np.float64)
+        return (self.counts - self.positives) * wide**2 + self.positives * (1 - wide) ** 2
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __add__(self, other: ReliabilityTable) -> ReliabilityTable:
+        """Pool the rows of two tables: counts exactly, sums to rounding."""
+        if not isinstance(other, ReliabilityTable):
+            return NotImplemented
+        if self.grid != other.grid or (self.grid is None and self.scores.dtype != other.scores.dtype):
+            raise InputError(
+                "tables",
+                f"two of one make ({_make(self)})",
+                _make(other),
+                "build both from scores of one floating-point type, both exact or both on the same grid",
+            )
+        keys = np.concatenate([self._keys, other._keys])
+        order = np.argsort(keys, kind="stable")
+        first = np.flatnonzero(np.diff(keys[order], prepend=-1))
+
+        def pooled(name: str) -> NDArray[Any]:
+            both = np.concatenate([getattr(self, name), getattr(other, name)])
+            return np.add.reduceat(both[order], first) if len(order) else both
+
+        counts, positives, n = pooled("counts"), pooled("positives"), self.n + other.n
+        if self.grid is None:
+            return ReliabilityTable(keys[order][first], counts, positives, n)
+        return _of_cells(
+            keys[order][first], counts, positives, n, self.grid,
+            pooled("score_sums"), pooled("positive_scores"), pooled("square_scores"),
+        )  # fmt: skip
+
+    @property
+    def _keys(self) -> NDArray[Any]:
+        return self.scores if self.cells is None else self.cells
+
+    def to_arrow(self) -> pa.Table:
+        """Return the table as a `pyarrow.Table`, its make in the schema's metadata."""
+        pa = _pyarrow()
+        columns = {name: getattr(self, name) for name in (*_COLUMNS, *_GRID_COLUMNS) if getattr(self, name) is not None}
+        made = {"calibrant.table": str(_VERSION), "calibrant.n": str(self.n), "calibrant.grid": self.grid or ""}
+        return pa.table(columns).replace_schema_metadata(made)
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> ReliabilityTable:
+        """Return the table that `to_arrow` wrote.
+
+        Raises
+        ------
+        InputError
+            For a `pyarrow.Table` without this metadata or these columns.
+        """
+        made = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+        if made.get("calibrant.table") != str(_VERSION):
+            raise InputError(
+                "table",
+                f"a pyarrow.Table with metadata calibrant.table = {_VERSION}",
+                f"metadata {sorted(made) or 'missing'}",
+                "write it with ReliabilityTable.to_arrow",
+            )
+        grid = made["calibrant.grid"] or None
+        names = _COLUMNS if grid is None else (*_COLUMNS, *_GRID_COLUMNS)
+        missing = [name for name in names if name not in table.column_names]
+        if missing:
+            raise InputError("table", f"columns {', '.join(names)}", f"no column {missing[0]!r}", "write it again")
+        columns = {name: np.ascontiguousarray(table.column(name).to_numpy()) for name in names}
+        return cls(n=int(made["calibrant.n"]), grid=grid, **columns)
+
+
+_COLUMNS = ("scores", "counts", "positives")
+_GRID_COLUMNS = ("cells", "score_sums", "positive_scores", "square_scores")
+
+
+def _make(table: ReliabilityTable) -> str:
+    return f"exact, {table.scores.dtype}" if table.grid is None else f"{table.grid} grid"
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise MissingDependencyError("pyarrow", "to exchange Arrow tables", "report") from None
+    return pa
+
+
+def _on_grid(
+    cls: type[ReliabilityTable],
+    scores: NDArray[np.floating[Any]],
+    outcomes: NDArray[np.uint8],
+    weights: NDArray[np.float64] | None,
+    grid: grids.Grid,
+) -> ReliabilityTable:
+    check_choice("grid", grid, grids.GRIDS)
+    cells = grids.cell_of(scores, grid)
+    size = len(grids.edges(grid)) + 1
+    wide = scores.astype(np.float64)
+    mass = np.ones(len(scores)) if weights is None else weights
+    positive = mass * outcomes
+    sums = [np.bincount(cells, values, size) for values in (mass, positive, mass * wide, positive * wide, mass * wide**2)]
+    occupied = np.flatnonzero(sums[0])
+    counts, positives, *rest = (column[occupied] for column in sums)
+    if weights is None:
+        counts, positives = counts.astype(np.int64), positives.astype(np.int64)
+    return _of_cells(occupied, counts, positives, len(scores), grid, *rest)
+
+
+def _of_cells(
+    cells: NDArray[np.int64], counts: NDArray[Any], positives: NDArray[Any], n: int, grid: grids.Grid,
+    score_sums: NDArray[np.float64], positive_scores: NDArray[np.float64], square_scores: NDArray[np.float64],
+) -> ReliabilityTable:  # fmt: skip
+    """Build a table on a grid; a cell's mean score is kept inside its cell, where rounding could carry it out."""
+    edges = grids.edges(grid)
+    last = len(edges) - 1
+    low, high = edges[np.clip(cells - 1, 0, last)], edges[np.clip(cells, 0, last)]
+    means = np.clip(score_sums / counts, low, high)
+    return ReliabilityTable(means, counts, positives, n, grid, cells, score_sums, positive_scores, square_scores)
