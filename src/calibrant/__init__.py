@@ -21,6 +21,7 @@ from calibrant.metrics import (
     smooth_calibration_error,
     top_label_brier_score,
 )
+from calibrant.report import Report, evaluate
 from calibrant.results import ClasswiseCalibration, Estimate, ReliabilityDiagram, ScoreDecomposition
 from calibrant.table import ReliabilityTable
 
@@ -32,6 +33,7 @@ __all__ = [
     "Estimate",
     "ReliabilityDiagram",
     "ReliabilityTable",
+    "Report",
     "ScoreDecomposition",
     "accuracy",
     "adaptive_calibration_error",
@@ -39,6 +41,7 @@ __all__ = [
     "classwise_calibration",
     "classwise_calibration_error",
     "classwise_calibration_errors",
+    "evaluate",
     "expected_calibration_error",
     "maximum_calibration_error",
     "negative_log_likelihood",

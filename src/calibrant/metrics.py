@@ -41,7 +41,10 @@ def _bins_of(events: Events, n_bins: int, binning: Binning, closed: Closed) -> B
 def _one_event(predictions: Predictions, notion: Notion, measure: str) -> Reading:
     if notion in _PER_CLASS:
         raise InputError(
-            "notion", f"'positive' or 'top-label' for {measure}", repr(notion), "call it on one class's column at a time"
+            "notion",
+            f"'positive' or 'top-label' for {measure}",
+            repr(notion),
+            "call it on one class's column at a time",
         )
     return read(predictions, notion, scoring=False)
 

@@ -109,7 +109,7 @@ class ReliabilityTable:
             raise explain(predictions, bad.row) from None
         direct = predictions.rows.direct
         flat = own if own is not None or direct is None else direct[:, 0]
-        assert flat is not None  # noqa: S101 - narrows the type; one of the two is always there
+        assert flat is not None
         keep = judged != dispatch.IGNORED
         if not keep.all():
             flat, judged = flat[keep], judged[keep]
@@ -260,7 +260,9 @@ def _on_grid(
     wide = scores.astype(np.float64)
     mass = np.ones(len(scores)) if weights is None else weights
     positive = mass * outcomes
-    sums = [np.bincount(cells, values, size) for values in (mass, positive, mass * wide, positive * wide, mass * wide**2)]
+    sums = [
+        np.bincount(cells, values, size) for values in (mass, positive, mass * wide, positive * wide, mass * wide**2)
+    ]
     occupied = np.flatnonzero(sums[0])
     counts, positives, *rest = (column[occupied] for column in sums)
     if weights is None:
