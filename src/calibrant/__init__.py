@@ -1,4 +1,4 @@
-"""How far can predicted probabilities be trusted?
+"""Tells how far predicted probabilities can be trusted.
 
 ``calibrant.evaluate(probs, targets)`` answers with every measure from one pass over the data; the functions give one
 measure each; ``calibrant report FILE`` does the same for a file of predictions.

@@ -1,9 +1,10 @@
 """The frozen cells of [0, 1] that sketches and engines share.
 
 The edges are sin(pi j / 2K)^2, j = 0..K, together with i / M, i = 0..M: (K, M) = (4096, 300) for the ``standard`` grid,
-(16384, 3600) for the ``fine`` one. The arcsine map stabilises the variance of a proportion, so cells are narrow where rare
-events and saturated networks need it; the i / M make every histogram whose number of bins divides M exact. The table is
-shipped correctly rounded (`tools/make_grid.py`) because sine functions differ in the last bit between libraries.
+(16384, 3600) for the ``fine`` one. The arcsine map stabilises the variance of a proportion, so cells are narrow where
+rare events and saturated networks need it; the i / M make every histogram whose number of bins divides M exact. The
+table is shipped correctly rounded (`tools/make_grid.py`) because sine functions differ in the last bit between
+libraries.
 
 Cell 0 holds p = 0, cell j in 1..E-1 the scores in (edge j-1, edge j] but for 1, and cell E holds p = 1, with E edges.
 """
@@ -44,4 +45,4 @@ def edges(grid: Grid) -> NDArray[np.float64]:
 def cell_of(scores: NDArray[np.floating[Any]], grid: Grid) -> NDArray[np.int64]:
     """Return the cell of each score; scores of float32 are compared with the edges rounded to float32."""
     table = edges(grid).astype(scores.dtype)
-    return np.searchsorted(table, scores, side="left") + (scores == 1)
+    return np.asarray(np.searchsorted(table, scores, side="left") + (scores == 1), dtype=np.int64)

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs import Layout, Notion, Predictions, explain
 from calibrant.kernels import dispatch
-from calibrant.table import ReliabilityTable
 
 NOTIONS: Final = ("positive", "top-label", "classwise", "multilabel")
 
@@ -44,18 +43,15 @@ class Events:
     def residuals(self) -> NDArray[np.float64]:
         """Outcome minus score of each row, times its weight."""
         plain = self.outcomes - self.scores.astype(np.float64)
-        return plain if self.weights is None else plain * self.weights
-
-    def table(self) -> ReliabilityTable:
-        return ReliabilityTable.pool(self.scores, self.outcomes, self.weights)
+        return np.asarray(plain if self.weights is None else plain * self.weights, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reading:
     """What one read of the predictions left: the judged events, the sums of the scores, the classes' histograms.
 
-    ``histograms`` has shape (3, bins, classes): counts, sums of scores, counts of true outcomes; empty unless asked for.
-    For classwise and multilabel notions ``events`` is those of the top label, or of all labels together.
+    ``histograms`` has shape (3, bins, classes): counts, sums of scores, counts of true outcomes; empty unless asked
+    for. For classwise and multilabel notions ``events`` is those of the top label, or of all labels together.
     """
 
     events: Events
@@ -128,13 +124,18 @@ def _read_classes(
 ) -> Reading:
     rows, targets, weights = predictions.rows, predictions.targets, predictions.weights
     top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
-    wanted = {"eps": eps, "uppers": uppers, "threshold": threshold, "top": top, "correct": correct}
     soft = None
     if predictions.logits:
         soft = np.empty((rows.n, rows.width), rows.dtype) if notion == "positive" else None
-        totals, histograms = dispatch.read_logits(rows, targets, weights, probs=soft, **wanted)
+        totals, histograms = dispatch.read_logits(
+            rows, targets, weights,
+            eps=eps, uppers=uppers, threshold=threshold, top=top, correct=correct, probs=soft,
+        )  # fmt: skip
     else:
-        totals, histograms = dispatch.read_probs(rows, targets, weights, tolerance=predictions.tolerance, **wanted)
+        totals, histograms = dispatch.read_probs(
+            rows, targets, weights, tolerance=predictions.tolerance,
+            eps=eps, uppers=uppers, threshold=threshold, top=top, correct=correct,
+        )  # fmt: skip
     scores, outcomes = top, correct
     if notion == "positive":  # of two classes
         scores = _column(predictions, soft, 1)

@@ -160,8 +160,8 @@ def evaluate(
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`. ``probs`` may also be a `ReliabilityTable` (then without targets): of the event
-        "positive", or with ``notion="top-label"`` of right answers.
+        As in `expected_calibration_error`. ``probs`` may also be a `ReliabilityTable` (then without targets): of the
+        event "positive", or with ``notion="top-label"`` of right answers.
     n_bins : int, default 15
         The bins of ECE, RMSCE, MCE, ACE and of the classwise error.
     class_names : sequence of str, optional
@@ -181,9 +181,9 @@ def evaluate(
         - ``classwise_ece``: the mean of the classes' errors,
         - ``miscalibration``, ``discrimination``, ``uncertainty``: the CORP decomposition of the event's Brier score.
 
-        With a classwise or multilabel notion the measures of an event are means over classes (root of the mean square for
-        rmsce, maximum for mce), each class's own in ``details["per_class"]``. What cannot be had is NaN, with the reason in
-        its details.
+        With a classwise or multilabel notion the measures of an event are means over classes (root of the mean square
+        for rmsce, maximum for mce), each class's own in ``details["per_class"]``. What cannot be had is NaN, with the
+        reason in its details.
 
     Raises
     ------
@@ -231,7 +231,7 @@ def evaluate(
         "nll": Estimate(reading.nll, n, _infinite(reading.infinite)),
     }
     if judged in ("classwise", "multilabel"):
-        tables = [events.table() for events in class_events(predictions)]
+        tables = [ReliabilityTable.pool(events) for events in class_events(predictions)]
         return _of_classes(tables, whole, judged, n, n_bins, names)
     per_class = binned.classwise_errors(reading.histograms, reading.total, "l1") if uppers is not None else None
     if per_class is not None:
@@ -239,7 +239,7 @@ def evaluate(
     else:
         reason = "one event is judged, no classes" if layout == "binary" else "not asked for (classwise=False)"
         whole["classwise_ece"] = Estimate(math.nan, n, {"reason": reason})
-    return _of_event(reading.events.table(), whole, judged, n_classes, n_bins, per_class, names)
+    return _of_event(ReliabilityTable.pool(reading.events), whole, judged, n_classes, n_bins, per_class, names)
 
 
 def _evaluate_table(table: ReliabilityTable, targets: Any, notion: Notion | None, n_bins: int) -> Report:

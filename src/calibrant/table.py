@@ -1,7 +1,7 @@
 """The reliability table: rows sorted by score, each with its count, its mean score and its positive outcomes.
 
-Every calibration measure is a function of it. Exact data is a table with a row per distinct score; on a grid it has a row
-per occupied cell. Tables of equal make add up to the table of all their rows.
+Every calibration measure is a function of it. Exact data is a table with a row per distinct score; on a grid it has a
+row per occupied cell. Tables of equal make add up to the table of all their rows.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from calibrant import grid as grids
 from calibrant.errors import InputError, MissingDependencyError, check_choice
-from calibrant.inputs import as_predictions, explain
+from calibrant.inputs import as_predictions
 from calibrant.kernels import dispatch
+from calibrant.notions import Events, read
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,8 +28,8 @@ _VERSION = 1
 class ReliabilityTable:
     """Scores of one event, pooled: a row per distinct score, or per occupied cell of a grid.
 
-    Make one with `from_scores` or `from_arrow`; add two with ``+``. Rows are in increasing order of the score, so nothing
-    computed from a table depends on the order of the predictions.
+    Make one with `from_scores` or `from_arrow`; add two with ``+``. Rows are in increasing order of the score, so
+    nothing computed from a table depends on the order of the predictions.
 
     Attributes
     ----------
@@ -83,8 +84,8 @@ class ReliabilityTable:
 
         Notes
         -----
-        Cost: one sort of N integers of the scores' own width without weights, an argsort of N scores with them, a binary
-        search per score on a grid.
+        Cost: one sort of N integers of the scores' own width without weights, an argsort of N scores with them, a
+        binary search per score on a grid.
 
         Examples
         --------
@@ -98,46 +99,22 @@ class ReliabilityTable:
         predictions = as_predictions(scores, outcomes, weights=weights)
         if predictions.layout != "binary":
             raise InputError("scores", "shape (N,)", f"{predictions.n_classes} columns", "pass the scores of one event")
-        own = np.empty(predictions.n, predictions.rows.dtype) if predictions.rows.direct is None else None
-        judged = np.empty(predictions.n, np.uint8)
-        try:
-            dispatch.read_events(
-                predictions.rows, predictions.targets, predictions.weights,
-                eps=0.0, logits=False, scoring=False, scores=own, outcomes=judged,
-            )  # fmt: skip
-        except dispatch.BadRow as bad:
-            raise explain(predictions, bad.row) from None
-        direct = predictions.rows.direct
-        flat = own if own is not None or direct is None else direct[:, 0]
-        assert flat is not None
-        keep = judged != dispatch.IGNORED
-        if not keep.all():
-            flat, judged = flat[keep], judged[keep]
-            checked = None if predictions.weights is None else predictions.weights[keep]
-        else:
-            checked = predictions.weights
-        return cls.pool(flat, judged, checked, grid=grid)
+        return cls.pool(read(predictions, "positive", scoring=False).events, grid=grid)
 
     @classmethod
-    def pool(
-        cls,
-        scores: NDArray[np.floating[Any]],
-        outcomes: NDArray[np.uint8],
-        weights: NDArray[np.float64] | None = None,
-        *,
-        grid: grids.Grid | None = None,
-    ) -> ReliabilityTable:
-        """Pool validated rows: contiguous scores of float32 or float64, outcomes 0 and 1, weights above 0."""
+    def pool(cls, events: Events, *, grid: grids.Grid | None = None) -> ReliabilityTable:
+        """Pool judged events, which are trusted to be valid, by distinct score or into the cells of a grid."""
+        scores, outcomes, weights = events.scores, events.outcomes, events.weights
         if grid is not None:
-            return _on_grid(cls, scores, outcomes, weights, grid)
+            check_choice("grid", grid, grids.GRIDS)
+            return _on_grid(events, grid)
         if weights is None:
             return cls(*dispatch.distinct_scores(scores, outcomes), n=len(scores))
         order = np.argsort(scores, kind="stable")
         ordered, mass = scores[order] + scores.dtype.type(0), weights[order]  # + 0 turns -0.0 into 0.0
         first = np.flatnonzero(np.diff(ordered, prepend=-1))
-        return cls(
-            ordered[first], np.add.reduceat(mass, first), np.add.reduceat(mass * outcomes[order], first), n=len(scores)
-        )
+        counts, positives = np.add.reduceat(mass, first), np.add.reduceat(mass * outcomes[order], first)
+        return cls(ordered[first], counts, positives, n=len(scores))
 
     @property
     def total(self) -> float:
@@ -147,22 +124,22 @@ class ReliabilityTable:
     @property
     def residuals(self) -> NDArray[np.float64]:
         """The sum of outcome - score in each row."""
-        return self.positives - self.sums
+        return np.asarray(self.positives - self.sums, dtype=np.float64)
 
     @property
     def sums(self) -> NDArray[np.float64]:
         """The sum of scores in each row."""
         if self.score_sums is not None:
             return self.score_sums
-        return self.counts * self.scores.astype(np.float64)
+        return np.asarray(self.counts * self.scores.astype(np.float64))
 
     @property
     def square_residuals(self) -> NDArray[np.float64]:
         """The sum of (score - outcome)^2 in each row."""
         if self.square_scores is not None and self.positive_scores is not None:
-            return self.square_scores - 2 * self.positive_scores + self.positives
+            return np.asarray(self.square_scores - 2 * self.positive_scores + self.positives)
         wide = self.scores.astype(np.float64)
-        return (self.counts - self.positives) * wide**2 + self.positives * (1 - wide) ** 2
+        return np.asarray((self.counts - self.positives) * wide**2 + self.positives * (1 - wide) ** 2)
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -247,27 +224,22 @@ def _pyarrow() -> Any:
     return pa
 
 
-def _on_grid(
-    cls: type[ReliabilityTable],
-    scores: NDArray[np.floating[Any]],
-    outcomes: NDArray[np.uint8],
-    weights: NDArray[np.float64] | None,
-    grid: grids.Grid,
-) -> ReliabilityTable:
-    check_choice("grid", grid, grids.GRIDS)
-    cells = grids.cell_of(scores, grid)
-    size = len(grids.edges(grid)) + 1
-    wide = scores.astype(np.float64)
-    mass = np.ones(len(scores)) if weights is None else weights
-    positive = mass * outcomes
-    sums = [
-        np.bincount(cells, values, size) for values in (mass, positive, mass * wide, positive * wide, mass * wide**2)
-    ]
-    occupied = np.flatnonzero(sums[0])
-    counts, positives, *rest = (column[occupied] for column in sums)
-    if weights is None:
-        counts, positives = counts.astype(np.int64), positives.astype(np.int64)
-    return _of_cells(occupied, counts, positives, len(scores), grid, *rest)
+def _on_grid(events: Events, grid: grids.Grid) -> ReliabilityTable:
+    cells = grids.cell_of(events.scores, grid)
+    scores = events.scores.astype(np.float64)
+    mass = np.ones(len(scores)) if events.weights is None else events.weights
+    hits = mass * events.outcomes
+
+    def cut(values: NDArray[Any]) -> NDArray[np.float64]:
+        return np.bincount(cells, values, len(grids.edges(grid)) + 1).astype(np.float64, copy=False)
+
+    counts = cut(mass)
+    occupied = np.flatnonzero(counts)
+    numbers = np.float64 if events.weights is not None else np.int64
+    return _of_cells(
+        occupied, counts[occupied].astype(numbers), cut(hits)[occupied].astype(numbers), len(scores), grid,
+        cut(mass * scores)[occupied], cut(hits * scores)[occupied], cut(mass * scores**2)[occupied],
+    )  # fmt: skip
 
 
 def _of_cells(

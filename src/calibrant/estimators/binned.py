@@ -70,9 +70,9 @@ def uniform_edges(n_bins: int) -> Float64s:
 def largest_members(edges: Float64s, closed: Closed, dtype: np.dtype[Any]) -> NDArray[np.floating[Any]]:
     """Return the largest score that belongs to each bin, in the scores' own type.
 
-    Right-closed bins (e_j, e_j+1] own their upper edge, left-closed ones [e_j, e_j+1) the number before it; the last bin
-    always owns 1. Edges are rounded to the type of the scores first, so that a score printed as 0.6 is on the edge 0.6
-    in single precision as in double.
+    Right-closed bins (e_j, e_j+1] own their upper edge, left-closed ones [e_j, e_j+1) the number before it; the last
+    bin always owns 1. Edges are rounded to the type of the scores first, so that a score printed as 0.6 is on the
+    edge 0.6 in single precision as in double.
     """
     uppers = edges[1:].astype(dtype)
     if closed == "left":

@@ -2,20 +2,23 @@
 
 With residuals r_i = y_i - p_i (W their total weight) and the normal density phi_s of standard deviation s,
 
-    g_s(t) = (1/W) sum_i r_i sum_k [phi_s(t - p_i + 2k) + phi_s(t + p_i + 2k)],     S(s) = integral over [0, 1] of |g_s|,
+    g_s(t) = (1/W) sum_i r_i sum_k [phi_s(t - p_i + 2k) + phi_s(t + p_i + 2k)],     S(s) = integral over [0, 1] of
+    |g_s|,
 
-and smECE is the s with S(s) = s (Błasiok and Nakkiran 2024, arXiv 2309.12236). The reflections make g_s a cosine series,
+and smECE is the s with S(s) = s (Błasiok and Nakkiran 2024, arXiv 2309.12236). The reflections make g_s a cosine
+series,
 
     g_s(t) = a_0 + 2 sum_k a_k exp(-(pi k s)^2 / 2) cos(pi k t),     a_k = (1/W) sum_i r_i cos(pi k p_i),
 
-so one cosine transform gives g_s, and one sine transform its slope, on a mesh. Three errors are bounded, each relative to
-R = sum |r_i| / W <= 1, with c_j = integral of |j-th derivative of phi_1| <= sqrt(j!):
+so one cosine transform gives g_s, and one sine transform its slope, on a mesh. Three errors are bounded, each
+relative to R = sum |r_i| / W <= 1, with c_j = integral of |j-th derivative of phi_1| <= sqrt(j!):
 
 - Cells. Many rows are replaced by the moments 0..5 of their residuals in cells of width w: R (w/2s)^6 c_6 / 6!.
 - Mesh. |g_s| is integrated exactly for the cubic Hermite interpolant on a mesh of width h: R (h/s)^4 c_4 / 384.
 - Series. Terms with pi k s > 7 are left out: below 1e-10.
 
-Since S falls with s, the root lies between s and S(s) for every s, and an error of S moves the root by no more than itself.
+Since S falls with s, the root lies between s and S(s) for every s, and an error of S moves the root by no more than
+itself.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ def smooth_error_at(
 ) -> SmoothError:
     """Return S(bandwidth): the integral of the residuals' absolute smoothed density at a bandwidth of one's own."""
     smoother = _Smoother(scores, residuals, total)
-    return SmoothError(smoother.integral(bandwidth), smoother.error(bandwidth))
+    return SmoothError(smoother.integral(bandwidth), smoother.error)
 
 
 def _search(smoother: _Smoother) -> SmoothError:
@@ -84,7 +87,7 @@ def _search(smoother: _Smoother) -> SmoothError:
         guess = math.exp(here[0] - here[1] / min(slope, -1.0))  # log S(s) / s falls with slope -1 or steeper
         before = here
         if abs(value - s) <= _TOLERANCE or high - low <= _TOLERANCE:
-            return SmoothError(min(max(guess, low), high), _TOLERANCE + smoother.error(s))
+            return SmoothError(min(max(guess, low), high), _TOLERANCE + smoother.error)
         s = guess if low < guess < high else (low + high) / 2
 
 
@@ -99,8 +102,9 @@ class _Smoother:
         self.least = min(abs(float(residuals.sum())) / total, self.most)
         self.spectra: dict[int, Float64s] = {}
 
-    def error(self, s: float) -> float:
-        """Bound the error of S(s)."""
+    @property
+    def error(self) -> float:
+        """A bound on the error of S(s), the same for every s."""
         mesh = _STEPS_PER_SD**-4 * math.sqrt(24) / 384 + 1e-10
         cells = (0.5 / _CELLS_PER_SD) ** 6 / math.sqrt(720)
         parts = 0.968 / 8 / (_STEPS_PER_SD * _PARTS) ** 2
@@ -133,7 +137,7 @@ class _Smoother:
         return self.spectra[n_cells][:n_terms]
 
     def _moment_spectrum(self, n_cells: int) -> Float64s:
-        """Return the cosine sums from the moments of cells: cos(k (c + d)) is expanded in d around the cell's middle c."""
+        """Return the cosine sums from the moments of cells: cos(k (c + d)) is expanded in d around the middle c."""
         from scipy.fft import dct, dst
 
         moments = dispatch.residual_moments(self.scores, self.residuals, n_cells)
@@ -211,8 +215,8 @@ def _stretch_integral(middles: Float64s, moments: Float64s, s: float, low: float
 def _absolute_integral(values: Float64s, slopes: Float64s, step: float) -> float:
     """Integrate the absolute value of the cubic Hermite interpolant of equidistant values and slopes.
 
-    A cubic whose Bernstein coefficients have one sign has no zero, and its integral is a formula. The few others are cut
-    into parts, the zero in a part refined by Newton's method, and the antiderivative taken between the zeros.
+    A cubic whose Bernstein coefficients have one sign has no zero, and its integral is a formula. The few others are
+    cut into parts, the zero in a part refined by Newton's method, and the antiderivative taken between the zeros.
     """
     left, right = values[:-1], values[1:]
     rise, fall = slopes[:-1] * step, slopes[1:] * step

@@ -1,7 +1,7 @@
 """Runs the kernels over rows of any layout: in blocks, on threads, with results that no number of threads changes.
 
-Work is cut into blocks by the size of the input alone, each block is summed by itself, and the blocks' sums are added in
-the order of the rows. Threads live for one call: nothing is left to be broken by a fork.
+Work is cut into blocks by the size of the input alone, each block is summed by itself, and the blocks' sums are added
+in the order of the rows. Threads live for one call: nothing is left to be broken by a fork.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.kernels.reference import (
@@ -26,7 +27,6 @@ from calibrant.kernels.reference import (
     Float64s,
     Floats,
     Int64s,
-    NDArray,
     UInt8s,
 )
 
@@ -164,7 +164,8 @@ class Rows:
 
     def pick(self, row: int) -> Floats:
         """Return one row, for an error message."""
-        return next(self.blocks(row, row + 1))[1][0].copy()
+        _, block = next(self.blocks(row, row + 1))
+        return np.array(block[0])
 
 
 def _bounds(n: int, width: int) -> list[tuple[int, int]]:
@@ -192,10 +193,7 @@ def _read_rows(
 ) -> tuple[Float64s, Float64s]:
     """Drive a reading pass over the blocks: returns the totals and the histograms of shape (3, bins, classes)."""
     n_bins, n_classes = shape
-    if n_classes:
-        bounds = _lanes(rows.n, rows.width, 3 * n_bins * n_classes)
-    else:
-        bounds = _bounds(rows.n, rows.width)
+    bounds = _lanes(rows.n, rows.width, 3 * n_bins * n_classes) if n_classes else _bounds(rows.n, rows.width)
 
     def work(block: int) -> tuple[Float64s, Float64s]:
         start, stop = bounds[block]
@@ -218,7 +216,11 @@ def read_probs(
     rows: Rows, targets: Int64s, weights: Float64s | None, *, tolerance: float, eps: float, uppers: Floats | None,
     threshold: float, top: Floats, correct: UInt8s,
 ) -> tuple[Float64s, Float64s]:  # fmt: skip
-    """Run `reference.read_probs` over all rows; ``uppers`` asks for the classes' histograms. Returns totals, histograms.
+    """Run `reference.read_probs` over all rows; ``uppers`` asks for the classes' histograms.
+
+    Returns
+    -------
+    totals, histograms
 
     Raises
     ------
@@ -311,13 +313,13 @@ def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers:
 def distinct_scores(scores: Floats, outcomes: UInt8s) -> tuple[Floats, Int64s, Int64s]:
     """Return the distinct scores in order, their counts and their counts of outcomes 1, exactly.
 
-    A score in [0, 1] and its outcome fit the score's own width as ``bits << 1 | outcome``, an integer that sorts like the
-    score with ties adjacent: NumPy's vectorised integer sort does the rest.
+    A score in [0, 1] and its outcome fit the score's own width as ``bits << 1 | outcome``, an integer that sorts like
+    the score with ties adjacent: NumPy's vectorised integer sort does the rest.
     """
     from calibrant.kernels import host
 
     unsigned = np.uint32 if scores.dtype.itemsize == 4 else np.uint64
-    keys = scores.view(unsigned) << 1  # the sign bit of -0.0 is shifted out
+    keys = np.left_shift(scores.view(unsigned), 1)  # the sign bit of -0.0 is shifted out
     keys |= outcomes
     keys.sort()
     n = host.count_runs(keys)

@@ -6,10 +6,10 @@ nothing of the input's size, and accumulate in float64 whatever the input's type
 
 Two things make the reading passes run at the speed of memory:
 
-- The largest entry of a row is found among the *bits* of its floats, seen as integers, because LLVM does not vectorise a
-  floating-point maximum. For floats that are not negative the orders agree; for logits ``k ^ ((k >> 31) & 0x7fffffff)``
-  turns the sign-magnitude order into the integers' own. Seen as unsigned integers, every NaN, infinity, negative number
-  and number above 1 is larger than 1's bits: the same maximum validates the row.
+- The largest entry of a row is found among the *bits* of its floats, seen as integers, because LLVM does not
+  vectorise a floating-point maximum. For floats that are not negative the orders agree; for logits ``k ^ ((k >> 31) &
+  0x7fffffff)`` turns the sign-magnitude order into the integers' own. Seen as unsigned integers, every NaN, infinity,
+  negative number and number above 1 is larger than 1's bits: the same maximum validates the row.
 - The exponential is a polynomial with the exponent added into the bits of its result, because Numba has no vector exp.
 """
 
@@ -56,8 +56,8 @@ def _float_of(_context: Any, bits: Any) -> Any:
 def _exp32(x: Any) -> Any:
     """exp(x) for x <= 0 in float32, relative error below 1e-7; exp(-87) for anything smaller.
 
-    x = k ln 2 + r with |r| <= ln(2) / 2: adding 1.5 * 2^23 rounds x / ln 2 to the integer k and leaves k in the low bits,
-    whence it is shifted into the exponent. exp(r) is its Taylor polynomial of degree 7 (remainder 5e-9).
+    x = k ln 2 + r with |r| <= ln(2) / 2: adding 1.5 * 2^23 rounds x / ln 2 to the integer k and leaves k in the low
+    bits, whence it is shifted into the exponent. exp(r) is its Taylor polynomial of degree 7 (remainder 5e-9).
     """
     x = max(x, _f32(-87.0))
     shifted = x * _f32(_LOG2E) + _f32(12582912.0)
@@ -77,7 +77,7 @@ def _exp32(x: Any) -> Any:
 
 @inlined()
 def _exp64(x: Any) -> Any:
-    """exp(x) for x <= 0 in float64, as `_exp32` with a polynomial of degree 13 (remainder 4e-18); exp(-708) below that."""
+    """exp(x) for x <= 0 in float64, as `_exp32` but of degree 13 (remainder 4e-18); exp(-708) below that."""
     x = max(x, -708.0)
     shifted = x * _LOG2E + 6755399441055744.0
     k = shifted - 6755399441055744.0
@@ -211,7 +211,7 @@ def _first_of(row: Any, y: Any, largest: Any) -> Any:
 
 @inlined()
 def _good_probs(row: Any) -> Any:
-    """The slow check of a row that holds a bit pattern above 1's: -0.0 is the only good one."""
+    """Check slowly a row that holds a bit pattern above 1's: -0.0 is the only good one."""
     for j in range(row.shape[0]):
         if not (row[j] >= 0 and row[j] <= 1):
             return False

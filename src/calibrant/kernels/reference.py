@@ -150,8 +150,8 @@ def read_events(
     """One read of a block of single events: their probabilities, or with ``logits`` their log-odds.
 
     Parameters are as in `read_probs`; targets are 0, 1 or -1. Written: ``scores`` (only from logits: probabilities are
-    their own scores), ``outcomes`` (the target, or `IGNORED`), and unless ``scoring`` is false the totals, with the Brier
-    score (p - y)^2 and a row correct when [p >= 1/2] is its target.
+    their own scores), ``outcomes`` (the target, or `IGNORED`), and unless ``scoring`` is false the totals, with the
+    Brier score (p - y)^2 and a row correct when [p >= 1/2] is its target.
     """
     for i, value in enumerate(probs):
         y, w = targets[i], weights[i] if weighted else 1.0

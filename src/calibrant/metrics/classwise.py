@@ -1,0 +1,170 @@
+"""Calibration errors of every class by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError
+from calibrant.estimators import binned
+from calibrant.estimators.binned import Binning, Closed, Norm
+from calibrant.inputs import Notion, Predictions, as_predictions
+from calibrant.metrics.arguments import PER_CLASS, bins_of
+from calibrant.notions import class_events, read, resolve
+from calibrant.results import ClasswiseCalibration
+
+
+def class_histograms(
+    predictions: Predictions, notion: Notion, n_bins: int, binning: Binning, closed: Closed, threshold: float
+) -> tuple[NDArray[np.float64], float]:
+    """Return the histograms of all classes, (3, bins, classes), and the weight of all rows."""
+    if binning == "uniform" and predictions.layout == "multiclass":
+        uppers = binned.largest_members(binned.uniform_edges(n_bins), closed, predictions.rows.dtype)
+        reading = read(predictions, "top-label", uppers=uppers, threshold=threshold)
+        return reading.histograms, reading.total
+    reading = read(predictions, "multilabel" if notion == "multilabel" else "top-label", scoring=False)
+    histograms = np.zeros((3, n_bins, predictions.n_classes))
+    for k, events in enumerate(class_events(predictions, threshold)):
+        if len(events.scores):
+            bins = bins_of(events, n_bins, binning, closed)
+            histograms[:, :, k] = bins.counts, bins.score_sums, bins.positives
+    total = reading.total / (predictions.n_classes if notion == "multilabel" else 1)
+    return histograms, total
+
+
+def classwise_calibration(
+    probs: Any,
+    targets: Any,
+    n_bins: int = 15,
+    *,
+    threshold: float = 0.0,
+    binning: Binning = "uniform",
+    norm: Norm = "l1",
+    closed: Closed = "right",
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> ClasswiseCalibration:
+    """Return the calibration error of every class by itself, with the share the threshold kept and the support.
+
+    Parameters are those of `classwise_calibration_error`.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> probs = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.6, 0.2, 0.2]]
+    >>> result = calibrant.classwise_calibration(probs, [0, 1, 2, 1], n_bins=5, threshold=0.15)
+    >>> result.kept, result.supports
+    (array([0.75, 1.  , 0.5 ]), array([1., 2., 1.]))
+    """
+    binned.check_bins(n_bins, binning, norm, closed)
+    if not (isinstance(threshold, (int, float, np.floating, np.integer)) and 0 <= threshold <= 1):
+        raise InputError("threshold", "a number in [0, 1]", repr(threshold), "pass 0 to keep every score")
+    predictions = as_predictions(
+        probs, targets, weights=weights, ignore_index=ignore_index, logits=logits, notion=notion
+    )
+    judged = resolve(predictions, "multilabel" if notion == "multilabel" else "classwise")
+    if notion not in (None, *PER_CLASS):
+        raise InputError("notion", "'classwise' or 'multilabel'", repr(notion), "leave notion out")
+    histograms, total = class_histograms(predictions, judged, n_bins, binning, closed, float(threshold))
+    return binned.classwise_errors(histograms, total, norm)
+
+
+def classwise_calibration_errors(
+    probs: Any,
+    targets: Any,
+    n_bins: int = 15,
+    *,
+    threshold: float = 0.0,
+    binning: Binning = "uniform",
+    norm: Norm = "l1",
+    closed: Closed = "right",
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> NDArray[np.float64]:
+    """Return the calibration error of every class by itself, (C,).
+
+    NaN for a class of which the threshold kept nothing. Parameters, errors and cost are those of
+    `classwise_calibration_error`.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> calibrant.classwise_calibration_errors([[0.8, 0.2], [0.6, 0.4]], [0, 1], n_bins=5).round(3)
+    array([0.4, 0.4])
+    """
+    return classwise_calibration(
+        probs, targets, n_bins, threshold=threshold, binning=binning, norm=norm, closed=closed, notion=notion,
+        weights=weights, ignore_index=ignore_index, logits=logits,
+    ).errors  # fmt: skip
+
+
+def classwise_calibration_error(
+    probs: Any,
+    targets: Any,
+    n_bins: int = 15,
+    *,
+    threshold: float = 0.0,
+    binning: Binning = "uniform",
+    norm: Norm = "l1",
+    closed: Closed = "right",
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> float:
+    r"""Return the classwise (static) calibration error: the binary calibration errors of all classes, combined.
+
+    .. math:: \mathrm{CE} = \frac1C \sum_k \mathrm{CE}_k \;(\text{l1}), \qquad
+              \Bigl(\frac1C \sum_k \mathrm{CE}_k^2\Bigr)^{1/2} \;(\text{l2}), \qquad \max_k \mathrm{CE}_k \;(\text{max})
+
+    In [0, 1], lower is better. With many classes most scores are near 0 and so is the error: a ``threshold`` about 1/C
+    keeps the scores p >= threshold, renormalised by the kept count of each class, and a class that keeps nothing is
+    left out. ``binning="quantile"`` gives ACE (threshold 0) and TACE of Nixon et al.
+
+    Parameters
+    ----------
+    probs, targets, n_bins, binning, closed, weights, ignore_index, logits
+        As in `expected_calibration_error`; probs of shape (N, C) or (N, C, ...).
+    threshold : float, default 0
+        Scores below it are left out; 0 keeps everything.
+    norm : {"l1", "l2", "max"}, default "l1"
+        Of the bins' gaps within a class and of the classes' errors.
+    notion : {"classwise", "multilabel"}, optional
+        "multilabel" for independent labels: rows need not sum to 1, targets are (N, C) of 0 and 1.
+
+    Returns
+    -------
+    float
+        A class absent from the targets counts like any other; NaN only where the threshold kept nothing at all.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As `expected_calibration_error`; also for a threshold outside [0, 1].
+
+    Notes
+    -----
+    Cost: one read of the N x C numbers for uniform bins; a sort per class for quantile bins, and for logits the
+    softmax.
+
+    References
+    ----------
+    Nixon et al. (2019), arXiv 1904.01685. Kull et al. (2019), arXiv 1910.12656. Kumar, Liang, Ma (2019), arXiv
+    1909.10155.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> round(calibrant.classwise_calibration_error([[0.8, 0.2], [0.6, 0.4]], [0, 1], n_bins=5), 12)
+    0.4
+    """
+    return classwise_calibration(
+        probs, targets, n_bins, threshold=threshold, binning=binning, norm=norm, closed=closed, notion=notion,
+        weights=weights, ignore_index=ignore_index, logits=logits,
+    ).value  # fmt: skip

@@ -1,0 +1,97 @@
+"""The smooth calibration error."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from calibrant.errors import InputError, check_choice
+from calibrant.estimators import smooth, smooth_mesh
+from calibrant.inputs import Notion
+from calibrant.metrics.arguments import judged_event, prepare
+
+
+def smooth_calibration_error(
+    probs: Any,
+    targets: Any,
+    *,
+    kernel: Literal["reflected", "logit"] = "reflected",
+    bandwidth: float | Literal["auto"] = "auto",
+    method: Literal["exact", "mesh"] | None = None,
+    mesh_points: int = 200,
+    tolerance: float = 1e-3,
+    refine_steps: int = 10,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> float:
+    r"""Return the smooth calibration error (smECE): kernel-smoothed residuals at the bandwidth that equals the error.
+
+    .. math:: \hat r_\sigma(t) = \frac1W \sum_i w_i (y_i - p_i) K_\sigma(t, p_i), \qquad
+              S(\sigma) = \int_0^1 |\hat r_\sigma(t)|\,dt, \qquad \mathrm{smECE} = \sigma^* \text{ with } S(\sigma^*)
+              = \sigma^*
+
+    K is the Gaussian kernel reflected at 0 and 1. In [0, 1], lower is better; it has no bins, changes continuously
+    with the predictions, and is within constant factors of the distance to the nearest calibrated predictor.
+
+    Parameters
+    ----------
+    probs, targets, notion, weights, ignore_index, logits
+        As in `expected_calibration_error`.
+    kernel : {"reflected", "logit"}, default "reflected"
+        "reflected" is the paper's kernel. "logit" smooths in log-odds: relplot's definition, without theory, only by
+        mesh.
+    bandwidth : float or "auto", default "auto"
+        A bandwidth of one's own gives S at that bandwidth.
+    method : {"exact", "mesh"}, optional
+        "exact", the default for the reflected kernel: an error certified below 1e-7 at any N. "mesh", the default for
+        the logit kernel: the algorithm and the numbers of relplot 1.0, which differ from the exact ones most where
+        scores crowd at 0 or 1.
+    mesh_points, tolerance, refine_steps
+        Only for the mesh: the least number of points, the bandwidth below which the search stops, its halvings.
+
+    Returns
+    -------
+    float
+        Ties and the order of the rows play no part.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As `expected_calibration_error`; also for ``method="exact"`` with the logit kernel, a bandwidth that is no
+        positive number, and a classwise or multilabel notion.
+
+    Notes
+    -----
+    Cost: one read, one pass over the scores, then transforms of about 32 / smECE points.
+
+    References
+    ----------
+    Błasiok, Nakkiran (2024), arXiv 2309.12236.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> round(calibrant.smooth_calibration_error([0.5, 0.5, 0.5], [1, 1, 1]), 6)
+    0.5
+    """
+    check_choice("kernel", kernel, ("reflected", "logit"))
+    if method is None:
+        method = "exact" if kernel == "reflected" else "mesh"
+    check_choice("method", method, ("exact", "mesh"))
+    if method == "exact":
+        if kernel == "logit":
+            raise InputError("method", "'mesh' for the logit kernel", "'exact'", "leave method out, or use 'reflected'")
+        if bandwidth != "auto" and not (isinstance(bandwidth, (int, float)) and 0 < bandwidth < math.inf):
+            raise InputError("bandwidth", "'auto' or a positive number", repr(bandwidth), "pass a number such as 0.05")
+    predictions, judged = prepare(probs, targets, notion, weights, ignore_index, logits)
+    events = judged_event(predictions, judged, "the smooth error")
+    if method == "mesh":
+        return smooth_mesh.mesh_smooth_error(
+            events.scores, events.residuals, events.weights, kernel=kernel, bandwidth=bandwidth,
+            mesh_points=mesh_points, tolerance=tolerance, refine_steps=refine_steps,
+        ).value  # fmt: skip
+    if bandwidth == "auto":
+        return smooth.smooth_error(events.scores, events.residuals, events.total).value
+    return smooth.smooth_error_at(events.scores, events.residuals, events.total, float(bandwidth)).value
