@@ -38,6 +38,9 @@ class Style:
         return text if self.unicode else text.translate(_ASCII)
 
 
+#: What a terminal must be able to show for `Style.unicode`.
+GLYPHS = "█░┃·–…"
+
 _ASCII = str.maketrans(
     {
         "█": "#",
@@ -55,10 +58,10 @@ _ASCII = str.maketrans(
 )
 
 
-def render(summary: Summary, *, title: str = "", style: Style | None = None) -> str:
+def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:
     """Return the report as lines of text, at most 100 characters wide."""
     style = style or Style()
-    blocks = [_head(summary, title, style), _words(summary), _numbers(summary, style)]
+    blocks = [_head(summary, title, used, style), _words(summary), _numbers(summary, style)]
     if summary["diagram"] is not None:
         blocks.append(_diagram(summary, style))
     if summary["classwise"] is not None:
@@ -66,11 +69,13 @@ def render(summary: Summary, *, title: str = "", style: Style | None = None) -> 
     return style.plain("\n\n".join("\n".join(block) for block in blocks))
 
 
-def _head(summary: Summary, title: str, style: Style) -> list[str]:
+def _head(summary: Summary, title: str, used: str, style: Style) -> list[str]:
     classes = summary["n_classes"]
     of = f" of {classes:,} {'labels' if summary['notion'] == 'multilabel' else 'classes'}" if classes else ""
     line = f"{summary['n']:,} predictions{of} · judged: {_EVENTS[summary['notion']]}"
-    return [style.bold(title), line] if title else [style.bold(line)]
+    if not title:
+        return [style.bold(line)]
+    return [style.bold(title), line, *([style.faint(used)] if used else [])]
 
 
 # ---------------------------------------------------------------- in words

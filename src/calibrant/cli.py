@@ -1,0 +1,288 @@
+"""The command ``calibrant``: from a file of predictions to a report."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+try:
+    import click
+except ImportError:
+    sys.exit("calibrant: the command needs the extra 'report'; run: pip install 'calibrant[report]'")
+
+if TYPE_CHECKING:
+    from calibrant.errors import InputError
+    from calibrant.files import FilePredictions
+    from calibrant.report import Report
+
+#: Exit statuses beside 0; 2, for usage, is click's own.
+BAD_DATA: Final = 1
+CONDITION_HELD: Final = 3
+
+_PATIENCE = 1.0  # seconds before a progress bar appears
+
+_OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
+    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on one measure, such as ``ece > 0.05``."""
+
+    text: str
+    measure: str
+    operator: str
+    bound: float
+
+    def holds(self, value: float) -> bool:
+        return _OPERATORS[self.operator](value, self.bound)
+
+
+class ConditionType(click.ParamType):
+    """Parses a condition on a measure."""
+
+    name = "CONDITION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Condition:
+        from calibrant.errors import nearest
+        from calibrant.report import MEASURES
+
+        if isinstance(value, Condition):
+            return value
+        match = re.fullmatch(r"\s*(\w+)\s*(<=|>=|==|!=|<|>)\s*([-+.\w]+)\s*", value)
+        if match is None:
+            self.fail(f"{value!r} is no condition; write it like 'ece > 0.05'", param, ctx)
+        measure, sign, bound = match.groups()
+        if measure not in (*MEASURES, "n"):
+            self.fail(f"no measure {measure!r}; {nearest(measure, (*MEASURES, 'n'))}", param, ctx)
+        try:
+            number = float(bound)
+        except ValueError:
+            self.fail(f"{bound!r} is no number; write it like '{measure} {sign} 0.05'", param, ctx)
+        return Condition(value.strip(), measure, sign, number)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="calibrant", message="%(prog)s %(version)s")
+def main() -> None:
+    """Tell how far predicted probabilities can be trusted.
+
+    \b
+    calibrant report predictions.parquet
+    calibrant report --help
+    """
+
+
+@main.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--score", metavar="COLUMN", help="The probability of one event.")
+@click.option("--outcome", metavar="COLUMN", help="Whether that event happened: 0 or 1.")
+@click.option("--probs", metavar="COLUMNS", help="The probabilities of many classes: 'p_*', a column of lists, a key.")
+@click.option("--target", metavar="COLUMN", help="The true class: an index from 0, or a name.")
+@click.option("--targets", "targets_file", metavar="FILE", help="The .npy file of the targets of an .npy file.")
+@click.option("--weight", metavar="COLUMN", help="How often each row counts.")
+@click.option("--where", metavar="SQL", help="Leave out the rows that do not meet this condition.")
+@click.option("--logits", is_flag=True, help="The numbers are logits, no probabilities.")
+@click.option("--notion", metavar="NOTION", help="The event judged: positive, top-label, classwise or multilabel.")
+@click.option("--n-bins", type=int, default=15, show_default=True, help="The number of bins.")
+@click.option("--class-names", metavar="NAMES", help="Names of the classes in column order, with commas between them.")
+@click.option("--ignore-index", type=int, metavar="LABEL", help="Leave out the rows with this label.")
+@click.option("--json", "json_path", metavar="PATH", help="Write every number there as JSON; - for standard output.")
+@click.option(
+    "--fail-if",
+    "conditions",
+    multiple=True,
+    type=ConditionType(),
+    help="Exit with status 3 if this holds: 'ece > 0.05'.",
+)
+@click.pass_context
+def report(ctx: click.Context, **options: Any) -> None:
+    """Report on the predictions in FILE...: .npz, .npy, .csv, .parquet, .arrow or .jsonl, or patterns of them.
+
+    Columns with the usual names (probs, p_*, score; target, label, outcome) are found by themselves, and the report says
+    which were used.
+
+    \b
+    calibrant report digits.parquet
+    calibrant report nba_games.csv --score prob1 --outcome prob1_outcome
+    calibrant report 'logs/*.parquet' --probs 'p_*' --target label --where "split = 'test'"
+    calibrant report model.npz --logits --json report.json --fail-if 'ece > 0.05'
+
+    Exit status: 0; 1 for data that cannot be used; 2 for wrong usage; 3 where a --fail-if holds.
+    """
+    from calibrant.errors import CalibrantError, InputError
+
+    _check_usage(ctx, options)
+    predictions: FilePredictions | None = None
+    try:
+        with _progress() as step:
+            from calibrant.files import read_predictions
+            from calibrant.report import evaluate
+
+            names = options["class_names"]
+            predictions = read_predictions(
+                options["files"], score=options["score"], outcome=options["outcome"], probs=options["probs"],
+                target=options["target"], weight=options["weight"], where=options["where"],
+                targets_file=options["targets_file"],
+                class_names=None if names is None else [name.strip() for name in names.split(",")], progress=step,
+            )  # fmt: skip
+            step(0, 0)
+            result = evaluate(
+                predictions.probs, predictions.targets, notion=options["notion"], n_bins=options["n_bins"],
+                weights=predictions.weights, ignore_index=options["ignore_index"],
+                logits=options["logits"] or predictions.logits, class_names=predictions.class_names,
+            )  # fmt: skip
+        _write(result, predictions, options)
+        held = [condition for condition in options["conditions"] if _check(condition, result)]
+    except InputError as error:
+        _fail(_place(error, predictions, options["where"]) if predictions is not None else str(error))
+    except CalibrantError as error:
+        _fail(str(error))
+    except MemoryError:
+        _fail("the predictions do not fit into memory; read fewer rows with --where")
+    except OSError as error:
+        _fail(f"{error.filename or 'output'}: {error.strerror or error}; check the path and the disk")
+    for condition in held:
+        value = result.n if condition.measure == "n" else result[condition.measure].value
+        click.echo(f"calibrant: --fail-if {condition.text!r} holds: {condition.measure} is {value:.6g}", err=True)
+    if held:
+        sys.exit(CONDITION_HELD)
+
+
+def _check_usage(ctx: click.Context, options: Mapping[str, Any]) -> None:
+    """Refuse, as usage, what is wrong before any file is opened."""
+    from calibrant.errors import nearest
+    from calibrant.notions import NOTIONS
+
+    if options["notion"] is not None and options["notion"] not in NOTIONS:
+        raise click.BadParameter(
+            f"{options['notion']!r}; {nearest(options['notion'], NOTIONS)}", ctx, param_hint="--notion"
+        )
+    if options["n_bins"] < 1:
+        raise click.BadParameter(f"{options['n_bins']} bins; pass 1 or more", ctx, param_hint="--n-bins")
+    if options["score"] and options["probs"]:
+        raise click.UsageError("--score names one event, --probs many classes; pass one of the two", ctx)
+    if options["outcome"] and options["target"]:
+        raise click.UsageError("--outcome and --target both name the truth; pass one of the two", ctx)
+
+
+def _fail(message: str) -> None:
+    click.echo("calibrant: " + " ".join(message.split()), err=True)
+    sys.exit(BAD_DATA)
+
+
+# ---------------------------------------------------------------- errors in the words of the file
+
+
+_ARGUMENTS: Final = (
+    (r"pass logits=True", "pass --logits"),
+    (r"notion='([\w-]+)'", r"--notion \1"),
+    (r"ignore_index=(-?\d+)", r"--ignore-index \1"),
+    (r"\bclass_names\b", "--class-names"),
+)
+
+
+def _place(error: InputError, predictions: FilePredictions, condition: str | None) -> str:
+    """Say where in the files an error of the library is, and what option mends it."""
+    from calibrant.files import sql_name, where_option
+
+    remedy, got = error.remedy, error.got
+    for pattern, words in _ARGUMENTS:
+        remedy = re.sub(pattern, words, remedy)
+    if error.argument not in predictions.columns:
+        return f"{predictions.paths[0]}: {error.argument}: expected {error.expected}, got {got}; {remedy}"
+    column = predictions.column_name(error.argument, error.column)
+    path, where = predictions.paths[0], ""
+    if error.row is not None:
+        path, row = predictions.locate(error.row)
+        where = f"row {row:,}, "
+        got = re.sub(r" at row \d+(, column \d+)?", "", got)
+        if error.argument == "targets" and error.expected == "outcomes 0 or 1" and "subtract" not in remedy:
+            remedy = f"leave such rows out with {where_option(f'{sql_name(column)} IN (0, 1)', condition)}"
+    return f"{path}: {where}column {column!r}: expected {error.expected}, got {got}; {remedy}"
+
+
+# ---------------------------------------------------------------- output
+
+
+def _write(result: Report, predictions: FilePredictions, options: Mapping[str, Any]) -> None:
+    from calibrant.render import terminal
+
+    summary = result.to_dict()
+    target = options["json_path"]
+    if target is not None:
+        sources = {"files": list(predictions.paths), "columns": dict(predictions.sources), "where": options["where"]}
+        text = json.dumps({**summary, "source": sources}, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+        if target == "-":
+            click.echo(text, nl=False)
+            return
+        Path(target).write_text(text, encoding="utf-8")
+    paths = predictions.paths
+    title = paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
+    used = ", ".join(f"{name}: {source}" for name, source in predictions.sources.items())
+    click.echo(terminal.render(summary, title=title, used=used, style=_style()))
+
+
+def _style() -> Any:
+    from calibrant.render import terminal
+
+    encoding = sys.stdout.encoding or "ascii"
+    try:
+        terminal.GLYPHS.encode(encoding)
+        rich = True
+    except UnicodeEncodeError:
+        rich = False
+    return terminal.Style(colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ, unicode=rich)
+
+
+def _check(condition: Condition, result: Report) -> bool:
+    from calibrant.errors import CalibrantError
+
+    if condition.measure == "n":
+        return condition.holds(result.n)
+    estimate = result[condition.measure]
+    if math.isnan(estimate.value):
+        msg = f"--fail-if {condition.text!r}: {condition.measure} cannot be had ({estimate.details.get('reason')})"
+        raise CalibrantError(msg)
+    return condition.holds(estimate.value)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on standard error, if that is a terminal, from the moment the work has taken a second."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("reading", total=None)
+
+    def step(done: int, total: int) -> None:
+        if total:
+            bar.update(task, completed=done, total=total)
+        else:
+            bar.update(task, description="evaluating", total=None)
+
+    timer = threading.Timer(_PATIENCE, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield step
+    finally:
+        timer.cancel()
+        timer.join()
+        bar.stop()

@@ -1,0 +1,232 @@
+"""Which columns hold what: the ones that options name, else the ones with a usual name."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from calibrant.errors import FileError, nearest
+
+PROBS_NAMES = (
+    "probs", "prob", "probability", "probabilities", "proba", "predictions", "predicted_probability", "pred_prob",
+    "y_prob", "y_proba", "y_score", "score", "scores", "confidence", "confidences", "softmax", "p", "logits", "logit",
+)  # fmt: skip
+TARGETS_NAMES = (
+    "target", "targets", "label", "labels", "true_label", "true_labels", "y", "y_true", "outcome", "outcomes",
+    "ground_truth", "groundtruth", "truth", "gt", "correct", "is_correct", "event", "obs", "observed", "class",
+)  # fmt: skip
+PROBS_PREFIXES = ("p_", "prob_", "probs_", "proba_", "probability_", "logit_", "logits_")
+LOGITS = re.compile(r"logits?(_.*)?", re.IGNORECASE)
+SHOWN = 30
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller asked for, by the names of the command line's options."""
+
+    score: str | None = None
+    outcome: str | None = None
+    probs: str | None = None
+    target: str | None = None
+    weight: str | None = None
+    where: str | None = None
+    class_names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The columns to read.
+
+    ``labels`` is true where the targets are to be strings that match ``class_names``, because the columns of
+    probabilities are named by something else than 0 to C - 1.
+    """
+
+    probs: tuple[str, ...]
+    targets: tuple[str, ...]
+    weights: str | None
+    logits: bool
+    class_names: tuple[str, ...] | None
+    labels: bool
+    noun: str
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """Every column to read, each once."""
+        return tuple(dict.fromkeys((*self.probs, *self.targets, *([self.weights] if self.weights else []))))
+
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """Return the columns by the argument they become."""
+        names = {"probs": self.probs, "targets": self.targets}
+        return names | {"weights": (self.weights,)} if self.weights else names
+
+    def sources(self) -> dict[str, str]:
+        """Return the columns by the argument they become, in words."""
+        return {argument: _in_words(names, self.noun) for argument, names in self.names().items()}
+
+
+def select(path: str, columns: Sequence[str], options: Options, noun: str = "column") -> Selection:
+    """Decide which columns (or arrays) of a file to read.
+
+    Raises
+    ------
+    FileError
+        Where a named column is missing, or none or several have a usual name.
+    """
+    finder = _Finder(path, tuple(columns), noun)
+    if options.score is not None and options.probs is not None:
+        raise FileError(
+            path, "both --score and --probs are given", "--score is for one event, --probs for many classes"
+        )
+    if options.outcome is not None and options.target is not None:
+        raise FileError(path, "both --outcome and --target are given", "give one of them")
+    weights = finder.one("--weight", options.weight) if options.weight is not None else None
+    targets: tuple[str, ...] | None = None
+    if options.outcome is not None:
+        targets = (finder.one("--outcome", options.outcome),)
+    elif options.target is not None:
+        targets = finder.named("--target", options.target)
+    taken = {*(targets or ()), weights}
+    pattern: str | None = None
+    if options.score is not None:
+        probs: tuple[str, ...] = (finder.one("--score", options.score),)
+    elif options.probs is not None:
+        probs = finder.named("--probs", options.probs)
+        # A glob that a column bears as its own name is that column.
+        pattern = options.probs if _is_glob(options.probs) and options.probs not in columns else None
+    else:
+        probs, pattern = finder.usual_probs(taken)
+    if targets is None:
+        targets = finder.usual_targets({*probs, weights})
+    class_names, labels = options.class_names, False
+    if pattern is not None:
+        probs, suffixes = _ordered(probs, pattern)
+        if class_names is None and suffixes is not None:
+            class_names, labels = suffixes, True
+    logits = all(LOGITS.fullmatch(name) for name in probs)
+    return Selection(probs, targets, weights, logits, class_names, labels, noun)
+
+
+class _Finder:
+    def __init__(self, path: str, columns: tuple[str, ...], noun: str) -> None:
+        self.path = path
+        self.columns = columns
+        self.noun = noun
+
+    @property
+    def listing(self) -> str:
+        return f"the {self.noun}s are {listed(self.columns)}"
+
+    def one(self, option: str, name: str) -> str:
+        if name not in self.columns:
+            raise self.missing(option, name)
+        self.unique(name)
+        return name
+
+    def named(self, option: str, value: str) -> tuple[str, ...]:
+        if value in self.columns:
+            return (self.one(option, value),)
+        if "," in value:
+            parts = [part.strip() for part in value.split(",") if part.strip()]
+            names = [name for part in parts for name in self.named(option, part)]
+            twice = [name for name in names if names.count(name) > 1]
+            if twice:
+                raise FileError(self.path, f"{option} names {self.noun} {twice[0]!r} twice", "name each once")
+            return tuple(names)
+        if _is_glob(value) and self.noun == "column":
+            matching = tuple(name for name in self.columns if fnmatchcase(name, value))
+            if not matching:
+                raise FileError(self.path, f"no column matches {option} {value!r}", self.listing)
+            for name in matching:
+                self.unique(name)
+            return matching
+        raise self.missing(option, value)
+
+    def unique(self, name: str) -> None:
+        if self.columns.count(name) > 1:
+            raise FileError(self.path, f"has {self.columns.count(name)} columns named {name!r}", "rename all but one")
+
+    def missing(self, option: str, name: str) -> FileError:
+        hint = nearest(name, self.columns)
+        remedy = f"{hint} {self.listing}" if hint.startswith("did you mean") else self.listing
+        return FileError(self.path, f"has no {self.noun} {name!r} ({option})", remedy)
+
+    def usual_probs(self, taken: set[str | None]) -> tuple[tuple[str, ...], str | None]:
+        free = [name for name in self.columns if name not in taken]
+        candidates: list[tuple[tuple[str, ...], str | None]] = [
+            ((name,), None) for name in free if name.lower() in PROBS_NAMES
+        ]
+        if self.noun == "column":
+            for prefix in PROBS_PREFIXES:
+                # Matched without regard to case; the pattern keeps the spelling of the file.
+                group = tuple(n for n in free if n.lower().startswith(prefix) and len(n) > len(prefix))
+                if len(group) > 1 and len({n[: len(prefix)] for n in group}) == 1:
+                    candidates.append((group, group[0][: len(prefix)] + "*"))
+        wanted = "--score (one event) or --probs (many classes)" if self.noun == "column" else "--probs"
+        examples = "probs, p_*, probability, score" if self.noun == "column" else "probs, predictions, logits"
+        index = self.only([names for names, _ in candidates], "the probabilities", wanted, examples)
+        for name in candidates[index][0]:
+            self.unique(name)
+        return candidates[index]
+
+    def usual_targets(self, taken: set[str | None]) -> tuple[str, ...]:
+        candidates = [(name,) for name in self.columns if name not in taken and name.lower() in TARGETS_NAMES]
+        wanted = "--outcome (one event) or --target (many classes)" if self.noun == "column" else "--target"
+        index = self.only(candidates, "the targets", wanted, "target, label, y, outcome")
+        self.unique(candidates[index][0])
+        return candidates[index]
+
+    def only(self, candidates: Sequence[tuple[str, ...]], what: str, wanted: str, examples: str) -> int:
+        if len(candidates) == 1:
+            return 0
+        remedy = f"name the right one with {wanted}; {self.listing}"
+        if not candidates:
+            raise FileError(self.path, f"no {self.noun} has a usual name for {what} ({examples}, ...)", remedy)
+        rivals = ", ".join(_in_words(names, self.noun) for names in candidates)
+        raise FileError(self.path, f"several {self.noun}s could be {what}: {rivals}", remedy)
+
+
+def listed(columns: Sequence[str]) -> str:
+    """Return the columns' names on one line; a thousand of them help nobody."""
+    more = f" and {len(columns) - SHOWN:,} more" if len(columns) > SHOWN else ""
+    return ", ".join(columns[:SHOWN]) + more
+
+
+def _in_words(names: tuple[str, ...], noun: str) -> str:
+    if len(names) == 1:
+        return names[0]
+    if len(names) == 2:
+        return f"{names[0]}, {names[1]} (2 {noun}s)"
+    return f"{names[0]} ... {names[-1]} ({len(names)} {noun}s)"
+
+
+def _is_glob(value: str) -> bool:
+    return any(character in value for character in "*?[")
+
+
+def _ordered(names: tuple[str, ...], pattern: str) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """Put the columns of a pattern in the order of the classes; return their suffixes unless these are 0 to C - 1."""
+    prefix = re.split(r"[*?[]", pattern, maxsplit=1)[0]
+    tail = pattern[len(prefix) + 1 :] if pattern.count("*") == 1 and not re.search(r"[?[]", pattern) else ""
+    if "," in pattern or len(names) == 1:
+        return names, None
+    suffix = {name: name[len(prefix) : len(name) - len(tail)] for name in names}
+    if all(re.fullmatch("[0-9]+", text) for text in suffix.values()):
+        numbers = {name: int(text) for name, text in suffix.items()}
+        if len(set(numbers.values())) == len(names):
+            names = tuple(sorted(names, key=numbers.__getitem__))
+            if sorted(numbers.values()) == list(range(len(names))):
+                return names, None
+    return names, tuple(suffix[name] for name in names)
+
+
+def check_same(path: str, selection: Selection, first_path: str, first: Selection) -> None:
+    """Refuse a later file whose columns are not those of the first one."""
+    for argument, names in first.names().items():
+        others = selection.names()[argument]
+        if set(names) != set(others):
+            got = _in_words(others, selection.noun)
+            problem = f"holds {argument} in {got}, {os.path.basename(first_path)} in {_in_words(names, first.noun)}"
+            raise FileError(path, problem, "give files with the same columns, or name the columns by options")

@@ -1,0 +1,200 @@
+"""Files as tables of DuckDB: for text files, and wherever a condition leaves rows out."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+from calibrant.errors import CalibrantError, FileError, MissingDependencyError
+from calibrant.files.columns import Selection, listed
+from calibrant.files.paths import first_line, reading
+from calibrant.files.sql import identifier
+
+CELLS = 4_000_000  # values in one record batch: 32 MB of doubles
+ROW = '"calibrant row"'
+
+
+def load(library: str, purpose: str) -> ModuleType:
+    """Import a library of the ``report`` extra, or say how to install it."""
+    try:
+        return importlib.import_module(library)
+    except ImportError as error:
+        raise MissingDependencyError(library.partition(".")[0], purpose, "report") from error
+
+
+def batch_rows(columns: int) -> int:
+    """Return how many rows to read at a time."""
+    return max(1024, min(65_536, CELLS // columns))
+
+
+class Table:
+    """A file that yields record batches of chosen columns; the base of the readers.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The names of all columns.
+    rows : int or None
+        The number of rows, where the file says it.
+    whole : frozenset of str
+        Columns to be handed over as integers if all their values are.
+    narrow : frozenset of str
+        Columns of 16-bit floats, which the engine widens.
+    expected : dict of str to str
+        What a column's cells should have been, where it is not numbers.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.where: str | None = None
+        self.columns: tuple[str, ...] = ()
+        self.rows: int | None = None
+        self.whole: frozenset[str] = frozenset()
+        self.narrow: frozenset[str] = frozenset()
+        self.expected: dict[str, str] = {}
+
+    def batches(self, selection: Selection) -> Iterator[Any]:
+        """Yield the used columns as Arrow record batches, in the order of the file's rows."""
+        raise NotImplementedError
+
+    def row_of(self, index: int) -> int:
+        """Return the 1-based data row of a row that was yielded."""
+        return index + 1
+
+    def cell(self, column: str, index: int) -> str | None:  # noqa: ARG002
+        """Return the text of a cell that is no number; None for a null."""
+        return None
+
+
+class EngineTable(Table):
+    """A file that DuckDB reads; the subclasses say as what.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    where : str or None
+        A condition over its columns.
+    """
+
+    def __init__(self, path: str, where: str | None) -> None:
+        super().__init__(path)
+        self.where = where
+        self.casts: dict[str, str] = {}
+
+    def relation(self) -> str:
+        """Return the SQL of the table."""
+        raise NotImplementedError
+
+    def learn(self, selection: Selection) -> bool:
+        """Find the types of the columns and the casts of the used ones; return whether there are rows."""
+        raise NotImplementedError
+
+    def text_of(self, column: str) -> str:
+        """Return the SQL of a cell's text."""
+        return f"CAST({identifier(column)} AS VARCHAR)"
+
+    def connect(self) -> Any:
+        """Open an engine of its own, in memory."""
+        purpose = "for --where" if self.where is not None else f"to read {os.path.basename(self.path)}"
+        load("pyarrow", purpose)
+        # Nothing is fetched from the network, whatever a condition names.
+        return load("duckdb", purpose).connect(":memory:", config={"autoinstall_known_extensions": "false"})
+
+    def batches(self, selection: Selection) -> Iterator[Any]:
+        """Yield the used columns as Arrow record batches, in the order of the file's rows."""
+        self.check_names()
+        if not self.learn(selection):
+            return
+        what = ", ".join(f"{self.casts.get(name, identifier(name))} AS {identifier(name)}" for name in selection.used)
+        with reading(self.path), self.connect() as connection:
+            try:
+                answer = connection.sql(self._query(what))
+                stream = iter(answer.to_arrow_reader(batch_rows(len(selection.used))))
+            except Exception as error:
+                raise self.explain(error) from error
+            while True:
+                try:
+                    batch = next(stream)
+                except StopIteration:
+                    return
+                except Exception as error:
+                    raise self.explain(error) from error
+                if batch.num_rows:
+                    yield batch
+
+    def row_of(self, index: int) -> int:
+        """Return the 1-based data row of a row that was yielded; reads again where a condition left rows out."""
+        return index + 1 if self.where is None else int(self._lookup(ROW, index))
+
+    def cell(self, column: str, index: int) -> str | None:
+        """Return the text of a cell that is no number; None for a null."""
+        found = self._lookup(self.text_of(column), index)
+        return None if found is None else str(found)
+
+    def check_names(self) -> None:
+        """Refuse names that differ only in case: the engine would take one column for the other."""
+        for name, count in Counter(column.lower() for column in self.columns).items():
+            if count > 1:
+                alike = ", ".join(repr(column) for column in self.columns if column.lower() == name)
+                raise FileError(
+                    self.path, f"has columns with the same name but for case: {alike}", "rename one of them"
+                )
+
+    def ask(self, query: str) -> list[Any]:
+        """Run a query of the reader's own and return its rows."""
+        with reading(self.path), self.connect() as connection:
+            try:
+                rows: list[Any] = connection.execute(query).fetchall()
+            except Exception as error:
+                raise self.explain(error, condition=False) from error
+            return rows
+
+    def explain(self, error: Exception, condition: bool = True) -> CalibrantError:
+        """Turn an error of the engine into one line; ``condition`` where the user's own SQL took part."""
+        if isinstance(error, CalibrantError):
+            return error
+        text = str(error)
+        line = re.search(r"CSV Error on Line: (\d+)", text)
+        count = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text)
+        if line and count:
+            problem = f"line {line[1]} has {count[2]} field{'s' * (count[2] != '1')} and the header {count[1]}"
+            return FileError(self.path, problem, "give each row all its fields, and quote one that holds a separator")
+        if line:
+            what = "a quote that is never closed" if "unterminated quote" in text else "a malformed row"
+            what = "bytes that are not UTF-8" if "nvalid unicode" in text else what
+            return FileError(self.path, f"line {line[1]} holds {what}", "correct this line")
+        if "state machine" in text:
+            problem = "has a malformed row: a stray quote, or line endings of two kinds"
+            return FileError(self.path, problem, "write it again as plain CSV")
+        short = re.sub(r"^(\w+ )+Error: ", "", first_line(error))
+        if condition and self.where is not None:
+            return FileError(self.path, f"--where {self.where!r}: {short}", f"the columns are {listed(self.columns)}")
+        return FileError(self.path, f"cannot be read ({short})", "write the file again: it is damaged")
+
+    def _query(self, what: str, numbered: bool = False) -> str:
+        table = self.relation()
+        if numbered:
+            table = f"(SELECT *, row_number() OVER () AS {ROW} FROM {table})"
+        # The line breaks keep a comment in the condition from swallowing the bracket.
+        return f"SELECT {what} FROM {table}" + (f" WHERE (\n{self.where}\n)" if self.where is not None else "")
+
+    def _lookup(self, what: str, index: int) -> Any:
+        query = f"{self._query(what, numbered=True)} ORDER BY {ROW} LIMIT 1 OFFSET {index}"
+        return self.ask(query)[0][0]
+
+
+def used_numbers(selection: Selection) -> Sequence[str]:
+    """Return the used columns that must hold numbers: all but a single column of targets."""
+    weights = (selection.weights,) if selection.weights else ()
+    return (*selection.probs, *weights, *(selection.targets if len(selection.targets) > 1 else ()))

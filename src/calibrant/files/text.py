@@ -1,0 +1,240 @@
+"""CSV and JSON lines: every cell that is read is checked, none is guessed.
+
+Two habits of DuckDB 1.5 and 2.0 shape the SQL. A CSV column declared as an integer rounds ``0.5`` to ``1`` without a
+word, so cells arrive as text and are cast to doubles here. And the scan takes over a cast of a bare column, in 2.0
+``TRY_CAST`` too, which then fails instead of giving null: the casts are of ``trim(column)``.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from calibrant.errors import CalibrantError, FileError
+from calibrant.files.columns import Selection
+from calibrant.files.engine import EngineTable, used_numbers
+from calibrant.files.paths import check_gzip, first_line, open_text
+from calibrant.files.sql import engine_path, identifier, literal
+
+SAMPLE = 20_000
+WHOLE = "BIGINT"
+NUMBER = "DOUBLE"
+NUMBERS = "DOUBLE[]"
+TRUTH = "BOOLEAN"
+TEXT = "VARCHAR"
+MIXED = "MIXED"
+KINDS = (TRUTH, WHOLE, NUMBER, NUMBERS, "DATE", "TIMESTAMP")
+
+
+class CsvTable(EngineTable):
+    """A CSV or TSV: a header, then rows with exactly its number of fields."""
+
+    def __init__(self, path: str, where: str | None) -> None:
+        super().__init__(path, where)
+        self._separator = "\t" if ".tsv" in os.path.basename(path).lower() else ","
+        self._types: dict[str, str] = {}
+        self._any = True
+        check_gzip(path)
+        self.columns = self._header()
+
+    def relation(self) -> str:
+        """Return the SQL of the table: all text, but for the columns that a condition uses."""
+        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in self.columns)
+        # Whatever the engine would otherwise detect from a sample is stated.
+        table = (
+            f"read_csv({engine_path(self.path)}, auto_detect=false, header=true, delim={literal(self._separator)}, "
+            f"quote='\"', escape='\"', comment='', nullstr='', skip=0, columns={{{columns}}}, "
+            "strict_mode=true, null_padding=false, ignore_errors=false, hive_partitioning=false)"
+        )
+        if not self._types:
+            return table
+        casts = ", ".join(
+            f"CAST(trim({identifier(n)}) AS {kind}) AS {identifier(n)}" for n, kind in self._types.items()
+        )
+        return f"(SELECT * REPLACE ({casts}) FROM {table})"
+
+    def learn(self, selection: Selection) -> bool:
+        """Type the columns of the condition by all their cells, and the targets by the first ones."""
+        self._types, self.casts = {}, {}
+        asked = [*selection.targets[:1], *selection.probs[:1]]
+        if self.where is None:
+            kinds = self._kinds(asked, f" LIMIT {SAMPLE}")
+        else:
+            kinds = self._sure_kinds([*asked, *self._in_condition(self.where)])
+            # A column with a single bad cell stays text: the condition may be there to leave that row out.
+            self._types = {name: kind for name, kind in kinds.items() if kind not in (TEXT, MIXED, NUMBERS)}
+        for name in used_numbers(selection):
+            self._cast(name, NUMBERS if kinds.get(name) == NUMBERS else NUMBER)
+        if len(selection.targets) == 1:
+            name = selection.targets[0]
+            kind = kinds[name]
+            if selection.labels or kind in (TEXT, "DATE", "TIMESTAMP"):
+                self.casts[name] = self.text_of(name)
+            else:
+                self._cast(name, NUMBER if kind in (WHOLE, MIXED) else kind)
+                self.whole = frozenset([name]) if kind == WHOLE else frozenset()
+        return self._any
+
+    def _cast(self, name: str, kind: str) -> None:
+        quoted = identifier(name)
+        if kind == TRUTH:
+            self.expected[name] = "true or false"
+        self.casts[name] = f"CAST({quoted} AS {kind})" if name in self._types else f"TRY_CAST(trim({quoted}) AS {kind})"
+
+    def _in_condition(self, where: str) -> list[str]:
+        condition = where.lower()
+        if "columns" in condition:
+            return list(self.columns)
+        return [name for name in self.columns if name.lower().replace('"', '""') in condition]
+
+    def _kinds(self, names: Iterable[str], limit: str) -> dict[str, str]:
+        names = list(dict.fromkeys(names))
+        counts = [f"count({identifier(name)}), {', '.join(_counts(name).values())}" for name in names]
+        table = f"(SELECT {', '.join(map(identifier, names))} FROM {self.relation()}{limit})"
+        # An empty table has no types that a condition could be held against.
+        self._any, *row = self.ask(f"SELECT count(*) > 0, {', '.join(counts)} FROM {table}")[0]
+        width = 1 + len(_counts(""))
+        return {name: _kind(*row[width * i : width * (i + 1)]) for i, name in enumerate(names)}
+
+    def _sure_kinds(self, names: Iterable[str]) -> dict[str, str]:
+        """Find the kinds that all cells have: what the first ones suggest is confirmed, or looked for again."""
+        kinds = self._kinds(names, f" LIMIT {SAMPLE}")
+        checks = {
+            name: f"count({identifier(name)}) = {_counts(name)[kind]}" for name, kind in kinds.items() if kind in KINDS
+        }
+        if checks:
+            row = self.ask(f"SELECT {', '.join(checks.values())} FROM {self.relation()}")[0]
+            unsure = [name for name, sure in zip(checks, row, strict=True) if not sure]
+            kinds |= self._kinds(unsure, "") if unsure else {}
+        return kinds
+
+    def _header(self) -> tuple[str, ...]:
+        remedy = "the first line must name the columns"
+        try:
+            # The text is read ahead of the first line, and what follows there may be a column that nobody asks for.
+            with open_text(self.path, errors="surrogateescape") as stream:
+                fields = next(csv.reader(stream, delimiter=self._separator, strict=True), [])
+        except (OSError, csv.Error) as error:
+            raise FileError(self.path, f"has no readable header ({first_line(error)})", remedy) from error
+        if any("\udc80" <= character <= "\udcff" for field in fields for character in field):
+            raise FileError(self.path, "has a first line that is not UTF-8 text", "save it as UTF-8")
+        if not any(field.strip() for field in fields):
+            raise FileError(self.path, "has an empty first line", remedy)
+        # A nameless first column is what pandas writes for its index.
+        names = [field.strip() or f"column{number}" for number, field in enumerate(fields)]
+        if all(re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?", name) for name in names):
+            raise FileError(self.path, f"has numbers in its first line ({', '.join(names[:3])})", remedy)
+        if len(names) == 1:
+            for other, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
+                if other in names[0]:
+                    remedy = "separate them with commas in a .csv and with tabs in a .tsv"
+                    raise FileError(self.path, f"has its columns separated by {word}", remedy)
+        for name, count in Counter(names).items():
+            if count > 1:
+                raise FileError(self.path, f"has {count} columns named {name!r}", "rename all but one")
+        return tuple(names)
+
+
+def _counts(name: str) -> dict[str, str]:
+    """Return the SQL that counts a column's cells of each kind."""
+    cell = f"trim({identifier(name)})"
+    return {
+        TRUTH: f"count(*) FILTER (lower({cell}) IN ('true', 'false'))",
+        # Written back as it stood: nothing was rounded.
+        WHOLE: f"count(*) FILTER (CAST(TRY_CAST({cell} AS BIGINT) AS VARCHAR) = {cell})",
+        NUMBER: f"count(TRY_CAST({cell} AS DOUBLE))",
+        NUMBERS: f"count(*) FILTER (starts_with({cell}, '['))",
+        "DATE": f"count(TRY_CAST({cell} AS DATE))",
+        "TIMESTAMP": f"count(TRY_CAST({cell} AS TIMESTAMP))",
+    }
+
+
+def _kind(cells: int, *counts: int) -> str:
+    for kind, count in zip(KINDS, counts, strict=True):
+        if cells and count == cells:
+            return kind
+    return MIXED if counts[KINDS.index(NUMBER)] else TEXT
+
+
+class JsonTable(EngineTable):
+    """JSON lines: an object a line, with the same keys."""
+
+    def __init__(self, path: str, where: str | None) -> None:
+        super().__init__(path, where)
+        check_gzip(path)
+        self._check_objects()
+        # All rows are looked at for keys and types: a sample would miss a key that comes late.
+        table = f"read_json({engine_path(path)}, {self._OPTIONS}, sample_size=-1)"
+        self._types = {row[0]: row[1] for row in self.ask(f"DESCRIBE SELECT * FROM {table}")}
+        self.columns = tuple(self._types)
+
+    # Many alike keys are columns, not one map; a rare key is a column too.
+    _OPTIONS = (
+        "format='newline_delimited', records=true, ignore_errors=false, map_inference_threshold=-1, "
+        "field_appearance_threshold=0, hive_partitioning=false"
+    )
+
+    def relation(self) -> str:
+        """Return the SQL of the table, with the types that were found."""
+        columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in self._types.items())
+        return f"read_json({engine_path(self.path)}, {self._OPTIONS}, auto_detect=false, columns={{{columns}}})"
+
+    def text_of(self, column: str) -> str:
+        """Return the SQL of a cell's text, without the quotes that JSON puts around strings."""
+        return f"({identifier(column)}->>'$')" if self._types[column] == "JSON" else super().text_of(column)
+
+    def learn(self, selection: Selection) -> bool:
+        """Cast what is not numbers already."""
+        for name in used_numbers(selection):
+            kind = self._types[name]
+            if kind.startswith(("STRUCT", "MAP")) and not kind.endswith("[]"):
+                raise FileError(
+                    self.path, f"column {name!r} holds objects, not numbers", "write numbers or lists of them"
+                )
+            if kind in ("JSON", TEXT):
+                self.casts[name] = f"TRY_CAST({self.text_of(name)} AS {NUMBER})"
+            elif kind in ("JSON[]", "VARCHAR[]"):
+                self.casts[name] = f"TRY_CAST({identifier(name)} AS {NUMBERS})"
+        if len(selection.targets) == 1:
+            name = selection.targets[0]
+            kind = self._types[name]
+            if kind == "JSON":
+                self.casts[name] = (
+                    self.text_of(name) if selection.labels else f"TRY_CAST({self.text_of(name)} AS {NUMBER})"
+                )
+            elif kind in ("DATE", "TIME", "TIMESTAMP", "UUID"):
+                # A label that looks like a date is a label.
+                self._types[name] = TEXT
+        return True
+
+    def explain(self, error: Exception, condition: bool = True) -> CalibrantError:
+        """Turn an error of the engine into one line; a malformed line is looked for, as the engine miscounts them."""
+        if "Malformed JSON" in str(error):
+            number = 0
+            try:
+                with open_text(self.path) as stream:
+                    for line in stream:
+                        number += 1
+                        if line.strip():
+                            json.loads(line)
+            except json.JSONDecodeError as wrong:
+                problem = f"line {number} is not valid JSON ({wrong.msg.lower()})"
+                return FileError(self.path, problem, "write one whole object a line")
+            except (OSError, UnicodeDecodeError) as wrong:
+                return FileError(self.path, f"is not UTF-8 text ({first_line(wrong)})", "save it as UTF-8")
+        return super().explain(error, condition)
+
+    def _check_objects(self) -> None:
+        try:
+            with open_text(self.path) as stream:
+                head = stream.read(65_536).lstrip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise FileError(self.path, f"is not UTF-8 text ({first_line(error)})", "save it as UTF-8") from error
+        if not head:
+            raise FileError(self.path, "holds no rows", "write the predictions again, or leave the file out")
+        if not head.startswith("{"):
+            raise FileError(self.path, f"starts with {head[:10]!r}, not with an object", "write one object a line")
