@@ -7,6 +7,7 @@ import math
 import operator
 import os
 import re
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -49,7 +50,7 @@ class Condition:
         return _OPERATORS[self.operator](value, self.bound)
 
 
-class ConditionType(click.ParamType):
+class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
     """Parses a condition on a measure."""
 
     name = "CONDITION"
@@ -76,7 +77,7 @@ class ConditionType(click.ParamType):
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="calibrant", message="%(prog)s %(version)s")
 def main() -> None:
-    """Tell how far predicted probabilities can be trusted.
+    r"""Tell how far predicted probabilities can be trusted.
 
     \b
     calibrant report predictions.parquet
@@ -107,11 +108,11 @@ def main() -> None:
     help="Exit with status 3 if this holds: 'ece > 0.05'.",
 )
 @click.pass_context
-def report(ctx: click.Context, **options: Any) -> None:
-    """Report on the predictions in FILE...: .npz, .npy, .csv, .parquet, .arrow or .jsonl, or patterns of them.
+def report(ctx: click.Context, /, **options: Any) -> None:
+    r"""Report on the predictions in FILE...: .npz, .npy, .csv, .parquet, .arrow, .jsonl, or patterns of them.
 
-    Columns with the usual names (probs, p_*, score; target, label, outcome) are found by themselves, and the report says
-    which were used.
+    Columns with the usual names (probs, p_*, score; target, label, outcome) are found by themselves, and the report
+    says which were used.
 
     \b
     calibrant report digits.parquet
@@ -166,11 +167,11 @@ def _check_usage(ctx: click.Context, options: Mapping[str, Any]) -> None:
     from calibrant.notions import NOTIONS
 
     if options["notion"] is not None and options["notion"] not in NOTIONS:
-        raise click.BadParameter(
-            f"{options['notion']!r}; {nearest(options['notion'], NOTIONS)}", ctx, param_hint="--notion"
-        )
+        hint = f"{options['notion']!r}; {nearest(options['notion'], NOTIONS)}"
+        raise click.BadParameter(hint, ctx, param_hint="--notion")
     if options["n_bins"] < 1:
-        raise click.BadParameter(f"{options['n_bins']} bins; pass 1 or more", ctx, param_hint="--n-bins")
+        hint = f"{options['n_bins']} bins; pass 1 or more"
+        raise click.BadParameter(hint, ctx, param_hint="--n-bins")
     if options["score"] and options["probs"]:
         raise click.UsageError("--score names one event, --probs many classes; pass one of the two", ctx)
     if options["outcome"] and options["target"]:
@@ -202,7 +203,8 @@ def _place(error: InputError, predictions: FilePredictions, condition: str | Non
         remedy = re.sub(pattern, words, remedy)
     if error.argument not in predictions.columns:
         return f"{predictions.paths[0]}: {error.argument}: expected {error.expected}, got {got}; {remedy}"
-    column = predictions.column_name(error.argument, error.column)
+    place = error.column if predictions.probs.ndim > 1 else None
+    column = predictions.column_name(error.argument, place)
     path, where = predictions.paths[0], ""
     if error.row is not None:
         path, row = predictions.locate(error.row)
@@ -243,7 +245,11 @@ def _style() -> Any:
         rich = True
     except UnicodeEncodeError:
         rich = False
-    return terminal.Style(colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ, unicode=rich)
+    return terminal.Style(
+        colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ,
+        unicode=rich,
+        width=shutil.get_terminal_size().columns,
+    )
 
 
 def _check(condition: Condition, result: Report) -> bool:
@@ -262,7 +268,7 @@ def _check(condition: Condition, result: Report) -> bool:
 def _progress() -> Iterator[Callable[[int, int], None]]:
     """Show a bar on standard error, if that is a terminal, from the moment the work has taken a second."""
     if not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield lambda _done, _total: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
@@ -286,3 +292,7 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
         timer.cancel()
         timer.join()
         bar.stop()
+
+
+if __name__ == "__main__":
+    main(prog_name="calibrant")

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from importlib.resources import files
+from threading import Lock
+from types import FunctionType
 from typing import Any
 
+import numba
+import numpy as np
+from llvmlite import binding
 from numba import njit
 
 #: Sums may be reassociated into vector lanes; NaN and infinity keep their meaning.
@@ -12,39 +21,91 @@ REASSOCIATE = {"reassoc", "contract", "nsz"}
 
 
 class Compiled:
-    """A compiled function whose on-disk cache may fail without the call failing.
+    """A compiled function with a variant, and files of its own in the cache, for each signature it is called with.
 
-    Numba refuses to decorate where it finds no writable cache directory, and lets an ``OSError`` out of the first call
-    where the directory stops being writable, is full, or is torn by another process. The function is then compiled in
-    memory instead. Numba writes its cache files under temporary names and renames them, so processes that start
-    together on a cold cache overwrite each other's equal files and nothing else.
+    Numba keeps the variants of a function in numbered files behind one index, and writes the index first. Processes
+    that start together on a cold cache with different types can then find each other's machine code under their own
+    number, and a process that was killed in between leaves an index that names stale code. Here everything the machine
+    code depends on is in the name of its files (see `_variant_name`): whoever writes them writes the same.
+
+    A cache that cannot be used (unwritable, full, torn, vanished) never makes a call fail.
     """
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        self.python = function
-        self.options = options
+    def __init__(self, function: Callable[..., Any], *, reassociate: bool) -> None:
+        self.function = function
+        self.reassociate = reassociate
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
-        try:
-            self.run = njit(cache=True, **options)(function)
-        except RuntimeError:
-            self.run = njit(**options)(function)
+        self._by_kinds: dict[tuple[object, ...], Callable[..., Any]] = {}
+        self._by_signature: dict[tuple[object, ...], Callable[..., Any]] = {}
+        self._lock = Lock()  # so that the threads of a first call do not all compile
 
     def __call__(self, *args: Any) -> Any:
-        try:
-            return self.run(*args)
-        except (OSError, EOFError):
-            self.run = njit(**self.options)(self.python)
-            return self.run(*args)
+        # What distinguishes types, cheaply; several of these may share a signature.
+        kinds = tuple([(a.dtype.char, a.ndim, a.flags.num) if isinstance(a, np.ndarray) else type(a) for a in args])
+        run = self._by_kinds.get(kinds)
+        return (self._variant(kinds, args) if run is None else run)(*args)
+
+    def _variant(self, kinds: tuple[object, ...], args: tuple[Any, ...]) -> Callable[..., Any]:
+        signature = tuple(map(numba.typeof, args))
+        with self._lock:
+            if signature not in self._by_signature:
+                self._by_signature[signature] = self._compile(signature)
+            run = self._by_kinds[kinds] = self._by_signature[signature]
+        return run
+
+    def _compile(self, signature: tuple[Any, ...]) -> Callable[..., Any]:
+        """Compile, or load from the cache: as it is, emptied, or not at all.
+
+        A torn file can raise anything when it is unpickled, so everything is caught. A fault of the function itself
+        comes up again in the last attempt.
+        """
+        options = _options(self.reassociate)
+        with suppress(Exception):  # Numba refuses where it finds no directory to write to
+            name = _variant_name(self.function.__name__, self.reassociate, signature)
+            run = njit(cache=True, **options)(_renamed(self.function, name))
+            for _ in range(2):
+                with suppress(Exception):
+                    run.compile(signature)
+                if run.signatures:  # compiled, even if it could not be saved
+                    return run  # type: ignore[no-any-return]
+                run.recompile()  # of nothing: what it does is to empty the cache of this variant
+        run = njit(**options)(self.function)
+        run.compile(signature)
+        return run  # type: ignore[no-any-return]
 
 
 def kernel(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Compiled]:
     """Compile a loop that releases the interpreter lock; ``reassociate`` lets its sums use vector lanes."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    options["fastmath"] = REASSOCIATE if reassociate else {"contract"}
-    return lambda function: Compiled(function, options)
+    return lambda function: Compiled(function, reassociate=reassociate)
 
 
 def inlined(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Any]:
     """Compile a helper that kernels call; it is cached with them."""
-    return njit(nogil=True, error_model="numpy", fastmath=REASSOCIATE if reassociate else {"contract"})  # type: ignore[no-any-return]
+    return njit(**_options(reassociate))  # type: ignore[no-any-return]
+
+
+def _options(reassociate: bool) -> dict[str, Any]:
+    return {"nogil": True, "error_model": "numpy", "fastmath": REASSOCIATE if reassociate else {"contract"}}
+
+
+def _renamed(function: Any, name: str) -> FunctionType:
+    """Return the same function under another name, by which Numba names its files."""
+    copy = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+    copy.__module__, copy.__qualname__ = function.__module__, name
+    return copy
+
+
+def _variant_name(name: str, reassociate: bool, signature: tuple[Any, ...]) -> str:
+    """Name a variant after all that its machine code depends on."""
+    content = " ".join([_platform(), str(reassociate), *map(str, signature)])
+    return f"{name}_{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+
+
+@cache
+def _platform() -> str:
+    """Return what the machine code of every kernel depends on: the kernels' sources, Numba, the processor."""
+    sources = [path.read_text("utf-8") for path in files(__package__).iterdir() if path.name.endswith(".py")]
+    cpu = numba.config.CPU_NAME or binding.get_host_cpu_name()
+    features = numba.config.CPU_FEATURES or binding.get_host_cpu_features().flatten()
+    return " ".join([*sorted(sources), numba.__version__, cpu, features])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 Summary = Mapping[str, Any]
 
-_BAR = 40  # characters of a bar from 0 to 1
+_BEFORE_BAR = 52  # characters of a line of the diagram before its bar
 _CLASSES = 5  # classes listed, the worst first
 
 _EVENTS = {
@@ -22,10 +23,16 @@ _EVENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What the terminal can show: colours, and more than ASCII."""
+    """What the terminal can show: colours, more than ASCII, how many characters in a line."""
 
     colour: bool = False
     unicode: bool = True
+    width: int = 80
+
+    @property
+    def bar(self) -> int:
+        """Characters of a bar from 0 to 1."""
+        return min(max(self.width - _BEFORE_BAR, 20), 40)
 
     def bold(self, text: str) -> str:
         return f"\x1b[1m{text}\x1b[0m" if self.colour else text
@@ -41,27 +48,13 @@ class Style:
 #: What a terminal must be able to show for `Style.unicode`.
 GLYPHS = "█░┃·–…"
 
-_ASCII = str.maketrans(
-    {
-        "█": "#",
-        "░": "-",
-        "┃": "|",
-        "·": "-",
-        "–": "-",
-        "−": "-",
-        "→": "->",
-        "≥": ">=",
-        "…": "...",
-        "×": "x",
-        "\u202f": " ",
-    }
-)
+_ASCII = str.maketrans({"█": "#", "░": "-", "┃": "|", "·": "-", "–": "-", "…": "..."})
 
 
 def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:
-    """Return the report as lines of text, at most 100 characters wide."""
+    """Return the report as lines of text, as wide as the style says but for long names."""
     style = style or Style()
-    blocks = [_head(summary, title, used, style), _words(summary), _numbers(summary, style)]
+    blocks = [_head(summary, title, used, style), _words(summary, style), _numbers(summary, style)]
     if summary["diagram"] is not None:
         blocks.append(_diagram(summary, style))
     if summary["classwise"] is not None:
@@ -92,8 +85,11 @@ def verdict(summary: Summary) -> list[str]:
     return sentences
 
 
-def _words(summary: Summary) -> list[str]:
-    return [f"  {sentence}" for sentence in verdict(summary)]
+def _words(summary: Summary, style: Style) -> list[str]:
+    lines = []
+    for sentence in verdict(summary):
+        lines += textwrap.wrap(sentence, style.width - 2, initial_indent="  ", subsequent_indent="    ")
+    return lines
 
 
 def _lean(summary: Summary) -> str:
@@ -130,11 +126,11 @@ def _gain(summary: Summary) -> str:
     parts = summary["estimates"]
     gain = parts["miscalibration"]["value"]
     issued = gain - parts["discrimination"]["value"] + parts["uncertainty"]["value"]
-    of = "its event's Brier score" if summary["diagram"] is not None else "the classes' mean Brier score"
+    of = "the Brier score of the judged event" if summary["diagram"] is not None else "the classes' mean Brier score"
     if gain < 5e-7:
         return f"A monotone recalibration could not lower {of} of {issued:.4f}."
-    share = f", {100 * gain / issued:.0f} % of it" if issued > 0 else ""
-    return f"A monotone recalibration could lower {of} from {issued:.4f} by at most {gain:.4f}{share}."
+    share = f"{100 * gain / issued:.0f}" if gain >= 0.005 * issued else "less than 1"
+    return f"A monotone recalibration could lower {of} from {issued:.4f} by at most {gain:.4f}, {share} % of it."
 
 
 # ---------------------------------------------------------------- the numbers
@@ -203,30 +199,30 @@ def _classwise_note(estimate: Mapping[str, Any]) -> str:
 def _diagram(summary: Summary, style: Style) -> list[str]:
     diagram = summary["diagram"]
     happened = "right" if summary["notion"] == "top-label" else "happened"
+    scale = "0" + " " * (style.bar - 2) + "1"
     lines = [
         style.bold("Reliability diagram"),
-        f"  {'score':^15} {'rows':>10} {'claimed':>8} {happened:>8} {'gap':>7}  0{' ' * (_BAR - 2)}1",
+        f"  {'score':^13} {'rows':>9} {'claimed':>7} {happened:>8} {'gap':>6}  {scale}",
     ]
-    edges = diagram["edges"]
-    for b, (count, said, hit) in enumerate(
-        zip(diagram["counts"], diagram["confidences"], diagram["accuracies"], strict=True)
-    ):
-        if said is None or hit is None:
+    edges, empty = diagram["edges"], 0
+    columns = zip(diagram["counts"], diagram["confidences"], diagram["accuracies"], strict=True)
+    for b, (count, said, hit) in enumerate(columns):
+        if said is None:
+            empty += 1
             continue
-        label = f"{edges[b]:.3f} – {edges[b + 1]:.3f}"
+        ends = f"{edges[b]:.3f} – {edges[b + 1]:.3f}"
         lines.append(
-            f"  {label:^15} {count:>10,.0f} {said:>8.3f} {hit:>8.3f} {said - hit:>+7.3f}  {bar(said, hit)}".rstrip()
+            f"  {ends:^13} {count:>9,.0f} {said:>7.3f} {hit:>8.3f} {said - hit:>+6.3f}  {_bar(said, hit, style.bar)}"
         )
-    empty = sum(said is None for said in diagram["confidences"])
-    note = f"  █ {happened}, ┃ claimed: right of the bar is over-stated, inside it under-stated"
-    lines.append(style.faint(note + (f" · {empty} empty bins left out" if empty else "")))
+    note = f"  █ {happened}  ┃ claimed  ░ claimed too much"
+    lines.append(style.faint(note + (f"  ({empty} empty bin{'s' * (empty > 1)} left out)" if empty else "")))
     return lines
 
 
-def bar(said: float, hit: float) -> str:
+def _bar(said: float, hit: float, size: int) -> str:
     """Draw a bar as long as the outcome rate, with a mark where the mean score is."""
-    filled, mark = round(hit * _BAR), min(round(said * _BAR), _BAR - 1)
-    cells = ["█" if i < filled else "░" if i < mark else " " for i in range(_BAR)]
+    filled, mark = round(hit * size), min(round(said * size), size - 1)
+    cells = ["█" if i < filled else "░" if i < mark else " " for i in range(size)]
     cells[mark] = "┃"
     return "".join(cells).rstrip()
 

@@ -1,0 +1,363 @@
+"""The command as a person meets it: what it prints, what it writes, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import calibrant
+from calibrant.cli import main
+from calibrant.report import MEASURES
+
+ROOT = Path(__file__).parents[1]
+DIGITS = ROOT / "examples" / "digits.parquet"
+DATA = ROOT.parent / "shared" / "data"
+
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/data is not beside this checkout")
+
+
+def run(*args: object) -> tuple[int, str, str]:
+    """Run the command in this process, returning status, standard output and standard error."""
+    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def one_event(tmp_path: Path) -> Path:
+    """A CSV file of one event, mildly miscalibrated."""
+    rng = np.random.default_rng(1)
+    score = rng.random(400).round(3)
+    outcome = (rng.random(400) < score**1.5).astype(int)
+    path = tmp_path / "games.csv"
+    lines = [f"{s},{o},{i % 2}" for i, (s, o) in enumerate(zip(score, outcome, strict=True))]
+    path.write_text("\n".join(["win,won,home", *lines]) + "\n")
+    return path
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+# ---------------------------------------------------------------- the main job
+
+
+def test_the_readme_shows_what_the_first_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    status, out, err = run("report", "examples/digits.parquet")
+    assert (status, err) == (0, "")
+    assert f"```text\n{out}```" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_begins_with_its_two_commands() -> None:
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert len(blocks) == 2
+    assert "calibrant report examples/digits.parquet" in blocks[0]
+    test_command = (
+        'python3 -m venv .venv && .venv/bin/pip install -e ".[dev,torch]" -c constraints.txt && .venv/bin/pytest'
+    )
+    assert blocks[1].strip() == test_command
+    assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text()
+
+
+def test_the_printed_numbers_are_the_measures(one_event: Path) -> None:
+    status, out, _ = run("report", one_event, "--score", "win", "--outcome", "won")
+    assert status == 0
+    table = np.genfromtxt(one_event, delimiter=",", skip_header=1)
+    report = calibrant.evaluate(table[:, 0], table[:, 1])
+    labels = {
+        "accuracy": "accuracy", "mean confidence": "mean_confidence", "Brier score": "brier", "log loss": "nll",
+        "ECE": "ece", "RMSCE": "rmsce", "MCE": "mce", "adaptive ECE": "ace", "smooth ECE": "smece",
+        "miscalibration": "miscalibration", "discrimination": "discrimination", "uncertainty": "uncertainty",
+    }  # fmt: skip
+    for label, name in labels.items():
+        printed = re.search(rf"^  {label} +([\d.]+)", out, flags=re.MULTILINE)
+        assert printed is not None, label
+        assert printed[1] == f"{report[name].value:.4f}"
+    worst = report["mce"].details
+    assert f"bin {worst['low']:.3f} – {worst['high']:.3f}, {worst['count']} rows" in out
+    assert str(report) in out.replace(f"{one_event}\n", "").replace("probs: win, targets: won\n", "")
+
+
+def test_the_second_model_of_the_example_is_over_confident() -> None:
+    status, out, _ = run("report", DIGITS, "--probs", "overconfident_*")
+    assert status == 0
+    assert "Over-confident by 8.2 points on average" in out
+    assert "overconfident_0 ... overconfident_9 (10 columns)" in out
+
+
+def test_json_holds_every_number_and_is_strict(tmp_path: Path) -> None:
+    target = tmp_path / "report.json"
+    status, out, _ = run("report", DIGITS, "--probs", "overconfident_*", "--json", target)
+    assert status == 0
+    assert "Reliability diagram" in out
+
+    def refuse(constant: str) -> None:
+        pytest.fail(f"{constant} is not JSON")
+
+    summary = json.loads(target.read_text(encoding="utf-8"), parse_constant=refuse)
+    assert summary["schema_version"] == 1
+    assert list(summary["estimates"]) == list(MEASURES)
+    assert summary["estimates"]["nll"]["value"] is None
+    assert summary["not_finite"]["estimates.nll.value"] == "infinite: an outcome that happened had probability 0"
+    assert summary["not_finite"]["diagram.confidences[0]"] == "the bin is empty"
+    assert len(summary["diagram"]["edges"]) == 16
+    assert sum(summary["diagram"]["counts"]) == summary["n"] == 1797
+    assert len(summary["classwise"]["errors"]) == 10
+    assert sum(summary["classwise"]["supports"]) == 1797
+    assert summary["source"]["columns"]["targets"] == "target"
+
+
+def test_json_to_standard_output_is_all_that_is_printed() -> None:
+    status, out, _ = run("report", DIGITS, "--json", "-")
+    assert status == 0
+    assert json.loads(out)["n"] == 1797
+
+
+def test_options_reach_the_measures(one_event: Path) -> None:
+    _, out, _ = run(
+        "report", one_event, "--score", "win", "--outcome", "won", "--n-bins", 4, "--where", "home = 1", "--json", "-"
+    )
+    summary = json.loads(out)
+    table = np.genfromtxt(one_event, delimiter=",", skip_header=1)
+    home = table[table[:, 2] == 1]
+    assert summary["n"] == 200
+    assert summary["source"]["where"] == "home = 1"
+    expected = calibrant.expected_calibration_error(home[:, 0], home[:, 1], 4)
+    assert summary["estimates"]["ece"]["value"] == pytest.approx(expected, abs=1e-14)
+    _, out, _ = run("report", one_event, "--score", "win", "--outcome", "won", "--notion", "top-label", "--json", "-")
+    expected = calibrant.expected_calibration_error(table[:, 0], table[:, 1], notion="top-label")
+    assert json.loads(out)["estimates"]["ece"]["value"] == pytest.approx(expected, abs=1e-14)
+    _, out, _ = run("report", one_event, "--score", "win", "--outcome", "won", "--weight", "home", "--json", "-")
+    expected = calibrant.expected_calibration_error(table[:, 0], table[:, 1], weights=table[:, 2])
+    assert json.loads(out)["estimates"]["ece"]["value"] == pytest.approx(expected, abs=1e-14)
+
+
+def test_logits_and_class_names(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    logits = rng.normal(size=(50, 3)).astype(np.float32)
+    names = np.array(["cat", "dog", "eel"])
+    targets = names[rng.integers(0, 3, 50)]
+    np.savez(tmp_path / "a.npz", probs=logits, y=targets)
+    status, out, err = run("report", tmp_path / "a.npz", "--logits", "--class-names", "cat, dog, eel", "--json", "-")
+    assert status == 0, err
+    expected = calibrant.evaluate(logits, targets, logits=True, class_names=list(names))
+    assert json.loads(out)["estimates"] == json.loads(expected.to_json())["estimates"]
+    assert json.loads(out)["classwise"]["names"] == ["cat", "dog", "eel"]
+
+
+# ---------------------------------------------------------------- conditions and exit statuses
+
+
+@pytest.mark.parametrize(
+    ("condition", "status"),
+    [("ece > 0.05", 3), ("ece > 0.07", 0), ("n < 1797", 0), ("n <= 1797", 3), ("accuracy<0.97", 3), ("ece != ece", 2)],
+)
+def test_fail_if(condition: str, status: int) -> None:
+    assert run("report", DIGITS, "--fail-if", condition)[0] == status
+
+
+def test_fail_if_names_the_measure_and_its_value() -> None:
+    status, out, err = run(
+        "report", DIGITS, "--fail-if", "ece > 0.05", "--fail-if", "brier > 9", "--fail-if", "smece>0"
+    )
+    assert status == 3
+    assert "Reliability diagram" in out
+    assert err.splitlines() == [
+        "calibrant: --fail-if 'ece > 0.05' holds: ece is 0.063972",
+        "calibrant: --fail-if 'smece>0' holds: smece is 0.0636525",
+    ]
+
+
+def test_an_infinite_measure_fails_its_condition() -> None:
+    assert run("report", DIGITS, "--probs", "overconfident_*", "--fail-if", "nll > 5")[0] == 3
+
+
+def test_a_condition_on_what_cannot_be_had_is_an_error(one_event: Path) -> None:
+    status, _, err = run("report", one_event, "--score", "win", "--outcome", "won", "--fail-if", "classwise_ece > 1")
+    assert status == 1
+    assert "classwise_ece cannot be had (one event is judged, no classes)" in err
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--fail-if", "eces > 0.1"], "no measure 'eces'; did you mean 'ece'?"),
+        (["--fail-if", "ece"], "'ece' is no condition; write it like 'ece > 0.05'"),
+        (["--fail-if", "ece > five"], "'five' is no number"),
+        (["--notion", "toplabel"], "did you mean 'top-label'?"),
+        (["--n-bins", "0"], "0 bins; pass 1 or more"),
+        (["--n-bins", "many"], "not a valid integer"),
+        (["--score", "a", "--probs", "b"], "pass one of the two"),
+        (["--outcome", "a", "--target", "b"], "pass one of the two"),
+        (["--nosuch"], "No such option"),
+    ],
+)
+def test_wrong_usage_ends_with_2(args: list[str], words: str) -> None:
+    status, out, err = run("report", DIGITS, *args)
+    assert (status, out) == (2, "")
+    assert words in err
+
+
+def test_no_file_is_wrong_usage() -> None:
+    assert run("report")[0] == 2
+
+
+# ---------------------------------------------------------------- bad data: one line, status 1
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (
+            "s,y\n0.5,1\n0.5,0.5\n",
+            [],
+            "row 2, column 'y': expected outcomes 0 or 1, got 0.5; leave such rows out with --where \"y IN (0, 1)\"",
+        ),
+        (
+            "s,y\n50,1\n90,0\n",
+            [],
+            "row 1, column 's': expected values in [0, 1], got 50; the values look like percent: divide",
+        ),
+        (
+            "s,y\n0.5,1\n-0.2,0\n",
+            [],
+            "row 2, column 's': expected values in [0, 1], got -0.2; pass --logits if they are logits",
+        ),
+        ("s,y\n0.5,1\n0.5,2\n", [], "the labels look 1-based: subtract 1"),
+        ("s,y\n0.5,1\nnan,0\n", [], "row 2, column 's': expected finite numbers, got nan"),
+        ("s,y\n0.5,yes\n0.5,no\n", [], "column 'y': expected integers, got strings such as 'yes'; pass --class-names"),
+        ("s,y\n0.5,1\n0.5,0\n", ["--weight", "y", "--where", "y = 0"], "column 'y': expected at least one above 0"),
+    ],
+)
+def test_bad_data_names_file_row_and_remedy(tmp_path: Path, text: str, options: list[str], message: str) -> None:
+    path = write(tmp_path / "bad.csv", text)
+    status, out, err = run("report", path, "--score", "s", "--outcome", "y", *options)
+    assert (status, out) == (1, "")
+    assert err.count("\n") == 1
+    assert err.startswith(f"calibrant: {path}: ")
+    assert message in err
+
+
+def test_rows_are_counted_in_the_file_also_under_where(tmp_path: Path) -> None:
+    path = write(tmp_path / "bad.csv", "s,y,k\n" + "0.5,1,0\n" * 10 + "0.5,0.5,1\n")
+    _, _, err = run("report", path, "--score", "s", "--outcome", "y", "--where", "k = 1")
+    assert "row 11, column 'y'" in err
+    assert '--where "(k = 1) AND y IN (0, 1)"' in err
+
+
+def test_a_class_column_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "bad.csv", "p_0,p_1,t\n0.5,0.5,1\n0.5,1.5,0\n")
+    _, _, err = run("report", path, "--probs", "p_*", "--target", "t")
+    assert "row 2, column 'p_1': expected values in [0, 1], got 1.5" in err
+    path = write(tmp_path / "sum.csv", "p_0,p_1,t\n0.5,0.5,1\n0.5,0.7,0\n")
+    _, _, err = run("report", path, "--probs", "p_*", "--target", "t")
+    assert "row 2, column 'p_0, p_1 (2 columns)': expected rows that sum to 1" in err
+    assert "pass --logits if they are logits, or --notion multilabel" in err
+
+
+def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
+    status, _, err = run("report", DIGITS, "--json", tmp_path / "no" / "report.json")
+    assert status == 1
+    assert (
+        err == f"calibrant: {tmp_path / 'no' / 'report.json'}: No such file or directory; check the path and the disk\n"
+    )
+
+
+def test_a_file_that_is_not_there() -> None:
+    status, out, err = run("report", "nosuch.parquet")
+    assert (status, out) == (1, "")
+    assert err == "calibrant: nosuch.parquet: no such file; check the name and the working directory\n"
+
+
+# ---------------------------------------------------------------- the terminal
+
+
+def in_terminal(*args: str) -> tuple[int, str]:
+    """Run the command with a terminal as its standard output and error."""
+    keeper, terminal = pty.openpty()
+    command = [sys.executable, "-m", "calibrant.cli", *args]
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8"}
+    process = subprocess.Popen(command, stdout=terminal, stderr=terminal, stdin=terminal, env=environment)
+    os.close(terminal)
+    shown = b""
+    while True:
+        try:
+            part = os.read(keeper, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(keeper)
+    return process.wait(), shown.decode()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
+def test_a_terminal_gets_bold_headings() -> None:
+    status, shown = in_terminal("report", str(DIGITS))
+    assert status == 0
+    assert "\x1b[1mReliability diagram\x1b[0m" in shown
+
+
+def test_a_terminal_without_unicode_gets_ascii() -> None:
+    command = [sys.executable, "-m", "calibrant.cli", "report", str(DIGITS)]
+    done = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True)
+    assert "###" in done.stdout.decode("ascii")
+
+
+def test_version_and_help() -> None:
+    assert run("--version")[1] == f"calibrant {calibrant.__version__}\n"
+    status, out, _ = run("report", "--help")
+    assert status == 0
+    assert "calibrant report nba_games.csv --score prob1" in out
+    assert "Exit status: 0; 1 for data" in out
+
+
+# ---------------------------------------------------------------- real files
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "options", "ece"),
+    [
+        ("nba_games.csv", ["--score", "prob1", "--outcome", "prob1_outcome"], None),
+        (
+            "mlb_games.csv",
+            ["--score", "prob1", "--outcome", "prob1_outcome", "--where", "prob1_outcome IN (0, 1)"],
+            None,
+        ),
+        ("governors_elections.csv", ["--score", "probwin", "--outcome", "probwin_outcome"], None),
+        ("precip_niamey_2016.csv", ["--score", "EMOS", "--outcome", "obs"], None),
+        ("wideresnet-16-4-cifar-10.npz", [], 0.0537163),
+        ("densenet-bc-100-cifar-100.npz", [], None),
+    ],
+)
+def test_every_real_file_gives_a_report(name: str, options: list[str], ece: float | None) -> None:
+    status, out, err = run("report", DATA / name, *options, "--json", "-")
+    assert (status, err) == (0, "")
+    summary = json.loads(out)
+    if ece is not None:
+        assert summary["estimates"]["ece"]["value"] == pytest.approx(ece, abs=5e-8)
+        assert summary["estimates"]["smece"]["value"] == pytest.approx(0.0537163, abs=5e-8)
+
+
+@needs_data
+def test_the_baseball_file_names_its_row_and_the_remedy() -> None:
+    path = DATA / "mlb_games.csv"
+    status, _, err = run("report", path, "--score", "prob1", "--outcome", "prob1_outcome")
+    assert status == 1
+    assert err == (
+        f"calibrant: {path}: row 13,375, column 'prob1_outcome': expected outcomes 0 or 1, got 0.5; "
+        'leave such rows out with --where "prob1_outcome IN (0, 1)"\n'
+    )
