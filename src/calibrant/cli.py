@@ -77,12 +77,12 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="calibrant", message="%(prog)s %(version)s")
 def main() -> None:
-    r"""Tell how far predicted probabilities can be trusted.
+    """Tell how far predicted probabilities can be trusted.
 
     \b
     calibrant report predictions.parquet
     calibrant report --help
-    """
+    """  # noqa: D301 - click wants the backspace itself
 
 
 @main.command()
@@ -109,7 +109,7 @@ def main() -> None:
 )
 @click.pass_context
 def report(ctx: click.Context, /, **options: Any) -> None:
-    r"""Report on the predictions in FILE...: .npz, .npy, .csv, .parquet, .arrow, .jsonl, or patterns of them.
+    """Report on the predictions in FILE...: .npz, .npy, .csv, .parquet, .arrow, .jsonl, or patterns of them.
 
     Columns with the usual names (probs, p_*, score; target, label, outcome) are found by themselves, and the report
     says which were used.
@@ -121,7 +121,7 @@ def report(ctx: click.Context, /, **options: Any) -> None:
     calibrant report model.npz --logits --json report.json --fail-if 'ece > 0.05'
 
     Exit status: 0; 1 for data that cannot be used; 2 for wrong usage; 3 where a --fail-if holds.
-    """
+    """  # noqa: D301
     from calibrant.errors import CalibrantError, InputError
 
     _check_usage(ctx, options)

@@ -61,19 +61,26 @@ class MissingDependencyError(CalibrantError, ImportError):
 
     def __init__(self, library: str, purpose: str, extra: str) -> None:
         super().__init__(f"{library} is needed {purpose} and is not installed; run: pip install 'calibrant[{extra}]'")
+        self.library = library
+        self.purpose = purpose
+        self.extra = extra
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.library, self.purpose, self.extra))
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
     """Return a hint ``did you mean 'x'?`` or, where nothing is near, the list of the choices."""
     known = list(choices)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    folded = {choice.casefold(): choice for choice in known}
+    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
     if close:
-        return f"did you mean {close[0]!r}?"
+        return f"did you mean {folded[close[0]]!r}?"
     return f"choose from {', '.join(map(repr, known))}"
 
 
 def check_choice(argument: str, value: object, choices: Iterable[str]) -> None:
     """Raise unless ``value`` is one of ``choices``."""
     known = list(choices)
-    if value not in known:
+    if not (isinstance(value, str) and value in known):
         raise InputError(argument, f"one of {', '.join(map(repr, known))}", repr(value), nearest(str(value), known))

@@ -8,14 +8,14 @@ and `explain` puts what that pass met into words.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError, nearest
+from calibrant.errors import InputError, check_choice, nearest
 from calibrant.kernels.dispatch import Rows
 
 Layout = Literal["binary", "multiclass", "multilabel"]
@@ -69,28 +69,51 @@ def as_predictions(
     """
     if not isinstance(logits, (bool, np.bool_)):
         raise InputError("logits", "True or False", repr(logits), "say which of the two probs are")
-    values, bfloat16 = _numbers(probs)
+    if notion is not None:
+        check_choice("notion", notion, get_args(Notion))
+    ignored = _ignore_index(ignore_index)
+    names = None if class_names is None else _names(class_names)
+    values = as_array("probs", probs)
     labels = _labels(targets)
-    _check_order(values, labels)
-    names = None if class_names is None else tuple(map(str, class_names))
-    rows, layout = _shape(values, bfloat16, labels, notion)
-    if names is not None:
-        _check_names(names, rows.width if layout != "binary" else 2)
-    if layout == "multilabel":
-        index = _binary_targets(labels.reshape(-1), ignore_index).reshape(rows.n, rows.width)
-    else:
-        index = _class_targets(labels, rows, layout, ignore_index, names)
-    checked = None if weights is None else _weights(weights, rows.n, index)
+    bfloat16 = is_bfloat16(probs, values)
+    try:
+        values = values.view(np.uint16) if bfloat16 else _numbers("probs", values)
+        rows, layout = _shape(values, bfloat16, labels, notion)
+        if names is not None:
+            _check_names(names, rows.width if layout != "binary" else 2)
+        if layout == "multilabel":
+            index = _binary_targets(labels.reshape(-1), ignored).reshape(rows.n, rows.width)
+        else:
+            index = _class_targets(labels, rows, layout, ignored, names)
+    except InputError:
+        if _look_swapped(values, bfloat16, labels):
+            raise _swapped() from None
+        raise
     if not np.any(index >= 0):
         raise InputError(
             "ignore_index",
             "a value that leaves at least one row",
-            f"{ignore_index}, which every target equals",
-            "check the targets",
+            f"{ignored}, which every target equals",
+            "check the targets, or leave ignore_index out",
         )
-    dtype = "bfloat16" if bfloat16 else values.dtype.name
-    tolerance = 1e-3 + 2 * _EPS.get(dtype, 2.0**-52)
+    checked = None if weights is None else _weights(weights, rows.n, index)
+    tolerance = 1e-3 + 2 * _EPS.get("bfloat16" if bfloat16 else values.dtype.name, 2.0**-52)
     return Predictions(rows, index, checked, layout, bool(logits), tolerance, names)
+
+
+def _ignore_index(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise InputError("ignore_index", "an integer", repr(value), "pass the target of the rows to leave out, say -1")
+    return int(value)
+
+
+def _names(class_names: Any) -> tuple[str, ...]:
+    if isinstance(class_names, (str, bytes)) or not isinstance(class_names, Iterable):
+        remedy = "pass a list such as ['cat', 'dog'], in the order of the columns"
+        raise InputError("class_names", "a list of names", repr(class_names), remedy)
+    return tuple(map(str, class_names))
 
 
 # ---------------------------------------------------------------- arrays of any library
@@ -100,7 +123,7 @@ def as_array(argument: str, x: Any) -> NDArray[Any]:
     """Return x as a NumPy array, without a copy where its library shares its memory; it is never written to.
 
     Libraries are recognised by the module of the type, and never imported for the test. bfloat16 comes back as its bits,
-    uint16, under the dtype's name: see `is_bfloat16`.
+    uint16, or under the dtype's name: see `is_bfloat16`.
     """
     if isinstance(x, np.ma.MaskedArray):
         if np.ma.is_masked(x):
@@ -108,34 +131,65 @@ def as_array(argument: str, x: Any) -> NDArray[Any]:
         return np.asarray(x.data)
     if isinstance(x, np.ndarray):
         return np.asarray(x)
-    library = type(x).__module__.partition(".")[0]
+    if isinstance(x, (str, bytes, Mapping, Set)) or x is None:
+        raise _no_array(argument, x)
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor):
-        tensor = x.detach().cpu()
-        return np.asarray((tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy())
-    if library == "cupy":
-        return np.asarray(x.get())
-    if library in ("pandas", "polars", "pyarrow", "modin", "cudf"):
-        return _column(x)
-    if isinstance(x, (str, bytes, dict, set)) or x is None:
-        raise InputError(argument, "an array", type(x).__name__, "pass an array, a column or a list of numbers")
     try:
-        return np.asarray(x)
-    except (ValueError, TypeError) as error:
-        raise InputError(argument, "rows of equal length", "ragged or unreadable rows", "check the rows") from error
+        if torch is not None and isinstance(x, torch.Tensor):
+            tensor = x.detach().cpu()
+            return np.asarray((tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy())
+        library = type(x).__module__.partition(".")[0]
+        if library == "cupy":
+            return np.asarray(x.get())
+        if library == "pyarrow":
+            return _arrow_column(x)
+        if library in ("pandas", "polars", "modin", "cudf"):
+            return _column(x)
+        if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
+            return np.from_dlpack(x)
+        array = np.asarray(x)
+    except (ValueError, TypeError, RuntimeError, BufferError) as error:
+        if isinstance(x, Sequence):
+            remedy = "give every row the same number of entries"
+            raise InputError(argument, "rows of equal length", "ragged or unreadable rows", remedy) from error
+        remedy = "convert it to a NumPy array first"
+        raise InputError(argument, "an array", f"{type(x).__name__} ({error})", remedy) from error
+    if array.ndim == 0 and array.dtype == object:
+        raise _no_array(argument, x)
+    return array
+
+
+def _no_array(argument: str, x: Any) -> InputError:
+    name = "None" if x is None else f"a {type(x).__name__}"
+    return InputError(argument, "an array", name, "pass an array, a column or a list of numbers")
 
 
 def _column(x: Any) -> NDArray[Any]:
     """Return a column, or a frame's columns side by side, as an array; a column of lists becomes two-dimensional."""
-    if type(x).__module__.startswith("pyarrow") and hasattr(x, "to_numpy") and not hasattr(x, "num_chunks"):
-        array = np.asarray(x.to_numpy(zero_copy_only=False))
-    else:
-        import narwhals as nw
+    import narwhals as nw
 
-        array = np.asarray(nw.from_native(x, eager_only=True, allow_series=True).to_numpy())
-    if array.dtype == object and len(array) and isinstance(array[0], np.ndarray):
-        array = np.stack(list(array))
-    return array
+    own = nw.from_native(x, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(own, nw.DataFrame) and own.shape[1] == 1:
+        own = own.get_column(own.columns[0])
+    return _stacked(own.to_numpy() if isinstance(own, (nw.DataFrame, nw.Series)) else np.asarray(own))
+
+
+def _arrow_column(x: Any) -> NDArray[Any]:
+    if hasattr(x, "columns"):  # a Table or a RecordBatch
+        columns = [_arrow_column(column) for column in x.columns]
+        return columns[0] if len(columns) == 1 else np.column_stack(columns)
+    column = x.combine_chunks() if hasattr(x, "combine_chunks") else x
+    size = getattr(column.type, "list_size", None)
+    if size is not None and not column.null_count:
+        return np.asarray(column.flatten().to_numpy(zero_copy_only=False)).reshape(-1, size)
+    return _stacked(column.to_numpy(zero_copy_only=False))
+
+
+def _stacked(column: Any) -> NDArray[Any]:
+    """See a column of lists as two dimensions."""
+    array = np.asarray(column)
+    lists = array.dtype == object and array.ndim == 1 and len(array) and isinstance(array[0], (Sequence, np.ndarray))
+    return np.stack([np.asarray(row) for row in array]) if lists and not isinstance(array[0], str) else array
 
 
 def is_bfloat16(x: Any, array: NDArray[Any]) -> bool:
@@ -146,76 +200,99 @@ def is_bfloat16(x: Any, array: NDArray[Any]) -> bool:
     return array.dtype.name == "bfloat16"
 
 
-def _numbers(x: Any) -> tuple[NDArray[Any], bool]:
-    """Return probs as (array of numbers, whether they are bfloat16 bits)."""
-    array = as_array("probs", x)
-    if is_bfloat16(x, array):
-        return array.view(np.uint16), True
+def _numbers(argument: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of real numbers."""
     if array.dtype == object:
-        missing = [i for i, entry in enumerate(array.reshape(-1)) if entry is None]
-        if missing:
-            raise InputError("probs", "numbers", f"a missing value at row {missing[0]}", "filter it out first")
+        array = _typed(argument, array)
+    if array.dtype.kind in "USOT":
+        got = f"text such as {str(array.flat[0])!r}" if array.size else "text"
+        raise InputError(argument, "real numbers", got, "convert it to numbers first")
     if array.dtype.kind not in "fiub":
-        raise InputError("probs", "real numbers", f"dtype {array.dtype}", "pass floating-point probabilities")
-    return array, False
+        raise InputError(argument, "real numbers", f"dtype {array.dtype}", "pass floating-point numbers")
+    return array
 
 
 def _labels(x: Any) -> NDArray[Any]:
     array = as_array("targets", x)
     if is_bfloat16(x, array):
-        array = (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-    if array.dtype == object:
-        for i, entry in enumerate(array.reshape(-1)):
-            if entry is None or entry != entry:
-                raise InputError(
-                    "targets", "a label in every row", f"a missing value at row {i}", "filter the row out", row=i
-                )
-        if array.size and all(isinstance(entry, (bool, np.bool_)) for entry in array.reshape(-1)):
-            array = array.astype(bool)
-    return array
+        return _widened(array)
+    return _typed("targets", array) if array.dtype == object else array
+
+
+def _widened(bfloat16: NDArray[Any]) -> NDArray[np.float32]:
+    return np.left_shift(bfloat16.view(np.uint16), 16, dtype=np.uint32).view(np.float32)
+
+
+def _typed(argument: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Give an array of Python objects the type that they share, numbers or text."""
+    entries = array.reshape(-1).tolist()
+    for i, entry in enumerate(entries):
+        if entry is None or type(entry).__name__ in ("NAType", "NaTType") or entry != entry:
+            row = i // max(1, array.size // len(array))
+            expected = "a label in every row" if argument == "targets" else "numbers"
+            remedy = "filter the row out of probs and targets first"
+            raise InputError(argument, expected, f"a missing value at row {row}", remedy, row=row)
+    kinds = {"text" if isinstance(entry, str) else "numbers" for entry in entries}
+    if len(kinds) > 1:
+        raise InputError(argument, "numbers or text", "a mixture of both", "convert all of them to one type")
+    try:
+        return np.array(entries).reshape(array.shape)
+    except (ValueError, TypeError) as error:
+        got = f"objects such as {entries[0]!r}"
+        raise InputError(argument, "numbers or text", got, "pass an array of one type") from error
 
 
 # ---------------------------------------------------------------- shapes
 
 
-def _check_order(values: NDArray[Any], labels: NDArray[Any]) -> None:
-    """Recognise targets in the place of probabilities, before a message about either would mislead."""
-    swapped = (
-        values.dtype.kind in "iub"
-        and labels.dtype.kind == "f"
-        and labels.size > 0
-        and bool(np.any((labels > 0) & (labels < 1)))
+def _look_swapped(values: NDArray[Any], bfloat16: bool, labels: NDArray[Any]) -> bool:
+    """Recognise targets in the place of probabilities, once something is wrong: labels first and fractions second."""
+    if labels.dtype.kind != "f" or not np.any(np.isfinite(labels) & (labels != np.floor(labels))):
+        return False
+    first = _widened(values) if bfloat16 else values
+    return first.dtype.kind in "iubUST" or (first.dtype.kind == "f" and bool(np.all(first == np.floor(first))))
+
+
+def _swapped() -> InputError:
+    return InputError(
+        "probs",
+        "probabilities first and targets second",
+        "labels first and fractions second",
+        "the arguments look swapped: call f(probs, targets)",
     )
-    if swapped or (values.ndim == 1 and labels.ndim == 2 and labels.dtype.kind == "f" and values.dtype.kind in "iu"):
-        raise InputError(
-            "probs",
-            "probabilities first and targets second",
-            f"{values.dtype} first and fractions second",
-            "the arguments look swapped: call f(probs, targets)",
-        )
 
 
 def _shape(values: NDArray[Any], bfloat16: bool, labels: NDArray[Any], notion: str | None) -> tuple[Rows, Layout]:
     if values.ndim == 0:
-        raise InputError("probs", "an array of shape (N,) or (N, C)", "a single number", "pass a list of one row")
+        raise InputError(
+            "probs",
+            "an array of shape (N,) or (N, C)",
+            "a single number",
+            "for one prediction pass a list of one, such as [0.7]",
+        )
     if values.size == 0:
         raise InputError("probs", "at least one row", f"shape {values.shape}", "check where the rows were lost")
     if values.dtype.kind == "f" and values.dtype.itemsize > 8:
         raise InputError("probs", "float16, bfloat16, float32 or float64", str(values.dtype), "round it to float64")
-    if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1):
-        return Rows(values.reshape(-1, 1, 1), bfloat16), "binary"
+    if values.ndim == 1 or values.shape[1] == 1:
+        return Rows(values.reshape(len(values), 1, -1), bfloat16), "binary"
     sheets = values.reshape(values.shape[0], values.shape[1], -1)
     layout: Layout = "multilabel" if notion == "multilabel" else "multiclass"
     if layout == "multilabel":
         if labels.shape != values.shape:
             raise InputError(
                 "targets",
-                f"shape {values.shape} as probs (multilabel)",
+                f"shape {values.shape}, the shape of probs, for notion='multilabel'",
                 f"shape {labels.shape}",
-                "pass a 0/1 per label",
+                "pass a 0 or 1 for every label of every row",
             )
         if values.ndim > 2:
-            raise InputError("probs", "shape (N, C) for multilabel", f"shape {values.shape}", "flatten to rows first")
+            raise InputError(
+                "probs",
+                "shape (N, C) for multilabel",
+                f"shape {values.shape}",
+                "move the labels to the last axis and reshape to (N, C)",
+            )
     return Rows(sheets, bfloat16), layout
 
 
@@ -239,19 +316,12 @@ def _class_targets(
     n = rows.n
     if layout == "multiclass" and labels.ndim >= 2 and labels.size == n * rows.width and labels.shape[1] == rows.width:
         if not (labels.shape[0] == n and labels.shape[1:] == (1,)):
-            return _one_hot(labels.reshape(shape[0], rows.width, shape[1]))
+            return _without(_one_hot(labels.reshape(shape[0], rows.width, shape[1])), ignore_index)
     if labels.size != n or labels.shape[:1] != shape[:1]:
-        expected = f"{n} labels" + (f" or one-hot rows of {rows.width}" if layout == "multiclass" else "")
-        raise InputError(
-            "targets",
-            expected,
-            f"shape {labels.shape}",
-            "probs and targets must have one row each per prediction"
-            + (" (for several labels a row pass notion='multilabel')" if labels.ndim == 2 else ""),
-        )
+        raise _wrong_length(labels, rows, layout)
     flat = labels.reshape(-1)
-    if flat.dtype.kind in "USOT":
-        return _named(flat, names)
+    if flat.dtype.kind in "UST":
+        return _without(_named(flat, names), ignore_index)
     if layout == "binary":
         return _binary_targets(flat, ignore_index)
     index, kept = _integers(flat, ignore_index, f"class indices 0 to {rows.width - 1}")
@@ -270,13 +340,25 @@ def _class_targets(
     return index if bool(kept.all()) else np.where(kept, index, -1)
 
 
+def _wrong_length(labels: NDArray[Any], rows: Rows, layout: Layout) -> InputError:
+    expected = f"{rows.n} label{'s' * (rows.n != 1)}, one for each row of probs"
+    if layout == "multiclass":
+        expected += f" (or one-hot rows of {rows.width})"
+    remedy = "probs and targets must be of the same rows"
+    if layout == "multiclass" and rows.values.shape[2] == 1 and labels.shape == (rows.width,):
+        remedy = "probs look transposed: they are (N, C), a row for each prediction and a column for each class"
+    elif labels.ndim == 2 and len(labels) == rows.n:
+        remedy = "pass one label a row, or for several labels a row notion='multilabel' and probs of the same shape"
+    return InputError("targets", expected, f"shape {labels.shape}", remedy)
+
+
 def _binary_targets(labels: NDArray[Any], ignore_index: int | None) -> NDArray[np.int64]:
-    if labels.dtype.kind in "USOT":
+    if labels.dtype.kind in "UST":
         return _named(labels, None)
     index, kept = _integers(labels, ignore_index, "outcomes 0 or 1")
     if int(index.min(where=kept, initial=0)) < 0 or int(index.max(where=kept, initial=1)) > 1:
         row = int(np.argmax(kept & ((index < 0) | (index > 1))))
-        remedy = "filter the row out or map the labels to 0 and 1"
+        remedy = "map the labels to 0 and 1, or for more than two classes pass probs of shape (N, C)"
         if set(np.unique(index[kept][:1000]).tolist()) <= {1, 2}:
             remedy = "the labels look 1-based: subtract 1"
         elif index[row] == -1:
@@ -285,18 +367,21 @@ def _binary_targets(labels: NDArray[Any], ignore_index: int | None) -> NDArray[n
     return index if bool(kept.all()) else np.where(kept, index, -1)
 
 
+def _without(index: NDArray[np.int64], ignore_index: int | None) -> NDArray[np.int64]:
+    return index if ignore_index is None else np.where(index == ignore_index, -1, index)
+
+
 def _integers(
     labels: NDArray[Any], ignore_index: int | None, expected: str
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return (labels as int64, which of them are judged), refusing what is no integer."""
     kind = labels.dtype.kind
     if kind == "f":
-        bad = ~(np.isfinite(labels) & (labels == np.floor(labels)))
-        if bad.any():
-            row = int(np.argmax(bad))
-            got = f"{labels[row]} at row {row}"
-            remedy = "filter the row out, or round the outcome if that is what it means"
-            raise InputError("targets", expected, got, remedy, row=row)
+        good = (labels == np.floor(labels)) & (np.abs(labels) < np.float64(2.0**62))
+        if not good.all():
+            row = int(np.argmin(good))
+            remedy = "filter the row out, or round the target if that is what it means"
+            raise InputError("targets", expected, f"{labels[row]} at row {row}", remedy, row=row)
     elif kind not in "iub":
         raise InputError("targets", expected, f"dtype {labels.dtype}", "pass integers, booleans or class names")
     index = labels.astype(np.int64, copy=False)
@@ -310,8 +395,9 @@ def _named(labels: NDArray[Any], names: tuple[str, ...] | None) -> NDArray[np.in
         raise InputError(
             "targets",
             "integers",
-            f"strings such as {str(labels[0])!r}",
-            "pass class_names, in the order of the columns",
+            f"text such as {str(labels[0])!r}",
+            "pass class_names in the order of the columns (for one event: what 0 and what 1 is called), "
+            "where the function has it, or map the text to integers",
         )
     places = {name: k for k, name in enumerate(names)}
     distinct, inverse = np.unique(labels.astype(str), return_inverse=True)
@@ -325,25 +411,30 @@ def _named(labels: NDArray[Any], names: tuple[str, ...] | None) -> NDArray[np.in
 
 
 def _one_hot(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the place of the 1 in each row of (B, C, D), a few rows at a time: they are as many as the probs."""
     if labels.dtype.kind not in "fiub":
         raise InputError("targets", "one-hot rows of 0 and 1", f"dtype {labels.dtype}", "pass class indices")
-    good = ((labels == 0) | (labels == 1)).all(axis=1) & (labels.astype(bool).sum(axis=1) == 1)
-    if not good.all():
-        row = int(np.argmin(good.reshape(-1)))
-        raise InputError(
-            "targets",
-            "one-hot rows (exactly one 1)",
-            f"another row at {row}",
-            "pass class indices, or notion='multilabel' for several labels a row",
-            row=row,
-        )
-    return labels.argmax(axis=1).reshape(-1).astype(np.int64)
+    n, width, depth = labels.shape
+    index = np.empty((n, depth), np.int64)
+    step = max(1, 2**16 // (width * depth))
+    for first in range(0, n, step):
+        part = labels[first : first + step]
+        good = ((part == 0) | (part == 1)).all(axis=1) & (np.count_nonzero(part, axis=1) == 1)
+        if not good.all():
+            b, d = divmod(int(np.argmin(good)), depth)
+            row = (first + b) * depth + d
+            entry = next((x for x in part[b, :, d].tolist() if x not in (0, 1)), None)
+            ones = np.count_nonzero(part[b, :, d])
+            remedy = "pass class indices, or notion='multilabel' for several labels a row"
+            got = f"{ones or 'no'} one{'s' * (ones != 1)} at row {row}" if entry is None else f"{entry} at row {row}"
+            raise InputError("targets", "one-hot rows (a single 1 among 0s)", got, remedy, row=row)
+        index[first : first + step] = part.argmax(axis=1)
+    return index.reshape(-1)
 
 
 def _weights(x: Any, n: int, targets: NDArray[np.int64]) -> NDArray[np.float64]:
     array = as_array("weights", x)
-    if array.dtype.kind not in "fiub" or is_bfloat16(x, array):
-        raise InputError("weights", "real numbers", f"dtype {array.dtype}", "pass one number a row")
+    array = _widened(array) if is_bfloat16(x, array) else _numbers("weights", array)
     if array.size != n:
         raise InputError("weights", f"{n} numbers, one a row", f"shape {array.shape}", "pass one number a row")
     weights = array.reshape(-1).astype(np.float64, copy=False)
@@ -363,43 +454,41 @@ def _weights(x: Any, n: int, targets: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def explain(predictions: Predictions, row: int) -> InputError:
-    """Put into words why a reading pass stopped at this row."""
+    """Put into words why a reading pass stopped at this row (for multilabel: at this entry of all rows in turn)."""
+    entry = None
     if predictions.layout == "multilabel":
-        row = row // predictions.n_classes
+        row, entry = divmod(row, predictions.n_classes)
     values = predictions.rows.pick(row)
-    wide = values.astype(np.float64)
-    place = f"row {row}"
-    finite = np.isfinite(wide)
-    if not finite.all():
-        column = int(np.argmin(finite))
-        got = f"{wide[column]} at {_place(place, column, len(wide))}"
-        remedy = "find where it comes from, or filter the row out"
-        return InputError("probs", "finite numbers", got, remedy, row=row, column=column)
-    outside = (wide < 0) | (wide > 1)
-    if outside.any():
-        column = int(np.argmax(outside))
-        got = f"{wide[column]:.6g} at {_place(place, column, len(wide))}"
-        if bool((wide >= 0).all()) and wide.max() <= 100 and _looks_percent(predictions):
-            remedy = "the values look like percent: divide them by 100"
-        else:
-            remedy = "pass logits=True if they are logits"
-        return InputError("probs", "values in [0, 1]", got, remedy, row=row, column=column)
+    judged = slice(None) if entry is None else slice(entry, entry + 1)
+    finite = np.isfinite(values[judged])
+    outside = (values[judged] < 0) | (values[judged] > 1)
+    if not finite.all() or outside.any():
+        column = int(np.argmin(finite) if not finite.all() else np.argmax(outside)) + (entry or 0)
+        place = f"row {row}" if len(values) == 1 else f"row {row}, column {column}"
+        expected, remedy = "finite numbers", "find where it comes from, or filter the row out of probs and targets"
+        if finite.all():
+            expected = "values in [0, 1]"
+            if _looks_percent(predictions):
+                remedy = "the values look like percent: divide them by 100"
+            elif -1e-3 <= values[column] <= 1 + 1e-3:
+                remedy = "clip the values to [0, 1] if that is rounding, or pass logits=True if they are logits"
+            else:
+                remedy = "pass logits=True if they are logits"
+        return InputError("probs", expected, f"{values[column]} at {place}", remedy, row=row, column=column)
+    total = values.astype(np.float64).sum()
     return InputError(
         "probs",
         f"rows that sum to 1 within {predictions.tolerance:.2g}",
-        f"{wide.sum():.6g} at {place}",
+        f"{total:.6g} at row {row}",
         "normalise the rows, pass logits=True if they are logits, or notion='multilabel' for one event per column",
         row=row,
     )
 
 
-def _place(place: str, column: int, width: int) -> str:
-    return place if width == 1 else f"{place}, column {column}"
-
-
 def _looks_percent(predictions: Predictions) -> bool:
-    """Whether the first rows all lie in [0, 100] with something above 2, and where there are classes sum to 100."""
-    head = np.stack([predictions.rows.pick(row) for row in range(min(predictions.n, 200))]).astype(np.float64)
+    """Whether the first judged rows lie in [0, 100] with something above 2, and where there are classes sum to 100."""
+    judged = predictions.targets.reshape(predictions.n, -1).max(axis=1) >= 0
+    head = np.stack([predictions.rows.pick(row) for row in np.flatnonzero(judged)[:200]]).astype(np.float64)
     if not (np.isfinite(head).all() and head.min() >= 0 and 2 < head.max() <= 100):
         return False
     return predictions.layout != "multiclass" or bool(np.allclose(head.sum(axis=1), 100, atol=1))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import binding
+from llvmlite import binding  # type: ignore[import-untyped]
 from numba import njit
 
 #: Sums may be reassociated into vector lanes; NaN and infinity keep their meaning.
