@@ -82,7 +82,7 @@ def as_predictions(
         if names is not None:
             _check_names(names, rows.width if layout != "binary" else 2)
         if layout == "multilabel":
-            index = _binary_targets(labels.reshape(-1), ignored).reshape(rows.n, rows.width)
+            index = _binary_targets(labels.reshape(-1), ignored, rows.width).reshape(rows.n, rows.width)
         else:
             index = _class_targets(labels, rows, layout, ignored, names)
     except InputError:
@@ -122,46 +122,49 @@ def _names(class_names: Any) -> tuple[str, ...]:
 def as_array(argument: str, x: Any) -> NDArray[Any]:
     """Return x as a NumPy array, without a copy where its library shares its memory; it is never written to.
 
-    Libraries are recognised by the module of the type, and never imported for the test. bfloat16 comes back as its bits,
-    uint16, or under the dtype's name: see `is_bfloat16`.
+    Libraries are recognised by the module of the type, and never imported for the test. bfloat16 comes back as its
+    bits, uint16, or under the dtype's name: see `is_bfloat16`.
     """
-    if isinstance(x, np.ma.MaskedArray):
-        if np.ma.is_masked(x):
-            raise InputError(argument, "no masked entries", "a masked array", "filter the masked rows out first")
-        return np.asarray(x.data)
-    if isinstance(x, np.ndarray):
-        return np.asarray(x)
     if isinstance(x, (str, bytes, Mapping, Set)) or x is None:
         raise _no_array(argument, x)
-    torch = sys.modules.get("torch")
+    if np.ma.is_masked(x):
+        raise InputError(argument, "no masked entries", "a masked array", "filter the masked rows out first")
     try:
-        if torch is not None and isinstance(x, torch.Tensor):
-            tensor = x.detach().cpu()
-            return np.asarray((tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy())
-        library = type(x).__module__.partition(".")[0]
-        if library == "cupy":
-            return np.asarray(x.get())
-        if library == "pyarrow":
-            return _arrow_column(x)
-        if library in ("pandas", "polars", "modin", "cudf"):
-            return _column(x)
-        if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
-            return np.from_dlpack(x)
-        array = np.asarray(x)
+        array = _from_library(x)
     except (ValueError, TypeError, RuntimeError, BufferError) as error:
-        if isinstance(x, Sequence):
+        if isinstance(x, Sequence) and isinstance(error, ValueError):
             remedy = "give every row the same number of entries"
-            raise InputError(argument, "rows of equal length", "ragged or unreadable rows", remedy) from error
+            raise InputError(argument, "rows of equal length", "rows of different lengths", remedy) from error
         remedy = "convert it to a NumPy array first"
-        raise InputError(argument, "an array", f"{type(x).__name__} ({error})", remedy) from error
-    if array.ndim == 0 and array.dtype == object:
+        raise InputError(argument, "an array", f"a {type(x).__name__} ({error})", remedy) from error
+    if array.dtype != object:
+        return array
+    if array.ndim == 0:
         raise _no_array(argument, x)
-    return array
+    return _typed(argument, array)
+
+
+def _from_library(x: Any) -> NDArray[Any]:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        tensor = x.detach().cpu()
+        return np.asarray((tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy())
+    library = type(x).__module__.partition(".")[0]
+    if library == "cupy":
+        return np.asarray(x.get())
+    if library == "pyarrow":
+        return _arrow_column(x)
+    if library in ("pandas", "polars", "modin", "cudf"):
+        return _column(x)
+    if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
+        return np.from_dlpack(x)
+    return np.asarray(x)
 
 
 def _no_array(argument: str, x: Any) -> InputError:
     name = "None" if x is None else f"a {type(x).__name__}"
-    return InputError(argument, "an array", name, "pass an array, a column or a list of numbers")
+    remedy = "collect it first" if hasattr(x, "collect") else "pass an array, a column or a list of numbers"
+    return InputError(argument, "an array", name, remedy)
 
 
 def _column(x: Any) -> NDArray[Any]:
@@ -188,8 +191,9 @@ def _arrow_column(x: Any) -> NDArray[Any]:
 def _stacked(column: Any) -> NDArray[Any]:
     """See a column of lists as two dimensions."""
     array = np.asarray(column)
-    lists = array.dtype == object and array.ndim == 1 and len(array) and isinstance(array[0], (Sequence, np.ndarray))
-    return np.stack([np.asarray(row) for row in array]) if lists and not isinstance(array[0], str) else array
+    if array.dtype == object and array.ndim == 1 and len(array) and isinstance(array[0], (list, tuple, np.ndarray)):
+        return np.stack([np.asarray(row) for row in array])
+    return array
 
 
 def is_bfloat16(x: Any, array: NDArray[Any]) -> bool:
@@ -202,11 +206,9 @@ def is_bfloat16(x: Any, array: NDArray[Any]) -> bool:
 
 def _numbers(argument: str, array: NDArray[Any]) -> NDArray[Any]:
     """Return an array of real numbers."""
-    if array.dtype == object:
-        array = _typed(argument, array)
-    if array.dtype.kind in "USOT":
-        got = f"text such as {str(array.flat[0])!r}" if array.size else "text"
-        raise InputError(argument, "real numbers", got, "convert it to numbers first")
+    if array.dtype.kind in "UST":
+        got = f"strings such as {str(array.flat[0])!r}" if array.size else "strings"
+        raise InputError(argument, "real numbers", got, "convert them to numbers first")
     if array.dtype.kind not in "fiub":
         raise InputError(argument, "real numbers", f"dtype {array.dtype}", "pass floating-point numbers")
     return array
@@ -216,7 +218,7 @@ def _labels(x: Any) -> NDArray[Any]:
     array = as_array("targets", x)
     if is_bfloat16(x, array):
         return _widened(array)
-    return _typed("targets", array) if array.dtype == object else array
+    return array
 
 
 def _widened(bfloat16: NDArray[Any]) -> NDArray[np.float32]:
@@ -224,22 +226,24 @@ def _widened(bfloat16: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _typed(argument: str, array: NDArray[Any]) -> NDArray[Any]:
-    """Give an array of Python objects the type that they share, numbers or text."""
+    """Give an array of Python objects the type that they share, numbers or strings."""
     entries = array.reshape(-1).tolist()
     for i, entry in enumerate(entries):
-        if entry is None or type(entry).__name__ in ("NAType", "NaTType") or entry != entry:
+        unknown = isinstance(entry, (float, np.floating)) and entry != entry
+        if entry is None or unknown or type(entry).__name__ in ("NAType", "NaTType"):
             row = i // max(1, array.size // len(array))
             expected = "a label in every row" if argument == "targets" else "numbers"
             remedy = "filter the row out of probs and targets first"
             raise InputError(argument, expected, f"a missing value at row {row}", remedy, row=row)
-    kinds = {"text" if isinstance(entry, str) else "numbers" for entry in entries}
+    kinds = {"strings" if isinstance(entry, str) else "numbers" for entry in entries}
     if len(kinds) > 1:
-        raise InputError(argument, "numbers or text", "a mixture of both", "convert all of them to one type")
+        raise InputError(argument, "numbers or strings", "a mixture of both", "convert all of them to one type")
     try:
-        return np.array(entries).reshape(array.shape)
+        typed = np.array(entries)
+        return (typed.astype(np.float64) if typed.dtype == object else typed).reshape(array.shape)
     except (ValueError, TypeError) as error:
         got = f"objects such as {entries[0]!r}"
-        raise InputError(argument, "numbers or text", got, "pass an array of one type") from error
+        raise InputError(argument, "numbers or strings", got, "pass an array of one type") from error
 
 
 # ---------------------------------------------------------------- shapes
@@ -314,9 +318,8 @@ def _class_targets(
 ) -> NDArray[np.int64]:
     shape = (rows.values.shape[0], rows.values.shape[2])
     n = rows.n
-    if layout == "multiclass" and labels.ndim >= 2 and labels.size == n * rows.width and labels.shape[1] == rows.width:
-        if not (labels.shape[0] == n and labels.shape[1:] == (1,)):
-            return _without(_one_hot(labels.reshape(shape[0], rows.width, shape[1])), ignore_index)
+    if layout == "multiclass" and labels.size == n * rows.width and labels.shape[:2] == rows.values.shape[:2]:
+        return _without(_one_hot(labels.reshape(rows.values.shape)), ignore_index)
     if labels.size != n or labels.shape[:1] != shape[:1]:
         raise _wrong_length(labels, rows, layout)
     flat = labels.reshape(-1)
@@ -328,12 +331,11 @@ def _class_targets(
     low, high = int(index.min(where=kept, initial=0)), int(index.max(where=kept, initial=0))
     if low < 0 or high >= rows.width:
         row = int(np.argmax(kept & ((index < 0) | (index >= rows.width))))
+        remedy = f"pass ignore_index={index[row]} if such rows are to be left out"
         if high == rows.width and int(index.min(where=kept, initial=high)) >= 1:
             remedy = "the labels look 1-based: subtract 1"
-        elif low < 0:
-            remedy = f"pass ignore_index={int(index[row])} if such rows are to be left out"
-        else:
-            remedy = "check that probs has a column for every class"
+        elif index[row] > 0:
+            remedy = f"check that probs has a column for every class, or {remedy}"
         raise InputError(
             "targets", f"class indices 0 to {rows.width - 1}", f"{index[row]} at row {row}", remedy, row=row
         )
@@ -352,19 +354,25 @@ def _wrong_length(labels: NDArray[Any], rows: Rows, layout: Layout) -> InputErro
     return InputError("targets", expected, f"shape {labels.shape}", remedy)
 
 
-def _binary_targets(labels: NDArray[Any], ignore_index: int | None) -> NDArray[np.int64]:
+def _binary_targets(labels: NDArray[Any], ignore_index: int | None, width: int = 1) -> NDArray[np.int64]:
     if labels.dtype.kind in "UST":
         return _named(labels, None)
-    index, kept = _integers(labels, ignore_index, "outcomes 0 or 1")
+    index, kept = _integers(labels, ignore_index, "outcomes 0 or 1", width)
     if int(index.min(where=kept, initial=0)) < 0 or int(index.max(where=kept, initial=1)) > 1:
-        row = int(np.argmax(kept & ((index < 0) | (index > 1))))
-        remedy = "map the labels to 0 and 1, or for more than two classes pass probs of shape (N, C)"
+        entry = int(np.argmax(kept & ((index < 0) | (index > 1))))
+        remedy = "map the targets to 0 and 1, or for more than two classes pass probs of shape (N, C)"
         if set(np.unique(index[kept][:1000]).tolist()) <= {1, 2}:
             remedy = "the labels look 1-based: subtract 1"
-        elif index[row] == -1:
+        elif index[entry] == -1:
             remedy = "map -1 to 0, or pass ignore_index=-1 if such rows are to be left out"
-        raise InputError("targets", "outcomes 0 or 1", f"{index[row]} at row {row}", remedy, row=row)
+        got = f"{index[entry]} at {_place(entry, width)}"
+        raise InputError("targets", "outcomes 0 or 1", got, remedy, row=entry // width)
     return index if bool(kept.all()) else np.where(kept, index, -1)
+
+
+def _place(entry: int, width: int) -> str:
+    """Name the place of an entry of (n, width), counted through the rows."""
+    return f"row {entry}" if width == 1 else f"row {entry // width}, column {entry % width}"
 
 
 def _without(index: NDArray[np.int64], ignore_index: int | None) -> NDArray[np.int64]:
@@ -372,16 +380,19 @@ def _without(index: NDArray[np.int64], ignore_index: int | None) -> NDArray[np.i
 
 
 def _integers(
-    labels: NDArray[Any], ignore_index: int | None, expected: str
+    labels: NDArray[Any], ignore_index: int | None, expected: str, width: int = 1
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return (labels as int64, which of them are judged), refusing what is no integer."""
     kind = labels.dtype.kind
     if kind == "f":
         good = (labels == np.floor(labels)) & (np.abs(labels) < np.float64(2.0**62))
         if not good.all():
-            row = int(np.argmin(good))
-            remedy = "filter the row out, or round the target if that is what it means"
-            raise InputError("targets", expected, f"{labels[row]} at row {row}", remedy, row=row)
+            entry = int(np.argmin(good))
+            remedy = "filter the row out of probs and targets"
+            if np.isfinite(labels[entry]):
+                remedy += ", or round the target if that is what it means"
+            got = f"{labels[entry]} at {_place(entry, width)}"
+            raise InputError("targets", expected, got, remedy, row=entry // width)
     elif kind not in "iub":
         raise InputError("targets", expected, f"dtype {labels.dtype}", "pass integers, booleans or class names")
     index = labels.astype(np.int64, copy=False)
@@ -395,19 +406,19 @@ def _named(labels: NDArray[Any], names: tuple[str, ...] | None) -> NDArray[np.in
         raise InputError(
             "targets",
             "integers",
-            f"text such as {str(labels[0])!r}",
-            "pass class_names in the order of the columns (for one event: what 0 and what 1 is called), "
-            "where the function has it, or map the text to integers",
+            f"strings such as {str(labels[0])!r}",
+            "pass class_names to evaluate, in the order of the columns (of one event: the names of 0 and 1), or map "
+            "them to integers",
         )
     places = {name: k for k, name in enumerate(names)}
     distinct, inverse = np.unique(labels.astype(str), return_inverse=True)
-    unknown = [label for label in distinct.tolist() if label not in places]
-    if unknown:
-        row = int(np.argmax(labels.astype(str) == unknown[0]))
-        raise InputError(
-            "targets", "names among class_names", f"{unknown[0]!r} at row {row}", nearest(unknown[0], names), row=row
-        )
-    return np.array([places[label] for label in distinct.tolist()], dtype=np.int64)[inverse.reshape(-1)]
+    index = np.array([places.get(label, -1) for label in distinct.tolist()], dtype=np.int64)[inverse.reshape(-1)]
+    if index.min() < 0:
+        row = int(np.argmin(index))
+        label = str(labels[row])
+        remedy = nearest(label, names)
+        raise InputError("targets", "names among class_names", f"{label!r} at row {row}", remedy, row=row)
+    return index
 
 
 def _one_hot(labels: NDArray[Any]) -> NDArray[np.int64]:
@@ -424,7 +435,7 @@ def _one_hot(labels: NDArray[Any]) -> NDArray[np.int64]:
             b, d = divmod(int(np.argmin(good)), depth)
             row = (first + b) * depth + d
             entry = next((x for x in part[b, :, d].tolist() if x not in (0, 1)), None)
-            ones = np.count_nonzero(part[b, :, d])
+            ones = int(np.count_nonzero(part[b, :, d]))
             remedy = "pass class indices, or notion='multilabel' for several labels a row"
             got = f"{ones or 'no'} one{'s' * (ones != 1)} at row {row}" if entry is None else f"{entry} at row {row}"
             raise InputError("targets", "one-hot rows (a single 1 among 0s)", got, remedy, row=row)
@@ -464,17 +475,20 @@ def explain(predictions: Predictions, row: int) -> InputError:
     outside = (values[judged] < 0) | (values[judged] > 1)
     if not finite.all() or outside.any():
         column = int(np.argmin(finite) if not finite.all() else np.argmax(outside)) + (entry or 0)
-        place = f"row {row}" if len(values) == 1 else f"row {row}, column {column}"
+        place = _place(row * len(values) + column, len(values))
         expected, remedy = "finite numbers", "find where it comes from, or filter the row out of probs and targets"
         if finite.all():
             expected = "values in [0, 1]"
             if _looks_percent(predictions):
                 remedy = "the values look like percent: divide them by 100"
+                if predictions.rows.values.dtype.kind in "iu" and not predictions.rows.bfloat16:
+                    remedy += " (if they are predicted classes, pass the probabilities instead)"
             elif -1e-3 <= values[column] <= 1 + 1e-3:
                 remedy = "clip the values to [0, 1] if that is rounding, or pass logits=True if they are logits"
             else:
                 remedy = "pass logits=True if they are logits"
-        return InputError("probs", expected, f"{values[column]} at {place}", remedy, row=row, column=column)
+        got = f"{str(values[column]).removesuffix('.0')} at {place}"
+        return InputError("probs", expected, got, remedy, row=row, column=column)
     total = values.astype(np.float64).sum()
     return InputError(
         "probs",

@@ -39,11 +39,9 @@ class Events:
     def total(self) -> float:
         return float(len(self.scores) if self.weights is None else self.weights.sum())
 
-    @property
-    def residuals(self) -> NDArray[np.float64]:
-        """Outcome minus score of each row, times its weight."""
-        plain = self.outcomes - self.scores.astype(np.float64)
-        return np.asarray(plain if self.weights is None else plain * self.weights, dtype=np.float64)
+    def residuals(self) -> tuple[NDArray[np.float64], float, float]:
+        """Return outcome minus score of each row, times its weight; their sum; the sum of their absolute values."""
+        return dispatch.residuals(self.scores, self.outcomes, self.weights)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

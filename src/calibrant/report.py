@@ -290,7 +290,7 @@ def _event_estimates(table: ReliabilityTable, n_bins: int) -> tuple[dict[str, Es
     }
     debiased = {"debiased": math.sqrt(max(square, 0.0)), "debiased_square": square}
     return {
-        "mean_confidence": Estimate(float(table.sums.sum() / total), n),
+        "mean_confidence": Estimate(table.sums.scores / total, n),
         "ece": Estimate(binned.calibration_error(bins, "l1"), n, sides),
         "rmsce": Estimate(binned.calibration_error(bins, "l2"), n, debiased),
         "mce": Estimate(binned.calibration_error(bins, "max"), n, place | ends),
@@ -314,7 +314,7 @@ def _of_event(
         estimates = {name: Estimate(e.value, e.n, {**e.details, **pooled}) for name, e in estimates.items()}
     return Report(
         {name: estimates[name] for name in MEASURES}, notion, table.n, n_classes, n_bins,
-        float(table.positives.sum() / table.total),
+        table.sums.positives / table.total,
         binned.diagram(bins, weighted=table.counts.dtype.kind == "f"), per_class, names,
     )  # fmt: skip
 
@@ -331,7 +331,7 @@ def _of_classes(
         values = np.array([own[name].value for own in each])
         estimates[name] = Estimate(binned.combine(values, norms.get(name, "l1")), n, {"per_class": values.tolist()})
     errors = np.array([own["ece"].value for own in each])
-    supports = np.array([float(table.positives.sum()) for table in tables])
+    supports = np.array([table.sums.positives for table in tables])
     per_class = ClasswiseCalibration(errors, np.ones(len(tables)), supports, binned.combine(errors, "l1"))
     estimates["classwise_ece"] = _classwise_estimate(per_class, n, names)
     rate = float(supports.sum() / sum(table.total for table in tables))

@@ -7,7 +7,8 @@ row per occupied cell. Tables of equal make add up to the table of all their row
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _VERSION = 1
+
+
+class TableSums(NamedTuple):
+    """Sums over all rows of a table: of the counts, the scores, the outcomes and the (score - outcome)^2."""
+
+    total: float
+    scores: float
+    positives: float
+    square_residuals: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,22 +126,25 @@ class ReliabilityTable:
         counts, positives = np.add.reduceat(mass, first), np.add.reduceat(mass * outcomes[order], first)
         return cls(ordered[first], counts, positives, n=len(scores))
 
+    @cached_property
+    def sums(self) -> TableSums:
+        """The sums over all rows."""
+        if self.grid is not None and self.score_sums is not None:
+            columns = (self.counts, self.score_sums, self.positives, self.square_residuals)
+            return TableSums(*(float(column.sum()) for column in columns))
+        whole = dispatch.bin_pooled(self.scores, self.counts, self.positives, np.ones(1, self.scores.dtype))
+        return TableSums(*whole[:, 0].tolist())
+
     @property
     def total(self) -> float:
         """The weight of all rows: their number without weights."""
-        return float(self.counts.sum())
+        return self.sums.total
 
     @property
     def residuals(self) -> NDArray[np.float64]:
         """The sum of outcome - score in each row."""
-        return np.asarray(self.positives - self.sums, dtype=np.float64)
-
-    @property
-    def sums(self) -> NDArray[np.float64]:
-        """The sum of scores in each row."""
-        if self.score_sums is not None:
-            return self.score_sums
-        return np.asarray(self.counts * self.scores.astype(np.float64))
+        scores = self.score_sums if self.score_sums is not None else self.counts * self.scores.astype(np.float64)
+        return np.asarray(self.positives - scores, dtype=np.float64)
 
     @property
     def square_residuals(self) -> NDArray[np.float64]:

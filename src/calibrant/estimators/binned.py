@@ -22,6 +22,8 @@ BINNINGS: Final = ("uniform", "quantile")
 NORMS: Final = ("l1", "l2", "max")
 SIDES: Final = ("right", "left")
 
+_MOST_BINS = 1_000_000  # beyond that, neighbouring edges meet in single precision
+
 Float64s = NDArray[np.float64]
 
 
@@ -55,8 +57,10 @@ def _ratio(top: Float64s, bottom: Float64s) -> Float64s:
 
 def check_bins(n_bins: object, binning: object = "uniform", norm: object = "l1", closed: object = "right") -> None:
     """Raise for a number of bins, a binning, a norm or a side that does not exist."""
-    if isinstance(n_bins, (bool, np.bool_)) or not isinstance(n_bins, (int, np.integer)) or n_bins < 1:
-        raise InputError("n_bins", "an integer of 1 or more", repr(n_bins), "pass the number of bins, such as 15")
+    whole = isinstance(n_bins, (int, np.integer)) and not isinstance(n_bins, bool)
+    if not whole or not 1 <= n_bins <= _MOST_BINS:  # type: ignore[operator]
+        expected = f"an integer from 1 to {_MOST_BINS:,}"
+        raise InputError("n_bins", expected, repr(n_bins), "pass the number of bins, such as 15")
     check_choice("binning", binning, BINNINGS)
     check_choice("norm", norm, NORMS)
     check_choice("closed", closed, SIDES)
@@ -91,21 +95,19 @@ def bin_table(table: ReliabilityTable, n_bins: int, closed: Closed = "right") ->
     """Count the rows of a table into equal-width bins, each by its score."""
     edges = uniform_edges(n_bins)
     uppers = largest_members(edges, closed, table.scores.dtype)
-    cuts = np.searchsorted(table.scores, uppers, side="right")
-    starts = np.concatenate([[0], cuts[:-1]])
-    filled = cuts > starts
-
-    def cut(values: Any) -> Float64s:
-        sums = np.zeros(n_bins)
-        sums[filled] = np.add.reduceat(np.asarray(values, dtype=np.float64), starts[filled])
-        return sums
-
-    return Bins(edges, cut(table.counts), cut(table.sums), cut(table.positives), cut(table.square_residuals))
+    sums = dispatch.bin_pooled(table.scores, table.counts, table.positives, uppers)
+    if table.grid is not None:
+        sums[3] = np.bincount(np.searchsorted(uppers, table.scores), table.square_residuals, n_bins)
+    return Bins(edges, *sums)
 
 
 def quantile_bins(table: ReliabilityTable, n_bins: int) -> Bins:
     """Count the rows of a table into equal-mass bins, which never split a score."""
     sums, uppers = dispatch.bin_quantiles(table.scores, table.counts, table.positives, n_bins)
+    if table.grid is not None:
+        place = n_bins * (2 * np.cumsum(table.counts) - table.counts)
+        bins = np.searchsorted(2 * table.counts.sum() * np.arange(1, n_bins), place, side="right")
+        sums[3] = np.bincount(bins, table.square_residuals, n_bins)
     uppers[-1] = 1.0
     return Bins(np.concatenate([[0.0], uppers]), *sums)
 

@@ -2,54 +2,64 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.estimators.binned import Bins
+from calibrant.kernels import dispatch
 from calibrant.results import ScoreDecomposition
 from calibrant.scores import Score, mean_score
 from calibrant.table import ReliabilityTable
 
 
-def isotonic_fit(table: ReliabilityTable) -> NDArray[np.float64]:
-    """Return the nondecreasing fit of the outcomes to the scores, one value per row of the table.
+@dataclass(frozen=True, eq=False, slots=True)
+class IsotonicFit:
+    """The nondecreasing fit of outcomes to scores, by its blocks of equal value.
 
-    Pool-adjacent-violators on the rows' outcome rates; scores that are equal are one row, so their order plays no part.
+    ``starts`` is the first row of each block in the table, ``counts`` and ``positives`` the sums over its rows.
     """
-    from scipy.optimize import isotonic_regression
 
-    rates = table.positives / table.counts
-    fit: NDArray[np.float64] = isotonic_regression(rates, weights=table.counts).x
-    return np.clip(fit, 0.0, 1.0)  # pooled rates can leave [0, 1] by a rounding
+    starts: NDArray[np.int64]
+    counts: NDArray[Any]
+    positives: NDArray[Any]
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The recalibrated probability of each block: its outcome rate."""
+        return np.asarray(self.positives / self.counts, dtype=np.float64)
 
 
-def corp(table: ReliabilityTable, score: Score, issued: float | None = None) -> ScoreDecomposition:
-    """Decompose a mean score with the isotonic fit x: MCB = S(p) - S(x), DSC = S(rate) - S(x), UNC = S(rate).
+def isotonic_fit(table: ReliabilityTable) -> IsotonicFit:
+    """Return the nondecreasing fit of the outcomes to the scores that minimises every proper score.
 
-    ``issued``, the mean score S(p), is computed from the table unless the caller has it.
+    Pool-adjacent-violators on the rows' counts, in one pass without a rate for each row; scores that are equal are one
+    row, so their order plays no part.
     """
+    starts = dispatch.pool_violators(table.counts, table.positives)
+    return IsotonicFit(starts, np.add.reduceat(table.counts, starts), np.add.reduceat(table.positives, starts))
+
+
+def corp(table: ReliabilityTable, score: Score) -> ScoreDecomposition:
+    """Decompose a mean score with the isotonic fit x: MCB = S(p) - S(x), DSC = S(rate) - S(x), UNC = S(rate)."""
     fit = isotonic_fit(table)
-    total = table.total
-    if issued is None:
-        issued = table_score(table, score)
-    recalibrated = mean_score(score, fit, table.counts, table.positives, total)
-    base = base_score(table, score)
+    issued, base = table_score(table, score), base_score(table, score)
+    recalibrated = mean_score(score, fit.values, fit.counts, fit.positives, table.total)
     return ScoreDecomposition(issued, issued - recalibrated, base - recalibrated, base)
 
 
 def table_score(table: ReliabilityTable, score: Score) -> float:
     """Return the mean score of the table's own scores; the Brier score is exact on a grid too."""
     if score == "brier":
-        return float(table.square_residuals.sum() / table.total)
+        return table.sums.square_residuals / table.total
     return mean_score(score, table.scores, table.counts, table.positives, table.total)
 
 
 def base_score(table: ReliabilityTable, score: Score) -> float:
     """Return the mean score of always issuing the base rate: the uncertainty."""
-    total = table.total
-    positives: Any = table.positives.sum()
+    total, positives = table.total, table.sums.positives
     return mean_score(score, positives / total, total, positives, total)
 
 

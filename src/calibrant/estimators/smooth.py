@@ -41,9 +41,9 @@ _REACH = 7.0  # standard deviations after which the kernel, and pi k s after whi
 _TOLERANCE = 2e-8  # |S(s) - s| at which the search stops
 _DIRECT = 300_000  # rows times terms up to which the cosine sums are taken row by row
 _FEW = 16  # or this many rows, at any number of terms
-_RESOLUTIONS = (1 << 14, 1 << 17, 1 << 20)  # numbers of cells
+_RESOLUTIONS = (1 << 12, 1 << 14, 1 << 17, 1 << 20)  # numbers of cells
 _SMALLEST = _CELLS_PER_SD / _RESOLUTIONS[-1]  # below it, no number of cells suffices
-_SMALL = _CELLS_PER_SD / _RESOLUTIONS[0]  # below it, scores that fill few cells are better taken where they lie
+_SMALL = _CELLS_PER_SD / _RESOLUTIONS[1]  # below it, scores that fill few cells are better taken where they lie
 _SPARSE = 0.02  # share of the cells filled, at most
 _PARTS = 64  # parts of a mesh cell in which the interpolant changes its sign
 
@@ -56,12 +56,15 @@ class SmoothError:
     error_bound: float
 
 
-def smooth_error(scores: NDArray[np.floating[Any]], residuals: Float64s, total: float) -> SmoothError:
+def smooth_error(
+    scores: NDArray[np.floating[Any]], residuals: Float64s, total: float, *, sums: tuple[float, float] | None = None
+) -> SmoothError:
     """Return the smooth calibration error of rows with these scores and sums of outcome - score.
 
-    Rows may be single predictions or rows of a table. Cost: O(N) once, then a few transforms of about 32 / s points.
+    Rows may be single predictions or rows of a table; ``sums`` are those of the residuals and of their absolute values,
+    where the caller has them. Cost: O(N) once, then a few transforms of about 32 / s points.
     """
-    return _search(_Smoother(scores, residuals, total))
+    return _search(_Smoother(scores, residuals, total, sums))
 
 
 def smooth_error_at(
@@ -94,12 +97,19 @@ def _search(smoother: _Smoother) -> SmoothError:
 class _Smoother:
     """Evaluates S(s) for one set of residuals, each evaluation at a cost of about 1 / s."""
 
-    def __init__(self, scores: NDArray[np.floating[Any]], residuals: Float64s, total: float) -> None:
+    def __init__(
+        self,
+        scores: NDArray[np.floating[Any]],
+        residuals: Float64s,
+        total: float,
+        sums: tuple[float, float] | None = None,
+    ) -> None:
         self.scores = scores
         self.residuals = residuals
         self.total = total
-        self.most = float(np.abs(residuals).sum() / total)
-        self.least = min(abs(float(residuals.sum())) / total, self.most)
+        sum_, size = sums or (float(residuals.sum()), float(np.abs(residuals).sum()))
+        self.most = size / total
+        self.least = min(abs(sum_) / total, self.most)
         self.spectra: dict[int, Float64s] = {}
 
     @property
@@ -155,9 +165,9 @@ class _Smoother:
 
     @cached_property
     def _filled(self) -> float:
-        """The share of the coarsest cells that hold a score."""
-        cells = (self.scores * (_RESOLUTIONS[0] - 1)).astype(np.int64)
-        return np.count_nonzero(np.bincount(cells, minlength=_RESOLUTIONS[0])) / _RESOLUTIONS[0]
+        """The share of coarse cells that hold a score."""
+        cells = (self.scores * (_RESOLUTIONS[1] - 1)).astype(np.int64)
+        return np.count_nonzero(np.bincount(cells, minlength=_RESOLUTIONS[1])) / _RESOLUTIONS[1]
 
     def _local_integral(self, s: float) -> float:
         """Return S(s) for an s so small that a mesh over all of [0, 1] would be wasteful.

@@ -60,6 +60,8 @@ class Compiled:
         A torn file can raise anything when it is unpickled, so everything is caught. A fault of the function itself
         comes up again in the last attempt.
         """
+        if numba.config.DISABLE_JIT:
+            return self.function
         options = _options(self.reassociate)
         with suppress(Exception):  # Numba refuses where it finds no directory to write to
             name = _variant_name(self.function.__name__, self.reassociate, signature)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,19 +40,22 @@ __all__ = [
     "N_MOMENTS",
     "BadRow",
     "Rows",
+    "bin_pooled",
     "bin_quantiles",
     "bin_rows",
     "cosine_sums",
     "distinct_scores",
     "n_threads",
+    "pool_violators",
     "read_events",
     "read_logits",
     "read_probs",
     "residual_moments",
+    "residuals",
 ]
 
 _BLOCK = 1 << 20  # entries of a block at most: 4 MB of float32 amortise a block's microseconds of overhead
-_LEAST = 1 << 15  # entries of a block at least: below that, threads cost more than they bring
+_LEAST = 1 << 17  # entries of a block at least: below that, threads cost more than they bring
 _COPIED = 1 << 16  # entries converted at a time, so that the copy stays in the cache
 _LANES = 16  # ranges of rows with a histogram of their own, at most
 _NO_WEIGHTS = np.empty(0)
@@ -74,7 +78,7 @@ def n_threads() -> int:
     """
     wish = os.environ.get("CALIBRANT_NUM_THREADS")
     if wish is not None:
-        if not wish.isdigit() or int(wish) < 1:
+        if not wish.isdecimal() or int(wish) < 1:
             raise InputError(
                 "CALIBRANT_NUM_THREADS", "a positive integer", repr(wish), "correct or unset this environment variable"
             )
@@ -176,9 +180,17 @@ def _bounds(n: int, width: int) -> list[tuple[int, int]]:
 
 def _lanes(n: int, width: int, cost: int, parts: int = _LANES) -> list[tuple[int, int]]:
     """Cut n rows into at most ``parts`` ranges, fewer where an accumulator of ``cost`` entries outweighs a range."""
-    worth = n * width // max(4 * cost, _LEAST)
+    worth = n * width // max(16 * cost, _LEAST)
     step = -(-n // max(1, min(parts, worth)))
     return [(a, min(a + step, n)) for a in range(0, n, step)]
+
+
+def _summed(work: Callable[[int], Float64s], bounds: list[tuple[int, int]], shape: tuple[int, int]) -> Float64s:
+    """Add the arrays that the blocks give, in the order of the rows."""
+    total = np.zeros(shape)
+    for part in in_order(work, len(bounds)):
+        total += part
+    return total
 
 
 def _weights_of(weights: Float64s | None) -> tuple[Float64s, bool]:
@@ -304,10 +316,7 @@ def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers:
         host.bin_rows(scores[a:b], outcomes[a:b], w[a:b], weighted, uppers, sums)
         return sums
 
-    total = np.zeros((4, len(uppers)))
-    for sums in in_order(work, len(bounds)):
-        total += sums
-    return total
+    return _summed(work, bounds, (4, len(uppers)))
 
 
 def distinct_scores(scores: Floats, outcomes: UInt8s) -> tuple[Floats, Int64s, Int64s]:
@@ -322,11 +331,36 @@ def distinct_scores(scores: Floats, outcomes: UInt8s) -> tuple[Floats, Int64s, I
     keys = np.left_shift(scores.view(unsigned), 1)  # the sign bit of -0.0 is shifted out
     keys |= outcomes
     keys.sort()
-    n = host.count_runs(keys)
+    cuts = [0] + [a for a, _ in _bounds(len(keys), 1)[1:]]
+    starts = [0, *(int(np.searchsorted(keys, keys[a - 1] | 1, side="right")) for a in cuts[1:]), len(keys)]
+    ranges = [(a, b) for a, b in pairwise(starts) if b > a]  # no run lies in two of them
+    sizes = list(in_order(lambda r: int(host.count_runs(keys[slice(*ranges[r])])), len(ranges)))
+    ends = np.cumsum([0, *sizes])
+    n = int(ends[-1])
     bits, counts, positives = np.empty(n, unsigned), np.empty(n, np.int64), np.empty(n, np.int64)
-    if n:
-        host.fill_runs(keys, bits, counts, positives)
+
+    def fill(r: int) -> None:
+        rows = slice(ends[r], ends[r + 1])
+        host.fill_runs(keys[slice(*ranges[r])], bits[rows], counts[rows], positives[rows])
+
+    for _ in in_order(fill, len(ranges)):
+        pass
     return bits.view(scores.dtype), counts, positives
+
+
+def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], uppers: Floats) -> Float64s:
+    """Run `reference.bin_pooled` over the rows of a table; returns the sums (4, M)."""
+    from calibrant.kernels import host
+
+    bounds = _bounds(len(scores), 1)
+
+    def work(block: int) -> Float64s:
+        a, b = bounds[block]
+        sums = np.zeros((4, len(uppers)))
+        host.bin_pooled(scores[a:b], counts[a:b], positives[a:b], uppers, sums)
+        return sums
+
+    return _summed(work, bounds, (4, len(uppers)))
 
 
 def bin_quantiles(
@@ -338,6 +372,45 @@ def bin_quantiles(
     sums, uppers = np.zeros((4, n_bins)), np.zeros(n_bins)
     host.bin_quantiles(scores, counts, positives, counts.sum(), sums, uppers)
     return sums, uppers
+
+
+def pool_violators(counts: NDArray[Any], positives: NDArray[Any]) -> Int64s:
+    """Run `reference.pool_violators`; returns the first row of each block."""
+    from calibrant.kernels import host
+
+    bounds = _bounds(len(counts), 1)
+
+    def work(block: int) -> Int64s:
+        a, b = bounds[block]
+        starts = np.empty(b - a, np.int64)
+        return starts[: host.pool_violators(counts[a:b], positives[a:b], starts)] + a
+
+    # The fit of all rows is the fit of the blocks that its parts were pooled into.
+    starts = np.concatenate(list(in_order(work, len(bounds))))
+    if len(bounds) == 1:
+        return starts
+    last = np.empty(len(starts), np.int64)
+    n = host.pool_violators(np.add.reduceat(counts, starts), np.add.reduceat(positives, starts), last)
+    return np.asarray(starts[last[:n]])
+
+
+def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s | None) -> tuple[Float64s, float, float]:
+    """Run `reference.residuals` over all rows; returns them, their sum and the sum of their absolute values."""
+    from calibrant.kernels import host
+
+    w, weighted = _weights_of(weights)
+    out, bounds = np.empty(len(scores)), _bounds(len(scores), 1)
+
+    def work(block: int) -> tuple[float, float]:
+        a, b = bounds[block]
+        sums: tuple[float, float] = host.residuals(scores[a:b], outcomes[a:b], w[a:b], weighted, out[a:b])
+        return sums
+
+    total, size = 0.0, 0.0
+    for part, part_size in in_order(work, len(bounds)):
+        total += part
+        size += part_size
+    return out, total, size
 
 
 def residual_moments(scores: Floats, residuals: Float64s, n_cells: int) -> Float64s:
@@ -352,10 +425,7 @@ def residual_moments(scores: Floats, residuals: Float64s, n_cells: int) -> Float
         host.residual_moments(scores[a:b], residuals[a:b], moments)
         return moments
 
-    total = np.zeros((n_cells, N_MOMENTS))
-    for moments in in_order(work, len(bounds)):
-        total += moments
-    return total
+    return _summed(work, bounds, (n_cells, N_MOMENTS))
 
 
 def cosine_sums(scores: Floats, residuals: Float64s, n: int) -> Float64s:

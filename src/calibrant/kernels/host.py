@@ -151,26 +151,34 @@ def _signed_of(floats: Any) -> Any:
 
 
 @inlined()
-def _bin_of(p: Any, uppers: Any) -> Any:
-    """Index of the first bin whose largest member is not below p: an approximate index, then corrected by the table."""
-    last = uppers.shape[0] - 1
-    b = min(int(p * (last + 1)), last)
-    while b > 0 and p <= uppers[b - 1]:
-        b -= 1
-    while b < last and p > uppers[b]:
-        b += 1
-    return b
+def _bounds(uppers: Any) -> Any:
+    """Put a number below every score before the largest members of the bins."""
+    bounds = np.empty(uppers.shape[0] + 1, uppers.dtype)
+    bounds[0] = -1
+    bounds[1:] = uppers
+    return bounds
+
+
+@inlined()
+def _bin_of(p: Any, bounds: Any) -> Any:
+    """Index of the bin with bounds[b] < p <= bounds[b + 1]: floor(p M), off by at most one, corrected without a branch.
+
+    The edges are j / M rounded to the scores' type: for M up to a million the product is in the right bin or beside.
+    """
+    last = bounds.shape[0] - 2
+    b = min(int(np.float64(p) * (last + 1)), last)
+    return b - (p <= bounds[b]) + (p > bounds[b + 1])
 
 
 @inlined(reassociate=True)
-def _bin_row(row: Any, y: Any, w: Any, plain: Any, uppers: Any, threshold: Any, histograms: Any) -> Any:
+def _bin_row(row: Any, y: Any, w: Any, plain: Any, bounds: Any, threshold: Any, histograms: Any) -> Any:
     """Add one row of class probabilities to the histograms of all classes."""
     counts, sums, positives = histograms[0], histograms[1], histograms[2]
     size = row.shape[0]
     if plain:
         # Most classes of most rows fall in the first bin: their scores are added without a branch. A row of
         # probabilities has fewer entries above 1/M than there are bins, and only those are moved to another bin.
-        low = uppers[0]
+        low = bounds[1]
         for start in range(0, size, _CHUNK):
             stop = min(start + _CHUNK, size)
             above = 0
@@ -182,20 +190,20 @@ def _bin_row(row: Any, y: Any, w: Any, plain: Any, uppers: Any, threshold: Any, 
                 for j in range(start, stop):
                     p = row[j]
                     if p > low:
-                        b = _bin_of(p, uppers)
+                        b = _bin_of(p, bounds)
                         counts[b, j] += 1.0
                         counts[0, j] -= 1.0
                         sums[b, j] += np.float64(p)
-        positives[_bin_of(row[y], uppers), y] += 1.0
+        positives[_bin_of(row[y], bounds), y] += 1.0
     else:
         for j in range(size):
             p = row[j]
             if p >= threshold:
-                b = _bin_of(p, uppers)
+                b = _bin_of(p, bounds)
                 counts[b, j] += w
                 sums[b, j] += w * np.float64(p)
         if row[y] >= threshold:
-            positives[_bin_of(row[y], uppers), y] += w
+            positives[_bin_of(row[y], bounds), y] += w
 
 
 @inlined()
@@ -237,6 +245,7 @@ def read_probs(
     one = _unsigned(np.ones(1, dtype=probs.dtype))[0]
     classwise = histograms.size > 0
     plain = not weighted and threshold <= 0.0
+    bounds = _bounds(uppers)
     judged = 0
     for i in range(n):
         y = targets[i]
@@ -276,7 +285,7 @@ def read_probs(
         if hit:
             totals[CORRECT] += w
         if classwise:
-            _bin_row(row, y, w, plain, uppers, threshold, histograms)
+            _bin_row(row, y, w, plain, bounds, threshold, histograms)
     if classwise and plain:
         for j in range(size):
             histograms[0, 0, j] += judged
@@ -297,6 +306,7 @@ def read_logits(
     infinite = _signed(np.full(1, np.inf, dtype=logits.dtype))[0]
     classwise = histograms.size > 0
     plain = not weighted and threshold <= 0.0
+    bounds = _bounds(uppers)
     ceiling = -np.log(eps) if eps > 0.0 else np.inf
     judged = 0
     for i in range(n):
@@ -352,7 +362,7 @@ def read_logits(
             for j in range(size):
                 soft[j] = soft[j] * share
         if classwise:
-            _bin_row(soft, y, w, plain, uppers, threshold, histograms)
+            _bin_row(soft, y, w, plain, bounds, threshold, histograms)
     if classwise and plain:
         for j in range(size):
             histograms[0, 0, j] += judged
@@ -413,15 +423,35 @@ def read_events(
 @kernel()
 def bin_rows(scores: Any, outcomes: Any, weights: Any, weighted: Any, uppers: Any, sums: Any) -> Any:
     """See `reference.bin_rows`."""
+    bounds = _bounds(uppers)
+    cells = np.zeros((uppers.shape[0], 4))  # a bin's four sums beside each other
     for i in range(scores.shape[0]):
         w = weights[i] if weighted else 1.0
-        b = _bin_of(scores[i], uppers)
+        cell = cells[_bin_of(scores[i], bounds)]
         p = np.float64(scores[i])
         y = np.float64(outcomes[i])
-        sums[0, b] += w
-        sums[1, b] += w * p
-        sums[2, b] += w * y
-        sums[3, b] += w * (p - y) * (p - y)
+        cell[0] += w
+        cell[1] += w * p
+        cell[2] += w * y
+        cell[3] += w * (p - y) * (p - y)
+    sums += cells.T
+
+
+@kernel()
+def bin_pooled(scores: Any, counts: Any, positives: Any, uppers: Any, sums: Any) -> Any:
+    """See `reference.bin_pooled`."""
+    bounds = _bounds(uppers)
+    cells = np.zeros((uppers.shape[0], 4))
+    for i in range(scores.shape[0]):
+        cell = cells[_bin_of(scores[i], bounds)]
+        p = np.float64(scores[i])
+        n = np.float64(counts[i])
+        k = np.float64(positives[i])
+        cell[0] += n
+        cell[1] += n * p
+        cell[2] += k
+        cell[3] += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
+    sums += cells.T
 
 
 @kernel()
@@ -462,20 +492,52 @@ def bin_quantiles(scores: Any, counts: Any, positives: Any, total: Any, sums: An
     for i in range(scores.shape[0]):
         n = counts[i]
         cumulative += n
-        b = min(n_bins - 1, int((n_bins * (2 * cumulative - n)) // (2 * total)))
-        while last < b:
+        while last < n_bins - 1 and n_bins * (2 * cumulative - n) >= 2 * total * (last + 1):
             uppers[last] = largest
             last += 1
         p = np.float64(scores[i])
         k = np.float64(positives[i])
-        sums[0, b] += n
-        sums[1, b] += n * p
-        sums[2, b] += k
-        sums[3, b] += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
+        sums[0, last] += n
+        sums[1, last] += n * p
+        sums[2, last] += k
+        sums[3, last] += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
         largest = p
     while last < n_bins:
         uppers[last] = largest
         last += 1
+
+
+@kernel()
+def pool_violators(counts: Any, positives: Any, starts: Any) -> Any:
+    """See `reference.pool_violators`."""
+    mass = np.empty(counts.shape[0])
+    hits = np.empty(counts.shape[0])
+    blocks = 0
+    for i in range(counts.shape[0]):
+        n, k, start = np.float64(counts[i]), np.float64(positives[i]), i
+        while blocks > 0 and hits[blocks - 1] * n >= k * mass[blocks - 1]:
+            blocks -= 1
+            n += mass[blocks]
+            k += hits[blocks]
+            start = starts[blocks]
+        mass[blocks], hits[blocks], starts[blocks] = n, k, start
+        blocks += 1
+    return blocks
+
+
+@kernel(reassociate=True)
+def residuals(scores: Any, outcomes: Any, weights: Any, weighted: Any, out: Any) -> Any:
+    """See `reference.residuals`."""
+    total = 0.0
+    size = 0.0
+    for i in range(scores.shape[0]):
+        r = np.float64(outcomes[i]) - np.float64(scores[i])
+        if weighted:
+            r *= weights[i]
+        out[i] = r
+        total += r
+        size += abs(r)
+    return total, size
 
 
 @kernel()

@@ -191,6 +191,12 @@ def bin_rows(
         sums[:, b] += w, w * float(p), w * y, w * (float(p) - y) ** 2
 
 
+def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], uppers: Floats, sums: Float64s) -> None:
+    """Add the rows of a table to a histogram: ``sums`` as in `bin_rows`."""
+    for p, n, k in zip(scores.astype(np.float64), counts.astype(float), positives.astype(float), strict=True):
+        sums[:, bin_of(p, uppers)] += np.array([n, n * p, k, (n - k) * p * p + k * (1 - p) ** 2])
+
+
 def count_runs(keys: NDArray[np.unsignedinteger[Any]]) -> int:
     """Count the distinct scores among sorted keys (bits << 1 | outcome)."""
     return len(np.unique(keys >> keys.dtype.type(1)))
@@ -214,18 +220,45 @@ def bin_quantiles(
 ) -> None:
     """Add the rows of a table to M equal-mass bins that never split a score.
 
-    A score with count n and cumulative count C (its own included) goes to bin min(M - 1, floor(M (C - n/2) / total)),
-    in integers where the counts are integers. ``sums`` as in `bin_rows`; ``uppers`` (M,) receives the largest score of
-    each bin, or of the bin before where it is empty, or 0.
+    A score with count n and cumulative count C (its own included) goes to bin min(M - 1, floor(M (C - n/2) / total)): the
+    last b with 2 b total <= M (2 C - n), in integers where the counts are integers. ``sums`` as in `bin_rows`;
+    ``uppers`` (M,) receives the largest score of each bin, or of the bin before where it is empty, or 0.
     """
     cumulative = np.cumsum(counts)
     n_bins = sums.shape[1]
-    index = np.minimum(n_bins - 1, (n_bins * (2 * cumulative - counts)) // (2 * total)).astype(int)
+    index = np.searchsorted(2 * total * np.arange(1, n_bins), n_bins * (2 * cumulative - counts), side="right")
     for b in range(n_bins):
         rows = index == b
         p, n, k = scores[rows].astype(np.float64), counts[rows], positives[rows]
         sums[:, b] += n.sum(), (n * p).sum(), k.sum(), ((n - k) * p * p + k * (1 - p) ** 2).sum()
         uppers[b] = p[-1] if len(p) else (uppers[b - 1] if b else 0.0)
+
+
+def pool_violators(counts: NDArray[Any], positives: NDArray[Any], starts: Int64s) -> int:
+    """Pool adjacent violators: find the blocks on which the isotonic fit of positives / counts is constant.
+
+    ``starts`` (K,) receives the first row of each block; returns their number. The fit of a block is its rate, and the
+    rates increase from block to block.
+    """
+    pooled: list[tuple[float, float, int]] = []
+    for i, (n, k) in enumerate(zip(counts.astype(float), positives.astype(float), strict=True)):
+        block = (n, k, i)
+        while pooled and pooled[-1][1] * block[0] >= block[1] * pooled[-1][0]:  # the rate before is not smaller
+            mass, hits, start = pooled.pop()
+            block = (block[0] + mass, block[1] + hits, start)
+        pooled.append(block)
+    starts[: len(pooled)] = [start for _, _, start in pooled]
+    return len(pooled)
+
+
+def residuals(
+    scores: Floats, outcomes: UInt8s, weights: Float64s, weighted: bool, out: Float64s
+) -> tuple[float, float]:
+    """Write w (y - p) of each row to ``out``; returns their sum and the sum of their absolute values."""
+    out[:] = outcomes - scores.astype(np.float64)
+    if weighted:
+        out *= weights
+    return float(out.sum()), float(np.abs(out).sum())
 
 
 def residual_moments(scores: Floats, residuals: Float64s, moments: Float64s) -> None:

@@ -206,8 +206,8 @@ def adaptive_calibration_error(
 ) -> float:
     r"""Return the adaptive calibration error (ACE): the calibration error over bins of equal mass.
 
-    A distinct score with weight w and cumulative weight C (its own included) of W belongs to bin
-    :math:`\min(M - 1, \lfloor M (C - w/2) / W \rfloor)`: ties are never split, and the order of the rows plays no part.
+    A distinct score with weight w and cumulative weight A (its own included) of W belongs to bin
+    :math:`\min(M - 1, \lfloor M (A - w/2) / W \rfloor)`: ties are never split, and the order of the rows plays no part.
     It equals ``expected_calibration_error(..., binning="quantile")``, with the same parameters, errors and range. The
     judged event is the positive class or the top label by default; ``notion="classwise"`` gives Nixon's ACE.
 

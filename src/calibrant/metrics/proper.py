@@ -53,10 +53,6 @@ def top_label_brier_score(
     In [0, 1], lower is better. A single binary score folds to max(p, 1 - p), with .5 predicting class 1; argmax ties
     take the lowest class. Parameters and errors are those of `expected_calibration_error`.
 
-    References
-    ----------
-    Gruber, Buettner (2022), arXiv 2203.07835.
-
     Examples
     --------
     >>> import calibrant
@@ -104,7 +100,7 @@ def negative_log_likelihood(
     >>> calibrant.negative_log_likelihood([1.0], [0])
     inf
     """
-    if not (isinstance(eps, (int, float)) and 0 <= eps < 1):
+    if not (isinstance(eps, (int, float, np.integer, np.floating)) and 0 <= eps < 1):
         raise InputError("eps", "a number in [0, 1)", repr(eps), "leave it out, or pass something like 1e-12")
     predictions, _ = prepare(probs, targets, None, weights, ignore_index, logits)
     return read(predictions, resolve(predictions, None), eps=float(eps)).nll

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
+import numpy as np
+
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import smooth, smooth_mesh
 from calibrant.inputs import Notion
@@ -29,11 +31,13 @@ def smooth_calibration_error(
     r"""Return the smooth calibration error (smECE): kernel-smoothed residuals at the bandwidth that equals the error.
 
     .. math:: \hat r_\sigma(t) = \frac1W \sum_i w_i (y_i - p_i) K_\sigma(t, p_i), \qquad
-              S(\sigma) = \int_0^1 |\hat r_\sigma(t)|\,dt, \qquad \mathrm{smECE} = \sigma^* \text{ with } S(\sigma^*)
-              = \sigma^*
+              S(\sigma) = \int_0^1 |\hat r_\sigma(t)|\,dt
 
-    K is the Gaussian kernel reflected at 0 and 1. In [0, 1], lower is better; it has no bins, changes continuously
-    with the predictions, and is within constant factors of the distance to the nearest calibrated predictor.
+    .. math:: \mathrm{smECE} = \sigma^* \quad\text{with}\quad S(\sigma^*) = \sigma^*
+
+    K is the Gaussian kernel reflected at 0 and 1. In [0, 1], lower is better; it has no bins, changes continuously with
+    the predictions, and is a consistent measure: bounded above and below by powers of the distance to the nearest
+    calibrated predictor.
 
     Parameters
     ----------
@@ -83,15 +87,17 @@ def smooth_calibration_error(
     if method == "exact":
         if kernel == "logit":
             raise InputError("method", "'mesh' for the logit kernel", "'exact'", "leave method out, or use 'reflected'")
-        if bandwidth != "auto" and not (isinstance(bandwidth, (int, float)) and 0 < bandwidth < math.inf):
+        number = isinstance(bandwidth, (int, float, np.integer, np.floating)) and not isinstance(bandwidth, bool)
+        if not (isinstance(bandwidth, str) and bandwidth == "auto") and not (number and 0 < bandwidth < math.inf):
             raise InputError("bandwidth", "'auto' or a positive number", repr(bandwidth), "pass a number such as 0.05")
     predictions, judged = prepare(probs, targets, notion, weights, ignore_index, logits)
     events = judged_event(predictions, judged, "the smooth error")
+    residuals, *sums = events.residuals()
     if method == "mesh":
         return smooth_mesh.mesh_smooth_error(
-            events.scores, events.residuals, events.weights, kernel=kernel, bandwidth=bandwidth,
+            events.scores, residuals, events.weights, kernel=kernel, bandwidth=bandwidth,
             mesh_points=mesh_points, tolerance=tolerance, refine_steps=refine_steps,
         ).value  # fmt: skip
-    if bandwidth == "auto":
-        return smooth.smooth_error(events.scores, events.residuals, events.total).value
-    return smooth.smooth_error_at(events.scores, events.residuals, events.total, float(bandwidth)).value
+    if isinstance(bandwidth, str):
+        return smooth.smooth_error(events.scores, residuals, events.total, sums=(sums[0], sums[1])).value
+    return smooth.smooth_error_at(events.scores, residuals, events.total, float(bandwidth)).value

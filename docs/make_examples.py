@@ -1,0 +1,173 @@
+"""Make every report and every table of numbers that the pages show: python docs/make_examples.py.
+
+The files go to docs/_generated; tests/test_docs.py asserts that what stands there is what the code says today.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from click.testing import CliRunner
+
+import calibrant
+from calibrant.cli import main as command
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = Path(__file__).with_name("_generated")
+DIGITS = "examples/digits.parquet"
+
+#: A file of predictions small enough to be printed.
+FORECASTS = """\
+city,day,chance,rain
+Bath,1,0.9,1
+Bath,2,0.8,1
+Bath,3,0.3,0
+Bath,4,0.7,0
+Leeds,1,0.8,1
+Leeds,2,0.4,1
+Leeds,3,0.1,0
+Leeds,4,0.1,0
+"""
+BROKEN = FORECASTS.replace("Leeds,2,0.4", "Leeds,2,1.4").replace("Leeds,3,0.1,0", "Leeds,3,0.1,")
+
+
+def run(line: str) -> tuple[str, int]:
+    """Run a line as a shell would, in 80 columns; return it with what it printed, and its exit status."""
+    result = CliRunner().invoke(command, shlex.split(line)[1:], prog_name="calibrant", env={"COLUMNS": "80"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return f"$ {line}\n{result.output}", result.exit_code
+
+
+def with_status(*lines: str) -> str:
+    """Return what the lines print, each with its exit status."""
+    return "\n".join("{}$ echo $?\n{}\n".format(*run(line)) for line in lines)
+
+
+def reports() -> dict[str, str]:
+    """Return the reports on the example in the tree."""
+    import pyarrow.parquet as pq
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        Path("examples").mkdir()
+        shutil.copy(ROOT / DIGITS, DIGITS)
+        plain, _ = run(f"calibrant report {DIGITS}")
+        confident, _ = run(f"calibrant report {DIGITS} --probs 'overconfident_*'")
+        failing, status = run(f"calibrant report {DIGITS} --json report.json --fail-if 'ece > 0.05'")
+    first, *_, last = failing.splitlines()
+    failing = f"{first}\n...\n{last}\n$ echo $?\n{status}\n"
+    digits = pq.read_table(ROOT / DIGITS)
+    eights = calibrant.evaluate(digits["overconfident_8"], digits["target"].to_numpy() == 8)
+    return {"digits.txt": plain, "overconfident.txt": confident, "eights.txt": f"{eights}\n", "fail-if.txt": failing}
+
+
+def small_files() -> dict[str, str]:
+    """Return a small file, its report as JSON, and the errors of broken ones."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        Path("forecasts.csv").write_text(FORECASTS, encoding="utf-8")
+        Path("broken.csv").write_text(BROKEN, encoding="utf-8")
+        np.savez("model.npz", logits=np.array([[2.0, 0.5, -1.0], [0.1, 1.2, 0.3]]), y=np.array([0, 3]))
+        chance = "calibrant report forecasts.csv --score chance --outcome rain"
+        text, status = run(f"{chance} --n-bins 2 --json -")
+        line, document = text.split("\n", 1)
+        if status:
+            raise RuntimeError(text)
+        errors = with_status(
+            "calibrant report forecasts.csv --score chances --outcome rain",
+            "calibrant report broken.csv --score chance --outcome rain",
+            "calibrant report broken.csv --score chance --outcome rain --where 'rain IS NOT NULL'",
+            "calibrant report model.npz",
+            f"{chance} --fail-if 'ecee > 0.05'",
+        )
+        return {
+            "forecasts.csv": FORECASTS,
+            "one-event.txt": run(f"{chance} --n-bins 2")[0],
+            "report-json.txt": f"{line}\n",
+            "report.json": compact(json.loads(document)),
+            "errors.txt": errors,
+        }
+
+
+def compact(document: Any) -> str:
+    """Return JSON with numbers of six digits and a list of numbers on one line."""
+
+    def rounded(value: Any) -> Any:
+        if isinstance(value, float):
+            return float(f"{value:.6g}")
+        if isinstance(value, dict):
+            return {key: rounded(entry) for key, entry in value.items()}
+        return [rounded(entry) for entry in value] if isinstance(value, list) else value
+
+    text = json.dumps(rounded(document), indent=2, ensure_ascii=False)
+    text = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda match: "[" + re.sub(r"\s+", " ", match[1]) + "]", text)
+    return text + "\n"
+
+
+#: The measures of the tables below, by the heads of their columns.
+MEASURES: dict[str, Callable[[Any, Any], float]] = {
+    "ECE": calibrant.expected_calibration_error,
+    "adaptive": calibrant.adaptive_calibration_error,
+    "RMSCE": calibrant.root_mean_square_calibration_error,
+    "debiased": lambda p, y: calibrant.root_mean_square_calibration_error(p, y, debiased=True),
+    "MCE": calibrant.maximum_calibration_error,
+    "smooth": calibrant.smooth_calibration_error,
+    "MCB": lambda p, y: calibrant.score_decomposition(p, y).miscalibration,
+}
+
+
+def calibrated(repetitions: int = 100) -> dict[str, str]:
+    """Return what the measures say, on average, of a model that is perfectly calibrated."""
+    rng = np.random.default_rng(0)
+    lines = ["    rows" + "".join(f"{name:>10}" for name in MEASURES)]
+    for n in (100, 1_000, 10_000, 100_000):
+        found = []
+        for _ in range(repetitions):
+            probs = rng.random(n)
+            outcomes = rng.random(n) < probs
+            found.append([measure(probs, outcomes) for measure in MEASURES.values()])
+        lines.append(f"{n:>8,}" + "".join(f"{value:>10.4f}" for value in np.mean(found, axis=0)))
+    return {"calibrated.txt": "\n".join(lines) + "\n"}
+
+
+def bins() -> dict[str, str]:
+    """Return the ECE of one set of predictions by the number of bins, and its smooth error."""
+    import pyarrow.parquet as pq
+
+    digits = pq.read_table(ROOT / DIGITS)
+    probs = np.stack([digits[f"p_{k}"].to_numpy() for k in range(10)], axis=1)
+    targets = digits["target"].to_numpy()
+    numbers = (5, 10, 15, 20, 50, 100, 200)
+    rows = {
+        "bins": [f"{n:,}" for n in numbers],
+        "ECE": [f"{calibrant.expected_calibration_error(probs, targets, n):.4f}" for n in numbers],
+        "adaptive ECE": [f"{calibrant.adaptive_calibration_error(probs, targets, n):.4f}" for n in numbers],
+        "MCE": [f"{calibrant.maximum_calibration_error(probs, targets, n):.4f}" for n in numbers],
+    }
+    lines = [f"{name:<13}" + "".join(f"{entry:>8}" for entry in entries) for name, entries in rows.items()]
+    lines.append(f"{'smooth ECE':<13}{calibrant.smooth_calibration_error(probs, targets):>8.4f}  (has no bins)")
+    return {"bins.txt": "\n".join(lines) + "\n"}
+
+
+def examples() -> dict[str, str]:
+    """Return the text of every generated file by its name."""
+    return reports() | small_files() | calibrated() | bins()
+
+
+def main() -> None:
+    """Write the files."""
+    TARGET.mkdir(exist_ok=True)
+    for name, text in examples().items():
+        (TARGET / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,422 @@
+"""Threads, forks, processes and the kernels' cache: the same bits, and no failure that is not the caller's.
+
+What compiles the package's own kernels runs in processes of its own with a cache of its own, on the smallest path
+(`expected_calibration_error` of one event: two kernels); how the cache is handled is tested on a kernel of one line.
+"""
+
+from __future__ import annotations
+
+import copy
+import errno
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numba
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant import ReliabilityTable, evaluate, expected_calibration_error
+from calibrant.errors import InputError
+from calibrant.kernels import compiled
+
+
+def predictions(n=100_000, n_classes=5, dtype=np.float32, seed=0):
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.ones(n_classes), n).astype(dtype)
+    return probs, rng.integers(0, n_classes, n), rng.random(n)
+
+
+# ---------------------------------------------------------------- threads
+
+
+@pytest.fixture(params=["probs", "logits", "weights", "float16", "event", "multilabel"])
+def arguments(request):
+    """Arguments of `evaluate`, large enough for several blocks."""
+    probs, targets, weights = predictions(dtype=np.float16 if request.param == "float16" else np.float32)
+    match request.param:
+        case "logits":
+            return (np.log(probs + 1e-6), targets), {"logits": True}
+        case "weights":
+            return (probs, targets), {"weights": weights}
+        case "event":
+            return (probs[:, 0].copy(), targets == 0), {}
+        case "multilabel":
+            return (probs, (probs > weights[:, None]).astype(np.int8)), {"notion": "multilabel"}
+    return (probs, targets), {}
+
+
+def test_any_number_of_threads_gives_the_same_bits(monkeypatch, arguments):
+    args, options = arguments
+    reports = []
+    for threads in ("1", "2", "7"):
+        monkeypatch.setenv("CALIBRANT_NUM_THREADS", threads)
+        reports.append(evaluate(*args, **options).to_json())
+    assert reports[1:] == reports[:1] * 2
+
+
+def test_two_threads_at_once_give_the_same_bits(monkeypatch):
+    cases = [predictions(30_000, seed=seed)[:2] for seed in range(4)]
+    cases += [(probs[:, 0].astype(np.float64), targets == 0) for probs, targets in cases]
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", "1")
+    expected = [evaluate(*case).to_json() for case in cases]
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", "2")
+    together = threading.Barrier(2)
+
+    def work(order):
+        together.wait()
+        return {i: evaluate(*cases[i]).to_json() for i in order}
+
+    with ThreadPoolExecutor(2) as pool:
+        forward, backward = pool.map(work, [range(len(cases)), range(len(cases))[::-1]])
+    assert [forward[i] for i in range(len(cases))] == expected
+    assert [backward[i] for i in range(len(cases))] == expected
+
+
+def test_no_thread_outlives_a_call(monkeypatch):
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", "4")
+    before = threading.active_count()
+    evaluate(*predictions()[:2])
+    assert threading.active_count() == before
+    bad = predictions()[0]
+    bad[77_777, 0] = np.nan
+    with pytest.raises(InputError, match="at row 77777, column 0"):
+        evaluate(bad, predictions()[1])
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("wish", ["", "0", "-1", "two", "1.5", " 2"])
+def test_a_bad_number_of_threads(monkeypatch, wish):
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", wish)
+    with pytest.raises(InputError) as caught:
+        expected_calibration_error([0.5], [1])
+    assert str(caught.value) == (
+        f"CALIBRANT_NUM_THREADS: expected a positive integer, got {wish!r}; correct or unset this environment variable"
+    )
+
+
+# ---------------------------------------------------------------- processes
+
+
+def start(code, **environment):
+    env = {**os.environ, "CALIBRANT_NUM_THREADS": "2", **{key: str(value) for key, value in environment.items()}}
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", code], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def answer(process):
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert err == ""
+    return out
+
+
+FORK = """
+import multiprocessing, warnings
+import numpy as np
+import calibrant
+
+def report():
+    rng = np.random.default_rng(3)
+    probs = rng.dirichlet(np.ones(3), 60_000).astype(np.float32)
+    return calibrant.evaluate(probs, rng.integers(0, 3, 60_000)).to_json()
+
+def child(queue):
+    queue.put(report())
+
+if __name__ == "__main__":
+    first = report() if HOT else None
+    # Python 3.12 warns at a fork when the process has more than one thread, those of NumPy's BLAS included.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    children = [context.Process(target=child, args=(queue,)) for _ in range(2)]
+    for process in children:
+        process.start()
+    answers = [queue.get(timeout=60) for _ in children]
+    for process in children:
+        process.join(60)
+    assert [process.exitcode for process in children] == [0, 0]
+    assert answers[0] == answers[1] == report() == (first or answers[0])
+    print("same")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("hot", [True, False], ids=["after the parent used it", "before"])
+def test_use_after_fork(hot):
+    assert answer(start(FORK.replace("HOT", str(hot)))) == "same\n"
+
+
+MEASURE = """
+import threading
+import numpy as np
+import calibrant
+rng = np.random.default_rng(4)
+scores = rng.random(100_000).astype(np.{dtype})
+outcomes = rng.random(100_000) < scores
+answers = []
+def work():
+    answers.append(calibrant.expected_calibration_error(scores, outcomes))
+threads = [threading.Thread(target=work) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(set(answers))
+"""
+# Without this, Numba falls back from the named cache directory to the one beside the source, warm or not.
+ALONE = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
+
+
+def expected_measure(dtype="float32"):
+    rng = np.random.default_rng(4)
+    scores = rng.random(100_000).astype(dtype)
+    outcomes = rng.random(100_000) < scores
+    return f"{ {expected_calibration_error(scores, outcomes)} }\n"
+
+
+def files(folder, suffix):
+    return sorted(path.name for path in folder.rglob(f"*{suffix}"))
+
+
+def test_processes_that_start_together_on_a_cold_cache(tmp_path):
+    """Two types, two processes each, two threads in each, the names independent of Python's hash seed."""
+    kinds = ["float32", "float64"] * 2
+    started = [
+        start(MEASURE.format(dtype=kind), NUMBA_CACHE_DIR=tmp_path, PYTHONHASHSEED=seed, **ALONE)
+        for seed, kind in enumerate(kinds)
+    ]
+    assert [answer(process) for process in started] == [expected_measure(kind) for kind in kinds]
+    indices, codes = files(tmp_path, ".nbi"), files(tmp_path, ".nbc")
+    assert len(indices) == 4  # two kernels for each of two types
+    assert codes == [name.replace(".nbi", ".1.nbc") for name in indices]
+    assert files(tmp_path, "") == sorted([tmp_path.name, *(p.name for p in tmp_path.iterdir()), *indices, *codes][1:])
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb?")}
+    answer(start(MEASURE.format(dtype="float32"), NUMBA_CACHE_DIR=tmp_path, PYTHONHASHSEED=99, **ALONE))
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb?")} == stamps  # it was found
+
+
+def test_a_cache_directory_that_is_none(tmp_path):
+    (tmp_path / "file").write_text("in its place")
+    process = start(MEASURE.format(dtype="float32"), NUMBA_CACHE_DIR=tmp_path / "file", **ALONE)
+    assert answer(process) == expected_measure()
+
+
+def test_a_cache_directory_that_vanishes_after_import(tmp_path):
+    own = tmp_path / "cache"
+    code = f"""
+import os, shutil
+import numpy as np
+import calibrant
+from calibrant.kernels import host
+own = {str(own)!r}
+def measure(dtype):
+    print(round(calibrant.expected_calibration_error(np.array([0.25, 0.75], dtype), [0, 1]), 6))
+os.makedirs(own)
+shutil.rmtree(own)
+measure(np.float32)
+assert os.listdir(own)  # made again
+shutil.rmtree(own)
+open(own, "w").close()
+measure(np.float64)
+measure(np.float32)
+"""
+    assert answer(start(code, NUMBA_CACHE_DIR=own, **ALONE)) == "0.25\n" * 3
+
+
+def test_torn_cache_files(tmp_path):
+    code = MEASURE.format(dtype="float32")
+    expected = answer(start(code, NUMBA_CACHE_DIR=tmp_path, **ALONE))
+    whole = {path: path.stat().st_size for path in tmp_path.rglob("*.nb?")}
+    index, data = sorted(tmp_path.rglob("*.nbi")), sorted(tmp_path.rglob("*.nbc"))
+    assert len(index) == len(data) == 2
+    index[0].write_bytes(b"")
+    data[1].write_bytes(data[1].read_bytes()[:1000])
+    assert answer(start(code, NUMBA_CACHE_DIR=tmp_path, **ALONE)) == expected
+    mended = {path: path.stat().st_size for path in tmp_path.rglob("*.nb?")}
+    assert {path: size for path, size in mended.items() if size > 1000}.keys() == whole.keys()
+
+
+# ---------------------------------------------------------------- the handling of the cache
+
+
+def double(values, out):
+    for i in range(values.shape[0]):
+        out[i] = 2 * values[i]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A cache directory of Numba's for this test alone."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(numba.config, "CACHE_LOCATOR_CLASSES", "UserProvidedCacheLocator")
+    return tmp_path
+
+
+def doubled(own, dtype=np.float64):
+    out = np.zeros(3, dtype)
+    own(np.arange(3, dtype=dtype), out)
+    return out.tolist()
+
+
+def fresh():
+    """As in a new process: a kernel that has compiled nothing."""
+    return compiled.kernel()(double)
+
+
+def test_a_variant_has_files_of_its_own(folder):
+    own = fresh()
+    for count, dtype in enumerate((np.float32, np.float64, np.int8), start=1):
+        assert doubled(own, dtype) == [0, 2, 4]
+        assert len(files(folder, ".nbi")) == len(files(folder, ".1.nbc")) == count
+    readonly = np.ones(3)
+    readonly.flags.writeable = False
+    own(readonly, np.zeros(3))
+    assert len(files(folder, ".nbi")) == 4
+    own(np.ones(6)[:3], np.zeros(3))  # of the same type, though of other flags
+    assert len(files(folder, ".nbi")) == 4
+    assert files(folder, ".2.nbc") == []
+    doubled(compiled.kernel(reassociate=True)(double))
+    assert len(files(folder, ".nbi")) == 5
+
+
+def test_a_variant_is_found_again(folder, monkeypatch):
+    assert doubled(fresh()) == [0, 2, 4]
+    stamps = {path: path.stat().st_mtime_ns for path in folder.rglob("*.nb?")}
+    assert doubled(fresh()) == [0, 2, 4]
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.nb?")} == stamps
+    monkeypatch.setattr(compiled, "_platform", lambda: "another processor, or another source")
+    assert doubled(fresh()) == [0, 2, 4]
+    assert len(files(folder, ".nbi")) == 2
+
+
+def torn():
+    yield "empty", b""
+    yield "text", b"not a pickle at all"
+    yield "of another shape", pickle.dumps(numba.__version__) + pickle.dumps([1, 2, 3])
+    yield "of an unknown class", pickle.dumps(numba.__version__) + b"cno_such_module\nThing\n."
+    yield "of an unknown attribute", b"cnumpy\nno_such_thing\n."
+    yield "a number", pickle.dumps(3)
+
+
+@pytest.mark.parametrize("content", [pytest.param(content, id=name) for name, content in torn()])
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_a_torn_file_is_written_again(folder, suffix, content):
+    doubled(fresh())
+    (path,) = folder.rglob(f"*{suffix}")
+    size = path.stat().st_size
+    path.write_bytes(content)
+    assert doubled(fresh()) == [0, 2, 4]
+    assert path.stat().st_size == size
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_a_truncated_file_is_written_again(folder, suffix, share):
+    doubled(fresh())
+    (path,) = folder.rglob(f"*{suffix}")
+    size = path.stat().st_size
+    os.truncate(path, int(share * size))
+    assert doubled(fresh()) == [0, 2, 4]
+    assert path.stat().st_size == size
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_a_missing_file_is_written_again(folder, suffix):
+    doubled(fresh())
+    (path,) = folder.rglob(f"*{suffix}")
+    path.unlink()
+    assert doubled(fresh()) == [0, 2, 4]
+    assert path.exists()
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_a_directory_in_the_place_of_a_file(folder, suffix):
+    doubled(fresh())
+    (path,) = folder.rglob(f"*{suffix}")
+    path.unlink()
+    path.mkdir()
+    assert doubled(fresh()) == [0, 2, 4]
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk(folder, monkeypatch):
+    monkeypatch.setattr(os, "replace", full)
+    own = fresh()
+    assert doubled(own) == [0, 2, 4]
+    assert doubled(own, np.float32) == [0, 2, 4]
+    assert files(folder, ".nb?") == []
+
+
+def test_no_directory_to_write_to(folder, monkeypatch):
+    shutil.rmtree(folder)
+    folder.write_text("a file in its place")
+    assert doubled(fresh()) == [0, 2, 4]
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    assert doubled(fresh()) == [0, 2, 4]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_fault_of_the_kernel_is_not_hidden():
+    with pytest.raises(numba.TypingError):
+        fresh()(np.array(["text"]), np.zeros(3))
+
+
+@pytest.mark.usefixtures("folder")
+def test_threads_of_a_first_call_compile_once(monkeypatch):
+    own, calls = fresh(), []
+    plain = own._compile
+    monkeypatch.setattr(own, "_compile", lambda signature: calls.append(signature) or plain(signature))
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda _: doubled(own), range(32))) == [[0, 2, 4]] * 32
+    assert len(calls) == 1
+
+
+def test_a_kernel_runs_uncompiled_where_numba_is_told_so(folder, monkeypatch):
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
+    assert doubled(fresh()) == [0, 2, 4]
+    assert files(folder, ".nbi") == []
+
+
+def test_a_kernel_is_named_and_documented():
+    from calibrant.kernels import host
+
+    assert host.read_probs.__name__ == "read_probs"
+    assert "reference.read_probs" in host.read_probs.__doc__
+
+
+# ---------------------------------------------------------------- pickles
+
+
+@pytest.mark.parametrize("again", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy], ids=["pickle", "copy"])
+def test_results_travel(again):
+    probs, targets, weights = predictions(200)
+    for report in (evaluate(probs, targets, class_names=list("abcde")), evaluate([0.0], [1])):
+        same = again(report)
+        assert type(same) is calibrant.Report
+        assert same.to_json() == report.to_json()
+        assert str(same) == str(report)
+        assert again(report["ece"]) == report["ece"]
+    for options in ({}, {"weights": weights}, {"grid": "standard"}):
+        table = ReliabilityTable.from_scores(probs[:, 0], targets == 0, **options)
+        same = again(table)
+        assert evaluate(same).to_json() == evaluate(table).to_json()
+        assert (same.n, same.grid) == (table.n, table.grid)
+        assert evaluate(same + table).to_json() == evaluate(table + table).to_json()
+    for result in (
+        calibrant.reliability_diagram(probs, targets),
+        calibrant.classwise_calibration(probs, targets),
+        calibrant.score_decomposition(probs, targets),
+    ):
+        same = again(result)
+        assert all(np.array_equal(getattr(same, n), getattr(result, n), equal_nan=True) for n in result.__slots__)

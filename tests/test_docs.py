@@ -1,0 +1,130 @@
+"""The pages: their examples run, what they show is what the code says today, and they leave nothing out."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import calibrant
+from calibrant import cli
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+
+
+def fenced(text: str) -> str:
+    """Blank everything outside ``python`` blocks, so that line numbers stay those of the page."""
+    lines, inside = [], False
+    for line in text.splitlines():
+        fence = line.startswith("```")
+        if fence:
+            inside = not inside and line.strip() == "```python"
+        lines.append(line if inside and not fence else "")
+    return "\n".join(lines) + "\n"
+
+
+def failures(text: str, name: str) -> list[str]:
+    """Run the examples of a page, all in one namespace, and list what came out otherwise."""
+    test = doctest.DocTestParser().get_doctest(fenced(text), {}, name, name, 0)
+    said: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    runner.run(test, out=said.append)
+    return said
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_the_examples_of_a_page_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)  # the pages name examples/digits.parquet
+    assert not failures(page.read_text(encoding="utf-8"), page.name)
+
+
+def test_the_runner_of_examples_can_fail() -> None:
+    page = (
+        "# Title\n\n```text\n>>> 1 + 1\n4\n```\n\n```python\n>>> x = 2\n>>> x + 1\n3\n```\n\n```python\n>>> x\n3\n```\n"
+    )
+    (said,) = failures(page, "page.md")
+    assert "line 15" in said
+    assert "Expected:\n    3\nGot:\n    2" in said
+
+
+@pytest.fixture(scope="module")
+def maker() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_examples", DOCS / "make_examples.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def examples(maker: ModuleType) -> dict[str, str]:
+    made: dict[str, str] = maker.examples()
+    return made
+
+
+def test_the_reports_shown_are_what_the_code_says(examples: dict[str, str]) -> None:
+    shown = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "_generated").iterdir()}
+    old = sorted(name for name in examples.keys() | shown.keys() if examples.get(name) != shown.get(name))
+    assert not old, f"out of date: {', '.join(old)}; run: python docs/make_examples.py"
+
+
+def test_every_generated_file_is_shown(examples: dict[str, str]) -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert {name for name in examples if f"_generated/{name}\n" not in pages} == set()
+
+
+def test_the_readme_shows_the_report_that_its_command_prints(examples: dict[str, str]) -> None:
+    _, report = examples["digits.txt"].split("\n", 1)
+    assert report.rstrip("\n") in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_api_page_documents_just_what_is_public() -> None:
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\.\. auto(?:function|class|exception):: calibrant\.(\w+)(?:\(\))?$", page, re.MULTILINE)
+    assert sorted(documented) == sorted(calibrant.__all__)
+
+
+def test_the_api_page_documents_the_whole_family_of_errors() -> None:
+    family = {error.__name__ for error in calibrant.CalibrantError.__subclasses__()}
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\.\. autoexception:: calibrant\.errors\.(\w+)", page, re.MULTILINE)) == family
+
+
+def test_every_option_of_the_command_is_explained() -> None:
+    page = (DOCS / "files.md").read_text(encoding="utf-8")
+    terms = " ".join(re.findall(r"^`--.*`$", page, re.MULTILINE))  # the heads of the definitions
+    options = {flag for parameter in cli.report.params for flag in parameter.opts if flag.startswith("--")}
+    assert options == set(re.findall(r"--[\w-]+", terms))
+
+
+def test_every_key_of_the_json_is_explained() -> None:
+    page = (DOCS / "files.md").read_text(encoding="utf-8")
+    classes = [[0.7, 0.2, 0.1], [0.0, 1.0, 0.0], [0.3, 0.3, 0.4]]
+    table = calibrant.ReliabilityTable.from_scores([0.2, 0.9], [0, 1], grid="standard")
+    reports = [
+        calibrant.evaluate([0.2, 0.0], [0, 1]),
+        calibrant.evaluate(classes, [0, 0, 2]),
+        calibrant.evaluate(classes, [0, 0, 2], notion="classwise"),
+        calibrant.evaluate(table),
+    ]
+    keys: set[str] = {"source", "files", "columns", "where"}
+
+    def collect(value: object) -> None:
+        if isinstance(value, dict):
+            for key, entry in value.items():
+                if "." not in key:  # the paths under not_finite are no keys
+                    keys.add(key)
+                collect(entry)
+
+    for report in reports:
+        collect(json.loads(report.to_json()))
+    assert {"per_class", "infinite_rows", "table", "worst_class"} <= keys
+    assert {key for key in keys if f"`{key}`" not in page} == set()

@@ -1,0 +1,718 @@
+"""Every compiled loop against its readable twin, and the same numbers from any layout and any number of threads.
+
+Tolerances. Twins add the same terms in another order, in float64: for n terms below 1 in a row or a bin that is n 2^-53
+times their sum, for the sizes here below 1e-12 (`SUMS`). From logits in float32 each exponential is off by 1e-7, and by
+2^-24 d where a difference d of two logits is rounded; over d exp(-d) <= .37 that stays below 2e-7 of the row's total
+(`SINGLE`), and 1e-15 becomes 2e-15 in float64 (`DOUBLE`).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.errors import InputError
+from calibrant.estimators.binned import largest_members, uniform_edges
+from calibrant.kernels import dispatch, host, reference
+
+DTYPES = ("float32", "float64")
+CLASSES = (1, 2, 63, 64, 65, 1000)  # one; the least; the histogram's chunk of 64, one less and one more; many chunks
+SUMS = 1e-12
+SINGLE, DOUBLE = 2e-7, 2e-15
+VOID = 77  # what an output holds before a kernel writes it
+
+
+def logits_bound(dtype):
+    return SINGLE if dtype == "float32" else DOUBLE
+
+
+def normal_rows(n, size, dtype, seed=0):
+    """Logits whose largest entries differ by little (ties are made apart), a few of them far below."""
+    rng = np.random.default_rng([seed, n, size])
+    z = rng.normal(0, 3, (n, size))
+    z[rng.random((n, size)) < 0.05] -= 60
+    return z.astype(dtype)
+
+
+def probability_rows(n, size, dtype, seed=0):
+    """Rows of probabilities with exact zeros and ones, negative zeros, ties for the largest, and scores on edges."""
+    rng = np.random.default_rng([seed, n, size])
+    p = rng.dirichlet(np.full(size, 0.3), n).astype(dtype) if size > 1 else np.ones((n, 1), dtype)
+    for i in range(0, n, 5):
+        p[i] = 0
+        p[i, rng.integers(size)] = 1
+    for i in range(1, n, 5):
+        p[i] = -0.0
+        p[i, rng.permutation(size)[: min(size, 4)]] = 1 / min(size, 4)
+    if size > 2:
+        for i in range(2, n, 5):
+            p[i] = 0
+            p[i, rng.permutation(size)[:3]] = 0.3, 0.6, 0.1
+    return p
+
+
+def labels_and_weights(n, size, seed=1):
+    rng = np.random.default_rng([seed, n, size])
+    targets = rng.integers(0, size, n)
+    targets[rng.random(n) < 0.2] = -1
+    weights = rng.integers(0, 3, n) * 0.75
+    return targets, weights
+
+
+def uppers_of(n_bins, dtype, closed="right"):
+    return largest_members(uniform_edges(n_bins), closed, np.dtype(dtype))
+
+
+def run(module, name, n, shape, dtype, *args, keep=None, **kwargs):
+    """Run a reading kernel on fresh outputs and return them."""
+    top, correct = np.full(n, VOID, dtype), np.full(n, VOID, np.uint8)
+    histograms, totals = np.zeros((3, *shape)), np.zeros(4)
+    extra = () if keep is None else (np.full((n if keep else 1, args[0].shape[1]), VOID, dtype), keep)
+    found = getattr(module, name)(*args, *kwargs.values(), top, correct, histograms, totals, *extra)
+    return found, top, correct, histograms, totals, extra[0] if keep else None
+
+
+# ---------------------------------------------------------------- twins
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", CLASSES)
+@pytest.mark.parametrize("n", [1, 23])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("n_bins", "threshold"), [(0, 0.0), (1, 0.0), (15, 0.0), (10, 0.1), (15, 1 / 16)])
+def test_read_probs_is_its_twin(dtype, size, n, weighted, n_bins, threshold):
+    probs = probability_rows(n, size, dtype)
+    targets, weights = labels_and_weights(n, size)
+    eps = 1e-3 if n_bins == 10 else 0.0
+    shape = (n_bins, size) if n_bins else (0, 0)
+    options = {
+        "targets": targets, "weights": weights, "weighted": weighted, "tolerance": 1e-3, "eps": eps,
+        "uppers": uppers_of(max(n_bins, 1), dtype), "threshold": threshold,
+    }  # fmt: skip
+    fast = run(host, "read_probs", n, shape, dtype, probs, **options)
+    slow = run(reference, "read_probs", n, shape, dtype, probs, **options)
+    assert fast[0] == slow[0] == reference.CLEAN
+    np.testing.assert_array_equal(fast[1], slow[1])
+    np.testing.assert_array_equal(fast[2], slow[2])
+    np.testing.assert_array_equal(fast[3][[0, 2]], slow[3][[0, 2]])  # counts: multiples of .75, exact
+    np.testing.assert_allclose(fast[3][1], slow[3][1], rtol=SUMS, atol=SUMS)
+    np.testing.assert_allclose(fast[4], slow[4], rtol=SUMS, atol=SUMS)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", CLASSES)
+@pytest.mark.parametrize("n", [1, 23])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_bins", [0, 15])
+@pytest.mark.parametrize("keep", [False, True])
+def test_read_logits_is_its_twin(dtype, size, n, weighted, n_bins, keep):
+    logits = normal_rows(n, size, dtype)
+    targets, weights = labels_and_weights(n, size)
+    eps, threshold = (1e-3, 0.1) if n == 23 and n_bins else (0.0, 0.0)
+    shape = (n_bins, size) if n_bins else (0, 0)
+    options = {
+        "targets": targets, "weights": weights, "weighted": weighted, "eps": eps,
+        "uppers": uppers_of(max(n_bins, 1), dtype), "threshold": threshold,
+    }  # fmt: skip
+    fast = run(host, "read_logits", n, shape, dtype, logits, keep=keep, **options)
+    slow = run(reference, "read_logits", n, shape, dtype, logits, keep=keep, **options)
+    bound = logits_bound(dtype)
+    assert fast[0] == slow[0] == reference.CLEAN
+    resolution = np.finfo(dtype).eps
+    np.testing.assert_allclose(fast[1], slow[1], rtol=bound + resolution)
+    np.testing.assert_array_equal(fast[2], slow[2])
+    mass = max(1.0, float(weights.sum() if weighted else n))
+    np.testing.assert_allclose(fast[4], slow[4], rtol=0, atol=8 * bound * mass)  # Brier: squares and products of two
+    if keep:
+        np.testing.assert_allclose(fast[5], slow[5], rtol=0, atol=bound + resolution)
+    # A softmax that differs in its last bit may fall into another bin than its twin's. So the histograms are held
+    # against the twin that reads the softmax which the fast loop itself left.
+    soft = run(host, "read_logits", n, shape, dtype, logits, keep=True, **options)[5]
+    own = options | {"tolerance": 1e-3}
+    own = {k: own[k] for k in ("targets", "weights", "weighted", "tolerance", "eps", "uppers", "threshold")}
+    twin = run(reference, "read_probs", n, shape, dtype, soft, **own)
+    np.testing.assert_array_equal(fast[3][[0, 2]], twin[3][[0, 2]])
+    np.testing.assert_allclose(fast[3][1], twin[3][1], rtol=SUMS, atol=SUMS)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 200])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("logits", [False, True])
+@pytest.mark.parametrize("eps", [0.0, 1e-3])
+@pytest.mark.parametrize("scoring", [False, True])
+def test_read_events_is_its_twin(dtype, n, weighted, logits, eps, scoring):
+    rng = np.random.default_rng([3, n])
+    values = rng.normal(0, 6, n) if logits else rng.choice([0, -0.0, 1, 0.5, 0.3, *rng.random(5)], n)
+    if logits and n > 1:
+        values[:8] = 0, -0.0, 800, -800, 1e-30, -1e-30, 40, -40
+    values = values.astype(dtype)
+    targets, weights = labels_and_weights(n, 2)
+    found = {}
+    for module in (host, reference):
+        scores, outcomes, totals = np.full(n, VOID, dtype), np.full(n, VOID, np.uint8), np.zeros(4)
+        bad = module.read_events(
+            values, targets, weights, weighted, eps, logits, scoring, scores if logits else np.empty(0, dtype),
+            outcomes, totals,
+        )  # fmt: skip
+        assert bad == reference.CLEAN
+        found[module] = scores, outcomes, totals
+    fast, slow = found[host], found[reference]
+    # Both compute in float64 and round once: equal up to one rounding of the scores' type.
+    np.testing.assert_allclose(fast[0], slow[0], rtol=np.finfo(dtype).eps, atol=0)
+    np.testing.assert_array_equal(fast[1], slow[1])
+    np.testing.assert_allclose(fast[2], slow[2], rtol=SUMS, atol=SUMS)
+    assert scoring or not fast[2].any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_bins", [1, 2, 10, 15, 64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bin_rows_is_its_twin(dtype, n_bins, weighted):
+    rng = np.random.default_rng(4)
+    scores = np.concatenate([rng.random(100), np.arange(n_bins + 1) / n_bins, [0.0, -0.0, 1.0]]).astype(dtype)
+    outcomes = rng.integers(0, 2, len(scores)).astype(np.uint8)
+    weights = rng.integers(1, 4, len(scores)) * 0.5
+    for closed in ("right", "left"):
+        fast, slow = np.zeros((4, n_bins)), np.zeros((4, n_bins))
+        uppers = uppers_of(n_bins, dtype, closed)
+        host.bin_rows(scores, outcomes, weights, weighted, uppers, fast)
+        reference.bin_rows(scores, outcomes, weights, weighted, uppers, slow)
+        np.testing.assert_array_equal(fast[[0, 2]], slow[[0, 2]])
+        np.testing.assert_allclose(fast, slow, rtol=SUMS, atol=SUMS)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_bins", [1, 2, 10, 15])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bin_pooled_is_its_twin(dtype, n_bins, weighted):
+    rng = np.random.default_rng(21)
+    scores = np.unique(np.concatenate([rng.random(60), np.arange(n_bins + 1) / n_bins]).astype(dtype))
+    counts = rng.integers(1, 9, len(scores)) * (0.75 if weighted else 1)
+    positives = counts * (rng.random(len(scores)) < 0.5)
+    fast, slow = np.zeros((4, n_bins)), np.zeros((4, n_bins))
+    for module, sums in ((host, fast), (reference, slow)):
+        module.bin_pooled(scores, counts, positives, uppers_of(n_bins, dtype), sums)
+    np.testing.assert_array_equal(fast[[0, 2]], slow[[0, 2]])
+    np.testing.assert_allclose(fast, slow, rtol=SUMS, atol=SUMS)
+
+
+@pytest.mark.parametrize("unsigned", [np.uint32, np.uint64])
+@pytest.mark.parametrize("n", [1, 2, 300])
+def test_the_runs_are_their_twins(unsigned, n):
+    rng = np.random.default_rng([5, n])
+    # The largest key is that of the score 1 with outcome 1; neighbours that differ in the outcome alone are one run.
+    one = int(np.ones(1, np.float32 if unsigned is np.uint32 else np.float64).view(unsigned)[0])
+    keys = np.sort(rng.choice(np.array([0, 1, 2, 3, 6, 2 * one, 2 * one + 1], unsigned), n))
+    number = host.count_runs(keys)
+    assert number == reference.count_runs(keys)
+    outputs = []
+    for module in (host, reference):
+        bits, counts, positives = np.zeros(number, unsigned), np.zeros(number, np.int64), np.zeros(number, np.int64)
+        module.fill_runs(keys, bits, counts, positives)
+        outputs.append((bits.tolist(), counts.tolist(), positives.tolist()))
+    assert outputs[0] == outputs[1]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("rows", [1, 2, 400])
+def test_pool_violators_is_its_twin(rows, weighted):
+    rng = np.random.default_rng([18, rows])
+    counts = rng.integers(1, 6, rows)
+    for positives in (rng.integers(0, counts + 1), counts, 0 * counts, np.minimum(counts, np.arange(rows) // 70)):
+        scale = 0.75 if weighted else 1
+        starts = []
+        for module in (host, reference):
+            out = np.full(rows, VOID)
+            n = module.pool_violators(counts * scale, positives * scale, out)
+            starts.append(out[:n].tolist())
+        assert starts[0] == starts[1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 200])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_residuals_is_its_twin(dtype, n, weighted):
+    rng = np.random.default_rng([19, n])
+    scores, outcomes = rng.random(n).astype(dtype), rng.integers(0, 2, n).astype(np.uint8)
+    weights = rng.random(n)
+    fast, slow = np.full(n, VOID, float), np.full(n, VOID, float)
+    sums = [
+        module.residuals(scores, outcomes, weights, weighted, out) for module, out in ((host, fast), (reference, slow))
+    ]
+    np.testing.assert_array_equal(fast, slow)
+    np.testing.assert_allclose(*sums, rtol=0, atol=SUMS)
+    assert sums[0] == pytest.approx((fast.sum(), np.abs(fast).sum()), abs=SUMS)
+
+
+def test_every_kernel_has_a_twin_and_a_test():
+    own = {name for name, x in vars(reference).items() if getattr(x, "__module__", None) == reference.__name__}
+    kernels = {name for name in own if not name.startswith("_")} - {"bin_of"}
+    assert kernels == {name for name, x in vars(host).items() if type(x).__name__ == "Compiled"}
+    tested = " ".join(name for name in globals() if name.startswith("test_"))
+    assert [name for name in kernels if f"test_{name}_is_its_twin" not in tested and not name.endswith("_runs")] == []
+
+
+def test_no_rows_make_no_runs():
+    assert host.count_runs(np.empty(0, np.uint32)) == reference.count_runs(np.empty(0, np.uint32)) == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_bins", [1, 2, 7, 15, 40])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bin_quantiles_is_its_twin(dtype, n_bins, weighted):
+    rng = np.random.default_rng(6)
+    for rows in (1, 3, 60):
+        scores = np.sort(rng.choice(1000, rows, replace=False) / 1000).astype(dtype)
+        counts = rng.integers(1, 30, rows)
+        positives = rng.integers(0, counts + 1)
+        if weighted:
+            counts, positives = counts * 0.5, positives * 0.5
+        outputs = []
+        for module in (host, reference):
+            sums, uppers = np.zeros((4, n_bins)), np.full(n_bins, VOID, np.float64)
+            module.bin_quantiles(scores, counts, positives, counts.sum(), sums, uppers)
+            outputs.append((sums, uppers))
+        np.testing.assert_array_equal(outputs[0][0][[0, 2]], outputs[1][0][[0, 2]])
+        np.testing.assert_allclose(outputs[0][0], outputs[1][0], rtol=SUMS, atol=SUMS)
+        np.testing.assert_array_equal(outputs[0][1], outputs[1][1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_cells", [1, 2, 100, 1 << 14])
+def test_residual_moments_is_its_twin(dtype, n_cells):
+    rng = np.random.default_rng(7)
+    scores = np.concatenate([rng.random(200), [0.0, 1.0, 0.5]]).astype(dtype)
+    residuals = rng.normal(size=len(scores))
+    fast, slow = (np.zeros((n_cells, reference.N_MOMENTS)) for _ in range(2))
+    host.residual_moments(scores, residuals, fast)
+    reference.residual_moments(scores, residuals, slow)
+    # An offset is a difference of numbers up to n_cells: absolute error n_cells 2^-52 each.
+    np.testing.assert_allclose(fast, slow, rtol=0, atol=len(scores) * n_cells * 2.0**-52)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 5000])
+def test_cosine_sums_is_its_twin(dtype, n):
+    rng = np.random.default_rng(8)
+    scores = np.concatenate([rng.random(20), [0.0, 1.0, 0.5]]).astype(dtype)
+    residuals = rng.normal(size=len(scores))
+    fast, slow = np.zeros(n), np.zeros(n)
+    host.cosine_sums(scores, residuals, fast)
+    reference.cosine_sums(scores, residuals, slow)
+    # Each turn of the angle errs by some 2^-52, and so does the angle pi k p itself, k times as large.
+    np.testing.assert_allclose(fast, slow, rtol=0, atol=4 * n * 2.0**-52 * np.abs(residuals).sum())
+
+
+# ---------------------------------------------------------------- edges, in exact arithmetic
+
+
+def on_and_around_edges(n_bins, dtype):
+    edges = np.array([j / n_bins for j in range(n_bins + 1)], dtype=dtype)
+    around = np.concatenate([edges, np.nextafter(edges, dtype(-1)), np.nextafter(edges, dtype(2)), [dtype(0.123)]])
+    return edges, around[(around >= 0) & (around <= 1)]
+
+
+@pytest.mark.parametrize("closed", ["right", "left"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_edges_belong_where_rational_arithmetic_puts_them(dtype, closed):
+    """The edge j / M is the nearest double (Fraction says so), rounded to the scores' type; all else is comparison."""
+    for n_bins in range(1, 41):
+        edges, scores = on_and_around_edges(n_bins, dtype)
+        for j in range(n_bins + 1):
+            assert abs(Fraction(j / n_bins) - Fraction(j, n_bins)) <= Fraction(float(np.spacing(j / n_bins))) / 2
+        exact = [Fraction(float(edge)) for edge in edges]
+        expected = [0] * n_bins
+        for score in scores:
+            p = Fraction(float(score))
+            if closed == "right":
+                b = next(b for b in range(n_bins) if p <= exact[b + 1])
+            else:
+                b = next(b for b in reversed(range(n_bins)) if p >= exact[b])
+            expected[b] += 1
+        # Three ways to the bins: the histogram of events, that of a table's rows, and the one of every class.
+        outcomes = np.zeros(len(scores), int)
+        assert calibrant.reliability_diagram(scores, outcomes, n_bins, closed=closed).counts.tolist() == expected
+        if closed == "right":
+            table = calibrant.ReliabilityTable.from_scores(scores, outcomes)
+            assert calibrant.evaluate(table, n_bins=n_bins).diagram.counts.tolist() == expected
+        pairs = np.stack([scores, 1 - scores], axis=1)
+        least = float(np.nextafter(dtype(0), dtype(1)))
+        for threshold in (0.0, least):  # the path without a branch, and the general one, which leaves out zeros alone
+            histograms, _ = read(pairs, np.ones(len(scores), int), n_bins, closed, threshold)[-2:]
+            assert histograms[0, :, 0].sum() == np.count_nonzero(scores >= threshold)
+            assert histograms[0, 1:, 0].tolist() == expected[1:]
+
+
+def read(probs, targets, n_bins=0, closed="right", threshold=0.0, weights=None, logits=False):
+    rows = dispatch.Rows(np.asarray(probs)[:, :, None])
+    top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
+    uppers = uppers_of(n_bins, rows.dtype, closed) if n_bins else None
+    options = {"eps": 0.0, "uppers": uppers, "threshold": threshold, "top": top, "correct": correct}
+    if logits:
+        totals, histograms = dispatch.read_logits(rows, targets, weights, **options)
+    else:
+        totals, histograms = dispatch.read_probs(rows, targets, weights, tolerance=1e-3, **options)
+    return top, correct, histograms, totals
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_bins", [100, 257, 3600, 99_991, 1_000_000])
+def test_many_bins_belong_where_the_search_puts_them(dtype, n_bins):
+    # The fast loop guesses floor(p M) and moves by one at most; a binary search needs no guess.
+    rng = np.random.default_rng(20)
+    j = rng.integers(0, n_bins + 1, 500)
+    edges = (j / n_bins).astype(dtype)
+    scores = np.concatenate([edges, np.nextafter(edges, dtype(-1)), np.nextafter(edges, dtype(2)), rng.random(500)])
+    scores = np.clip(scores, 0, 1).astype(dtype)
+    for closed in ("right", "left"):
+        uppers = uppers_of(n_bins, dtype, closed)
+        found = calibrant.reliability_diagram(scores, np.zeros(len(scores), int), n_bins, closed=closed).counts
+        assert (found == np.bincount(np.searchsorted(uppers, scores), minlength=n_bins)).all()
+
+
+# ---------------------------------------------------------------- bad rows
+
+
+BAD = (np.nan, np.inf, -np.inf, -0.1, 1.1, -1e-30, float(np.nextafter(np.float32(1), np.float32(2))))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", CLASSES)
+def test_a_bad_row_is_found_wherever_it_is(dtype, size):
+    n = 4
+    good = probability_rows(n, size, dtype, seed=9)
+    targets = np.zeros(n, np.int64)
+    none, edges = np.empty(0), np.ones(1, dtype)
+    for row in range(n):
+        for column in sorted({0, size // 2, size - 1}):
+            for bad in BAD:
+                for module in (host, reference):
+                    probs = good.copy()
+                    probs[row, column] = bad
+                    probs[row + 1 :, 0] = np.nan  # the first is named, not the last
+                    args = probs, targets, none, False, np.inf, 0.0, edges, 0.0
+                    assert run(module, "read_probs", n, (0, 0), dtype, *args)[0] == row
+                    if not np.isfinite(bad):
+                        args = probs, targets, none, False, 0.0, edges, 0.0
+                        assert run(module, "read_logits", n, (0, 0), dtype, *args, keep=False)[0] == row
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("module", [host, reference])
+def test_a_row_that_is_not_judged_is_not_looked_at(dtype, module):
+    probs = np.array([[np.nan, 2], [0.5, 0.5], [np.inf, -1]], dtype)
+    targets, weights = np.array([-1, 1, 0]), np.array([1.0, 1.0, 0.0])
+    edges = np.ones(1, dtype)
+    args = probs, targets, weights, True, 1e-3, 0.0, edges, 0.0
+    for found in (
+        run(module, "read_probs", 3, (1, 2), dtype, *args),
+        run(module, "read_logits", 3, (1, 2), dtype, *args[:4], *args[5:], keep=True),
+    ):
+        assert found[0] == reference.CLEAN
+        assert found[1].tolist() == [0, 0.5, 0]
+        assert found[2].tolist() == [255, 0, 255]
+        assert found[3].tolist() == [[[1, 1]], [[0.5, 0.5]], [[0, 1]]]
+        assert found[4] == pytest.approx([0.5, np.log(2), 0, 0], rel=SUMS)
+        assert found[5] is None or found[5].tolist() == [[0, 0], [0.5, 0.5], [0, 0]]
+
+
+@pytest.mark.parametrize("module", [host, reference])
+@pytest.mark.parametrize("size", [2, 63, 64, 65])
+def test_row_sums_are_held_to_the_tolerance(module, size):
+    for total, bad in ((1.0, False), (1.0009, False), (0.9991, False), (1.0011, True), (0.9989, True)):
+        probs = np.full((2, size), total / size)
+        probs[0] = 1 / size
+        args = probs, np.zeros(2, np.int64), np.empty(0), False, 1e-3, 0.0, np.ones(1), 0.0
+        assert run(module, "read_probs", 2, (0, 0), "float64", *args)[0] == (1 if bad else reference.CLEAN)
+
+
+@pytest.mark.parametrize("threads", ["1", "7"])
+@pytest.mark.parametrize("n_bins", [0, 15])
+def test_the_first_bad_row_of_many_blocks_is_named(monkeypatch, threads, n_bins):
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", threads)
+    n = 200_000  # of 2: 4 blocks of 2^17 entries, and stretches of 2^16 where they are converted
+    for first in (0, 1, 65_535, 65_536, 123_456, n - 1):
+        probs = np.full((n, 2), 0.5, np.float32)
+        probs[first, 1] = np.nan
+        probs[-1, 0] = 3
+        for layout in (probs, np.asfortranarray(probs)):
+            with pytest.raises(dispatch.BadRow) as error:
+                read(layout, np.zeros(n, np.int64), n_bins)
+            assert error.value.row == first
+        with pytest.raises(InputError, match=rf"at row {first}") as error:
+            calibrant.expected_calibration_error(probs, np.zeros(n, int))
+        assert error.value.row == first
+
+
+# ---------------------------------------------------------------- the exponential
+
+
+def true_exp(x):
+    with mpmath.workdps(40):
+        return mpmath.exp(mpmath.mpf(float(x)))
+
+
+def off(found, x):
+    with mpmath.workdps(40):
+        return float(abs(mpmath.mpf(float(found)) / true_exp(x) - 1))
+
+
+def test_exp32_is_within_its_bound():
+    """Rows (0, x): from x = -17.4 down 1 + exp(x) is 1 in float32, and the softmax is the exponential itself.
+
+    Above, it is read off the loss of class 0, log(1 + exp(x)) in float64, to about 4e-16 / exp(x) < 2e-8.
+    """
+    rng = np.random.default_rng(10)
+    low = np.concatenate([-rng.uniform(17.5, 87, 300), [-87, -17.5]]).astype(np.float32)
+    rows = dispatch.Rows(np.stack([np.zeros_like(low), low], axis=1)[:, :, None])
+    probs = np.empty((len(low), 2), np.float32)
+    top, correct = np.empty(len(low), np.float32), np.empty(len(low), np.uint8)
+    dispatch.read_logits(
+        rows, np.zeros(len(low), np.int64), None, eps=0.0, uppers=None, threshold=0.0, top=top, correct=correct,
+        probs=probs,
+    )  # fmt: skip
+    assert (top == 1).all()
+    assert max(map(off, probs[:, 1], low)) <= 1e-7
+    high = np.concatenate([-rng.uniform(0, 17.5, 300), [0, -0.34657359, -0.34657362, -1e-6]]).astype(np.float32)
+    losses = [calibrant.negative_log_likelihood(np.array([[0, x]], np.float32), [0], logits=True) for x in high]
+    assert max(map(off, np.expm1(losses), high)) <= 1e-7 + 2e-8
+    # Smaller arguments are raised to -87, in no sum to be seen.
+    assert calibrant.negative_log_likelihood(np.array([[0, -1e4]], np.float32), [1], logits=True) == 1e4
+
+
+def test_exp64_is_within_its_bound():
+    """Rows (0, x): below -37.5 the softmax is the exponential itself; above, three roundings of 2^-53 are added."""
+    rng = np.random.default_rng(11)
+    x = np.concatenate([-rng.uniform(0, 708, 300), -rng.uniform(0, 37, 300), [0, -708, -37.5, -0.34657359027997264]])
+    rows = dispatch.Rows(np.stack([np.zeros_like(x), x], axis=1)[:, :, None])
+    probs = np.empty((len(x), 2))
+    top, correct = np.empty(len(x)), np.empty(len(x), np.uint8)
+    dispatch.read_logits(
+        rows, np.zeros(len(x), np.int64), None, eps=0.0, uppers=None, threshold=0.0, top=top, correct=correct,
+        probs=probs,
+    )  # fmt: skip
+    for row, argument in zip(probs, x, strict=True):
+        with mpmath.workdps(40):
+            exact = true_exp(argument) / (1 + true_exp(argument))
+            error = float(abs(mpmath.mpf(float(row[1])) / exact - 1))
+        assert error <= 1e-15 + (3 * 2.0**-53 if argument > -37.5 else 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [2, 64, 65, 1000])
+def test_the_loss_is_that_of_log_sum_exp(dtype, size):
+    logits = normal_rows(6, size, dtype, seed=12)
+    for shift in (0, 500, -500):  # exact in both types, so the loss does not move
+        moved = (np.round(logits * 256) / 256 + shift).astype(dtype)
+        targets = np.arange(6) % size
+        losses = []
+        with mpmath.workdps(40):
+            for row, y in zip(moved, targets, strict=True):
+                terms = [mpmath.exp(mpmath.mpf(float(z))) for z in row]
+                losses.append(mpmath.log(mpmath.fsum(terms)) - mpmath.mpf(float(row[y])))
+            truth = float(sum(losses) / 6)
+        found = calibrant.negative_log_likelihood(moved, targets, logits=True)
+        # The total is off by 1e-7 (float32) of itself, its logarithm by as much absolutely; float64 adds the rounding
+        # of a loss up to 70.
+        assert found == pytest.approx(truth, rel=0, abs=1e-7 if dtype == "float32" else 1e-15 + 70 * 2.0**-52)
+
+
+# ---------------------------------------------------------------- layouts
+
+
+def exact_rows(n, size, seed=13):
+    """Probabilities that are multiples of 1/64: exact in every type, bfloat16 included, and rows sum to 1 exactly."""
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(64, rng.dirichlet(np.full(size, 0.5), n)) / 64
+
+
+def bfloat16(array):
+    return (array.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def layouts(probs):
+    """The same (n, C) rows in every layout, as `Rows`; the last by their name's type."""
+    n, size = probs.shape
+    for dtype in DTYPES:
+        plain = probs.astype(dtype)
+        yield f"C {dtype}", dispatch.Rows(plain[:, :, None])
+        yield f"Fortran {dtype}", dispatch.Rows(np.asfortranarray(plain)[:, :, None])
+        wide = np.full((2 * n, 3 * size), np.nan, dtype)
+        wide[::2, 1::3] = plain
+        yield f"strided {dtype}", dispatch.Rows(wide[::2, 1::3][:, :, None])
+        yield f"reversed {dtype}", dispatch.Rows(np.ascontiguousarray(plain[::-1, ::-1])[::-1, ::-1][:, :, None])
+        frozen = plain.copy()
+        frozen.flags.writeable = False
+        yield f"read-only {dtype}", dispatch.Rows(frozen[:, :, None])
+        yield f"other byte order {dtype}", dispatch.Rows(plain.astype(plain.dtype.newbyteorder())[:, :, None])
+        raw = np.frombuffer(b"\0" + plain.tobytes(), np.uint8)[1:].view(dtype).reshape(n, size)
+        yield f"unaligned {dtype}", dispatch.Rows(raw[:, :, None])
+        for depth in (d for d in (2, 5, n) if n % d == 0):
+            deep = np.ascontiguousarray(plain.reshape(n // depth, depth, size).transpose(0, 2, 1))
+            yield f"(B, C, {depth}) {dtype}", dispatch.Rows(deep)
+    yield "float16", dispatch.Rows(probs.astype(np.float16)[:, :, None])
+    yield "bfloat16", dispatch.Rows(bfloat16(probs)[:, :, None], bfloat16=True)
+    deep = np.ascontiguousarray(probs.reshape(n // 2, 2, size).transpose(0, 2, 1))
+    yield "bfloat16 (B, C, 2)", dispatch.Rows(bfloat16(deep), bfloat16=True)
+
+
+@pytest.mark.parametrize("size", [3, 65])
+@pytest.mark.parametrize("logits", [False, True])
+def test_every_layout_gives_the_same(size, logits):
+    n = 2310 if size == 65 else 30  # 150,150 entries: three stretches of the converting copy
+    values = exact_rows(n, size)
+    if logits:
+        values = values * 8 - 3
+    targets, weights = labels_and_weights(n, size)
+    expected = {}
+    for name, rows in layouts(values):
+        dtype = rows.dtype
+        assert dtype == (np.float64 if "64" in name else np.float32), name
+        top, correct = np.empty(n, dtype), np.empty(n, np.uint8)
+        options = {"eps": 0.0, "uppers": uppers_of(10, dtype), "threshold": 0.05, "top": top, "correct": correct}
+        if logits:
+            totals, histograms = dispatch.read_logits(rows, targets, weights, **options)
+        else:
+            totals, histograms = dispatch.read_probs(rows, targets, weights, tolerance=1e-3, **options)
+        if dtype not in expected:
+            expected[dtype] = top, correct, totals, histograms
+        first = expected[dtype]
+        assert top.tobytes() == first[0].tobytes(), name
+        assert correct.tobytes() == first[1].tobytes(), name
+        np.testing.assert_allclose(totals, first[2], rtol=SUMS, err_msg=name)
+        np.testing.assert_array_equal(histograms[[0, 2]], first[3][[0, 2]], err_msg=name)
+        np.testing.assert_allclose(histograms[1], first[3][1], rtol=SUMS, err_msg=name)
+        np.testing.assert_array_equal(rows.pick(n - 1), values[n - 1].astype(dtype), err_msg=name)
+    if not logits:  # multiples of 1/64 are the same in both types, and so is all that is made of them
+        assert expected[np.dtype(np.float32)][3].tobytes() == expected[np.dtype(np.float64)][3].tobytes()
+
+
+@pytest.mark.parametrize("logits", [False, True])
+def test_every_layout_of_events_gives_the_same(logits):
+    n = 70_000  # more than one stretch of the converting copy
+    rng = np.random.default_rng(14)
+    values = rng.integers(0, 65, (n, 1)) / 64 * (8 if logits else 1)
+    y = rng.integers(0, 2, n)
+    expected = {}
+    for name, rows in layouts(values):
+        scores, outcomes = np.empty(n, rows.dtype), np.empty(n, np.uint8)
+        totals = dispatch.read_events(
+            rows, y, None, eps=1e-3, logits=logits, scoring=True, scores=scores, outcomes=outcomes
+        )
+        first = expected.setdefault(rows.dtype, (scores, outcomes, totals))
+        assert scores.tobytes() == first[0].tobytes(), name
+        assert outcomes.tobytes() == first[1].tobytes(), name
+        np.testing.assert_allclose(totals, first[2], rtol=SUMS, err_msg=name)
+
+
+def test_layouts_reach_the_measures():
+    probs, labels = exact_rows(400, 4), np.random.default_rng(15).integers(0, 4, 400)
+    expected = calibrant.evaluate(probs, labels).to_json()
+    variants = {
+        "float16": probs.astype(np.float16),
+        "float32": probs.astype(np.float32),
+        "Fortran": np.asfortranarray(probs),
+        "reversed": np.ascontiguousarray(probs[::-1])[::-1],
+        "strided": np.repeat(probs, 2, axis=0)[::2],
+        "big-endian": probs.astype(">f8"),
+        "read-only": np.frombuffer(probs.tobytes()).reshape(probs.shape),
+        "list": probs.tolist(),
+        "sheets": np.ascontiguousarray(probs.reshape(20, 20, 4).transpose(0, 2, 1)),
+    }
+    for name, variant in variants.items():
+        own = labels.reshape(20, 20) if name == "sheets" else labels
+        found = json.loads(calibrant.evaluate(variant, own).to_json())
+        for measure, entry in json.loads(expected)["estimates"].items():
+            # Counts are exact; sums are of multiples of 1/64, exact in any order, but for the logarithms.
+            bound = 1e-7 if measure == "smece" else SUMS
+            assert found["estimates"][measure]["value"] == pytest.approx(entry["value"], abs=bound), (name, measure)
+        assert found["diagram"] == json.loads(expected)["diagram"], name
+
+
+def test_bfloat16_tensors_are_read_as_they_are():
+    torch = pytest.importorskip("torch")
+    probs, labels = exact_rows(50, 4), np.random.default_rng(16).integers(0, 4, 50)
+    expected = calibrant.evaluate(probs, labels).to_dict()
+    found = calibrant.evaluate(torch.tensor(probs, dtype=torch.bfloat16), torch.tensor(labels)).to_dict()
+    assert found["diagram"] == expected["diagram"]
+    assert found["estimates"]["brier"]["value"] == pytest.approx(expected["estimates"]["brier"]["value"], rel=SUMS)
+
+
+# ---------------------------------------------------------------- blocks and threads
+
+
+def report_of(threads, monkeypatch, *args, **kwargs):
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", threads)
+    return calibrant.evaluate(*args, **kwargs).to_json()
+
+
+@pytest.fixture(scope="module")
+def many():
+    """500,000 events (4 blocks, 3 lanes of moments) and 60,000 rows of 10 (5 blocks, 4 lanes of histograms)."""
+    rng = np.random.default_rng(17)
+    p = rng.random(500_000).astype(np.float32)
+    rows = rng.normal(0, 2, (60_000, 10)).astype(np.float32)
+    return p, rng.random(len(p)) < p**1.3, rng.integers(1, 4, len(p)) / 3, rows, rng.integers(0, 10, len(rows))
+
+
+def test_threads_change_no_bit(many, monkeypatch):
+    p, y, weights, logits, labels = many
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    row_weights = weights[: len(labels)]
+    cases = {
+        "events": ((p, y), {}),
+        "weighted events": ((p, y), {"weights": weights}),
+        "log-odds": ((p * 9 - 4, y), {"logits": True}),
+        "strided events": ((np.repeat(p, 2)[::2], y), {}),
+        "probabilities": ((probs, labels), {}),
+        "without classes": ((probs, labels), {"classwise": False}),
+        "logits": ((logits, labels), {"logits": True}),
+        "weighted logits": ((np.asfortranarray(logits), labels), {"logits": True, "weights": row_weights}),
+    }
+    for name, (args, options) in cases.items():
+        one = report_of("1", monkeypatch, *args, **options)
+        for threads in ("2", "7"):
+            assert report_of(threads, monkeypatch, *args, **options) == one, name
+
+
+def test_blocks_add_up_to_the_whole(many):
+    # Blocks and lanes against one call of the loop over all rows.
+    _, _, _, logits, labels = many
+    n, size = logits.shape
+    options = {"weights": np.empty(0), "weighted": False, "eps": 0.0, "uppers": uppers_of(15, "float32"), "at": 0.0}
+    whole = run(host, "read_logits", n, (15, size), "float32", logits, labels, keep=False, **options)
+    top, correct, histograms, totals = read(logits, labels, 15, logits=True)
+    assert top.tobytes() == whole[1].tobytes()
+    assert correct.tobytes() == whole[2].tobytes()
+    np.testing.assert_array_equal(histograms[[0, 2]], whole[3][[0, 2]])
+    np.testing.assert_allclose(histograms[1], whole[3][1], rtol=SUMS)
+    np.testing.assert_allclose(totals, whole[4], rtol=SUMS)
+
+
+def test_two_threads_at_once_have_the_same_bits(many):
+    p, y = many[:2]
+    expected, found = calibrant.evaluate(p, y).to_json(), {}
+
+    def work(k):
+        found[k] = calibrant.evaluate(p, y).to_json()
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == dict.fromkeys(range(3), expected)
+
+
+@pytest.mark.parametrize("wish", ["0", "-1", "two", "", "1.5"])
+def test_a_wish_for_no_number_of_threads_is_refused(monkeypatch, wish):
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", wish)
+    with pytest.raises(InputError, match="CALIBRANT_NUM_THREADS: expected a positive integer"):
+        calibrant.expected_calibration_error([0.5], [1])
