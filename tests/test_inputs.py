@@ -427,8 +427,8 @@ REFUSED_OPTIONS = [
      "you mean 'logit'?"),
     (smooth_calibration_error, {"method": "grid"}, "method: expected one of 'exact', 'mesh', got 'grid'; choose from"),
     (smooth_calibration_error, {"method": "exact", "kernel": "logit"}, "method: expected 'mesh' for the logit kernel"),
-    (smooth_calibration_error, {"bandwidth": -1}, "bandwidth: expected 'auto' or a positive number, got -1"),
-    (smooth_calibration_error, {"bandwidth": NAN}, "bandwidth: expected 'auto' or a positive number, got nan"),
+    (smooth_calibration_error, {"bandwidth": -1}, "bandwidth: expected 'auto' or a positive number from 1e-9, got -1"),
+    (smooth_calibration_error, {"bandwidth": NAN}, "expected 'auto' or a positive number from 1e-9, got nan"),
     (score_decomposition, {"score": "breir"}, "score: expected one of 'brier', 'log', got 'breir'; did you mean "
      "'brier'?"),
     (score_decomposition, {"method": "murphey"}, "method: expected one of 'corp', 'murphy', got 'murphey'; did you "

@@ -56,10 +56,14 @@ def oracle(scores, residuals, total, s):
         return np.concatenate([function(piece) for piece in np.array_split(mesh, 1 + len(mesh) * len(at) // 1_000_000)])
 
     values = parts(density)
-    zeros = [
-        brentq(lambda t: density(t)[0], mesh[i], mesh[i + 1], xtol=1e-15, rtol=1e-15)
-        for i in np.flatnonzero(values[:-1] * values[1:] < 0)
-    ]
+
+    def zero(a, b):
+        # Summed by itself a value of about 1e-17 can have the other sign; there the density is 0 to rounding.
+        if density(a)[0] * density(b)[0] >= 0:
+            return a
+        return brentq(lambda t: density(t)[0], a, b, xtol=1e-15, rtol=1e-15)
+
+    zeros = [zero(mesh[i], mesh[i + 1]) for i in np.flatnonzero(values[:-1] * values[1:] < 0)]
     # A zero on the mesh itself parts its neighbours (a further place to part at changes nothing).
     exact = (values == 0) & ((np.roll(values, 1) != 0) | (np.roll(values, -1) != 0))
     places = np.sort(np.concatenate([[0.0], zeros, mesh[exact], [1.0]]))
@@ -128,7 +132,6 @@ def test_residuals_that_are_all_zero():
     assert found.error_bound < CERTIFIED
 
 
-@pytest.mark.xfail(reason="the search runs to a bandwidth of 1e-300 and warns of overflow", strict=True)
 @pytest.mark.parametrize(("p", "y"), [([0.5] * 4, [1, 0, 0, 1]), ([0.0, 1.0, 0.5, 0.5], [0, 1, 1, 0])])
 def test_rows_that_cancel_exactly(p, y):
     # In a table they are one row of residual 0; as rows, S is 0 for every bandwidth.
@@ -221,15 +224,15 @@ def test_every_path_is_within_its_bound(path, how, monkeypatch):
 
 @pytest.mark.parametrize("cells", [1 << 14, 1 << 17])
 def test_moments_are_taken_to_the_fifth(cells, monkeypatch):
-    # The widest cells that s allows, and a dipole where the fifth moment tells most: its poles at opposite ends of their
-    # cells, 2.7 s apart, so that g changes its sign 1.35 s from both, where |He_4 phi| = .74. Leaving the moment out
-    # costs 4 (.08^5 / 5!) .74 / 2 = 4e-8, more than the bound.
+    # The widest cells that s allows, and a dipole where the fifth moment tells most: its poles at opposite ends of
+    # their cells, 2.7 s apart, so that g changes its sign 1.35 s from both, where |He_4 phi| = .74. Leaving the moment
+    # out costs 4 (.08^5 / 5!) .74 / 2 = 4e-8, the sixth 4 (.08^6 / 6!) |He_5 phi| / 2 < 2e-9, the mesh the rest.
     for name, value in PATHS["moments of cells"].items():
         monkeypatch.setattr(smooth, name, value)
     s = 6.26 / cells
     p, residuals = (np.array([0.999, 17.001]) + cells // 3) / cells, np.array([1.0, -1.0])
     found = smooth.smooth_error_at(p, residuals, 2.0, s)
-    assert abs(found.value - oracle(p, residuals, 2.0, s)) <= found.error_bound
+    assert abs(found.value - oracle(p, residuals, 2.0, s)) <= min(1e-8, found.error_bound)
 
 
 def test_the_paths_are_taken():
@@ -254,17 +257,7 @@ def test_any_bandwidth_against_the_oracle(bandwidth):
         assert calibrant.smooth_calibration_error(p, y, bandwidth=bandwidth) == pytest.approx(found.value, abs=1e-8)
 
 
-@pytest.mark.parametrize(
-    "bandwidth",
-    [
-        1e-9,
-        pytest.param(1e-12, marks=pytest.mark.xfail(reason="the mesh is no longer resolved in float64", strict=True)),
-        pytest.param(1e-18, marks=pytest.mark.xfail(reason="the mesh is no longer resolved in float64", strict=True)),
-        pytest.param(1e-200, marks=pytest.mark.xfail(reason="the squared offset overflows", strict=True)),
-        1e6,
-        pytest.param(1e200, marks=pytest.mark.xfail(reason="the squared bandwidth overflows", strict=True)),
-    ],
-)
+@pytest.mark.parametrize("bandwidth", [1e-9, 1e-6, 1e-3, 1.0, 1e6, 1e200])
 def test_one_row_has_its_residual_at_any_bandwidth(bandwidth):
     assert calibrant.smooth_calibration_error([0.3], [1], bandwidth=bandwidth) == pytest.approx(0.7, abs=CERTIFIED)
 
@@ -360,5 +353,5 @@ def test_the_default_method_follows_the_kernel():
 
 @pytest.mark.parametrize("bandwidth", [0, -1, math.nan, math.inf, "wide", None])
 def test_a_bandwidth_that_is_none_is_refused(bandwidth):
-    with pytest.raises(InputError, match=r"bandwidth: expected 'auto' or a positive number, got"):
+    with pytest.raises(InputError, match=r"bandwidth: expected 'auto' or a positive number from 1e-9, got"):
         calibrant.smooth_calibration_error([0.5], [1], bandwidth=bandwidth)

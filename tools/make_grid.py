@@ -16,12 +16,14 @@ TARGET = Path(__file__).parents[1] / "src" / "calibrant" / "grid_edges.npz"
 
 
 def edges(k: int, m: int) -> np.ndarray:
+    """Return the edges of one grid, in order."""
     with mpmath.workdps(60):
         arcsine = {float(mpmath.sin(mpmath.pi * j / (2 * k)) ** 2) for j in range(k + 1)}
     return np.array(sorted(arcsine | {i / m for i in range(m + 1)}))
 
 
 def main() -> None:
+    """Write both tables and print their checksums."""
     tables = {"standard": edges(4096, 300), "fine": edges(16384, 3600)}
     for name, table in tables.items():
         assert np.all(np.diff(table) > 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class CalibrantError(ValueError):
@@ -37,6 +37,11 @@ class InputError(CalibrantError):
         self.remedy = remedy
         self.row = row
         self.column = column
+
+    def renamed(self, names: Mapping[str, str]) -> InputError:
+        """Return the same error of a function that calls the argument by another name."""
+        name = names.get(self.argument, self.argument)
+        return InputError(name, self.expected, self.got, self.remedy, row=self.row, column=self.column)
 
     def __reduce__(self) -> tuple[object, ...]:
         state = {"row": self.row, "column": self.column}

@@ -45,4 +45,5 @@ def edges(grid: Grid) -> NDArray[np.float64]:
 def cell_of(scores: NDArray[np.floating[Any]], grid: Grid) -> NDArray[np.int64]:
     """Return the cell of each score; scores of float32 are compared with the edges rounded to float32."""
     table = edges(grid).astype(scores.dtype)
-    return np.asarray(np.searchsorted(table, scores, side="left") + (scores == 1), dtype=np.int64)
+    cells = np.searchsorted(table, scores, side="left")
+    return np.asarray(np.where(scores == 1, len(table), cells), dtype=np.int64)

@@ -84,12 +84,13 @@ def as_predictions(
         if layout == "multilabel":
             index = _binary_targets(labels.reshape(-1), ignored, rows.width).reshape(rows.n, rows.width)
         else:
+            _check_shape(labels, values, rows, layout)
             index = _class_targets(labels, rows, layout, ignored, names)
     except InputError:
         if _look_swapped(values, bfloat16, labels):
             raise _swapped() from None
         raise
-    if not np.any(index >= 0):
+    if ignored is not None and not np.any(index >= 0):
         raise InputError(
             "ignore_index",
             "a value that leaves at least one row",
@@ -313,15 +314,22 @@ def _check_names(names: tuple[str, ...], n_classes: int) -> None:
 # ---------------------------------------------------------------- targets
 
 
+def _check_shape(labels: NDArray[Any], values: NDArray[Any], rows: Rows, layout: Layout) -> None:
+    """Raise unless there is one target a row, in the shape of the rows, or one-hot targets in the shape of probs."""
+    if layout == "multiclass" and labels.shape == values.shape:
+        return
+    wanted = (values.shape[0], *values.shape[2:])
+    if labels.shape[:1] != wanted[:1] or [size for size in labels.shape if size != 1] != [
+        size for size in wanted if size != 1
+    ]:
+        raise _wrong_length(labels, rows, layout)
+
+
 def _class_targets(
     labels: NDArray[Any], rows: Rows, layout: Layout, ignore_index: int | None, names: tuple[str, ...] | None
 ) -> NDArray[np.int64]:
-    shape = (rows.values.shape[0], rows.values.shape[2])
-    n = rows.n
-    if layout == "multiclass" and labels.size == n * rows.width and labels.shape[:2] == rows.values.shape[:2]:
+    if labels.size != rows.n:
         return _without(_one_hot(labels.reshape(rows.values.shape)), ignore_index)
-    if labels.size != n or labels.shape[:1] != shape[:1]:
-        raise _wrong_length(labels, rows, layout)
     flat = labels.reshape(-1)
     if flat.dtype.kind in "UST":
         return _without(_named(flat, names), ignore_index)
@@ -358,6 +366,8 @@ def _binary_targets(labels: NDArray[Any], ignore_index: int | None, width: int =
     if labels.dtype.kind in "UST":
         return _named(labels, None)
     index, kept = _integers(labels, ignore_index, "outcomes 0 or 1", width)
+    if ignore_index is None and index.size and int(index.view(np.uint64).max()) <= 1:  # one pass; -1 is the largest
+        return index
     if int(index.min(where=kept, initial=0)) < 0 or int(index.max(where=kept, initial=1)) > 1:
         entry = int(np.argmax(kept & ((index < 0) | (index > 1))))
         remedy = "map the targets to 0 and 1, or for more than two classes pass probs of shape (N, C)"

@@ -121,6 +121,7 @@ def _read_classes(
     predictions: Predictions, notion: Notion, eps: float, uppers: NDArray[np.floating[Any]] | None, threshold: float
 ) -> Reading:
     rows, targets, weights = predictions.rows, predictions.targets, predictions.weights
+    threshold = float(rows.dtype.type(threshold))  # rounded like the scores, as the edges are
     top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
     soft = None
     if predictions.logits:
@@ -216,22 +217,21 @@ def _column(predictions: Predictions, soft: NDArray[np.floating[Any]] | None, k:
     return np.concatenate([block[:, 0] for _, block in column.blocks(0, column.n)])
 
 
-def class_events(predictions: Predictions, threshold: float = 0.0) -> Iterator[Events]:
+def class_events(predictions: Predictions, threshold: float = 0.0) -> Iterator[tuple[Events, float]]:
     """Yield, class by class, the events "this is the class" of predictions that `read` has found good.
 
-    Events with a score below the threshold are left out.
+    With them comes the weight of the class's judged rows: events with a score below the threshold are left out.
     """
     soft = softmax(predictions)
-    weights = predictions.weights
+    weights, several = predictions.weights, predictions.layout == "multilabel"
     for k in range(predictions.n_classes):
         scores = _column(predictions, soft, k)
-        own = predictions.targets[:, k] if predictions.layout == "multilabel" else predictions.targets
-        hits = own == (1 if predictions.layout == "multilabel" else k)
-        keep = (own >= 0) & (scores >= threshold)
-        if weights is not None:
-            keep &= weights > 0
-        outcomes = hits.astype(np.uint8)
+        own = predictions.targets[:, k] if several else predictions.targets
+        outcomes = (own == (1 if several else k)).astype(np.uint8)
+        judged = own >= 0 if weights is None else (own >= 0) & (weights > 0)
+        total = float(np.count_nonzero(judged) if weights is None else weights[judged].sum())
+        keep = judged & (scores >= scores.dtype.type(threshold))
         if keep.all():
-            yield Events(scores, outcomes, weights)
+            yield Events(scores, outcomes, weights), total
         else:
-            yield Events(scores[keep], outcomes[keep], None if weights is None else weights[keep])
+            yield Events(scores[keep], outcomes[keep], None if weights is None else weights[keep]), total

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrant.errors import InputError
+from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned, isotonic, smooth
 from calibrant.inputs import Notion, as_predictions
-from calibrant.notions import class_events, read, resolve
+from calibrant.notions import NOTIONS, class_events, read, resolve
 from calibrant.render import terminal
 from calibrant.results import ClasswiseCalibration, Estimate, ReliabilityDiagram
 from calibrant.table import ReliabilityTable
@@ -157,6 +157,19 @@ def evaluate(
 ) -> Report:
     """Evaluate how far predicted probabilities can be trusted: every measure from one read of the data.
 
+    The report has the `Estimate` of each of these measures:
+
+    - ``accuracy``, ``brier``, ``nll``: of the predictions as they are (for a table, of its event); means over the
+      labels for multilabel,
+    - ``mean_confidence``: the mean score of the judged event,
+    - ``ece``, ``rmsce``, ``mce`` (uniform bins), ``ace`` (quantile bins), ``smece`` (exact): of the judged event,
+    - ``classwise_ece``: the mean of the classes' errors,
+    - ``miscalibration``, ``discrimination``, ``uncertainty``: the CORP decomposition of the event's Brier score.
+
+    With a classwise or multilabel notion the measures of an event are means over classes (root of the mean square
+    for rmsce, maximum for mce), each class's own in ``details["per_class"]``. What cannot be had is NaN, with the
+    reason in its details.
+
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
@@ -172,18 +185,7 @@ def evaluate(
     Returns
     -------
     Report
-        A mapping with the `Estimate` of each of
-
-        - ``accuracy``, ``brier``, ``nll``: of the predictions as they are (for a table, of its event); means over the
-          labels for multilabel,
-        - ``mean_confidence``: the mean score of the judged event,
-        - ``ece``, ``rmsce``, ``mce`` (uniform bins), ``ace`` (quantile bins), ``smece`` (exact): of the judged event,
-        - ``classwise_ece``: the mean of the classes' errors,
-        - ``miscalibration``, ``discrimination``, ``uncertainty``: the CORP decomposition of the event's Brier score.
-
-        With a classwise or multilabel notion the measures of an event are means over classes (root of the mean square
-        for rmsce, maximum for mce), each class's own in ``details["per_class"]``. What cannot be had is NaN, with the
-        reason in its details.
+        A mapping from the name of each measure to its `Estimate`.
 
     Raises
     ------
@@ -205,7 +207,11 @@ def evaluate(
     """
     binned.check_bins(n_bins)
     if isinstance(probs, ReliabilityTable):
-        return _evaluate_table(probs, targets, notion, n_bins)
+        given = {"targets": targets, "weights": weights, "ignore_index": ignore_index, "class_names": class_names}
+        for name, value in {**given, "logits": logits or None}.items():
+            if value is not None:
+                raise InputError(name, "nothing beside a ReliabilityTable", "a value", "the table holds all there is")
+        return _evaluate_table(probs, notion, n_bins)
     if targets is None:
         raise InputError("targets", "an array", "None", "pass the labels; only a ReliabilityTable needs none")
     predictions = as_predictions(
@@ -223,7 +229,7 @@ def evaluate(
     if layout == "multiclass" and (classwise or judged == "classwise"):
         uppers = binned.largest_members(binned.uniform_edges(n_bins), "right", predictions.rows.dtype)
     reading = read(predictions, judged, uppers=uppers)
-    n = reading.n // predictions.n_classes if layout == "multilabel" else reading.n
+    n = reading.n if layout != "multilabel" else int((predictions.targets >= 0).any(axis=1).sum())
     names = predictions.class_names
     whole = {
         "accuracy": Estimate(reading.correct, n),
@@ -231,7 +237,7 @@ def evaluate(
         "nll": Estimate(reading.nll, n, _infinite(reading.infinite)),
     }
     if judged in ("classwise", "multilabel"):
-        tables = [ReliabilityTable.pool(events) for events in class_events(predictions)]
+        tables = [ReliabilityTable.pool(events) for events, _ in class_events(predictions)]
         return _of_classes(tables, whole, judged, n, n_bins, names)
     per_class = binned.classwise_errors(reading.histograms, reading.total, "l1") if uppers is not None else None
     if per_class is not None:
@@ -242,9 +248,9 @@ def evaluate(
     return _of_event(ReliabilityTable.pool(reading.events), whole, judged, n_classes, n_bins, per_class, names)
 
 
-def _evaluate_table(table: ReliabilityTable, targets: Any, notion: Notion | None, n_bins: int) -> Report:
-    if targets is not None:
-        raise InputError("targets", "nothing beside a ReliabilityTable", "an array", "the table holds the outcomes")
+def _evaluate_table(table: ReliabilityTable, notion: Notion | None, n_bins: int) -> Report:
+    if notion is not None:
+        check_choice("notion", notion, NOTIONS)
     if notion not in (None, "positive", "top-label"):
         raise InputError("notion", "'positive' or 'top-label' for a table", repr(notion), "a table is of one event")
     if len(table) == 0:
@@ -324,17 +330,19 @@ def _of_classes(
     names: tuple[str, ...] | None,
 ) -> Report:  # fmt: skip
     """Report on every class by itself: means, the root of the mean square for rmsce, the maximum for mce."""
-    each = [_event_estimates(table, n_bins)[0] for table in tables]
+    each = [_event_estimates(table, n_bins)[0] if len(table) else None for table in tables]  # None: no row is judged
+    names_of = next(own for own in each if own is not None)
     norms: dict[str, binned.Norm] = {"rmsce": "l2", "mce": "max"}
-    estimates = dict(whole)
-    for name in each[0]:
-        values = np.array([own[name].value for own in each])
+    estimates, errors = dict(whole), np.empty(0)
+    for name in names_of:
+        values = np.array([math.nan if own is None else own[name].value for own in each])
+        errors = values if name == "ece" else errors
         estimates[name] = Estimate(binned.combine(values, norms.get(name, "l1")), n, {"per_class": values.tolist()})
-    errors = np.array([own["ece"].value for own in each])
-    supports = np.array([table.sums.positives for table in tables])
-    per_class = ClasswiseCalibration(errors, np.ones(len(tables)), supports, binned.combine(errors, "l1"))
+    supports = np.array([table.sums.positives if len(table) else 0.0 for table in tables])
+    kept = np.array([float(len(table) > 0) for table in tables])
+    per_class = ClasswiseCalibration(errors, kept, supports, binned.combine(errors, "l1"))
     estimates["classwise_ece"] = _classwise_estimate(per_class, n, names)
-    rate = float(supports.sum() / sum(table.total for table in tables))
+    rate = float(supports.sum() / sum(table.total for table in tables if len(table)))
     return Report(
         {name: estimates[name] for name in MEASURES}, notion, n, len(tables), n_bins, rate, None, per_class, names
     )

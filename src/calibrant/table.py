@@ -106,10 +106,15 @@ class ReliabilityTable:
         >>> (table + table).counts
         array([4, 4])
         """
-        predictions = as_predictions(scores, outcomes, weights=weights)
-        if predictions.layout != "binary":
-            raise InputError("scores", "shape (N,)", f"{predictions.n_classes} columns", "pass the scores of one event")
-        return cls.pool(read(predictions, "positive", scoring=False).events, grid=grid)
+        try:
+            predictions = as_predictions(scores, outcomes, weights=weights)
+            if predictions.layout != "binary":
+                got = f"{predictions.n_classes} columns"
+                raise InputError("probs", "shape (N,)", got, "pass the scores of one event")
+            events = read(predictions, "positive", scoring=False).events
+        except InputError as error:
+            raise error.renamed({"probs": "scores", "targets": "outcomes"}) from None
+        return cls.pool(events, grid=grid)
 
     @classmethod
     def pool(cls, events: Events, *, grid: grids.Grid | None = None) -> ReliabilityTable:
@@ -259,9 +264,15 @@ def _of_cells(
     cells: NDArray[np.int64], counts: NDArray[Any], positives: NDArray[Any], n: int, grid: grids.Grid,
     score_sums: NDArray[np.float64], positive_scores: NDArray[np.float64], square_scores: NDArray[np.float64],
 ) -> ReliabilityTable:  # fmt: skip
-    """Build a table on a grid; a cell's mean score is kept inside its cell, where rounding could carry it out."""
+    """Build a table on a grid, each row's score inside its cell.
+
+    A mean can be rounded onto the cell's open edge, and float32 scores are counted by edges rounded to float32: the
+    score says only where the row lies, the sums are kept as they are.
+    """
     edges = grids.edges(grid)
     last = len(edges) - 1
     low, high = edges[np.clip(cells - 1, 0, last)], edges[np.clip(cells, 0, last)]
+    low = np.where(cells == 0, 0.0, np.where(cells > last, 1.0, np.nextafter(low, 1)))
+    high = np.where(cells == last, np.nextafter(1.0, 0), high)
     means = np.clip(score_sums / counts, low, high)
     return ReliabilityTable(means, counts, positives, n, grid, cells, score_sums, positive_scores, square_scores)

@@ -97,7 +97,7 @@ def bin_table(table: ReliabilityTable, n_bins: int, closed: Closed = "right") ->
     uppers = largest_members(edges, closed, table.scores.dtype)
     sums = dispatch.bin_pooled(table.scores, table.counts, table.positives, uppers)
     if table.grid is not None:
-        sums[3] = np.bincount(np.searchsorted(uppers, table.scores), table.square_residuals, n_bins)
+        _take_sums(table, sums, np.searchsorted(uppers, table.scores))
     return Bins(edges, *sums)
 
 
@@ -107,9 +107,15 @@ def quantile_bins(table: ReliabilityTable, n_bins: int) -> Bins:
     if table.grid is not None:
         place = n_bins * (2 * np.cumsum(table.counts) - table.counts)
         bins = np.searchsorted(2 * table.counts.sum() * np.arange(1, n_bins), place, side="right")
-        sums[3] = np.bincount(bins, table.square_residuals, n_bins)
+        _take_sums(table, sums, bins)
     uppers[-1] = 1.0
     return Bins(np.concatenate([[0.0], uppers]), *sums)
+
+
+def _take_sums(table: ReliabilityTable, sums: Float64s, bins: NDArray[np.intp]) -> None:
+    """Replace what was computed from the cells' mean scores by the sums that a table on a grid keeps."""
+    for place, values in ((1, table.positives - table.residuals), (3, table.square_residuals)):
+        sums[place] = np.bincount(bins, values, sums.shape[1])
 
 
 def calibration_error(bins: Bins, norm: Norm) -> float:
@@ -145,8 +151,11 @@ def diagram(bins: Bins, *, weighted: bool) -> ReliabilityDiagram:
     )
 
 
-def classwise_errors(histograms: Float64s, total: float, norm: Norm) -> ClasswiseCalibration:
-    """Return the calibration error of each class from histograms (3, bins, classes) of counts, scores and outcomes."""
+def classwise_errors(histograms: Float64s, total: float | Float64s, norm: Norm) -> ClasswiseCalibration:
+    """Return the calibration error of each class from histograms (3, bins, classes) of counts, scores and outcomes.
+
+    ``total`` is the weight of the judged rows, of each class where they differ.
+    """
     counts, score_sums, positives = histograms
     mass = counts.sum(axis=0)
     residuals = np.abs(score_sums - positives)
@@ -158,7 +167,8 @@ def classwise_errors(histograms: Float64s, total: float, norm: Norm) -> Classwis
     else:
         gaps = np.divide(residuals, counts, out=np.zeros_like(counts), where=counts > 0)
         errors = np.where(mass > 0, gaps.max(axis=0), np.nan)
-    return ClasswiseCalibration(errors, mass / total, positives.sum(axis=0), combine(errors, norm))
+    kept = np.nan_to_num(_ratio(mass, np.broadcast_to(np.asarray(total, dtype=np.float64), mass.shape)))
+    return ClasswiseCalibration(errors, kept, positives.sum(axis=0), combine(errors, norm))
 
 
 def combine(errors: Float64s, norm: Norm) -> float:

@@ -81,4 +81,5 @@ def murphy(table: ReliabilityTable, bins: Bins, score: Score) -> ScoreDecomposit
     own = mean(rates)
     binned, base, issued = mean(means), base_score(table, score), table_score(table, score)
     reliability, resolution = binned - own, base - own
-    return ScoreDecomposition(issued, reliability, resolution, base, issued - binned)
+    hidden = 0.0 if issued == binned else issued - binned  # both may be infinite
+    return ScoreDecomposition(issued, reliability, resolution, base, hidden)

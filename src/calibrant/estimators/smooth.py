@@ -45,6 +45,8 @@ _RESOLUTIONS = (1 << 12, 1 << 14, 1 << 17, 1 << 20)  # numbers of cells
 _SMALLEST = _CELLS_PER_SD / _RESOLUTIONS[-1]  # below it, no number of cells suffices
 _SMALL = _CELLS_PER_SD / _RESOLUTIONS[1]  # below it, scores that fill few cells are better taken where they lie
 _SPARSE = 0.02  # share of the cells filled, at most
+_STEEP = 32  # the factor by which one step of the search may go down
+_WIDEST = 100.0  # bandwidths beyond it smooth everything away but the mean, as this one does
 _PARTS = 64  # parts of a mesh cell in which the interpolant changes its sign
 
 
@@ -91,7 +93,12 @@ def _search(smoother: _Smoother) -> SmoothError:
         before = here
         if abs(value - s) <= _TOLERANCE or high - low <= _TOLERANCE:
             return SmoothError(min(max(guess, low), high), _TOLERANCE + smoother.error)
-        s = guess if low < guess < high else (low + high) / 2
+        if value * _STEEP < s:  # far above the root, or rows of one score cancel
+            smoother.pool_ties()
+            high = min(high, smoother.most)
+            if high - low <= 2 * _TOLERANCE:
+                return SmoothError((low + high) / 2, _TOLERANCE)
+        s = max(guess if low < guess < high else (low + high) / 2, s / _STEEP, _TOLERANCE)
 
 
 class _Smoother:
@@ -111,6 +118,7 @@ class _Smoother:
         self.most = size / total
         self.least = min(abs(sum_) / total, self.most)
         self.spectra: dict[int, Float64s] = {}
+        self.pooled = False
 
     @property
     def error(self) -> float:
@@ -120,8 +128,18 @@ class _Smoother:
         parts = 0.968 / 8 / (_STEPS_PER_SD * _PARTS) ** 2
         return self.most * (mesh + cells + parts)
 
+    def pool_ties(self) -> None:
+        """Add up the residuals of equal scores, once: what cancels there is in no smoothed density."""
+        if self.pooled:
+            return
+        distinct, place = np.unique(self.scores, return_inverse=True)
+        self.scores, self.pooled = distinct, True
+        self.residuals = np.bincount(place, self.residuals).astype(np.float64, copy=False)
+        self.most = max(self.least, float(np.abs(self.residuals).sum()) / self.total)
+
     def integral(self, s: float) -> float:
         """Return S(s)."""
+        s = min(s, _WIDEST)
         if s < _SMALLEST or (s < _SMALL and self._filled < _SPARSE):
             return self._local_integral(s)
         from scipy.fft import dct, dst, next_fast_len

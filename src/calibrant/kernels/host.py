@@ -399,7 +399,7 @@ def read_events(
             scores[i] = p
             if scoring:
                 brier += w * (p - y) ** 2
-                correct += w if (x >= 0.0) == (y == 1) else 0.0
+                correct += w if (scores[i] >= 0.5) == (y == 1) else 0.0
                 signed = x if y == 1 else -x
                 nll += w * min(np.log1p(e) + max(-signed, 0.0), ceiling)
         else:

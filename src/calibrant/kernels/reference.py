@@ -169,7 +169,7 @@ def read_events(
         outcomes[i] = y
         if scoring:
             totals[BRIER] += w * (p - y) ** 2
-            totals[CORRECT] += w * ((x >= 0 if logits else x >= 0.5) == (y == 1))
+            totals[CORRECT] += w * ((scores[i] >= 0.5 if logits else x >= 0.5) == (y == 1))
             if logits:
                 loss = np.logaddexp(0, -x if y else x)
                 totals[NLL] += w * (min(loss, -np.log(eps)) if eps > 0 else loss)
@@ -220,8 +220,8 @@ def bin_quantiles(
 ) -> None:
     """Add the rows of a table to M equal-mass bins that never split a score.
 
-    A score with count n and cumulative count C (its own included) goes to bin min(M - 1, floor(M (C - n/2) / total)): the
-    last b with 2 b total <= M (2 C - n), in integers where the counts are integers. ``sums`` as in `bin_rows`;
+    A score with count n and cumulative count C (its own included) goes to bin min(M - 1, floor(M (C - n/2) / total)):
+    the last b with 2 b total <= M (2 C - n), in integers where the counts are integers. ``sums`` as in `bin_rows`;
     ``uppers`` (M,) receives the largest score of each bin, or of the bin before where it is empty, or 0.
     """
     cumulative = np.cumsum(counts)

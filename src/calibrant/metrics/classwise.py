@@ -18,20 +18,20 @@ from calibrant.results import ClasswiseCalibration
 
 def class_histograms(
     predictions: Predictions, notion: Notion, n_bins: int, binning: Binning, closed: Closed, threshold: float
-) -> tuple[NDArray[np.float64], float]:
-    """Return the histograms of all classes, (3, bins, classes), and the weight of all rows."""
+) -> tuple[NDArray[np.float64], float | NDArray[np.float64]]:
+    """Return the histograms of all classes, (3, bins, classes), and the weight of the judged rows."""
     if binning == "uniform" and predictions.layout == "multiclass":
         uppers = binned.largest_members(binned.uniform_edges(n_bins), closed, predictions.rows.dtype)
         reading = read(predictions, "top-label", uppers=uppers, threshold=threshold)
         return reading.histograms, reading.total
-    reading = read(predictions, "multilabel" if notion == "multilabel" else "top-label", scoring=False)
-    histograms = np.zeros((3, n_bins, predictions.n_classes))
-    for k, events in enumerate(class_events(predictions, threshold)):
+    read(predictions, "multilabel" if notion == "multilabel" else "top-label", scoring=False)
+    histograms, totals = np.zeros((3, n_bins, predictions.n_classes)), np.zeros(predictions.n_classes)
+    for k, (events, total) in enumerate(class_events(predictions, threshold)):
+        totals[k] = total
         if len(events.scores):
             bins = bins_of(events, n_bins, binning, closed)
             histograms[:, :, k] = bins.counts, bins.score_sums, bins.positives
-    total = reading.total / (predictions.n_classes if notion == "multilabel" else 1)
-    return histograms, total
+    return histograms, totals
 
 
 def classwise_calibration(

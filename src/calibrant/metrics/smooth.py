@@ -47,7 +47,7 @@ def smooth_calibration_error(
         "reflected" is the paper's kernel. "logit" smooths in log-odds: relplot's definition, without theory, only by
         mesh.
     bandwidth : float or "auto", default "auto"
-        A bandwidth of one's own gives S at that bandwidth.
+        A bandwidth of one's own, from 1e-9, gives S at that bandwidth.
     method : {"exact", "mesh"}, optional
         "exact", the default for the reflected kernel: an error certified below 1e-7 at any N. "mesh", the default for
         the logit kernel: the algorithm and the numbers of relplot 1.0, which differ from the exact ones most where
@@ -85,11 +85,18 @@ def smooth_calibration_error(
         method = "exact" if kernel == "reflected" else "mesh"
     check_choice("method", method, ("exact", "mesh"))
     if method == "exact":
+        if (mesh_points, tolerance, refine_steps) != (200, 1e-3, 10):
+            got = "one beside method 'exact'"
+            raise InputError(
+                "mesh_points", "mesh options only for the mesh", got, "pass method='mesh', or leave them out"
+            )
         if kernel == "logit":
             raise InputError("method", "'mesh' for the logit kernel", "'exact'", "leave method out, or use 'reflected'")
         number = isinstance(bandwidth, (int, float, np.integer, np.floating)) and not isinstance(bandwidth, bool)
-        if not (isinstance(bandwidth, str) and bandwidth == "auto") and not (number and 0 < bandwidth < math.inf):
-            raise InputError("bandwidth", "'auto' or a positive number", repr(bandwidth), "pass a number such as 0.05")
+        if not (isinstance(bandwidth, str) and bandwidth == "auto") and not (number and 1e-9 <= bandwidth < math.inf):
+            raise InputError(
+                "bandwidth", "'auto' or a positive number from 1e-9", repr(bandwidth), "pass a number such as 0.05"
+            )
     predictions, judged = prepare(probs, targets, notion, weights, ignore_index, logits)
     events = judged_event(predictions, judged, "the smooth error")
     residuals, *sums = events.residuals()
