@@ -236,6 +236,20 @@ def test_pool_violators_is_its_twin(rows, weighted):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", [1, 200])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sum_pooled_is_its_twin(dtype, rows, weighted):
+    rng = np.random.default_rng([19, rows])
+    scores, counts = np.sort(rng.random(rows, dtype=dtype)), rng.integers(1, 6, rows)
+    positives = rng.integers(0, counts + 1)
+    if weighted:
+        counts, positives = counts * 0.75, positives * 0.75
+    found, expected = (module.sum_pooled(scores, counts, positives) for module in (host, reference))
+    # Two orders of adding n positive numbers differ by at most n eps of their sum.
+    np.testing.assert_allclose(found, expected, rtol=rows * 2.0**-52)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 200])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_residuals_is_its_twin(dtype, n, weighted):

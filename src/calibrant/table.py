@@ -137,8 +137,7 @@ class ReliabilityTable:
         if self.grid is not None and self.score_sums is not None:
             columns = (self.counts, self.score_sums, self.positives, self.square_residuals)
             return TableSums(*(float(column.sum()) for column in columns))
-        whole = dispatch.bin_pooled(self.scores, self.counts, self.positives, np.ones(1, self.scores.dtype))
-        return TableSums(*whole[:, 0].tolist())
+        return TableSums(*dispatch.sum_pooled(self.scores, self.counts, self.positives))
 
     @property
     def total(self) -> float:

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -52,6 +51,7 @@ __all__ = [
     "read_probs",
     "residual_moments",
     "residuals",
+    "sum_pooled",
 ]
 
 _BLOCK = 1 << 20  # entries of a block at most: 4 MB of float32 amortise a block's microseconds of overhead
@@ -185,7 +185,7 @@ def _lanes(n: int, width: int, cost: int, parts: int = _LANES) -> list[tuple[int
     return [(a, min(a + step, n)) for a in range(0, n, step)]
 
 
-def _summed(work: Callable[[int], Float64s], bounds: list[tuple[int, int]], shape: tuple[int, int]) -> Float64s:
+def _summed(work: Callable[[int], Float64s], bounds: list[tuple[int, int]], shape: tuple[int, ...]) -> Float64s:
     """Add the arrays that the blocks give, in the order of the rows."""
     total = np.zeros(shape)
     for part in in_order(work, len(bounds)):
@@ -331,20 +331,10 @@ def distinct_scores(scores: Floats, outcomes: UInt8s) -> tuple[Floats, Int64s, I
     keys = np.left_shift(scores.view(unsigned), 1)  # the sign bit of -0.0 is shifted out
     keys |= outcomes
     keys.sort()
-    cuts = [0] + [a for a, _ in _bounds(len(keys), 1)[1:]]
-    starts = [0, *(int(np.searchsorted(keys, keys[a - 1] | 1, side="right")) for a in cuts[1:]), len(keys)]
-    ranges = [(a, b) for a, b in pairwise(starts) if b > a]  # no run lies in two of them
-    sizes = list(in_order(lambda r: int(host.count_runs(keys[slice(*ranges[r])])), len(ranges)))
-    ends = np.cumsum([0, *sizes])
-    n = int(ends[-1])
+    n = host.count_runs(keys)
     bits, counts, positives = np.empty(n, unsigned), np.empty(n, np.int64), np.empty(n, np.int64)
-
-    def fill(r: int) -> None:
-        rows = slice(ends[r], ends[r + 1])
-        host.fill_runs(keys[slice(*ranges[r])], bits[rows], counts[rows], positives[rows])
-
-    for _ in in_order(fill, len(ranges)):
-        pass
+    if n:
+        host.fill_runs(keys, bits, counts, positives)
     return bits.view(scores.dtype), counts, positives
 
 
@@ -361,6 +351,20 @@ def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], up
         return sums
 
     return _summed(work, bounds, (4, len(uppers)))
+
+
+def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any]) -> tuple[float, float, float, float]:
+    """Run `reference.sum_pooled` over the rows of a table."""
+    from calibrant.kernels import host
+
+    bounds = _bounds(len(scores), 1)
+
+    def work(block: int) -> Float64s:
+        a, b = bounds[block]
+        return np.array(host.sum_pooled(scores[a:b], counts[a:b], positives[a:b]))
+
+    total, score_sum, hits, squares = _summed(work, bounds, (4,)).tolist()
+    return total, score_sum, hits, squares
 
 
 def bin_quantiles(

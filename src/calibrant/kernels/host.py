@@ -454,6 +454,21 @@ def bin_pooled(scores: Any, counts: Any, positives: Any, uppers: Any, sums: Any)
     sums += cells.T
 
 
+@kernel(reassociate=True)
+def sum_pooled(scores: Any, counts: Any, positives: Any) -> Any:
+    """See `reference.sum_pooled`."""
+    total, score_sum, hits, squares = 0.0, 0.0, 0.0, 0.0
+    for i in range(scores.shape[0]):
+        p = np.float64(scores[i])
+        n = np.float64(counts[i])
+        k = np.float64(positives[i])
+        total += n
+        score_sum += n * p
+        hits += k
+        squares += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
+    return total, score_sum, hits, squares
+
+
 @kernel()
 def count_runs(keys: Any) -> Any:
     """See `reference.count_runs`."""
@@ -482,6 +497,15 @@ def fill_runs(keys: Any, bits: Any, counts: Any, positives: Any) -> Any:
         positives[run] += np.int64(key & 1)
 
 
+@inlined()
+def _fill(sums: Any, b: Any, mass: Any, score_sum: Any, hits: Any, squares: Any) -> Any:
+    """Add the four sums of a run of rows to a bin."""
+    sums[0, b] += mass
+    sums[1, b] += score_sum
+    sums[2, b] += hits
+    sums[3, b] += squares
+
+
 @kernel()
 def bin_quantiles(scores: Any, counts: Any, positives: Any, total: Any, sums: Any, uppers: Any) -> Any:
     """See `reference.bin_quantiles`."""
@@ -489,19 +513,25 @@ def bin_quantiles(scores: Any, counts: Any, positives: Any, total: Any, sums: An
     cumulative = counts[0] - counts[0]
     last = 0
     largest = 0.0
+    mass, score_sum, hits, squares = 0.0, 0.0, 0.0, 0.0
     for i in range(scores.shape[0]):
         n = counts[i]
         cumulative += n
-        while last < n_bins - 1 and n_bins * (2 * cumulative - n) >= 2 * total * (last + 1):
-            uppers[last] = largest
-            last += 1
+        place = n_bins * (2 * cumulative - n)
+        if last < n_bins - 1 and place >= 2 * total * (last + 1):
+            _fill(sums, last, mass, score_sum, hits, squares)
+            mass, score_sum, hits, squares = 0.0, 0.0, 0.0, 0.0
+            while last < n_bins - 1 and place >= 2 * total * (last + 1):
+                uppers[last] = largest
+                last += 1
         p = np.float64(scores[i])
         k = np.float64(positives[i])
-        sums[0, last] += n
-        sums[1, last] += n * p
-        sums[2, last] += k
-        sums[3, last] += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
+        mass += n
+        score_sum += n * p
+        hits += k
+        squares += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
         largest = p
+    _fill(sums, last, mass, score_sum, hits, squares)
     while last < n_bins:
         uppers[last] = largest
         last += 1
@@ -513,8 +543,15 @@ def pool_violators(counts: Any, positives: Any, starts: Any) -> Any:
     mass = np.empty(counts.shape[0])
     hits = np.empty(counts.shape[0])
     blocks = 0
-    for i in range(counts.shape[0]):
+    i = 0
+    while i < counts.shape[0]:
         n, k, start = np.float64(counts[i]), np.float64(positives[i]), i
+        i += 1
+        # Rows whose rate is not larger join at once: of single outcomes, a whole run of ones and then zeros.
+        while i < counts.shape[0] and np.float64(positives[i]) * n <= k * np.float64(counts[i]):
+            n += np.float64(counts[i])
+            k += np.float64(positives[i])
+            i += 1
         while blocks > 0 and hits[blocks - 1] * n >= k * mass[blocks - 1]:
             blocks -= 1
             n += mass[blocks]

@@ -197,6 +197,13 @@ def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], up
         sums[:, bin_of(p, uppers)] += np.array([n, n * p, k, (n - k) * p * p + k * (1 - p) ** 2])
 
 
+def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any]) -> tuple[float, float, float, float]:
+    """Return the sums over the rows of a table of n, n p, k and (n - k) p^2 + k (1 - p)^2."""
+    p, n, k = scores.astype(np.float64), counts.astype(np.float64), positives.astype(np.float64)
+    squares = (n - k) * p**2 + k * (1 - p) ** 2
+    return float(n.sum()), float((n * p).sum()), float(k.sum()), float(squares.sum())
+
+
 def count_runs(keys: NDArray[np.unsignedinteger[Any]]) -> int:
     """Count the distinct scores among sorted keys (bits << 1 | outcome)."""
     return len(np.unique(keys >> keys.dtype.type(1)))
