@@ -39,7 +39,7 @@ FLOORS = (
 )
 # Inside a folder likewise. The folder's __init__ is above its modules and below whoever is outside.
 ROOMS = {
-    "kernels": (("compiled", "reference"), ("host",), ("dispatch",)),
+    "kernels": (("compiled", "reference"), ("bits",), ("host",), ("dispatch",)),
     "estimators": (("binned", "smooth", "smooth_mesh"), ("isotonic",)),
     "metrics": (("arguments",), ("classwise", "proper", "smooth"), ("binned",)),
     "files": (

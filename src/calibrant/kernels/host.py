@@ -4,13 +4,7 @@ Each has its readable twin of the same name and signature in `reference`. They r
 nothing of the input's size, and accumulate in float64 whatever the input's type. Importing this module imports Numba
 (about half a second), so it is imported inside functions.
 
-Two things make the reading passes run at the speed of memory:
-
-- The largest entry of a row is found among the *bits* of its floats, seen as integers, because LLVM does not
-  vectorise a floating-point maximum. For floats that are not negative the orders agree; for logits ``k ^ ((k >> 31) &
-  0x7fffffff)`` turns the sign-magnitude order into the integers' own. Seen as unsigned integers, every NaN, infinity,
-  negative number and number above 1 is larger than 1's bits: the same maximum validates the row.
-- The exponential is a polynomial with the exponent added into the bits of its result, because Numba has no vector exp.
+The reading passes run at the speed of memory: see `bits` for how.
 """
 
 from __future__ import annotations
@@ -18,136 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import intrinsic, overload
 
+from calibrant.kernels.bits import exp, float_of, signed, unsigned
 from calibrant.kernels.compiled import inlined, kernel
 from calibrant.kernels.reference import BRIER, CLEAN, CORRECT, IGNORED, INFINITE, NLL
 
 _CHUNK = 64  # entries of a row looked at together by the classwise histogram
-
-_f32 = np.float32
-_LOG2E = 1.4426950408889634
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _bits_of(_context: Any, number: Any) -> Any:
-    """See a float's bits as the signed integer of its width."""
-    to = {types.float32: types.int32, types.float64: types.int64}[number]
-
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(to))
-
-    return to(number), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _float_of(_context: Any, bits: Any) -> Any:
-    """See an integer's bits as the float of its width."""
-    to = {types.int32: types.float32, types.uint32: types.float32}.get(bits, types.float64)
-
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(to))
-
-    return to(bits), generate
-
-
-@inlined()
-def _exp32(x: Any) -> Any:
-    """exp(x) for x <= 0 in float32, relative error below 1e-7; exp(-87) for anything smaller.
-
-    x = k ln 2 + r with |r| <= ln(2) / 2: adding 1.5 * 2^23 rounds x / ln 2 to the integer k and leaves k in the low
-    bits, whence it is shifted into the exponent. exp(r) is its Taylor polynomial of degree 7 (remainder 5e-9).
-    """
-    x = max(x, _f32(-87.0))
-    shifted = x * _f32(_LOG2E) + _f32(12582912.0)
-    k = shifted - _f32(12582912.0)
-    r = x - k * _f32(0.693359375)  # ln 2 in two parts: the first has few bits, so that k times it is exact
-    r = r - k * _f32(-2.12194440e-4)
-    p = _f32(1 / 5040)
-    p = p * r + _f32(1 / 720)
-    p = p * r + _f32(1 / 120)
-    p = p * r + _f32(1 / 24)
-    p = p * r + _f32(1 / 6)
-    p = p * r + _f32(0.5)
-    p = p * r + _f32(1)
-    p = p * r + _f32(1)
-    return p * _float_of(np.int32((_bits_of(shifted) << np.int32(23)) + np.int32(0x3F800000)))
-
-
-@inlined()
-def _exp64(x: Any) -> Any:
-    """exp(x) for x <= 0 in float64, as `_exp32` but of degree 13 (remainder 4e-18); exp(-708) below that."""
-    x = max(x, -708.0)
-    shifted = x * _LOG2E + 6755399441055744.0
-    k = shifted - 6755399441055744.0
-    r = x - k * 0.693147180369123816490
-    r = r - k * 1.90821492927058770002e-10
-    p = 1 / 6227020800
-    p = p * r + 1 / 479001600
-    p = p * r + 1 / 39916800
-    p = p * r + 1 / 3628800
-    p = p * r + 1 / 362880
-    p = p * r + 1 / 40320
-    p = p * r + 1 / 5040
-    p = p * r + 1 / 720
-    p = p * r + 1 / 120
-    p = p * r + 1 / 24
-    p = p * r + 1 / 6
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
-    return p * _float_of(np.int64((_bits_of(shifted) << np.int64(52)) + np.int64(0x3FF0000000000000)))
-
-
-def _exp(x: Any) -> Any:
-    """exp(x) for x <= 0 in the type of x; compiled code sees the overload below."""
-    return np.exp(x)
-
-
-@overload(_exp, jit_options={"fastmath": {"contract"}})  # type: ignore[untyped-decorator]
-def _exp_of(x: Any) -> Any:
-    narrow = x == types.float32
-
-    def single(x: Any) -> Any:
-        return _exp32(x)
-
-    def double(x: Any) -> Any:
-        return _exp64(x)
-
-    return single if narrow else double
-
-
-def _unsigned(floats: Any) -> Any:
-    """See an array of floats as the unsigned integers of their width; compiled code sees the overload below."""
-    return floats.view(np.uint32 if floats.itemsize == 4 else np.uint64)
-
-
-@overload(_unsigned)  # type: ignore[untyped-decorator]
-def _unsigned_of(floats: Any) -> Any:
-    def single(floats: Any) -> Any:
-        return floats.view(np.uint32)
-
-    def double(floats: Any) -> Any:
-        return floats.view(np.uint64)
-
-    return single if floats.dtype == types.float32 else double
-
-
-def _signed(floats: Any) -> Any:
-    """See an array of floats as the signed integers of their width; compiled code sees the overload below."""
-    return floats.view(np.int32 if floats.itemsize == 4 else np.int64)
-
-
-@overload(_signed)  # type: ignore[untyped-decorator]
-def _signed_of(floats: Any) -> Any:
-    def single(floats: Any) -> Any:
-        return floats.view(np.int32)
-
-    def double(floats: Any) -> Any:
-        return floats.view(np.int64)
-
-    return single if floats.dtype == types.float32 else double
 
 
 @inlined()
@@ -241,8 +111,8 @@ def read_probs(
 ) -> Any:  # fmt: skip
     """See `reference.read_probs`."""
     n, size = probs.shape
-    bits = _unsigned(probs)
-    one = _unsigned(np.ones(1, dtype=probs.dtype))[0]
+    bits = unsigned(probs)
+    one = unsigned(np.ones(1, dtype=probs.dtype))[0]
     classwise = histograms.size > 0
     plain = not weighted and threshold <= 0.0
     bounds = _bounds(uppers)
@@ -262,7 +132,7 @@ def read_probs(
             pattern = k if k > pattern else pattern
         if pattern > one and not _good_probs(row):
             return i
-        largest = _largest(row) if pattern > one else _float_of(pattern)
+        largest = _largest(row) if pattern > one else float_of(pattern)
         total = 0.0
         squares = 0.0
         for j in range(size):
@@ -299,11 +169,11 @@ def read_logits(
 ) -> Any:  # fmt: skip
     """See `reference.read_logits`."""
     n, size = logits.shape
-    bits = _signed(logits)
+    bits = signed(logits)
     integer = bits.dtype.type
     sign = integer(8 * bits.itemsize - 1)
     magnitude = integer(~(integer(1) << sign))
-    infinite = _signed(np.full(1, np.inf, dtype=logits.dtype))[0]
+    infinite = signed(np.full(1, np.inf, dtype=logits.dtype))[0]
     classwise = histograms.size > 0
     plain = not weighted and threshold <= 0.0
     bounds = _bounds(uppers)
@@ -331,20 +201,20 @@ def read_logits(
             order = k if k > order else order
         if farthest >= infinite:
             return i
-        largest = _float_of(integer(order ^ integer(integer(order >> sign) & magnitude)))
+        largest = float_of(integer(order ^ integer(integer(order >> sign) & magnitude)))
         soft = probs[i if keep else 0]
         total = 0.0
         squares = 0.0
         if classwise or keep:
             for j in range(size):
-                e = _exp(row[j] - largest)
+                e = exp(row[j] - largest)
                 soft[j] = e
                 wide = np.float64(e)
                 total += wide
                 squares += wide * wide
         else:
             for j in range(size):
-                wide = np.float64(_exp(row[j] - largest))
+                wide = np.float64(exp(row[j] - largest))
                 total += wide
                 squares += wide * wide
         judged += 1

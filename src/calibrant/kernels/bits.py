@@ -1,0 +1,143 @@
+"""Floats seen as integers, and an exponential for vector lanes: what makes the reading passes run at memory's speed.
+
+Two things make the reading passes run at the speed of memory:
+
+- The largest entry of a row is found among the *bits* of its floats, seen as integers, because LLVM does not
+  vectorise a floating-point maximum. For floats that are not negative the orders agree; for logits ``k ^ ((k >> 31) &
+  0x7fffffff)`` turns the sign-magnitude order into the integers' own. Seen as unsigned integers, every NaN, infinity,
+  negative number and number above 1 is larger than 1's bits: the same maximum validates the row.
+- The exponential is a polynomial with the exponent added into the bits of its result, because Numba has no vector exp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic, overload
+
+from calibrant.kernels.compiled import inlined
+
+_f32 = np.float32
+_LOG2E = 1.4426950408889634
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def bits_of(_context: Any, number: Any) -> Any:
+    """See a float's bits as the signed integer of its width."""
+    to = {types.float32: types.int32, types.float64: types.int64}[number]
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(to))
+
+    return to(number), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def float_of(_context: Any, bits: Any) -> Any:
+    """See an integer's bits as the float of its width."""
+    to = {types.int32: types.float32, types.uint32: types.float32}.get(bits, types.float64)
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(to))
+
+    return to(bits), generate
+
+
+@inlined()
+def _exp32(x: Any) -> Any:
+    """exp(x) for x <= 0 in float32, relative error below 1e-7; exp(-87) for anything smaller.
+
+    x = k ln 2 + r with |r| <= ln(2) / 2: adding 1.5 * 2^23 rounds x / ln 2 to the integer k and leaves k in the low
+    bits, whence it is shifted into the exponent. exp(r) is its Taylor polynomial of degree 7 (remainder 5e-9).
+    """
+    x = max(x, _f32(-87.0))
+    shifted = x * _f32(_LOG2E) + _f32(12582912.0)
+    k = shifted - _f32(12582912.0)
+    r = x - k * _f32(0.693359375)  # ln 2 in two parts: the first has few bits, so that k times it is exact
+    r = r - k * _f32(-2.12194440e-4)
+    p = _f32(1 / 5040)
+    p = p * r + _f32(1 / 720)
+    p = p * r + _f32(1 / 120)
+    p = p * r + _f32(1 / 24)
+    p = p * r + _f32(1 / 6)
+    p = p * r + _f32(0.5)
+    p = p * r + _f32(1)
+    p = p * r + _f32(1)
+    return p * float_of(np.int32((bits_of(shifted) << np.int32(23)) + np.int32(0x3F800000)))
+
+
+@inlined()
+def _exp64(x: Any) -> Any:
+    """exp(x) for x <= 0 in float64, as `_exp32` but of degree 13 (remainder 4e-18); exp(-708) below that."""
+    x = max(x, -708.0)
+    shifted = x * _LOG2E + 6755399441055744.0
+    k = shifted - 6755399441055744.0
+    r = x - k * 0.693147180369123816490
+    r = r - k * 1.90821492927058770002e-10
+    p = 1 / 6227020800
+    p = p * r + 1 / 479001600
+    p = p * r + 1 / 39916800
+    p = p * r + 1 / 3628800
+    p = p * r + 1 / 362880
+    p = p * r + 1 / 40320
+    p = p * r + 1 / 5040
+    p = p * r + 1 / 720
+    p = p * r + 1 / 120
+    p = p * r + 1 / 24
+    p = p * r + 1 / 6
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    return p * float_of(np.int64((bits_of(shifted) << np.int64(52)) + np.int64(0x3FF0000000000000)))
+
+
+def exp(x: Any) -> Any:
+    """exp(x) for x <= 0 in the type of x; compiled code sees the overload below."""
+    return np.exp(x)
+
+
+@overload(exp, jit_options={"fastmath": {"contract"}})  # type: ignore[untyped-decorator]
+def _exp_of(x: Any) -> Any:
+    narrow = x == types.float32
+
+    def single(x: Any) -> Any:
+        return _exp32(x)
+
+    def double(x: Any) -> Any:
+        return _exp64(x)
+
+    return single if narrow else double
+
+
+def unsigned(floats: Any) -> Any:
+    """See an array of floats as the unsigned integers of their width; compiled code sees the overload below."""
+    return floats.view(np.uint32 if floats.itemsize == 4 else np.uint64)
+
+
+@overload(unsigned)  # type: ignore[untyped-decorator]
+def _unsigned_of(floats: Any) -> Any:
+    def single(floats: Any) -> Any:
+        return floats.view(np.uint32)
+
+    def double(floats: Any) -> Any:
+        return floats.view(np.uint64)
+
+    return single if floats.dtype == types.float32 else double
+
+
+def signed(floats: Any) -> Any:
+    """See an array of floats as the signed integers of their width; compiled code sees the overload below."""
+    return floats.view(np.int32 if floats.itemsize == 4 else np.int64)
+
+
+@overload(signed)  # type: ignore[untyped-decorator]
+def _signed_of(floats: Any) -> Any:
+    def single(floats: Any) -> Any:
+        return floats.view(np.int32)
+
+    def double(floats: Any) -> Any:
+        return floats.view(np.int64)
+
+    return single if floats.dtype == types.float32 else double
