@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -284,10 +283,12 @@ def test_a_file_that_is_not_there() -> None:
 # ---------------------------------------------------------------- the terminal
 
 
-def in_terminal(*args: str) -> tuple[int, str]:
+def in_terminal(*args: str, first: str = "pass") -> tuple[int, str]:
     """Run the command with a terminal as its standard output and error."""
+    import pty  # POSIX only
+
     keeper, terminal = pty.openpty()
-    command = [sys.executable, "-m", "calibrant.cli", *args]
+    command = [sys.executable, "-c", f"from calibrant import cli; {first}; cli.main(prog_name='calibrant')", *args]
     environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8"}
     process = subprocess.Popen(command, stdout=terminal, stderr=terminal, stdin=terminal, env=environment)
     os.close(terminal)
@@ -302,6 +303,15 @@ def in_terminal(*args: str) -> tuple[int, str]:
         shown += part
     os.close(keeper)
     return process.wait(), shown.decode()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
+def test_a_bar_is_shown_only_when_the_work_takes_its_time() -> None:
+    for patience, shows in ((0.0, True), (60.0, False)):
+        status, shown = in_terminal("report", str(DIGITS), first=f"cli._PATIENCE = {patience}")
+        assert status == 0
+        assert ("evaluating" in shown) == shows
+        assert "Reliability diagram" in shown
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
