@@ -46,6 +46,7 @@ _SMALLEST = _CELLS_PER_SD / _RESOLUTIONS[-1]  # below it, no number of cells suf
 _SMALL = _CELLS_PER_SD / _RESOLUTIONS[1]  # below it, scores that fill few cells are better taken where they lie
 _SPARSE = 0.02  # share of the cells filled, at most
 _STEEP = 32  # the factor by which one step of the search may go down
+_MOST_STEPS = 200  # five are usual; the bracket is what is known should they ever not do
 _WIDEST = 100.0  # bandwidths beyond it smooth everything away but the mean, as this one does
 _PARTS = 64  # parts of a mesh cell in which the interpolant changes its sign
 
@@ -84,7 +85,7 @@ def _search(smoother: _Smoother) -> SmoothError:
         return SmoothError((low + high) / 2, _TOLERANCE)
     s = min(math.sqrt(max(low, 1e-4 * high) * high), 0.5)
     before: tuple[float, float] | None = None
-    while True:
+    for _ in range(_MOST_STEPS):
         value = smoother.integral(s)
         low, high = max(low, min(s, value)), min(high, max(s, value))
         here = (math.log(s), math.log(max(value, 1e-300) / s))
@@ -99,6 +100,7 @@ def _search(smoother: _Smoother) -> SmoothError:
             if high - low <= 2 * _TOLERANCE:
                 return SmoothError((low + high) / 2, _TOLERANCE)
         s = max(guess if low < guess < high else (low + high) / 2, s / _STEEP, _TOLERANCE)
+    return SmoothError((low + high) / 2, (high - low) / 2 + smoother.error)
 
 
 class _Smoother:

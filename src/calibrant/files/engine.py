@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from types import ModuleType
@@ -32,7 +33,7 @@ def batch_rows(columns: int) -> int:
     return max(1024, min(65_536, CELLS // columns))
 
 
-class Table:
+class Table(ABC):
     """A file that yields record batches of chosen columns; the base of the readers.
 
     Parameters
@@ -63,9 +64,9 @@ class Table:
         self.narrow: frozenset[str] = frozenset()
         self.expected: dict[str, str] = {}
 
+    @abstractmethod
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
-        raise NotImplementedError
 
     def row_of(self, index: int) -> int:
         """Return the 1-based data row of a row that was yielded."""
@@ -92,13 +93,13 @@ class EngineTable(Table):
         self.where = where
         self.casts: dict[str, str] = {}
 
+    @abstractmethod
     def relation(self) -> str:
         """Return the SQL of the table."""
-        raise NotImplementedError
 
+    @abstractmethod
     def learn(self, selection: Selection) -> bool:
         """Find the types of the columns and the casts of the used ones; return whether there are rows."""
-        raise NotImplementedError
 
     def text_of(self, column: str) -> str:
         """Return the SQL of a cell's text."""
