@@ -297,6 +297,16 @@ def test_a_variant_is_found_again(folder, monkeypatch):
     assert len(files(folder, ".nbi")) == 2
 
 
+def is_whole(path, torn):
+    """Whether a torn file was replaced by a longer one that is then left as it is.
+
+    Not its very size: Numba numbers the functions of a process, and the numbers' digits are in the file.
+    """
+    written = path.read_bytes()
+    assert doubled(fresh()) == [0, 2, 4]
+    return len(written) > len(torn) and path.read_bytes() == written
+
+
 def torn():
     yield "empty", b""
     yield "text", b"not a pickle at all"
@@ -311,10 +321,9 @@ def torn():
 def test_a_torn_file_is_written_again(folder, suffix, content):
     doubled(fresh())
     (path,) = folder.rglob(f"*{suffix}")
-    size = path.stat().st_size
     path.write_bytes(content)
     assert doubled(fresh()) == [0, 2, 4]
-    assert path.stat().st_size == size
+    assert is_whole(path, content)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
@@ -322,10 +331,10 @@ def test_a_torn_file_is_written_again(folder, suffix, content):
 def test_a_truncated_file_is_written_again(folder, suffix, share):
     doubled(fresh())
     (path,) = folder.rglob(f"*{suffix}")
-    size = path.stat().st_size
-    os.truncate(path, int(share * size))
+    os.truncate(path, int(share * path.stat().st_size))
+    content = path.read_bytes()
     assert doubled(fresh()) == [0, 2, 4]
-    assert path.stat().st_size == size
+    assert is_whole(path, content)
 
 
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
