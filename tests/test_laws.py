@@ -458,7 +458,7 @@ def assert_event(report, probs, targets, options):
     assert worst["count"] == shown.counts[worst["bin"]]
     assert (worst["low"], worst["high"]) == (shown.edges[worst["bin"]], shown.edges[worst["bin"] + 1])
     sides = report["ece"].details
-    assert_same(sides["over_confident"] + sides["under_confident"], report["ece"].value, CLOSE, "sides")
+    assert_same(sides["over_stated"] + sides["under_stated"], report["ece"].value, CLOSE, "sides")
 
 
 # ---------------------------------------------------------------- inequalities and identities

@@ -62,16 +62,16 @@ class FileError(CalibrantError):
 
 
 class MissingDependencyError(CalibrantError, ImportError):
-    """A library that only an extra of calibrant installs is needed and absent."""
+    """A package that only an extra of calibrant installs is needed and absent."""
 
-    def __init__(self, library: str, purpose: str, extra: str) -> None:
-        super().__init__(f"{library} is needed {purpose} and is not installed; run: pip install 'calibrant[{extra}]'")
-        self.library = library
+    def __init__(self, package: str, purpose: str, extra: str) -> None:
+        super().__init__(f"{package} is needed {purpose} and is not installed; run: pip install 'calibrant[{extra}]'")
+        self.package = package
         self.purpose = purpose
         self.extra = extra
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.library, self.purpose, self.extra))
+        return (type(self), (self.package, self.purpose, self.extra))
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

@@ -226,7 +226,7 @@ def evaluate(
     judged, layout = resolve(predictions, notion), predictions.layout
     n_classes = None if layout == "binary" else predictions.n_classes
     uppers = None
-    if layout == "multiclass" and (classwise or judged == "classwise"):
+    if layout == "multiclass" and classwise and judged != "classwise":  # which pools every class by itself below
         uppers = binned.largest_members(binned.uniform_edges(n_bins), "right", predictions.rows.dtype)
     reading = read(predictions, judged, uppers=uppers)
     n = reading.n if layout != "multilabel" else int((predictions.targets >= 0).any(axis=1).sum())
@@ -291,8 +291,8 @@ def _event_estimates(table: ReliabilityTable, n_bins: int) -> tuple[dict[str, Es
     root = smooth.smooth_error(table.scores, table.residuals, total)
     gaps = bins.score_sums - bins.positives
     sides = {
-        "over_confident": float(gaps[gaps > 0].sum() / total),
-        "under_confident": float(-gaps[gaps < 0].sum() / total),
+        "over_stated": float(gaps[gaps > 0].sum() / total),
+        "under_stated": float(-gaps[gaps < 0].sum() / total),
     }
     debiased = {"debiased": math.sqrt(max(square, 0.0)), "debiased_square": square}
     return {

@@ -55,9 +55,9 @@ class ReliabilityTable:
         The grid of the cells; None for a row per distinct score.
     cells : (K,) int64 or None
         The cell of each row, on a grid.
-    positive_scores, square_scores : (K,) float64 or None
-        On a grid: the sum of the scores whose outcome was 1, and the sum of squared scores. A row of an exact table has
-        one score, so they need not be kept.
+    score_sums, positive_scores, square_scores : (K,) float64 or None
+        On a grid: the sum of the scores, the sum of the scores whose outcome was 1, and the sum of squared scores. A
+        row of an exact table has one score, so they need not be kept.
     """
 
     scores: NDArray[np.floating[Any]]

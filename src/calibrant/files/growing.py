@@ -21,11 +21,6 @@ class Growing:
         self._reserve = reserve
 
     @property
-    def started(self) -> bool:
-        """Whether anything was appended."""
-        return self._data is not None
-
-    @property
     def tail(self) -> tuple[int, ...]:
         """The shape of a row."""
         return () if self._data is None else self._data.shape[1:]
