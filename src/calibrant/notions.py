@@ -155,10 +155,25 @@ def _read_single(predictions: Predictions, notion: Notion, eps: float, scoring: 
     )
     scores = own if own is not None or direct is None else direct[:, 0]
     if notion == "top-label" and scores is not None:
-        hit = (scores >= 0.5) == (targets == 1)
-        outcomes = np.where(outcomes == dispatch.IGNORED, outcomes, hit).astype(np.uint8)
-        scores = np.maximum(scores, 1 - scores)
+        scores, outcomes = fold(scores, outcomes)
     return _reading(scores, outcomes, weights, totals, np.zeros((3, 0, 0)))
+
+
+def fold(
+    scores: NDArray[np.floating[Any]], outcomes: NDArray[np.uint8], *, half: int = 1
+) -> tuple[NDArray[np.floating[Any]], NDArray[np.uint8]]:
+    """Fold the event "the label is 1" to "the predicted class is right"; a score of .5 predicts class ``half``."""
+    predicts = scores >= 0.5 if half else scores > 0.5
+    right = (predicts == (outcomes == 1)).astype(np.uint8)
+    return np.maximum(scores, 1 - scores), np.where(outcomes == dispatch.IGNORED, outcomes, right)
+
+
+def own_probabilities(predictions: Predictions) -> NDArray[np.float64]:
+    """Return the probability that each row gave to its own class, of good multiclass probabilities."""
+    own = np.empty(predictions.n)
+    for first, block in predictions.rows.blocks(0, predictions.n):
+        own[first : first + len(block)] = block[np.arange(len(block)), predictions.targets[first : first + len(block)]]
+    return own
 
 
 def _entries(rows: dispatch.Rows) -> NDArray[Any]:

@@ -124,12 +124,17 @@ class ReliabilityTable:
             check_choice("grid", grid, grids.GRIDS)
             return _on_grid(events, grid)
         if weights is None:
-            return cls(*dispatch.distinct_scores(scores, outcomes), n=len(scores))
+            return cls.unpack(dispatch.pack(scores, outcomes))
         order = np.argsort(scores, kind="stable")
         ordered, mass = scores[order] + scores.dtype.type(0), weights[order]  # + 0 turns -0.0 into 0.0
         first = np.flatnonzero(np.diff(ordered, prepend=-1))
         counts, positives = np.add.reduceat(mass, first), np.add.reduceat(mass * outcomes[order], first)
         return cls(ordered[first], counts, positives, n=len(scores))
+
+    @classmethod
+    def unpack(cls, keys: NDArray[np.unsignedinteger[Any]]) -> ReliabilityTable:
+        """Pool events that `dispatch.pack` made into integers; the keys are sorted in place."""
+        return cls(*dispatch.distinct_keys(keys), n=len(keys))
 
     @cached_property
     def sums(self) -> TableSums:

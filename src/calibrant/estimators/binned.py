@@ -112,6 +112,48 @@ def quantile_bins(table: ReliabilityTable, n_bins: int) -> Bins:
     return Bins(np.concatenate([[0.0], uppers]), *sums)
 
 
+Remainder = Literal["first", "last", "tail"]
+
+
+def even_sizes(n: int, n_bins: int, remainder: Remainder) -> NDArray[np.int64]:
+    """Return the sizes of M bins of n // M rows each; what is left over goes to some of them.
+
+    One row each to the "first" bins (as `numpy.array_split`), one each to the "last" bins, or all of it to the "tail",
+    the last bin.
+    """
+    least, rest = divmod(n, n_bins)
+    sizes = np.full(n_bins, least)
+    if remainder == "first":
+        sizes[:rest] += 1
+    elif remainder == "last":
+        sizes[n_bins - rest :] += 1
+    else:
+        sizes[-1] += rest
+    return sizes
+
+
+def sized_bins(table: ReliabilityTable, sizes: NDArray[np.int64]) -> Bins:
+    """Count the rows of a table, in the order of their scores, into bins of given sizes.
+
+    Where tied scores lie on both sides of a boundary, each bin takes its part of their number, and the same part of
+    their outcomes: the mean over all orders in which the tied rows could have stood.
+    """
+    upto = np.concatenate([[0], np.cumsum(table.counts)])
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+
+    def cut(values: NDArray[Any]) -> Float64s:
+        return np.diff(np.interp(ends, upto, np.concatenate([[0.0], np.cumsum(values)])))
+
+    last = np.maximum(np.searchsorted(upto, ends) - 1, 0)  # the row in which each bin ends
+    return Bins(
+        table.scores[last].astype(np.float64),
+        sizes.astype(np.float64),
+        cut(table.positives - table.residuals),
+        cut(table.positives),
+        cut(table.square_residuals),
+    )
+
+
 def _take_sums(table: ReliabilityTable, sums: Float64s, bins: NDArray[np.intp]) -> None:
     """Replace what was computed from the cells' mean scores by the sums that a table on a grid keeps."""
     for place, values in ((1, table.positives - table.residuals), (3, table.square_residuals)):

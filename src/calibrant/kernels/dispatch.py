@@ -43,8 +43,9 @@ __all__ = [
     "bin_quantiles",
     "bin_rows",
     "cosine_sums",
-    "distinct_scores",
+    "distinct_keys",
     "n_threads",
+    "pack",
     "pool_violators",
     "read_events",
     "read_logits",
@@ -319,23 +320,30 @@ def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers:
     return _summed(work, bounds, (4, len(uppers)))
 
 
-def distinct_scores(scores: Floats, outcomes: UInt8s) -> tuple[Floats, Int64s, Int64s]:
-    """Return the distinct scores in order, their counts and their counts of outcomes 1, exactly.
+def pack(scores: Floats, outcomes: UInt8s) -> NDArray[np.unsignedinteger[Any]]:
+    """Return scores in [0, 1] and their outcomes as one integer each of the scores' width, ``bits << 1 | outcome``.
 
-    A score in [0, 1] and its outcome fit the score's own width as ``bits << 1 | outcome``, an integer that sorts like
-    the score with ties adjacent: NumPy's vectorised integer sort does the rest.
+    It sorts like the score with ties adjacent, and its highest bit is 0.
     """
-    from calibrant.kernels import host
-
     unsigned = np.uint32 if scores.dtype.itemsize == 4 else np.uint64
     keys = np.left_shift(scores.view(unsigned), 1)  # the sign bit of -0.0 is shifted out
     keys |= outcomes
+    return np.asarray(keys)
+
+
+def distinct_keys(keys: NDArray[np.unsignedinteger[Any]]) -> tuple[Floats, Int64s, Int64s]:
+    """Return the distinct scores of packed events in order, their counts and their counts of outcomes 1, exactly.
+
+    The keys are sorted where they are: NumPy's vectorised integer sort does most of the work.
+    """
+    from calibrant.kernels import host
+
     keys.sort()
     n = host.count_runs(keys)
-    bits, counts, positives = np.empty(n, unsigned), np.empty(n, np.int64), np.empty(n, np.int64)
+    bits, counts, positives = np.empty(n, keys.dtype), np.empty(n, np.int64), np.empty(n, np.int64)
     if n:
         host.fill_runs(keys, bits, counts, positives)
-    return bits.view(scores.dtype), counts, positives
+    return bits.view(np.float32 if keys.dtype.itemsize == 4 else np.float64), counts, positives
 
 
 def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], uppers: Floats) -> Float64s:
