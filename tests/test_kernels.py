@@ -93,7 +93,7 @@ def test_read_probs_is_its_twin(dtype, size, n, weighted, n_bins, threshold):
     shape = (n_bins, size) if n_bins else (0, 0)
     options = {
         "targets": targets, "weights": weights, "weighted": weighted, "tolerance": 1e-3, "eps": eps,
-        "uppers": uppers_of(max(n_bins, 1), dtype), "threshold": threshold,
+        "scoring": n_bins != 1, "uppers": uppers_of(max(n_bins, 1), dtype), "threshold": threshold,
     }  # fmt: skip
     fast = run(host, "read_probs", n, shape, dtype, probs, **options)
     slow = run(reference, "read_probs", n, shape, dtype, probs, **options)
@@ -103,6 +103,7 @@ def test_read_probs_is_its_twin(dtype, size, n, weighted, n_bins, threshold):
     np.testing.assert_array_equal(fast[3][[0, 2]], slow[3][[0, 2]])  # counts: multiples of .75, exact
     np.testing.assert_allclose(fast[3][1], slow[3][1], rtol=SUMS, atol=SUMS)
     np.testing.assert_allclose(fast[4], slow[4], rtol=SUMS, atol=SUMS)
+    assert (fast[4] != 0).any() == (n_bins != 1 and (targets >= 0).any())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -118,7 +119,7 @@ def test_read_logits_is_its_twin(dtype, size, n, weighted, n_bins, keep):
     shape = (n_bins, size) if n_bins else (0, 0)
     options = {
         "targets": targets, "weights": weights, "weighted": weighted, "eps": eps,
-        "uppers": uppers_of(max(n_bins, 1), dtype), "threshold": threshold,
+        "scoring": not keep, "uppers": uppers_of(max(n_bins, 1), dtype), "threshold": threshold,
     }  # fmt: skip
     fast = run(host, "read_logits", n, shape, dtype, logits, keep=keep, **options)
     slow = run(reference, "read_logits", n, shape, dtype, logits, keep=keep, **options)
@@ -135,7 +136,7 @@ def test_read_logits_is_its_twin(dtype, size, n, weighted, n_bins, keep):
     # against the twin that reads the softmax which the fast loop itself left.
     soft = run(host, "read_logits", n, shape, dtype, logits, keep=True, **options)[5]
     own = options | {"tolerance": 1e-3}
-    own = {k: own[k] for k in ("targets", "weights", "weighted", "tolerance", "eps", "uppers", "threshold")}
+    own = {k: own[k] for k in ("targets", "weights", "weighted", "tolerance", "eps", "scoring", "uppers", "threshold")}
     twin = run(reference, "read_probs", n, shape, dtype, soft, **own)
     np.testing.assert_array_equal(fast[3][[0, 2]], twin[3][[0, 2]])
     np.testing.assert_allclose(fast[3][1], twin[3][1], rtol=SUMS, atol=SUMS)
@@ -368,7 +369,7 @@ def read(probs, targets, n_bins=0, closed="right", threshold=0.0, weights=None, 
     rows = dispatch.Rows(np.asarray(probs)[:, :, None])
     top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
     uppers = uppers_of(n_bins, rows.dtype, closed) if n_bins else None
-    options = {"eps": 0.0, "uppers": uppers, "threshold": threshold, "top": top, "correct": correct}
+    options = {"eps": 0.0, "scoring": True, "uppers": uppers, "threshold": threshold, "top": top, "correct": correct}
     if logits:
         totals, histograms = dispatch.read_logits(rows, targets, weights, **options)
     else:
@@ -411,10 +412,10 @@ def test_a_bad_row_is_found_wherever_it_is(dtype, size):
                     probs = good.copy()
                     probs[row, column] = bad
                     probs[row + 1 :, 0] = np.nan  # the first is named, not the last
-                    args = probs, targets, none, False, np.inf, 0.0, edges, 0.0
+                    args = probs, targets, none, False, np.inf, 0.0, True, edges, 0.0
                     assert run(module, "read_probs", n, (0, 0), dtype, *args)[0] == row
                     if not np.isfinite(bad):
-                        args = probs, targets, none, False, 0.0, edges, 0.0
+                        args = probs, targets, none, False, 0.0, True, edges, 0.0
                         assert run(module, "read_logits", n, (0, 0), dtype, *args, keep=False)[0] == row
 
 
@@ -424,7 +425,7 @@ def test_a_row_that_is_not_judged_is_not_looked_at(dtype, module):
     probs = np.array([[np.nan, 2], [0.5, 0.5], [np.inf, -1]], dtype)
     targets, weights = np.array([-1, 1, 0]), np.array([1.0, 1.0, 0.0])
     edges = np.ones(1, dtype)
-    args = probs, targets, weights, True, 1e-3, 0.0, edges, 0.0
+    args = probs, targets, weights, True, 1e-3, 0.0, True, edges, 0.0
     for found in (
         run(module, "read_probs", 3, (1, 2), dtype, *args),
         run(module, "read_logits", 3, (1, 2), dtype, *args[:4], *args[5:], keep=True),
@@ -443,7 +444,7 @@ def test_row_sums_are_held_to_the_tolerance(module, size):
     for total, bad in ((1.0, False), (1.0009, False), (0.9991, False), (1.0011, True), (0.9989, True)):
         probs = np.full((2, size), total / size)
         probs[0] = 1 / size
-        args = probs, np.zeros(2, np.int64), np.empty(0), False, 1e-3, 0.0, np.ones(1), 0.0
+        args = probs, np.zeros(2, np.int64), np.empty(0), False, 1e-3, 0.0, True, np.ones(1), 0.0
         assert run(module, "read_probs", 2, (0, 0), "float64", *args)[0] == (1 if bad else reference.CLEAN)
 
 
@@ -489,8 +490,8 @@ def test_exp32_is_within_its_bound():
     probs = np.empty((len(low), 2), np.float32)
     top, correct = np.empty(len(low), np.float32), np.empty(len(low), np.uint8)
     dispatch.read_logits(
-        rows, np.zeros(len(low), np.int64), None, eps=0.0, uppers=None, threshold=0.0, top=top, correct=correct,
-        probs=probs,
+        rows, np.zeros(len(low), np.int64), None, eps=0.0, scoring=False, uppers=None, threshold=0.0, top=top,
+        correct=correct, probs=probs,
     )  # fmt: skip
     assert (top == 1).all()
     assert max(map(off, probs[:, 1], low)) <= 1e-7
@@ -509,8 +510,8 @@ def test_exp64_is_within_its_bound():
     probs = np.empty((len(x), 2))
     top, correct = np.empty(len(x)), np.empty(len(x), np.uint8)
     dispatch.read_logits(
-        rows, np.zeros(len(x), np.int64), None, eps=0.0, uppers=None, threshold=0.0, top=top, correct=correct,
-        probs=probs,
+        rows, np.zeros(len(x), np.int64), None, eps=0.0, scoring=False, uppers=None, threshold=0.0, top=top,
+        correct=correct, probs=probs,
     )  # fmt: skip
     for row, argument in zip(probs, x, strict=True):
         with mpmath.workdps(40):
@@ -590,7 +591,8 @@ def test_every_layout_gives_the_same(size, logits):
         dtype = rows.dtype
         assert dtype == (np.float64 if "64" in name else np.float32), name
         top, correct = np.empty(n, dtype), np.empty(n, np.uint8)
-        options = {"eps": 0.0, "uppers": uppers_of(10, dtype), "threshold": 0.05, "top": top, "correct": correct}
+        options = {"eps": 0.0, "scoring": True, "uppers": uppers_of(10, dtype), "threshold": 0.05}
+        options |= {"top": top, "correct": correct}
         if logits:
             totals, histograms = dispatch.read_logits(rows, targets, weights, **options)
         else:
@@ -700,7 +702,8 @@ def test_blocks_add_up_to_the_whole(many):
     # Blocks and lanes against one call of the loop over all rows.
     _, _, _, logits, labels = many
     n, size = logits.shape
-    options = {"weights": np.empty(0), "weighted": False, "eps": 0.0, "uppers": uppers_of(15, "float32"), "at": 0.0}
+    options = {"weights": np.empty(0), "weighted": False, "eps": 0.0, "scoring": True}
+    options |= {"uppers": uppers_of(15, "float32"), "threshold": 0.0}
     whole = run(host, "read_logits", n, (15, size), "float32", logits, labels, keep=False, **options)
     top, correct, histograms, totals = read(logits, labels, 15, logits=True)
     assert top.tobytes() == whole[1].tobytes()

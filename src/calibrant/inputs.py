@@ -371,7 +371,7 @@ def _binary_targets(labels: NDArray[Any], ignore_index: int | None, width: int =
     if int(index.min(where=kept, initial=0)) < 0 or int(index.max(where=kept, initial=1)) > 1:
         entry = int(np.argmax(kept & ((index < 0) | (index > 1))))
         remedy = "map the targets to 0 and 1, or for more than two classes pass probs of shape (N, C)"
-        if set(np.unique(index[kept][:1000]).tolist()) <= {1, 2}:
+        if set(np.unique(index[np.broadcast_to(kept, index.shape)][:1000]).tolist()) <= {1, 2}:
             remedy = "the labels look 1-based: subtract 1"
         elif index[entry] == -1:
             remedy = "map -1 to 0, or pass ignore_index=-1 if such rows are to be left out"
@@ -391,7 +391,7 @@ def _without(index: NDArray[np.int64], ignore_index: int | None) -> NDArray[np.i
 
 def _integers(
     labels: NDArray[Any], ignore_index: int | None, expected: str, width: int = 1
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+) -> tuple[NDArray[np.int64], NDArray[np.bool_] | np.bool_]:
     """Return (labels as int64, which of them are judged), refusing what is no integer."""
     kind = labels.dtype.kind
     if kind == "f":
@@ -407,7 +407,7 @@ def _integers(
         raise InputError("targets", expected, f"dtype {labels.dtype}", "pass integers, booleans or class names")
     index = labels.astype(np.int64, copy=False)
     if ignore_index is None:
-        return index, np.broadcast_to(np.True_, index.shape)
+        return index, np.True_
     return index, index != ignore_index
 
 

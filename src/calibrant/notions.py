@@ -98,7 +98,7 @@ def read(
     eps : float
         The true class's probability is raised to this before its logarithm is taken.
     scoring : bool
-        Whether the Brier score, the logarithmic loss and the accuracy of single events are wanted.
+        Whether the Brier score, the logarithmic loss and the accuracy are wanted.
     uppers : (M,), optional
         Asks for the histograms of the classes: the largest score of each bin.
     threshold : float
@@ -111,15 +111,16 @@ def read(
     """
     try:
         if predictions.layout == "multiclass":
-            return _read_classes(predictions, notion, eps, uppers, threshold)
+            return _read_classes(predictions, notion, eps, scoring, uppers, threshold)
         return _read_single(predictions, notion, eps, scoring)
     except dispatch.BadRow as bad:
         raise explain(predictions, bad.row) from None
 
 
 def _read_classes(
-    predictions: Predictions, notion: Notion, eps: float, uppers: NDArray[np.floating[Any]] | None, threshold: float
-) -> Reading:
+    predictions: Predictions, notion: Notion, eps: float, scoring: bool, uppers: NDArray[np.floating[Any]] | None,
+    threshold: float,
+) -> Reading:  # fmt: skip
     rows, targets, weights = predictions.rows, predictions.targets, predictions.weights
     threshold = float(rows.dtype.type(threshold))  # rounded like the scores, as the edges are
     top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
@@ -128,12 +129,12 @@ def _read_classes(
         soft = np.empty((rows.n, rows.width), rows.dtype) if notion == "positive" else None
         totals, histograms = dispatch.read_logits(
             rows, targets, weights,
-            eps=eps, uppers=uppers, threshold=threshold, top=top, correct=correct, probs=soft,
+            eps=eps, scoring=scoring, uppers=uppers, threshold=threshold, top=top, correct=correct, probs=soft,
         )  # fmt: skip
     else:
         totals, histograms = dispatch.read_probs(
             rows, targets, weights, tolerance=predictions.tolerance,
-            eps=eps, uppers=uppers, threshold=threshold, top=top, correct=correct,
+            eps=eps, scoring=scoring, uppers=uppers, threshold=threshold, top=top, correct=correct,
         )  # fmt: skip
     scores, outcomes = top, correct
     if notion == "positive":  # of two classes
@@ -219,7 +220,7 @@ def softmax(predictions: Predictions) -> NDArray[np.floating[Any]] | None:
     top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
     dispatch.read_logits(
         rows, predictions.targets, predictions.weights,
-        eps=0.0, uppers=None, threshold=0.0, top=top, correct=correct, probs=soft,
+        eps=0.0, scoring=False, uppers=None, threshold=0.0, top=top, correct=correct, probs=soft,
     )  # fmt: skip
     return soft
 

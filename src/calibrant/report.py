@@ -231,21 +231,12 @@ def evaluate(
     reading = read(predictions, judged, uppers=uppers)
     n = reading.n if layout != "multilabel" else int((predictions.targets >= 0).any(axis=1).sum())
     names = predictions.class_names
-    whole = {
-        "accuracy": Estimate(reading.correct, n),
-        "brier": Estimate(reading.brier, n),
-        "nll": Estimate(reading.nll, n, _infinite(reading.infinite)),
-    }
+    whole = whole_estimates(reading.correct, reading.brier, reading.nll, reading.infinite, n)
     if judged in ("classwise", "multilabel"):
         tables = [ReliabilityTable.pool(events) for events, _ in class_events(predictions)]
         return _of_classes(tables, whole, judged, n, n_bins, names)
     per_class = binned.classwise_errors(reading.histograms, reading.total, "l1") if uppers is not None else None
-    if per_class is not None:
-        whole["classwise_ece"] = _classwise_estimate(per_class, n, names)
-    else:
-        reason = "one event is judged, no classes" if layout == "binary" else "not asked for (classwise=False)"
-        whole["classwise_ece"] = Estimate(math.nan, n, {"reason": reason})
-    return _of_event(ReliabilityTable.pool(reading.events), whole, judged, n_classes, n_bins, per_class, names)
+    return event_report(ReliabilityTable.pool(reading.events), whole, judged, n_classes, n_bins, per_class, names)
 
 
 def _evaluate_table(table: ReliabilityTable, notion: Notion | None, n_bins: int) -> Report:
@@ -259,13 +250,23 @@ def _evaluate_table(table: ReliabilityTable, notion: Notion | None, n_bins: int)
     if notion != "top-label":
         right = np.where(table.scores >= 0.5, table.positives, table.counts - table.positives)
     wrong = (table.scores == 0) * table.positives + (table.scores == 1) * (table.counts - table.positives)
-    whole = {
-        "accuracy": Estimate(float(right.sum() / table.total), table.n),
-        "brier": Estimate(isotonic.table_score(table, "brier"), table.n),
-        "nll": Estimate(isotonic.table_score(table, "log"), table.n, _infinite(float(wrong.sum()))),
-        "classwise_ece": Estimate(math.nan, table.n, {"reason": "one event is judged, no classes"}),
+    whole = whole_estimates(
+        float(right.sum() / table.total),
+        isotonic.table_score(table, "brier"),
+        isotonic.table_score(table, "log"),
+        float(wrong.sum()),
+        table.n,
+    )
+    return event_report(table, whole, notion or "positive", None, n_bins)
+
+
+def whole_estimates(accuracy: float, brier: float, nll: float, infinite: float, n: int) -> dict[str, Estimate]:
+    """Return the estimates that are means over whole predictions, not over a judged event."""
+    return {
+        "accuracy": Estimate(accuracy, n),
+        "brier": Estimate(brier, n),
+        "nll": Estimate(nll, n, _infinite(infinite)),
     }
-    return _of_event(table, whole, notion or "positive", None, n_bins, None, None)
 
 
 def _infinite(weight: float) -> dict[str, Any]:
@@ -308,13 +309,17 @@ def _event_estimates(table: ReliabilityTable, n_bins: int) -> tuple[dict[str, Es
     }, bins
 
 
-def _of_event(
+def event_report(
     table: ReliabilityTable, whole: Mapping[str, Estimate], notion: Notion, n_classes: int | None, n_bins: int,
-    per_class: ClasswiseCalibration | None, names: tuple[str, ...] | None,
+    per_class: ClasswiseCalibration | None = None, names: tuple[str, ...] | None = None,
 ) -> Report:  # fmt: skip
-    """Report on one judged event."""
+    """Report on one judged event; ``n_classes`` is None where there are no classes."""
     own, bins = _event_estimates(table, n_bins)
-    estimates = {**own, **whole}
+    reason = "one event is judged, no classes" if n_classes is None else "not asked for (classwise=False)"
+    classwise = Estimate(math.nan, table.n, {"reason": reason})
+    if per_class is not None:
+        classwise = _classwise_estimate(per_class, table.n, names)
+    estimates = {**own, **whole, "classwise_ece": classwise}
     if table.grid is not None:
         pooled = {"table": f"{table.grid} grid"}
         estimates = {name: Estimate(e.value, e.n, {**e.details, **pooled}) for name, e in estimates.items()}

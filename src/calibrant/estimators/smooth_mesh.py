@@ -152,17 +152,24 @@ def mesh_smooth_error(
     >>> round(result.value, 4), result.bandwidth
     (0.2496, 0.25)
     """
-    check_choice("kernel", kernel, ("reflected", "logit"))
-    fixed = _checked_bandwidth(bandwidth)
-    n_points = _checked_count("mesh_points", mesh_points, 4 if kernel == "logit" else 2, "200 is the usual choice")
-    steps = _checked_count("refine_steps", refine_steps, 1, "10 resolves the bandwidth to 1/1024")
-    _check_tolerance(tolerance, steps, searching=fixed is None)
-
+    fixed, n_points, steps = check_options(kernel, bandwidth, mesh_points, tolerance, refine_steps)
     error = _smoothed_error(scores, residuals, counts, kernel, n_points)
     if fixed is not None:
         value, n_mesh = error(fixed)
         return MeshSmoothError(value, fixed, n_mesh)
     return _fixed_point(error, tolerance, steps)
+
+
+def check_options(
+    kernel: object, bandwidth: object, mesh_points: object, tolerance: object, refine_steps: object
+) -> tuple[float | None, int, int]:
+    """Return the bandwidth (None for "auto"), the points and the steps, or raise for an option that cannot be used."""
+    check_choice("kernel", kernel, ("reflected", "logit"))
+    fixed = _checked_bandwidth(bandwidth)
+    n_points = _checked_count("mesh_points", mesh_points, 4 if kernel == "logit" else 2, "200 is the usual choice")
+    steps = _checked_count("refine_steps", refine_steps, 1, "10 resolves the bandwidth to 1/1024")
+    _check_tolerance(tolerance, steps, searching=fixed is None)
+    return fixed, n_points, steps
 
 
 def _fixed_point(error: Callable[[float], tuple[float, int]], tolerance: float, steps: int) -> MeshSmoothError:

@@ -226,8 +226,8 @@ def _read_rows(
 
 
 def read_probs(
-    rows: Rows, targets: Int64s, weights: Float64s | None, *, tolerance: float, eps: float, uppers: Floats | None,
-    threshold: float, top: Floats, correct: UInt8s,
+    rows: Rows, targets: Int64s, weights: Float64s | None, *, tolerance: float, eps: float, scoring: bool,
+    uppers: Floats | None, threshold: float, top: Floats, correct: UInt8s,
 ) -> tuple[Float64s, Float64s]:  # fmt: skip
     """Run `reference.read_probs` over all rows; ``uppers`` asks for the classes' histograms.
 
@@ -249,7 +249,7 @@ def read_probs(
     def read(a: int, b: int, part: Floats, histograms: Float64s, totals: Float64s, _: Floats | None) -> int:
         return int(
             host.read_probs(
-                part, targets[a:b], w[a:b], weighted, tolerance, eps, edges, threshold,
+                part, targets[a:b], w[a:b], weighted, tolerance, eps, scoring, edges, threshold,
                 top[a:b], correct[a:b], histograms, totals,
             )
         )  # fmt: skip
@@ -258,8 +258,8 @@ def read_probs(
 
 
 def read_logits(
-    rows: Rows, targets: Int64s, weights: Float64s | None, *, eps: float, uppers: Floats | None, threshold: float,
-    top: Floats, correct: UInt8s, probs: Floats | None = None,
+    rows: Rows, targets: Int64s, weights: Float64s | None, *, eps: float, scoring: bool, uppers: Floats | None,
+    threshold: float, top: Floats, correct: UInt8s, probs: Floats | None = None,
 ) -> tuple[Float64s, Float64s]:  # fmt: skip
     """Run `reference.read_logits` over all rows; with ``probs`` (n, C) the softmax is left there."""
     from calibrant.kernels import host
@@ -271,7 +271,7 @@ def read_logits(
     def read(a: int, b: int, part: Floats, histograms: Float64s, totals: Float64s, soft: Floats | None) -> int:
         return int(
             host.read_logits(
-                part, targets[a:b], w[a:b], weighted, eps, edges, threshold,
+                part, targets[a:b], w[a:b], weighted, eps, scoring, edges, threshold,
                 top[a:b], correct[a:b], histograms, totals, soft if probs is None else probs[a:b], probs is not None,
             )
         )  # fmt: skip

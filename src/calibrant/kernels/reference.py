@@ -55,7 +55,7 @@ def _bin_row(row: Floats, y: int, w: float, uppers: Floats, threshold: float, hi
 
 
 def read_probs(
-    probs: Floats, targets: Int64s, weights: Float64s, weighted: bool, tolerance: float, eps: float,
+    probs: Floats, targets: Int64s, weights: Float64s, weighted: bool, tolerance: float, eps: float, scoring: bool,
     uppers: Floats, threshold: float, top: Floats, correct: UInt8s, histograms: Float64s, totals: Float64s,
 ) -> int:  # fmt: skip
     """One read of a block of class probabilities.
@@ -72,6 +72,8 @@ def read_probs(
         How far a row's sum may be from 1.
     eps : float
         The true class's probability is raised to this before its logarithm is taken.
+    scoring : bool
+        Whether the totals are wanted.
     uppers : (M,), of the type of probs
         The largest score belonging to each bin, for the histograms of the classes.
     threshold : float
@@ -101,15 +103,16 @@ def read_probs(
             return i
         top[i] = row.max()
         correct[i] = int(np.argmax(row)) == y
-        totals[CORRECT] += w * correct[i]
-        _score_row(wide[y], float(wide @ wide), w, eps, totals)
+        if scoring:
+            totals[CORRECT] += w * correct[i]
+            _score_row(wide[y], float(wide @ wide), w, eps, totals)
         if histograms.size:
             _bin_row(row, y, w, uppers, threshold, histograms)
     return CLEAN
 
 
 def read_logits(
-    logits: Floats, targets: Int64s, weights: Float64s, weighted: bool, eps: float,
+    logits: Floats, targets: Int64s, weights: Float64s, weighted: bool, eps: float, scoring: bool,
     uppers: Floats, threshold: float, top: Floats, correct: UInt8s, histograms: Float64s, totals: Float64s,
     probs: Floats, keep: bool,
 ) -> int:  # fmt: skip
@@ -134,10 +137,11 @@ def read_logits(
         probs[i if keep else 0] = soft
         top[i] = 1 / total
         correct[i] = int(np.argmax(row)) == y
-        totals[CORRECT] += w * correct[i]
-        totals[BRIER] += w * (float(soft @ soft) - 2 * soft[y] + 1)
-        loss = np.log(total) - shifted[y]
-        totals[NLL] += w * (min(loss, -np.log(eps)) if eps > 0 else loss)
+        if scoring:
+            totals[CORRECT] += w * correct[i]
+            totals[BRIER] += w * (float(soft @ soft) - 2 * soft[y] + 1)
+            loss = np.log(total) - shifted[y]
+            totals[NLL] += w * (min(loss, -np.log(eps)) if eps > 0 else loss)
         if histograms.size:
             _bin_row(probs[i if keep else 0], y, w, uppers, threshold, histograms)
     return CLEAN

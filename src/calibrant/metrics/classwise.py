@@ -22,7 +22,7 @@ def class_histograms(
     """Return the histograms of all classes, (3, bins, classes), and the weight of the judged rows."""
     if binning == "uniform" and predictions.layout == "multiclass":
         uppers = binned.largest_members(binned.uniform_edges(n_bins), closed, predictions.rows.dtype)
-        reading = read(predictions, "top-label", uppers=uppers, threshold=threshold)
+        reading = read(predictions, "top-label", scoring=False, uppers=uppers, threshold=threshold)
         return reading.histograms, reading.total
     read(predictions, "multilabel" if notion == "multilabel" else "top-label", scoring=False)
     histograms, totals = np.zeros((3, n_bins, predictions.n_classes)), np.zeros(predictions.n_classes)

@@ -1,0 +1,410 @@
+"""What the torch metrics have in common: reading a batch, logits or probabilities, faults, states that merge."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torchmetrics import Metric
+
+from calibrant.errors import InputError, check_choice
+from calibrant.inputs import Layout, Notion, Predictions, as_predictions
+from calibrant.kernels import dispatch, tensors
+from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
+from calibrant.notions import DEFAULTS
+from calibrant.table import ReliabilityTable
+
+#: What a batch adds to the states, by their names.
+Increments = dict[str, Tensor]
+
+
+class Batch(NamedTuple):
+    """A batch that has been read: its number of columns and what it adds."""
+
+    width: int
+    increments: Increments
+
+
+_FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_NAMES: Final = {"probs": "preds", "targets": "target"}
+_TOLERANCES: Final = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7, torch.float32: 2.0**-23}
+_DECLARE: Final = "pass logits=True or logits=False to the metric"
+
+
+class ProbabilityMetric(Metric):
+    """A metric of predicted probabilities: `update` reads a batch once and adds what it found to the states.
+
+    On the host the library's own kernels read, and what is wrong is raised before any state changes. On other devices
+    torch reads, nothing waits for the device, and what is wrong is counted and raised by `compute`.
+
+    A subclass says which states a batch adds to (`_of_host`, `_of_device`) and what they amount to (`_value`).
+
+    Parameters
+    ----------
+    layout : {"binary", "multiclass", "multilabel"} or None
+        None follows the shape: (N,) and (N, 1) binary, (N, C) multiclass.
+    num_classes : int or None
+        The number of classes, if the caller said so.
+    notion : str or None
+        The judged event; None follows the layout.
+    ignore_index, logits, validate_args
+        As in `CalibrationError`.
+    make : tuple
+        Whatever else decides what the states mean: metrics of one make may share them in a `MetricCollection`.
+    kwargs
+        Of `torchmetrics.Metric`.
+    """
+
+    is_differentiable = False
+    higher_is_better = False
+    full_state_update = False
+    plot_lower_bound = 0.0
+
+    seen: Tensor
+    faults: Tensor
+    make: Tensor
+
+    def __init__(
+        self,
+        *,
+        layout: Layout | None,
+        num_classes: int | None,
+        notion: str | None,
+        ignore_index: int | None,
+        logits: bool | None,
+        validate_args: bool,
+        make: tuple[Any, ...],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if logits not in (None, True, False):
+            remedy = "leave it out to have the first batch decide"
+            raise InputError("logits", "True, False or None", repr(logits), remedy)
+        if ignore_index is not None and (isinstance(ignore_index, bool) or not isinstance(ignore_index, int)):
+            remedy = "pass the target of the rows to leave out, say -1"
+            raise InputError("ignore_index", "an integer", repr(ignore_index), remedy)
+        self.layout = layout
+        self.num_classes = num_classes
+        self.notion = notion
+        self.ignore_index = ignore_index
+        self.logits = logits
+        self.validate_args = validate_args
+        self._width: int | None = None  # the classes of the batches so far
+        self._agreed: list[int] | None = None  # what all ranks have seen, as of the last compute
+        self._lists: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
+        self._batch: Batch | None = None  # read by forward, for the updates that it makes
+        kind = (layout, num_classes, notion, ignore_index, logits, *make)
+        digest = hashlib.blake2b(repr(kind).encode(), digest_size=8).digest()
+        self.add_state("make", torch.tensor(list(digest)), dist_reduce_fx="max")
+        self.add_state("seen", torch.zeros(4, dtype=torch.int64), dist_reduce_fx="max")
+        self.add_state("faults", torch.zeros(len(tensors.FAULTS), dtype=torch.int64), dist_reduce_fx="sum")
+
+    # ------------------------------------------------------------ states
+
+    def _add_counts(self, name: str, *shape: int) -> None:
+        self.add_state(name, torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
+
+    def _add_sums(self, name: str, *shape: int) -> None:
+        self.add_state(name, torch.zeros(shape, dtype=torch.float64), dist_reduce_fx=tensors.add_sums)
+
+    def _add_list(self, name: str, dtype: torch.dtype, *columns: int) -> None:
+        self._lists[name] = (dtype, columns)
+        self.add_state(name, [], dist_reduce_fx="cat")
+
+    def _add_rows(self, *columns: int) -> None:
+        """Keep rows: events packed into integers, one state for each precision, so that ranks always agree on types."""
+        self._add_list("singles", torch.int32, *columns)
+        self._add_list("doubles", torch.int64, *columns)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Any = "") -> Any:
+        """Move the states, turning float64 sums into pairs of float32 for a device that has no float64, and back."""
+        here = tensors.has_float64(self.device)
+        there = tensors.has_float64(fn(torch.zeros(0, device=self.device)).device)
+        if here and not there:
+            self._convert_sums(tensors.paired)
+        moved = super()._apply(fn, exclude_state)
+        if there and not here:
+            self._convert_sums(tensors.joined)
+        return moved
+
+    def _convert_sums(self, convert: Callable[[Tensor], Tensor]) -> None:
+        for name, reduction in self._reductions.items():
+            if reduction is tensors.add_sums:
+                setattr(self, name, convert(getattr(self, name)))
+                self._defaults[name] = convert(self._defaults[name])  # type: ignore[arg-type]
+        for name, (dtype, _) in self._lists.items():
+            if dtype == torch.float64:
+                pairs = [x if x.dtype == dtype else x.reshape(2, -1) for x in getattr(self, name)]
+                setattr(self, name, [convert(x).reshape(-1) for x in pairs])
+
+    def set_dtype(self, dst_type: str | torch.dtype) -> ProbabilityMetric:
+        """Do nothing: counts are integers and sums double whatever the data's type; the value follows the data's."""
+        del dst_type
+        return self
+
+    def reset(self) -> None:
+        """Forget all batches, and what they decided."""
+        super().reset()
+        self._width = self._agreed = None
+
+    def sync(self, *args: Any, **kwargs: Any) -> None:
+        """Gather the states of all ranks; a rank without rows takes part with empty tensors of the right type."""
+        for name, (dtype, columns) in self._lists.items():
+            if not getattr(self, name):
+                form = tensors.wide(self.device) if dtype == torch.float64 else dtype
+                setattr(self, name, [torch.zeros((0, *columns), dtype=form, device=self.device)])
+        super().sync(*args, **kwargs)
+
+    # ------------------------------------------------------------ a batch
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Add a batch and return its own value. The batch is read once, and before anything changes."""
+        self._batch = self._read(*args, **kwargs)
+        try:
+            return super().forward(*args, **kwargs)
+        finally:
+            self._batch = None
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Add a batch.
+
+        Parameters
+        ----------
+        preds : (N,), (N, 1), (N, C) or (N, C, ...) floating-point tensor
+            Probabilities or logits.
+        target : (N,) or (N, ...) tensor
+            0 or 1, or class indices.
+        """
+        batch = self._read(preds, target) if self._batch is None else self._batch
+        self._width = batch.width
+        states = self.__dict__  # where they are; a Module's __setattr__ would first look for them among its parameters
+        for name, increment in batch.increments.items():
+            state = states[name]
+            if isinstance(state, list):
+                state.append(increment)
+            elif name == "seen":
+                states[name] = torch.maximum(state, increment)
+            elif state.dtype == torch.float32:
+                states[name] = tensors.add_sums(torch.stack([state, increment]))
+            else:
+                states[name] = state + increment
+
+    def _read(self, preds: Tensor, target: Tensor) -> Batch:
+        preds, target = self._checked(preds, target)
+        width = 1 if preds.ndim == 1 else preds.shape[1]
+        if target.numel() == 0:
+            return Batch(width, {})
+        layout = self.layout or ("binary" if preds.ndim == 1 else "multiclass")
+        read = self._read_host if preds.device.type == "cpu" else self._read_device
+        return Batch(width, read(preds, target, layout))
+
+    def _checked(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Check what the host knows of a batch: types, shapes, devices. A single event comes back as (n,)."""
+        _check_tensor("preds", preds, self.device)
+        _check_tensor("target", target, self.device)
+        if preds.dtype not in _FLOATS:
+            expected = "float16, bfloat16, float32 or float64"
+            raise InputError("preds", expected, str(preds.dtype), "pass probabilities or logits")
+        preds, target = preds.detach(), target.detach()
+        single = self.layout == "binary" or (self.layout is None and (preds.ndim < 2 or preds.shape[1] == 1))
+        if single:
+            if [n for n in preds.shape if n != 1] != [n for n in target.shape if n != 1]:
+                expected, got = f"the shape of target, {tuple(target.shape)}", f"{tuple(preds.shape)}"
+                remedy = "for one event pass the probability of class 1, such as preds[:, 1]"
+                raise InputError("preds", expected, got, remedy)
+            self._check_width(1)
+            return preds.reshape(-1), target.reshape(-1)
+        if preds.ndim < 2:
+            remedy = "pass a column for every class, or task='binary'"
+            raise InputError("preds", "shape (N, C) or (N, C, ...)", f"{tuple(preds.shape)}", remedy)
+        self._check_width(preds.shape[1])
+        wanted = [(preds.shape[0], *preds.shape[2:]), tuple(preds.shape)]
+        if self.layout == "multilabel" or preds.shape[1] < 2:
+            wanted = wanted[1:]
+        if tuple(target.shape) not in wanted:
+            expected = " or ".join(map(str, wanted))
+            raise InputError("target", f"shape {expected}", f"{tuple(target.shape)}", "pass one label a row")
+        return preds, target
+
+    def _check_width(self, width: int) -> None:
+        if self.num_classes is not None and width != self.num_classes:
+            got, remedy = f"{width}", "check num_classes and the shape of preds"
+            raise InputError("preds", f"{self.num_classes} classes, as num_classes says", got, remedy)
+        if self._width not in (None, width):
+            got, remedy = f"{width}", "use a metric for each kind of predictions"
+            raise InputError("preds", f"{self._width} columns, as in the batches before", got, remedy)
+
+    def _read_host(self, preds: Tensor, target: Tensor, layout: Layout) -> Increments:
+        known = self.seen.tolist()
+        logits = self._scale(preds, target, layout, self._agreed or known)
+        try:
+            predictions = as_predictions(
+                preds,
+                target,
+                ignore_index=self.ignore_index,
+                logits=logits,
+                notion="multilabel" if layout == "multilabel" else None,
+            )
+            found = self._of_host(predictions, self._judged(layout))
+        except InputError as error:
+            if error.argument == "ignore_index":  # all of the batch is to be ignored
+                return {}
+            raise self._explained(error) from None
+        seen = [int(not logits), int(logits), int(preds.dtype == torch.float64), predictions.n_classes]
+        if seen != known:
+            found["seen"] = torch.tensor(seen)
+        return found
+
+    def _explained(self, error: InputError) -> InputError:
+        if error.argument == "probs" and self.logits is None and "logits=True" in error.remedy:
+            error.remedy = f"the first batch held probabilities; if they are logits, {_DECLARE}"
+        return error.renamed(_NAMES)
+
+    def _scale(self, preds: Tensor, target: Tensor, layout: Layout, seen: list[int]) -> bool:
+        """Say whether the batch holds logits: as declared, as decided before, or by its own values."""
+        if self.logits is not None:
+            return self.logits
+        if seen[PROBABILITIES]:
+            return False
+        if not seen[LOGITS]:
+            values = preds
+            if self.ignore_index is not None:
+                judged = target != self.ignore_index
+                values = preds.movedim(1, -1)[judged] if preds.ndim > target.ndim else preds[judged]
+            if values.numel() == 0:
+                return False
+            low, high = (float(x) for x in values.aminmax())
+            return low < -tensors.SLACK or high > 1 + tensors.SLACK
+        if layout == "multiclass" and self.validate_args and _look_normalised(preds[:1]) and _look_normalised(preds):
+            got = "rows of numbers in [0, 1] that sum to 1"
+            raise InputError("preds", "logits, as in the first batch", got, _DECLARE)
+        return True
+
+    def _read_device(self, preds: Tensor, target: Tensor, layout: Layout) -> Increments:
+        declared = self.logits
+        if declared is None and self._agreed is not None and any(self._agreed[:2]):
+            declared = bool(self._agreed[LOGITS])
+        tolerance = 1e-3 + 2 * _TOLERANCES.get(preds.dtype, 2.0**-52)
+        if layout == "multiclass" and target.shape == preds.shape:
+            target = target.argmax(1)
+        if layout == "multiclass":
+            preds, target = preds.movedim(1, -1).reshape(-1, preds.shape[1]), target.reshape(-1)
+        reading = tensors.read(
+            preds[:, None] if layout == "binary" else preds,
+            target,
+            layout=layout,
+            ignore_index=self.ignore_index,
+            logits=declared,
+            seen=self.seen,
+            tolerance=tolerance,
+            checked=self.validate_args,
+        )
+        found = self._of_device(reading, layout, self._judged(layout))
+        return {**found, "seen": reading.seen, "faults": reading.faults}
+
+    def _judged(self, layout: Layout) -> Notion:
+        """Return the judged event of a batch."""
+        return self.notion or DEFAULTS[layout]  # type: ignore[return-value]
+
+    def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
+        raise NotImplementedError
+
+    def _of_device(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ the value
+
+    def compute(self) -> Any:
+        """Return the value of all batches: a scalar tensor, NaN before the first."""
+        self._raise_faults()
+        return self._value()
+
+    def _value(self) -> Any:
+        raise NotImplementedError
+
+    def _raise_faults(self) -> None:
+        counts = dict(zip(tensors.FAULTS, self.faults.tolist(), strict=True))
+        where = "in the batches since the last reset"
+        problems = {
+            "infinite": ("preds", "finite numbers", "NaN or infinite values", "find where they come from"),
+            "outside": ("preds", "values in [0, 1], as in the first batch", "values outside", _DECLARE),
+            "sum": ("preds", "rows that sum to 1", "rows that do not", f"normalise them, or {_DECLARE}"),
+            "target": ("target", "labels within range", "others", "pass ignore_index if they are to be left out"),
+            "scale": ("preds", "logits, as in the first batch", "batches of probabilities", _DECLARE),
+        }
+        for fault, (argument, expected, got, remedy) in problems.items():
+            if counts[fault]:
+                raise InputError(argument, expected, f"{counts[fault]} {got} {where}", remedy)
+        seen = self.seen.tolist()
+        if seen[PROBABILITIES] and seen[LOGITS]:
+            raise InputError("preds", "one scale", "probabilities on one rank and logits on another", _DECLARE)
+        self._agreed = seen if any(seen) else None
+
+    def _scalar(self, value: float | NDArray[np.float64]) -> Tensor:
+        """Return a value in the precision of the data: single, unless double came in."""
+        double = bool(self.seen[DOUBLE]) and tensors.has_float64(self.device)
+        return torch.tensor(value, dtype=torch.float64 if double else torch.float32, device=self.device)
+
+    def _kept(self) -> NDArray[Any]:
+        """Return the rows that were kept, packed, in the widest precision that came in."""
+        single, double = (self._gathered(name).cpu().numpy() for name in ("singles", "doubles"))
+        if len(double) == 0 or len(single) == 0:
+            return double if len(double) else single
+        scores = np.right_shift(single, 1).view(np.float32).astype(np.float64)
+        widened = dispatch.pack(scores.reshape(-1), (single & 1).astype(np.uint8).reshape(-1)).view(np.int64)
+        widened = np.where(single == tensors.IGNORED_KEY, tensors.IGNORED_KEY, widened.reshape(single.shape))
+        return np.concatenate([widened, double])
+
+    def _gathered(self, name: str) -> Tensor:
+        """Return a list state as one tensor, which it is already once ranks are gathered."""
+        state = getattr(self, name)
+        dtype, columns = self._lists[name]
+        if isinstance(state, Tensor):
+            return state
+        return torch.cat(state) if state else torch.zeros((0, *columns), dtype=dtype)
+
+    def _tables(self) -> list[ReliabilityTable]:
+        """Pool the rows that were kept: one table, or one for each column."""
+        tables = []
+        keys = self._kept()
+        unsigned = np.uint32 if keys.dtype.itemsize == 4 else np.uint64
+        for column in keys[:, None].T if keys.ndim == 1 else keys.T:
+            tables.append(ReliabilityTable.unpack(column[column != tensors.IGNORED_KEY].view(unsigned)))
+        return tables
+
+
+def packed(scores: NDArray[Any], outcomes: NDArray[np.uint8]) -> Increments:
+    """Return judged events as the rows that a metric keeps."""
+    single = scores.dtype.itemsize == 4
+    keys = dispatch.pack(np.ascontiguousarray(scores), outcomes).view(np.int32 if single else np.int64)
+    return {"singles" if single else "doubles": torch.from_numpy(keys)}
+
+
+def _check_tensor(name: str, value: object, device: torch.device) -> None:
+    if not isinstance(value, Tensor):
+        remedy = "convert it, or use the functions of calibrant itself"
+        raise InputError(name, "a tensor", f"a {type(value).__name__}", remedy)
+    if value.device != device:
+        expected, remedy = f"a tensor on {device}, where the metric is", "move either with .to(device)"
+        raise InputError(name, expected, f"one on {value.device}", remedy)
+
+
+def _look_normalised(preds: Tensor) -> bool:
+    """Whether a batch of class scores could be probabilities."""
+    inside = bool(((preds >= 0) & (preds <= 1)).all())
+    tolerance = tensors.SLACK + 2 * _TOLERANCES.get(preds.dtype, 2.0**-52)
+    return inside and bool(((preds.sum(1, dtype=torch.float64) - 1).abs() <= tolerance).all())
+
+
+def check_notion(notion: object, choices: tuple[str, ...], num_classes: int | None = None) -> None:
+    """Raise unless the notion is None or one of those that a metric judges."""
+    if notion is not None:
+        check_choice("notion", notion, choices)
+    if notion == "positive" and num_classes not in (None, 1, 2):
+        remedy = "pass one class's column with task='binary', or another notion"
+        raise InputError("notion", f"'top-label' or 'classwise' for {num_classes} classes", "'positive'", remedy)

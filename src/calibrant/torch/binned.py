@@ -1,0 +1,445 @@
+"""Calibration errors over bins: of one event in bins of equal width or equal mass, and of every class by itself."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant.errors import InputError, check_choice
+from calibrant.estimators import binned
+from calibrant.estimators.binned import Bins, Closed, Norm
+from calibrant.inputs import Layout, Notion, Predictions
+from calibrant.kernels import dispatch, tensors
+from calibrant.kernels.tensors import Reading
+from calibrant.metrics.classwise import class_histograms
+from calibrant.notions import class_events, fold, read
+from calibrant.render import figure
+from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed
+
+Task = Literal["binary", "multiclass"]
+Reduction = Literal["mean", "sum", "none"]
+
+TASKS: Final = ("binary", "multiclass")
+
+
+class CalibrationError(ProbabilityMetric):
+    r"""Calibration error over bins of the score: ECE, MCE or RMSCE, in constant memory.
+
+    A drop-in for TorchUncertainty's `CalibrationError` and, with ``num_bins`` for ``n_bins``, for torchmetrics'. With
+    :math:`o_b` the share of the rows in bin b, :math:`P_b` their mean score and :math:`Y_b` their mean outcome:
+
+    .. math:: \mathrm{ECE} = \sum_b o_b |P_b - Y_b| \;(\text{l1}), \quad
+              \mathrm{RMSCE} = \Bigl(\sum_b o_b (P_b - Y_b)^2\Bigr)^{1/2} (\text{l2}), \quad
+              \mathrm{MCE} = \max_b |P_b - Y_b| \;(\text{max})
+
+    All are in [0, 1], lower is better; empty bins add nothing. Without ``notion`` the judged event is the original's:
+
+    ==========================  =============================  ===================================
+    metric                      binary                         multiclass
+    ==========================  =============================  ===================================
+    uniform bins                the label is 1, with p         the top label is right, with max p
+    adaptive bins, smooth       the predicted class is right,  the same
+    error                       with max(p, 1 - p)
+    `BrierScore`,               the label, with p              all classes, with the whole row
+    `NegativeLogLikelihood`
+    `ClasswiseCalibrationError`                                each class, with its own score
+    ==========================  =============================  ===================================
+
+    Uniform bins own their lower edge here ("left", as torchmetrics), while the functions of calibrant, scikit-learn
+    and the papers close bins on the right; 1 is in the last bin either way. Edges are j / M rounded to the scores'
+    type. Adaptive bins hold N // M rows each and the first N % M one more; tied scores on both sides of a boundary
+    share their outcomes, so the order of rows plays no part; a binary score of .5 predicts class 0 there, as in the
+    original (and class 1 in the smooth error).
+
+    Parameters
+    ----------
+    task : {"binary", "multiclass"}
+        What is predicted: (N,) probabilities of class 1, or (N, C), (N, C, ...) of C classes.
+    adaptive : bool, default False
+        Bins of equal mass in place of equal width. The state then grows: 4 bytes a row, 8 in double precision.
+    num_bins : int, default 10
+        The number of bins.
+    norm : {"l1", "l2", "max"}, default "l1"
+        ECE, RMSCE or MCE.
+    num_classes : int, optional
+        The number of classes; needed for ``task="multiclass"``.
+    ignore_index : int, optional
+        Rows with this target are left out, in either kind of bins.
+    validate_args : bool, default True
+        False skips the checks that cost a pass over the data or a wait for the device, and only those: off the host
+        bad values then give wrong numbers; on the host the checks ride on the read that is made anyway.
+    notion : {"positive", "top-label", "classwise"}, optional
+        The judged event. "classwise" combines the errors of all classes as `calibrant.classwise_calibration_error`.
+    closed : {"left", "right"}, default "left"
+        The edge that uniform bins own.
+    logits : bool, optional
+        Whether predictions are logits. Left out, the first batch decides for all: values beyond [0, 1] are logits.
+    kwargs
+        Of `torchmetrics.Metric`: ``sync_on_compute``, ``dist_sync_on_step``, ...
+
+    Raises
+    ------
+    TypeError
+        For ``task="multiclass"`` without an integer ``num_classes``.
+    calibrant.errors.InputError
+        A `ValueError`: for unknown options, for ``n_bins`` (its name here is ``num_bins``); from `update`, before the
+        state changes, for tensors of the wrong shape, type or device, NaN, labels out of range, a batch of another
+        scale than the first. On a GPU values are not looked at in `update`; `compute` raises what they were.
+
+    Notes
+    -----
+    The value is single precision unless double came in. Counts are integers and sums double, whatever the type of the
+    data; the state of uniform bins takes 24 bytes a bin and 96 beside, and ranks of a distributed run add theirs.
+
+    References
+    ----------
+    Naeini, Cooper, Hauskrecht (2015), AAAI. Guo, Pleiss, Sun, Weinberger (2017), arXiv 1706.04599. Nixon et al.
+    (2019), arXiv 1904.01685.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from calibrant.torch import CalibrationError
+    >>> predicted_probs = torch.tensor([0.9, 0.8, 0.3, 0.2])
+    >>> true_labels = torch.tensor([1, 1, 0, 0])
+    >>> metric = CalibrationError(task="binary", num_bins=5, norm="l1", adaptive=False)
+    >>> metric(predicted_probs, true_labels)
+    tensor(0.2000)
+    >>> CalibrationError(task="binary", num_bins=5, adaptive=True)(predicted_probs, true_labels)
+    tensor(0.2000)
+    """
+
+    plot_upper_bound = 1.0
+
+    counts: Tensor
+    positives: Tensor
+    score_sums: Tensor
+
+    def __init__(
+        self,
+        task: Task,
+        adaptive: bool = False,
+        num_bins: int = 10,
+        norm: Norm = "l1",
+        num_classes: int | None = None,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        *,
+        notion: Notion | None = None,
+        closed: Closed = "left",
+        logits: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if "n_bins" in kwargs:
+            raise InputError("n_bins", "num_bins, its name here", "n_bins", "rename it; 10 is the default")
+        task = str(task).lower()  # type: ignore[assignment]
+        check_choice("task", task, TASKS)
+        _check_bins(num_bins, norm, closed)
+        if task == "multiclass":
+            check_classes(num_classes)
+        check_notion(notion, ("positive", "top-label", "classwise")[: 2 if task == "binary" else 3], num_classes)
+        classes = num_classes if task == "multiclass" else None
+        make: tuple[Any, ...] = ("rows", "half 0") if adaptive else ("bins", num_bins, closed)
+        super().__init__(
+            layout=task, num_classes=classes, notion=notion, ignore_index=ignore_index, logits=logits,
+            validate_args=validate_args, make=make, **kwargs,
+        )  # fmt: skip
+        self.adaptive = adaptive
+        self.num_bins = num_bins
+        self.norm: Norm = norm
+        self.closed: Closed = closed
+        columns = () if notion != "classwise" or classes is None else (classes,)
+        if adaptive:
+            self._add_rows(*columns)
+        else:
+            self._add_counts("counts", num_bins, *columns)
+            self._add_counts("positives", num_bins, *columns)
+            self._add_sums("score_sums", num_bins, *columns)
+
+    def _judged(self, layout: Layout) -> Notion:
+        return "top-label" if self.adaptive and self.notion is None else super()._judged(layout)
+
+    def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
+        if not self.adaptive:
+            return bins_of_host(predictions, notion, self.num_bins, self.closed)
+        if notion == "classwise":
+            read(predictions, "top-label", scoring=False)
+            return packed_columns(predictions)
+        if notion == "top-label" and predictions.layout == "binary":
+            events = read(predictions, "positive", scoring=False).events
+            return packed(*fold(events.scores, events.outcomes, half=0))
+        events = read(predictions, notion, scoring=False).events
+        return packed(events.scores, events.outcomes)
+
+    def _of_device(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
+        if not self.adaptive:
+            return bins_of_device(reading, layout, notion, self.num_bins, self.closed)
+        if notion == "classwise":
+            keys = tensors.pack(*tensors.each_class(reading, layout=layout))
+        else:
+            keys = tensors.pack(*tensors.event(reading, layout=layout, notion=notion, half=0), reading.judged)
+        return {"doubles" if keys.dtype == torch.int64 else "singles": keys}
+
+    def _value(self) -> Tensor:
+        self._bins = None
+        if self.notion == "classwise":
+            return self._scalar(self._classwise())
+        if self.adaptive:
+            table = self._tables()[0]
+            if len(table):
+                self._bins = binned.sized_bins(table, binned.even_sizes(table.n, self.num_bins, "first"))
+        else:
+            bins = _bins_of(self.counts, self.positives, self.score_sums)
+            self._bins = bins if bins.total > 0 else None
+        return self._scalar(np.nan if self._bins is None else binned.calibration_error(self._bins, self.norm))
+
+    def _classwise(self) -> float:
+        if not self.adaptive:
+            return binned.classwise_errors(histograms_of(self), 1.0, self.norm).value
+        errors = [
+            binned.calibration_error(
+                binned.sized_bins(table, binned.even_sizes(table.n, self.num_bins, "first")), self.norm
+            )
+            for table in self._tables()
+            if len(table)
+        ]
+        return binned.combine(np.array(errors), self.norm)
+
+    def plot(
+        self,
+        title: str | None = None,
+        rd_xlabel: str | None = None,
+        rd_ylabel: str | None = None,
+        ch_xlabel: str | None = None,
+        ch_ylabel: str = figure.SHARE,
+    ) -> tuple[Any, Any]:
+        """Draw the reliability diagram of all batches so far, above a histogram of the scores.
+
+        Returns
+        -------
+        figure, axes
+            Of matplotlib; the number in the picture is the metric's own value. Labels may be given.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            Without any batch, and for ``notion="classwise"``, which has no one diagram.
+        """
+        if self.notion == "classwise":
+            raise InputError("notion", "one judged event for a picture", "'classwise'", "plot one class's column")
+        value = float(self.compute())
+        if self._bins is None:
+            raise InputError("preds", "at least one batch before plot", "none", "call update first")
+        words = figure.WORDS["positive" if self._judged(self.layout or "binary") == "positive" else "top-label"]
+        kind = {"l1": "ECE", "l2": "RMSCE", "max": "MCE"}[self.norm]
+        return figure.reliability_figure(
+            binned.diagram(self._bins, weighted=False),
+            number=f"{'Adaptive ' if self.adaptive else ''}{kind} = {value:.2%}",
+            title=title or ("Adaptive Reliability Diagram" if self.adaptive else "Reliability Diagram"),
+            labels=(rd_xlabel or words[0], rd_ylabel or words[1], ch_xlabel or words[0], ch_ylabel),
+        )
+
+
+class AdaptiveCalibrationError(CalibrationError):
+    """Calibration error over bins of equal mass: `CalibrationError` with ``adaptive=True``, which see.
+
+    Parameters
+    ----------
+    task, num_bins, norm, num_classes, ignore_index, validate_args, notion, logits, kwargs
+        As in `CalibrationError`.
+
+    References
+    ----------
+    Nixon et al. (2019), arXiv 1904.01685.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from calibrant.torch import AdaptiveCalibrationError
+    >>> metric = AdaptiveCalibrationError(task="binary", num_bins=2)
+    >>> metric.update(torch.tensor([0.5, 0.5, 0.5, 0.5]), torch.tensor([1, 1, 0, 0]))
+    >>> metric.compute()
+    tensor(0.)
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        num_bins: int = 10,
+        norm: Norm = "l1",
+        num_classes: int | None = None,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(task, True, num_bins, norm, num_classes, ignore_index, validate_args, **kwargs)
+
+
+class ClasswiseCalibrationError(ProbabilityMetric):
+    r"""Classwise (static) calibration error: the calibration error of every class by itself, reduced over classes.
+
+    .. math:: \frac1C \sum_k \mathrm{CE}_k, \qquad \mathrm{CE}_k \text{ over uniform bins of class k's score}
+
+    A drop-in for TorchUncertainty's. In [0, 1] for the mean, lower is better. The mean is that of the classes' errors
+    whatever the norm; `calibrant.classwise_calibration_error` combines l2 errors by the root of their mean square. A
+    class absent from the targets counts like any other.
+
+    Parameters
+    ----------
+    num_classes : int
+        The number of classes.
+    num_bins : int, default 15
+        The number of bins, of equal width, which own their lower edge as in `CalibrationError`.
+    norm : {"l1", "l2", "max"}, default "l1"
+        Of the bins' gaps within a class.
+    reduction : {"mean", "sum", "none"} or None, default "mean"
+        Over classes; "none" and None give the errors themselves, (C,).
+    notion : {"classwise", "multilabel"}, optional
+        "multilabel" for independent labels: targets (N, C) of 0 and 1, rows that need not sum to 1.
+    closed, ignore_index, validate_args, logits, kwargs
+        As in `CalibrationError`.
+
+    Notes
+    -----
+    The state takes 24 bytes a bin and class, whatever the number of rows.
+
+    References
+    ----------
+    Kull et al. (2019), arXiv 1910.12656. Nixon et al. (2019), arXiv 1904.01685.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from calibrant.torch import ClasswiseCalibrationError
+    >>> metric = ClasswiseCalibrationError(num_classes=3, reduction="none")
+    >>> metric(torch.tensor([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3]]), torch.tensor([0, 2]))
+    tensor([0.3000, 0.4000, 0.4000])
+    """
+
+    plot_upper_bound = 1.0
+
+    counts: Tensor
+    positives: Tensor
+    score_sums: Tensor
+
+    def __init__(
+        self,
+        num_classes: int,
+        num_bins: int = 15,
+        norm: Norm = "l1",
+        reduction: Reduction | None = "mean",
+        *,
+        notion: Notion | None = None,
+        closed: Closed = "left",
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        logits: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        _check_bins(num_bins, norm, closed)
+        check_classes(num_classes)
+        check_notion(notion, ("classwise", "multilabel"))
+        if reduction is not None:
+            check_choice("reduction", reduction, ("mean", "sum", "none"))
+        super().__init__(
+            layout="multilabel" if notion == "multilabel" else "multiclass", num_classes=num_classes,
+            notion=notion or "classwise", ignore_index=ignore_index, logits=logits, validate_args=validate_args,
+            make=("bins", num_bins, closed), **kwargs,
+        )  # fmt: skip
+        self.num_bins = num_bins
+        self.norm: Norm = norm
+        self.reduction = reduction
+        self.closed: Closed = closed
+        self._add_counts("counts", num_bins, num_classes)
+        self._add_counts("positives", num_bins, num_classes)
+        self._add_sums("score_sums", num_bins, num_classes)
+
+    def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
+        return bins_of_host(predictions, notion, self.num_bins, self.closed)
+
+    def _of_device(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
+        return bins_of_device(reading, layout, notion, self.num_bins, self.closed)
+
+    def _value(self) -> Tensor:
+        errors = binned.classwise_errors(histograms_of(self), 1.0, self.norm).errors
+        if self.reduction == "sum":
+            return self._scalar(errors.sum())
+        return self._scalar(errors.mean() if self.reduction == "mean" else errors)
+
+    def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
+        """Draw the value, or the values given, as torchmetrics does."""
+        return self._plot(val, ax)
+
+
+# ---------------------------------------------------------------- what a batch adds
+
+
+def bins_of_host(predictions: Predictions, notion: Notion, num_bins: int, closed: Closed) -> Increments:
+    """Count a batch into uniform bins: of the judged event, or of all classes."""
+    if notion in ("classwise", "multilabel"):
+        histograms, _ = class_histograms(predictions, notion, num_bins, "uniform", closed, 0.0)
+        counts, score_sums, positives = histograms
+    else:
+        bins = binned.bin_events(read(predictions, notion, scoring=False).events, num_bins, closed)
+        counts, score_sums, positives = bins.counts, bins.score_sums, bins.positives
+    return {
+        "counts": torch.from_numpy(np.rint(counts).astype(np.int64)),
+        "positives": torch.from_numpy(np.rint(positives).astype(np.int64)),
+        "score_sums": torch.from_numpy(np.ascontiguousarray(score_sums)),
+    }
+
+
+def bins_of_device(reading: Reading, layout: Layout, notion: Notion, num_bins: int, closed: Closed) -> Increments:
+    """Count a batch into uniform bins where it is."""
+    if notion in ("classwise", "multilabel"):
+        scores, outcomes, judged = tensors.each_class(reading, layout=layout)
+    else:
+        scores, outcomes = tensors.event(reading, layout=layout, notion=notion)
+        judged = reading.judged
+    dtype = np.dtype(np.float64 if scores.dtype == torch.float64 else np.float32)
+    largest = torch.from_numpy(binned.largest_members(binned.uniform_edges(num_bins), closed, dtype))
+    uppers = largest.to(scores.device, non_blocking=True)
+    counts, positives, sums = tensors.bin_rows(scores, outcomes, judged, uppers)
+    return {"counts": counts, "positives": positives, "score_sums": sums}
+
+
+def packed_columns(predictions: Predictions) -> Increments:
+    """Pack the scores of every class by itself, (n, C), of predictions without weights."""
+    columns = [dispatch.pack(np.ascontiguousarray(e.scores), e.outcomes) for e, _ in class_events(predictions)]
+    keys = np.stack(columns, axis=1)
+    single = keys.dtype.itemsize == 4
+    return {"singles" if single else "doubles": torch.from_numpy(keys.view(np.int32 if single else np.int64))}
+
+
+def histograms_of(metric: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the histograms (3, bins, classes) of counts, scores and outcomes that a metric's states hold."""
+    states = (metric.counts, tensors.joined(metric.score_sums), metric.positives)
+    return np.stack([state.cpu().numpy().astype(np.float64) for state in states])
+
+
+def _bins_of(counts: Tensor, positives: Tensor, score_sums: Tensor) -> Bins:
+    mass, hits = counts.cpu().numpy().astype(np.float64), positives.cpu().numpy().astype(np.float64)
+    sums = tensors.joined(score_sums).numpy()
+    return Bins(binned.uniform_edges(len(mass)), mass, sums, hits, np.full(len(mass), np.nan))
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _check_bins(num_bins: object, norm: object, closed: object) -> None:
+    try:
+        binned.check_bins(num_bins, "uniform", norm, closed)
+    except InputError as error:
+        raise error.renamed({"n_bins": "num_bins"}) from None
+
+
+def check_classes(num_classes: object) -> None:
+    """Raise unless a number of classes is an integer from 2."""
+    if isinstance(num_classes, bool) or not isinstance(num_classes, int):
+        message = f"num_classes: expected an integer, got {num_classes!r}; pass the number of columns of preds"
+        raise TypeError(message)
+    if num_classes < 2:
+        raise InputError("num_classes", "an integer from 2", repr(num_classes), "for one event use task='binary'")

@@ -1,0 +1,188 @@
+"""The whole report, from batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant.errors import InputError
+from calibrant.estimators import binned
+from calibrant.inputs import Layout, Notion, Predictions
+from calibrant.kernels import tensors
+from calibrant.kernels.tensors import WIDTH, Reading
+from calibrant.notions import DEFAULTS, read
+from calibrant.render import figure
+from calibrant.report import Report, event_report, whole_estimates
+from calibrant.results import ReliabilityDiagram
+from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed
+from calibrant.torch.proper import score_increments, score_sums_of_device
+
+
+class _Sealed:
+    """A report on its way through torchmetrics, which would take a mapping apart to look for tensors."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+
+
+class CalibrationReport(ProbabilityMetric):
+    """Every measure of `calibrant.evaluate` from batches: `compute` returns its `Report`.
+
+    Parameters
+    ----------
+    num_bins : int, default 15
+        The bins of the binned measures, right-closed as in `calibrant.evaluate`.
+    notion : {"positive", "top-label"}, optional
+        The judged event; by default the label for (N,) and (N, 1), the top label for (N, C).
+    ignore_index, validate_args, logits, kwargs
+        As in `CalibrationError`.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        From `update` as in `CalibrationError`; from `compute` without any batch.
+
+    Notes
+    -----
+    The state keeps score and outcome of the judged event, 4 bytes a row (8 in double precision), and 24 bytes for each
+    bin of each class.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from calibrant.torch import CalibrationReport
+    >>> metric = CalibrationReport(num_bins=2)
+    >>> metric.update(torch.tensor([0.25, 0.25, 0.55]), torch.tensor([0, 0, 1]))
+    >>> metric.update(torch.tensor([0.75, 0.75]), torch.tensor([1, 1]))
+    >>> report = metric.compute()
+    >>> round(report["ece"].value, 4), report.n
+    (0.29, 5)
+    """
+
+    total: Tensor
+    infinite: Tensor
+    correct: Tensor
+    brier_sum: Tensor
+    nll_sum: Tensor
+
+    def __init__(
+        self,
+        num_bins: int = 15,
+        *,
+        notion: Notion | None = None,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        logits: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        try:
+            binned.check_bins(num_bins)
+        except InputError as error:
+            raise error.renamed({"n_bins": "num_bins"}) from None
+        check_notion(notion, ("positive", "top-label"))
+        super().__init__(
+            layout=None, num_classes=None, notion=notion, ignore_index=ignore_index, logits=logits,
+            validate_args=validate_args, make=("report", num_bins), **kwargs,
+        )  # fmt: skip
+        self.num_bins = num_bins
+        self._add_rows()
+        for name in ("total", "infinite", "correct"):
+            self._add_counts(name)
+        for name in ("brier_sum", "nll_sum"):
+            self._add_sums(name)
+        # Of all classes, flat, since only the first batch says how many there are: counts and outcomes; scores.
+        self._add_list("class_counts", torch.int64)
+        self._add_list("class_scores", torch.float64)
+
+    def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
+        classes = predictions.layout == "multiclass"
+        uppers = self._uppers(predictions.rows.dtype) if classes else None
+        reading = read(predictions, notion, uppers=uppers)
+        counts, scores, positives = reading.histograms
+        return {
+            **packed(reading.events.scores, reading.events.outcomes),
+            **score_increments(reading.total, reading.brier, reading.nll, reading.infinite),
+            "correct": torch.tensor(round(reading.correct * reading.total)),
+            **_chunks(
+                torch.from_numpy(np.stack([counts, positives])).round().long(), torch.from_numpy(scores), classes
+            ),
+        }
+
+    def _of_device(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
+        keys = tensors.pack(*tensors.event(reading, layout=layout, notion=notion), reading.judged)
+        right = tensors.event(reading, layout=layout, notion="top-label")[1]
+        counts = positives = scores = reading.targets
+        if layout == "multiclass":
+            probs, outcomes, judged = tensors.each_class(reading, layout=layout)
+            dtype = np.dtype(np.float64 if probs.dtype == torch.float64 else np.float32)
+            uppers = torch.from_numpy(self._uppers(dtype)).to(probs.device, non_blocking=True)
+            counts, positives, scores = tensors.bin_rows(probs, outcomes, judged, uppers)
+        return {
+            "doubles" if keys.dtype == torch.int64 else "singles": keys,
+            **score_sums_of_device(reading, layout),
+            "correct": (right * reading.judged).sum(),
+            **_chunks(torch.stack([counts, positives]), scores, layout == "multiclass"),
+        }
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Add a batch: as `CalibrationError.update`."""
+        super().update(preds, target)
+        for name in ("class_counts", "class_scores"):
+            if len(getattr(self, name)) > 1:
+                setattr(self, name, [self._class_sums(name, self._width or 1).reshape(-1)])
+
+    def _class_sums(self, name: str, width: int) -> Tensor:
+        """Return the sums over batches (and ranks) of what their classes' bins hold."""
+        flat = self._gathered(name)
+        if name == "class_counts":
+            return flat.reshape(-1, 2, self.num_bins, width).sum(0)
+        pairs = () if flat.dtype == torch.float64 else (2,)
+        return tensors.add_sums(flat.reshape(-1, *pairs, self.num_bins, width))
+
+    def _uppers(self, dtype: np.dtype[Any]) -> Any:
+        return binned.largest_members(binned.uniform_edges(self.num_bins), "right", dtype)
+
+    def _value(self) -> _Sealed:
+        total = int(self.total)
+        if total == 0:
+            raise InputError("preds", "at least one batch before compute", "none", "call update first")
+        width, notion = int(self.seen[WIDTH]), self.notion
+        layout: Layout = "multiclass" if width > 1 else "binary"
+        brier, nll = (float(tensors.joined(x)) / total for x in (self.brier_sum, self.nll_sum))
+        infinite = int(self.infinite)
+        whole = whole_estimates(int(self.correct) / total, brier, np.inf if infinite else nll, infinite, total)
+        per_class = None
+        if layout == "multiclass":
+            counts, positives = self._class_sums("class_counts", width).cpu().numpy()
+            scores = tensors.joined(self._class_sums("class_scores", width)).numpy()
+            per_class = binned.classwise_errors(np.stack([counts, scores, positives]), total, "l1")
+        judged: Notion = notion or DEFAULTS[layout]  # type: ignore[assignment]
+        n_classes = width if width > 1 else None
+        return _Sealed(event_report(self._tables()[0], whole, judged, n_classes, self.num_bins, per_class))
+
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        """Open what `compute` sealed, after torchmetrics has gathered and cached."""
+        wrapped = super()._wrap_compute(compute)
+        return lambda *args, **kwargs: wrapped(*args, **kwargs).report
+
+    def forward(self, *args: Any, **kwargs: Any) -> Report:
+        """Add a batch and return the report on it alone."""
+        report: Report = super().forward(*args, **kwargs)
+        self._forward_cache = None  # torchmetrics would look for tensors in it, to move them
+        return report
+
+    def plot(self, title: str = "Reliability Diagram") -> tuple[Any, Any]:
+        """Draw the reliability diagram of all batches so far."""
+        report: Report = self.compute()
+        words = figure.WORDS["positive" if report.notion == "positive" else "top-label"]
+        number = f"ECE = {report['ece'].value:.2%}"
+        diagram = cast("ReliabilityDiagram", report.diagram)  # there is one for every judged event
+        return figure.reliability_figure(diagram, number=number, title=title, labels=(*words, words[0], figure.SHARE))
+
+
+def _chunks(counts: Tensor, scores: Tensor, classes: bool) -> Increments:
+    return {"class_counts": counts.reshape(-1), "class_scores": scores.reshape(-1)} if classes else {}

@@ -1,0 +1,158 @@
+"""The smooth calibration error."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant.errors import InputError, check_choice
+from calibrant.estimators import smooth, smooth_mesh
+from calibrant.inputs import Layout, Notion, Predictions
+from calibrant.kernels import tensors
+from calibrant.kernels.tensors import Reading
+from calibrant.notions import read
+from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed
+
+
+class SmoothCalibrationError(ProbabilityMetric):
+    r"""Smooth calibration error (smECE): kernel-smoothed residuals at the bandwidth that equals the error.
+
+    A drop-in for TorchUncertainty's, with the numbers of relplot 1.0 (`smECE` for the reflected kernel with
+    ``bandwidth="auto"``, `smECE_sigma` for a bandwidth), or exact with ``method="exact"``. In [0, 1], lower is better;
+    it has no bins. The formula is that of `calibrant.smooth_calibration_error`.
+
+    Parameters
+    ----------
+    kernel_type : {"logit", "reflected"}, default "logit"
+        A Gaussian in log-odds, finer near 0 and 1 (no theory, offered because people use it), or in the probability,
+        reflected at 0 and 1: the paper's.
+    bandwidth : float or "auto", default "auto"
+        The kernel's bandwidth, or the fixed point that the search from 1 downwards finds.
+    eps : float, default 0.001
+        The bandwidth below which the search stops.
+    mesh_pts : int, default 200
+        The least number of points of the grid; small bandwidths ask for more.
+    refine_steps : int, default 10
+        Halvings of the search.
+    method : {"mesh", "exact"}, default "mesh"
+        "exact", for the reflected kernel only, has an error below 1e-7 and takes none of the three options before it.
+    notion : {"top-label", "positive"}, optional
+        The judged event. By default the predicted class: max(p, 1 - p) of (N,) and (N, 1) (.5 predicts class 1), the
+        top label of (N, C).
+    ignore_index, validate_args, logits, kwargs
+        As in `CalibrationError`.
+
+    Attributes
+    ----------
+    final_bandwidth : float or None
+        The bandwidth of the last `compute`.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For options that cannot be used; from `update` as `CalibrationError`.
+
+    Notes
+    -----
+    The state keeps the rows, 4 bytes each (score and outcome together), 8 in double precision.
+
+    References
+    ----------
+    Błasiok, Nakkiran (2024), arXiv 2309.12236.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from calibrant.torch import SmoothCalibrationError
+    >>> metric = SmoothCalibrationError(kernel_type="reflected")
+    >>> metric.update(torch.tensor([0.9, 0.8, 0.3, 0.2]), torch.tensor([1, 1, 1, 0]))
+    >>> metric.compute(), metric.final_bandwidth
+    (tensor(0.1186), 0.1201171875)
+    >>> SmoothCalibrationError("reflected", method="exact")(torch.tensor([0.5, 0.5]), torch.tensor([1, 1]))
+    tensor(0.5000)
+    """
+
+    plot_upper_bound = 1.0
+
+    def __init__(
+        self,
+        kernel_type: Literal["logit", "reflected"] = "logit",
+        bandwidth: float | Literal["auto"] = "auto",
+        eps: float = 0.001,
+        mesh_pts: int = 200,
+        refine_steps: int = 10,
+        *,
+        method: Literal["mesh", "exact"] = "mesh",
+        notion: Notion | None = None,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        logits: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_choice("kernel_type", kernel_type, ("logit", "reflected"))
+        check_choice("method", method, ("mesh", "exact"))
+        check_notion(notion, ("positive", "top-label"))
+        self._check_options(kernel_type, bandwidth, eps, mesh_pts, refine_steps, method)
+        super().__init__(
+            layout=None, num_classes=None, notion=notion or "top-label", ignore_index=ignore_index, logits=logits,
+            validate_args=validate_args, make=("rows", "half 1"), **kwargs,
+        )  # fmt: skip
+        self.kernel_type: Literal["logit", "reflected"] = kernel_type
+        self.bandwidth: float | Literal["auto"] = bandwidth
+        self.eps = eps
+        self.mesh_pts = mesh_pts
+        self.refine_steps = refine_steps
+        self.method = method
+        self.final_bandwidth: float | None = None
+        self._add_rows()
+
+    def _check_options(
+        self, kernel_type: str, bandwidth: Any, eps: float, mesh_pts: int, refine_steps: int, method: str
+    ) -> None:
+        """Have the estimator look at its options now, on one row, so that mistakes do not wait for `compute`."""
+        if method == "exact":
+            if kernel_type == "logit":
+                remedy = "leave method out, or pass kernel_type='reflected'"
+                raise InputError("method", "'mesh' for the logit kernel", "'exact'", remedy)
+            if (eps, mesh_pts, refine_steps) != (0.001, 200, 10):
+                raise InputError("mesh_pts", "mesh options only for the mesh", "one beside 'exact'", "leave them out")
+        names = {"mesh_points": "mesh_pts", "tolerance": "eps"}
+        try:
+            smooth_mesh.check_options(kernel_type, bandwidth, mesh_pts, eps, refine_steps)
+        except InputError as error:
+            raise error.renamed(names) from None
+
+    def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
+        events = read(predictions, notion, scoring=False).events
+        return packed(events.scores, events.outcomes)
+
+    def _of_device(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
+        keys = tensors.pack(*tensors.event(reading, layout=layout, notion=notion), reading.judged)
+        return {"doubles" if keys.dtype == torch.int64 else "singles": keys}
+
+    def _value(self) -> Tensor:
+        table = self._tables()[0]
+        self.final_bandwidth = None
+        if not len(table):
+            return self._scalar(np.nan)
+        if self.method == "mesh":
+            found = smooth_mesh.mesh_smooth_error(
+                table.scores, table.residuals, table.counts, kernel=self.kernel_type, bandwidth=self.bandwidth,
+                mesh_points=self.mesh_pts, tolerance=self.eps, refine_steps=self.refine_steps,
+            )  # fmt: skip
+            self.final_bandwidth = found.bandwidth
+            return self._scalar(found.value)
+        if isinstance(self.bandwidth, str):
+            value = smooth.smooth_error(table.scores, table.residuals, table.total).value
+            self.final_bandwidth = value  # the error is the bandwidth that equals it
+        else:
+            value = smooth.smooth_error_at(table.scores, table.residuals, table.total, float(self.bandwidth)).value
+            self.final_bandwidth = float(self.bandwidth)
+        return self._scalar(value)
+
+    def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
+        """Draw the value, or the values given, as torchmetrics does."""
+        return self._plot(val, ax)
