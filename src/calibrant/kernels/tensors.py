@@ -22,7 +22,6 @@ PROBABILITIES, LOGITS, DOUBLE, WIDTH = range(4)
 SLACK: Final = 1e-3
 
 IGNORED_KEY: Final = -1
-_FIXED_BITS = 40  # scores are summed as multiples of 2^-40: integers, whose sums no order of additions changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +165,15 @@ def each_class(reading: Reading, *, layout: str) -> tuple[Tensor, Tensor, Tensor
 def bin_rows(scores: Tensor, outcomes: Tensor, judged: Tensor, uppers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return counts, counts of outcomes 1 (int64) and sums of scores of each bin: (M,), or (M, C) of (n, C) scores.
 
-    ``uppers`` holds the largest score of each bin, in the scores' type. The sums are exact to 2^-41 a score, and the
-    same whatever the order in which the device adds.
+    ``uppers`` holds the largest score of each bin, in the scores' type. Scores are added as integers, multiples of a
+    power of 2 that leaves room for n of them in 62 bits, so the order in which the device adds plays no part.
     """
     n_bins, columns = len(uppers), scores.shape[1] if scores.ndim == 2 else 1
     bins = torch.searchsorted(uppers, scores.contiguous()).clamp(max=n_bins - 1)
     bins = torch.where(judged, bins, n_bins)  # what is not judged goes into a bin that is cut off
     if scores.ndim == 2:
         bins = bins * columns + torch.arange(columns, device=bins.device)
-    bits = min(_FIXED_BITS, 62 - max(1, len(scores)).bit_length())
+    bits = 62 - len(scores).bit_length()
     fixed = (scores.to(wide(scores.device)) * 2.0**bits).round().long()
     place = bins.reshape(-1)
     sums = torch.zeros(3, (n_bins + 1) * columns, dtype=torch.int64, device=scores.device)

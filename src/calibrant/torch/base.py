@@ -127,7 +127,12 @@ class ProbabilityMetric(Metric):
         there = tensors.has_float64(fn(torch.zeros(0, device=self.device)).device)
         if here and not there:
             self._convert_sums(tensors.paired)
-        moved = super()._apply(fn, exclude_state)
+
+        def place(x: Tensor) -> Tensor:  # .to(torch.float16) moves, and changes no state's type
+            placed = fn(x)
+            return placed if placed.dtype == x.dtype else x.to(placed.device)
+
+        moved = super()._apply(place, exclude_state)
         if there and not here:
             self._convert_sums(tensors.joined)
         return moved
@@ -240,8 +245,7 @@ class ProbabilityMetric(Metric):
             raise InputError("preds", f"{self._width} columns, as in the batches before", got, remedy)
 
     def _read_host(self, preds: Tensor, target: Tensor, layout: Layout) -> Increments:
-        known = self.seen.tolist()
-        logits = self._scale(preds, target, layout, self._agreed or known)
+        logits = self._scale(preds, target, layout)
         try:
             predictions = as_predictions(
                 preds,
@@ -255,20 +259,19 @@ class ProbabilityMetric(Metric):
             if error.argument == "ignore_index":  # all of the batch is to be ignored
                 return {}
             raise self._explained(error) from None
-        seen = [int(not logits), int(logits), int(preds.dtype == torch.float64), predictions.n_classes]
-        if seen != known:
-            found["seen"] = torch.tensor(seen)
-        return found
+        double = preds.dtype == torch.float64
+        return {**found, "seen": torch.tensor([int(not logits), int(logits), int(double), predictions.n_classes])}
 
     def _explained(self, error: InputError) -> InputError:
         if error.argument == "probs" and self.logits is None and "logits=True" in error.remedy:
             error.remedy = f"the first batch held probabilities; if they are logits, {_DECLARE}"
         return error.renamed(_NAMES)
 
-    def _scale(self, preds: Tensor, target: Tensor, layout: Layout, seen: list[int]) -> bool:
+    def _scale(self, preds: Tensor, target: Tensor, layout: Layout) -> bool:
         """Say whether the batch holds logits: as declared, as decided before, or by its own values."""
         if self.logits is not None:
             return self.logits
+        seen = self._agreed or self.seen.tolist()
         if seen[PROBABILITIES]:
             return False
         if not seen[LOGITS]:
@@ -374,7 +377,10 @@ class ProbabilityMetric(Metric):
         keys = self._kept()
         unsigned = np.uint32 if keys.dtype.itemsize == 4 else np.uint64
         for column in keys[:, None].T if keys.ndim == 1 else keys.T:
-            tables.append(ReliabilityTable.unpack(column[column != tensors.IGNORED_KEY].view(unsigned)))
+            table = ReliabilityTable.unpack(column[column != tensors.IGNORED_KEY].view(unsigned))
+            if len(table) and not table.scores[-1] <= 1:  # NaN and what is negative come last as well
+                raise InputError("preds", "values in [0, 1]", "others, unchecked", "find them with validate_args=True")
+            tables.append(table)
         return tables
 
 
