@@ -1,0 +1,157 @@
+"""The torch metrics on two processes: what each has seen adds up to what one process would have."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torchmetrics")
+
+from calibrant import torch as ct  # noqa: E402
+
+MAKES = {
+    "binary": lambda: ct.CalibrationError("binary", num_bins=15),
+    "multiclass": lambda: ct.CalibrationError("multiclass", num_classes=4, norm="l2"),
+    "classwise": lambda: ct.ClasswiseCalibrationError(4),
+    "adaptive": lambda: ct.AdaptiveCalibrationError("multiclass", num_classes=4),
+    "adaptive classwise": lambda: ct.AdaptiveCalibrationError("multiclass", num_classes=4, notion="classwise"),
+    "smooth": lambda: ct.SmoothCalibrationError("reflected"),
+    "brier": lambda: ct.BrierScore(),
+    "nll": lambda: ct.NegativeLogLikelihood(),
+    "report": lambda: ct.CalibrationReport(),
+}
+# Rows of each rank, in batches: alike, uneven, one precision here and another there, nothing at all on one rank.
+SPLITS = {
+    "even": (((0, 100), (100, 200)), ((200, 300), (300, 400))),
+    "uneven": (((0, 7), (7, 260), (260, 261)), ((261, 400),)),
+    "one is empty": (((0, 100), (100, 400)), ()),
+    "the other is empty": ((), ((0, 400),)),
+}
+
+
+def batch(name, start, stop, double=False):
+    rng = np.random.default_rng(12)
+    logits, labels = rng.normal(size=(400, 4)), rng.integers(0, 4, 400)
+    probs = torch.tensor(logits).softmax(1)
+    target = torch.tensor(labels)
+    if name == "binary":
+        probs, target = probs[:, 1] * 0.9 + 0.05, (target == 1).long()
+    return (probs if double else probs.float())[start:stop], target[start:stop]
+
+
+def plain(value):
+    return {k: value[k].value for k in value} if hasattr(value, "diagram") else value.tolist()
+
+
+def worker(rank, folder):
+    """Run on each process: every metric over every split; then leave what was found in a file."""
+    import warnings
+
+    warnings.simplefilter("ignore", UserWarning)  # of torchmetrics, on a rank that has no rows
+    found = {}
+    try:
+        torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+        for split, parts in SPLITS.items():
+            for name, make in MAKES.items():
+                metric = make()
+                for bounds in parts[rank]:
+                    metric.update(*batch(name, *bounds))
+                value = metric.compute()
+                metric.sync()
+                states = {key: pickle.dumps(state) for key, state in metric.metric_state.items()}
+                metric.unsync()
+                metric.update(*batch(name, 0, 50))  # ranks go on by themselves
+                found[split, name] = plain(value), states, plain(metric.compute())
+        mixed = ct.SmoothCalibrationError("reflected")
+        mixed.update(*batch("smooth", 0 if rank else 200, 200 if rank else 400, double=bool(rank)))
+        found["mixed"] = plain(mixed.compute())
+        # Each step's value is that of both ranks' batches together.
+        step = ct.CalibrationError("binary", dist_sync_on_step=True)
+        found["step"] = [plain(step(*batch("binary", *bounds))) for bounds in ((rank * 50, rank * 50 + 50),)]
+        found["total"] = plain(step.compute())
+        # One rank decided for probabilities, the other for logits: nobody can say which is right.
+        divided = ct.CalibrationError("binary")
+        divided.update(torch.tensor([0.2, 0.7]) * (10 if rank else 1), torch.tensor([0, 1]))
+        with pytest.raises(ValueError, match="probabilities on one rank and logits on another"):
+            divided.compute()
+        # A rank without rows learns from the others how they read theirs.
+        learning = ct.CalibrationError("binary")
+        if rank == 0:
+            learning.update(torch.tensor([-3.0, 4.0]), torch.tensor([0, 1]))
+        learning.compute()
+        learning.update(torch.tensor([0.2, 0.7]), torch.tensor([0, 1]))
+        found["learnt"] = plain(learning.compute())
+    except BaseException:
+        found = {"error": traceback.format_exc()}
+    Path(folder, f"rank{rank}").write_bytes(pickle.dumps(found))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    torch.multiprocessing.spawn(worker, args=(str(folder),), nprocs=2)
+    found = [pickle.loads(Path(folder, f"rank{rank}").read_bytes()) for rank in (0, 1)]
+    for one in found:
+        assert "error" not in one, one["error"]
+    return found
+
+
+@pytest.mark.parametrize("name", MAKES)
+@pytest.mark.parametrize("split", SPLITS)
+def test_two_processes_are_one(ranks, split, name):
+    alone = MAKES[name]()
+    for bounds in (b for part in SPLITS[split] for b in part):
+        alone.update(*batch(name, *bounds))
+    value = plain(alone.compute())
+    states = alone.clone().metric_state
+    for _ in (0, 1):
+        alone.update(*batch(name, 0, 50))
+    after = plain(alone.compute())
+    for found in ranks:
+        got, synced, later = found[split, name]
+        assert got == pytest.approx(value, rel=1e-7, nan_ok=True)  # values are single precision
+        assert later == pytest.approx(after, rel=1e-7, nan_ok=True)
+        for key, state in states.items():
+            other = pickle.loads(synced[key])
+            if isinstance(state, list):
+                joined = torch.cat(state) if state else torch.empty(0)
+                if key.startswith("class_"):  # one part a rank
+                    other = other.reshape(-1, joined.numel()).sum(0)
+                assert other.numel() == joined.numel()
+                if not joined.is_floating_point():
+                    assert torch.equal(other.sort(0).values, joined.sort(0).values)
+            elif state.is_floating_point():
+                torch.testing.assert_close(other, state, rtol=1e-12, atol=1e-12)
+            else:
+                assert torch.equal(other, state), key
+
+
+def test_ranks_of_different_precision(ranks):
+    alone = ct.SmoothCalibrationError("reflected")
+    alone.update(*batch("smooth", 200, 400))
+    alone.update(*batch("smooth", 0, 200, double=True))
+    for found in ranks:
+        assert found["mixed"] == pytest.approx(alone.compute().item(), rel=1e-12)
+
+
+def test_steps_are_of_all_ranks(ranks):
+    alone = ct.CalibrationError("binary")
+    alone.update(*batch("binary", 0, 100))
+    for found in ranks:
+        assert found["step"] == [pytest.approx(alone.compute().item(), rel=1e-7)]
+        assert found["total"] == pytest.approx(alone.compute().item(), rel=1e-7)
+
+
+def test_ranks_share_the_decision(ranks):
+    alone = ct.CalibrationError("binary", logits=True)
+    alone.update(torch.tensor([-3.0, 4.0]), torch.tensor([0, 1]))
+    for _ in (0, 1):
+        alone.update(torch.tensor([0.2, 0.7]), torch.tensor([0, 1]))
+    for found in ranks:
+        assert found["learnt"] == pytest.approx(alone.compute().item(), rel=1e-6)
