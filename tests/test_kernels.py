@@ -189,6 +189,70 @@ def test_bin_rows_is_its_twin(dtype, n_bins, weighted):
         np.testing.assert_allclose(fast, slow, rtol=SUMS, atol=SUMS)
 
 
+def tallied(module, name, probs, targets, *args, keep, n_bins=15):
+    """Run a tally on fresh outputs and return them."""
+    uppers = uppers_of(n_bins, probs.dtype, "left")
+    sums, keys = np.zeros((3, n_bins)), np.zeros(len(probs) if keep else 0, f"i{probs.dtype.itemsize}")
+    options = (*args, uppers) if name == "tally_events" else (1e-3, uppers)
+    found = getattr(module, name)(probs, targets, *options, sums, keys)
+    return found, sums, keys
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", CLASSES)
+@pytest.mark.parametrize("keep", [False, True])
+def test_tally_classes_is_its_twin(dtype, size, keep):
+    probs = np.abs(probability_rows(40, size, dtype))  # of negative zeros a tally says that they are unusual
+    probs[3] = 1 / size  # ties
+    targets = np.arange(40) % size
+    fast = tallied(host, "tally_classes", probs, targets, keep=keep)
+    slow = tallied(reference, "tally_classes", probs, targets, keep=keep)
+    assert fast[0] == slow[0] == reference.CLEAN
+    np.testing.assert_array_equal(fast[1][[0, 2]], slow[1][[0, 2]])
+    np.testing.assert_allclose(fast[1], slow[1], rtol=SUMS, atol=SUMS)
+    np.testing.assert_array_equal(fast[2], slow[2])
+    for row, column, bad in ((7, 0, -1), (7, 0, size), (9, 0, np.nan), (9, size - 1, -0.0), (9, 0, 1.5), (9, 0, 0.9)):
+        spoiled, wrong = probs.copy(), targets.copy()
+        if row == 7:
+            wrong[row] = bad
+        else:
+            spoiled[row, column] = bad
+        found = [tallied(module, "tally_classes", spoiled, wrong, keep=keep) for module in (host, reference)]
+        if bad == 0.9 and abs(spoiled[row].sum() - 1) <= 1e-3:
+            continue  # for one class, or by chance, no fault
+        assert found[0][0] == found[1][0] == row, bad
+        assert not found[0][1].any()
+        assert not found[1][1].any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("fold", [False, True])
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("keep", [False, True])
+def test_tally_events_is_its_twin(dtype, fold, half, keep):
+    rng = np.random.default_rng(30)
+    probs = np.concatenate([[0, 1, 0.5, 0.5, 0.2, 0.8], rng.random(50)]).astype(dtype)
+    targets = rng.integers(0, 2, len(probs))
+    fast = tallied(host, "tally_events", probs, targets, fold, half, keep=keep)
+    slow = tallied(reference, "tally_events", probs, targets, fold, half, keep=keep)
+    assert fast[0] == slow[0] == reference.CLEAN
+    np.testing.assert_array_equal(fast[1][[0, 2]], slow[1][[0, 2]])
+    np.testing.assert_allclose(fast[1], slow[1], rtol=SUMS, atol=SUMS)
+    np.testing.assert_array_equal(fast[2], slow[2])
+    for bad in (np.nan, -0.0, 1.5, -1.0, np.inf):
+        spoiled = probs.copy()
+        spoiled[11] = bad
+        for module in (host, reference):
+            found = tallied(module, "tally_events", spoiled, targets, fold, half, keep=keep)
+            assert found[0] == 11
+            assert not found[1].any()
+    for bad in (-1, 2):
+        wrong = targets.copy()
+        wrong[4] = bad
+        for module in (host, reference):
+            assert tallied(module, "tally_events", probs, wrong, fold, half, keep=keep)[0] == 4
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_bins", [1, 2, 10, 15])
 @pytest.mark.parametrize("weighted", [False, True])

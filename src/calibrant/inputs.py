@@ -98,8 +98,13 @@ def as_predictions(
             "check the targets, or leave ignore_index out",
         )
     checked = None if weights is None else _weights(weights, rows.n, index)
-    tolerance = 1e-3 + 2 * _EPS.get("bfloat16" if bfloat16 else values.dtype.name, 2.0**-52)
+    tolerance = sum_tolerance("bfloat16" if bfloat16 else values.dtype.name)
     return Predictions(rows, index, checked, layout, bool(logits), tolerance, names)
+
+
+def sum_tolerance(dtype: str) -> float:
+    """Return how far from 1 the sum of a row of this type may be."""
+    return 1e-3 + 2 * _EPS.get(dtype, 2.0**-52)
 
 
 def _ignore_index(value: Any) -> int | None:

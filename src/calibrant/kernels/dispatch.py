@@ -53,6 +53,7 @@ __all__ = [
     "residual_moments",
     "residuals",
     "sum_pooled",
+    "tally",
 ]
 
 _BLOCK = 1 << 20  # entries of a block at most: 4 MB of float32 amortise a block's microseconds of overhead
@@ -302,6 +303,32 @@ def read_events(
 
     totals, _ = _read_rows(rows, (0, 0), read, scratch_rows=False)
     return totals
+
+
+def tally(
+    probs: Floats, targets: Int64s, *, uppers: Floats | None, tolerance: float, fold: bool, half: bool
+) -> NDArray[Any] | None:
+    """Judge (n,) events or the top labels of (n, C) rows in one read, by `reference.tally_events` or `tally_classes`.
+
+    Returns
+    -------
+    array or None
+        The sums (3, M) of the bins with these largest members; without them the packed events (n,), signed. None where
+        something is wrong with a row, or merely unusual: the reading passes say what.
+    """
+    from calibrant.kernels import host
+
+    n, keep = len(probs), uppers is None
+    keys = np.empty(n if keep else 0, np.int32 if probs.dtype.itemsize == 4 else np.int64)
+    edges = np.ones(1, probs.dtype) if uppers is None else uppers
+    sums = np.zeros((3, len(edges)))
+    if probs.ndim == 1:
+        found = host.tally_events(probs, targets, fold, half, edges, sums, keys)
+    else:
+        found = host.tally_classes(probs, targets, tolerance, edges, sums, keys)
+    if found != CLEAN:
+        return None
+    return keys if keep else sums
 
 
 def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers: Floats) -> Float64s:

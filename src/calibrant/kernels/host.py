@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.kernels.bits import exp, float_of, signed, unsigned
+from calibrant.kernels.bits import bits_of, exp, float_of, signed, unsigned
 from calibrant.kernels.compiled import inlined, kernel
 from calibrant.kernels.reference import BRIER, CLEAN, CORRECT, IGNORED, INFINITE, NLL
 
@@ -288,6 +288,77 @@ def read_events(
     totals[NLL] += nll
     totals[INFINITE] += infinite
     totals[CORRECT] += correct
+    return CLEAN
+
+
+@kernel(reassociate=True)
+def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: Any, keys: Any) -> Any:
+    """See `reference.tally_classes`."""
+    n, size = probs.shape
+    bits = unsigned(probs)
+    one = unsigned(np.ones(1, dtype=probs.dtype))[0]
+    keep = keys.shape[0] > 0
+    bounds = _bounds(uppers)
+    n_bins = uppers.shape[0]
+    cells = np.zeros((2 * n_bins, 4))  # twice, rows in turn, so that none waits; of four columns one is padding
+    for i in range(n):
+        y = targets[i]
+        if y < 0 or y >= size:
+            return i
+        pattern = bits[i, 0]
+        total = 0.0
+        for j in range(size):
+            k = bits[i, j]
+            pattern = k if k > pattern else pattern
+        for j in range(size):
+            total += np.float64(probs[i, j])
+        if pattern > one or not abs(total - 1.0) <= tolerance:
+            return i
+        largest = float_of(pattern)
+        same = np.int32(0)  # as wide as a pattern, so that lanes match
+        for j in range(size):
+            same = np.int32(same + np.int32(bits[i, j] == pattern))
+        hit = probs[i, y] == largest  # no branch: nobody can foresee which rows are right
+        if same > 1:
+            hit = _first_of(probs, i, y, largest)
+        if keep:
+            keys[i] = 2 * np.int64(pattern) + np.int64(hit)
+        else:
+            b = _bin_of(largest, bounds) + n_bins * (i & 1)
+            cells[b, 0] += 1.0
+            cells[b, 1] += np.float64(largest)
+            cells[b, 2] += hit
+    sums += (cells[:n_bins] + cells[n_bins:]).T[:3]
+    return CLEAN
+
+
+@kernel()
+def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, sums: Any, keys: Any) -> Any:
+    """See `reference.tally_events`."""
+    bits = unsigned(probs)
+    unit = np.ones(1, dtype=probs.dtype)  # 1 - p in the type of p
+    one = unsigned(unit)[0]
+    keep = keys.shape[0] > 0
+    bounds = _bounds(uppers)
+    n_bins = uppers.shape[0]
+    cells = np.zeros((2 * n_bins, 4))  # as in tally_classes
+    for i in range(probs.shape[0]):
+        y = targets[i]
+        if y < 0 or y > 1 or bits[i] > one:
+            return i
+        p = probs[i]
+        if fold:
+            predicts = p > 0.5 or (p == 0.5 and half)
+            y = 1 if predicts == (y == 1) else 0
+            p = max(p, unit[0] - p)
+        if keep:
+            keys[i] = 2 * np.int64(bits_of(p)) + y
+        else:
+            b = _bin_of(p, bounds) + n_bins * (i & 1)
+            cells[b, 0] += 1.0
+            cells[b, 1] += np.float64(p)
+            cells[b, 2] += y
+    sums += (cells[:n_bins] + cells[n_bins:]).T[:3]
     return CLEAN
 
 

@@ -186,6 +186,77 @@ def read_events(
     return CLEAN
 
 
+def tally_classes(
+    probs: Floats,
+    targets: Int64s,
+    tolerance: float,
+    uppers: Floats,
+    sums: Float64s,
+    keys: NDArray[np.signedinteger[Any]],
+) -> int:
+    """Judge the top label of a block of class probabilities in one read: into bins, or packed one by one.
+
+    What `read_probs` and `bin_rows` do together, for rows that all count once. Targets are not trusted.
+
+    Parameters
+    ----------
+    probs, targets, tolerance, uppers
+        As in `read_probs`.
+    sums : (3, M)
+        Added to, if there are no keys: the count, the sum of top probabilities and the right answers of each bin.
+    keys : (n,) integers of the width of probs, or (0,)
+        Written: the top probability's bits times 2, and 1 more where it was right.
+
+    Returns
+    -------
+    int
+        `CLEAN`, or the first row with which something is wrong, a target or a probability; -0.0 counts as wrong, since
+        its bits do. What was written is then void, and sums are as they were.
+    """
+    top, correct = np.empty(len(probs), probs.dtype), np.empty(len(probs), np.uint8)
+    wrong = (targets < 0) | (targets >= probs.shape[1]) | np.signbit(probs).any(axis=1)
+    stop = int(np.argmax(wrong)) if wrong.any() else len(probs)
+    bad = read_probs(
+        probs[:stop], targets, np.empty(0), False, tolerance, 0.0, False, uppers, 0.0,
+        top, correct, np.zeros((3, 0, 0)), np.zeros(4),
+    )  # fmt: skip
+    if bad != CLEAN or stop < len(probs):
+        return bad if bad != CLEAN else stop
+    _tally(top, correct, uppers, sums, keys)
+    return CLEAN
+
+
+def tally_events(
+    probs: Floats, targets: Int64s, fold: bool, half: bool, uppers: Floats, sums: Float64s,
+    keys: NDArray[np.signedinteger[Any]],
+) -> int:  # fmt: skip
+    """Judge a block of single events in one read: `tally_classes` of (n,) probabilities of the outcome 1.
+
+    With ``fold`` the event is that the predicted outcome is right, with max(p, 1 - p); a score of exactly .5 predicts
+    1 if ``half``.
+    """
+    for i, (p, y) in enumerate(zip(probs, targets, strict=True)):
+        if y not in (0, 1) or not 0 <= p <= 1 or np.signbit(p):
+            return i
+    scores, outcomes = probs, targets.astype(np.uint8)
+    if fold:
+        outcomes = ((probs >= 0.5 if half else probs > 0.5) == (targets == 1)).astype(np.uint8)
+        scores = np.maximum(probs, 1 - probs)
+    _tally(scores, outcomes, uppers, sums, keys)
+    return CLEAN
+
+
+def _tally(
+    scores: Floats, outcomes: UInt8s, uppers: Floats, sums: Float64s, keys: NDArray[np.signedinteger[Any]]
+) -> None:
+    if len(keys):
+        keys[:] = 2 * scores.view(keys.dtype) + outcomes
+    else:
+        squares = np.zeros((4, len(uppers)))
+        bin_rows(scores, outcomes, np.empty(0), False, uppers, squares)
+        sums += squares[:3]
+
+
 def bin_rows(
     scores: Floats, outcomes: UInt8s, weights: Float64s, weighted: bool, uppers: Floats, sums: Float64s
 ) -> None:

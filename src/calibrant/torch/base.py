@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from calibrant.errors import InputError, check_choice
-from calibrant.inputs import Layout, Notion, Predictions, as_predictions
+from calibrant.inputs import Layout, Notion, Predictions, as_predictions, sum_tolerance
 from calibrant.kernels import dispatch, tensors
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
 from calibrant.notions import DEFAULTS
@@ -32,7 +33,7 @@ class Batch(NamedTuple):
 
 _FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _NAMES: Final = {"probs": "preds", "targets": "target"}
-_TOLERANCES: Final = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7, torch.float32: 2.0**-23}
+_FAST: Final = (torch.float32, torch.float64)
 _DECLARE: Final = "pass logits=True or logits=False to the metric"
 
 
@@ -246,6 +247,19 @@ class ProbabilityMetric(Metric):
 
     def _read_host(self, preds: Tensor, target: Tensor, layout: Layout) -> Increments:
         logits = self._scale(preds, target, layout)
+        if (
+            not logits
+            and self.ignore_index is None
+            and preds.dtype in _FAST
+            and target.dtype == torch.int64
+            and target.ndim == 1
+            and preds.is_contiguous()
+            and target.is_contiguous()
+        ):  # the plain case, in one read; whatever is out of the ordinary is read again below, and explained
+            found = self._of_plain(preds.numpy(), target.numpy(), self._judged(layout))
+            if found is not None:
+                width = 1 if preds.ndim == 1 else preds.shape[1]
+                return {**found, "seen": _seen(False, preds.dtype == torch.float64, width)}
         try:
             predictions = as_predictions(
                 preds,
@@ -259,8 +273,7 @@ class ProbabilityMetric(Metric):
             if error.argument == "ignore_index":  # all of the batch is to be ignored
                 return {}
             raise self._explained(error) from None
-        double = preds.dtype == torch.float64
-        return {**found, "seen": torch.tensor([int(not logits), int(logits), int(double), predictions.n_classes])}
+        return {**found, "seen": _seen(logits, preds.dtype == torch.float64, predictions.n_classes)}
 
     def _explained(self, error: InputError) -> InputError:
         if error.argument == "probs" and self.logits is None and "logits=True" in error.remedy:
@@ -292,7 +305,6 @@ class ProbabilityMetric(Metric):
         declared = self.logits
         if declared is None and self._agreed is not None and any(self._agreed[:2]):
             declared = bool(self._agreed[LOGITS])
-        tolerance = 1e-3 + 2 * _TOLERANCES.get(preds.dtype, 2.0**-52)
         if layout == "multiclass" and target.shape == preds.shape:
             target = target.argmax(1)
         if layout == "multiclass":
@@ -304,7 +316,7 @@ class ProbabilityMetric(Metric):
             ignore_index=self.ignore_index,
             logits=declared,
             seen=self.seen,
-            tolerance=tolerance,
+            tolerance=_tolerance(preds.dtype),
             checked=self.validate_args,
         )
         found = self._of_device(reading, layout, self._judged(layout))
@@ -313,6 +325,11 @@ class ProbabilityMetric(Metric):
     def _judged(self, layout: Layout) -> Notion:
         """Return the judged event of a batch."""
         return self.notion or DEFAULTS[layout]  # type: ignore[return-value]
+
+    def _of_plain(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
+        """Judge probabilities in one read, if this metric can and nothing is out of the ordinary."""
+        del probs, targets, notion
+        return None
 
     def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
         raise NotImplementedError
@@ -384,6 +401,28 @@ class ProbabilityMetric(Metric):
         return tables
 
 
+@cache
+def _seen(logits: bool, double: bool, width: int) -> Tensor:
+    return torch.tensor([int(not logits), int(logits), int(double), width])
+
+
+def tally(
+    probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion, *, half: bool, uppers: NDArray[Any] | None
+) -> NDArray[Any] | None:
+    """Judge the event of plain probabilities in one read: into bins, or packed; None if that cannot be done."""
+    fold = notion == "top-label"
+    if not fold and (probs.ndim == 2 or notion != "positive"):
+        return None
+    tolerance = sum_tolerance(probs.dtype.name)
+    return dispatch.tally(probs, targets, uppers=uppers, tolerance=tolerance, fold=fold, half=half)
+
+
+def packed_events(probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion, *, half: bool) -> Increments | None:
+    """Pack the judged events of plain probabilities in one read."""
+    keys = tally(probs, targets, notion, half=half, uppers=None)
+    return None if keys is None else {"singles" if keys.dtype.itemsize == 4 else "doubles": torch.from_numpy(keys)}
+
+
 def packed(scores: NDArray[Any], outcomes: NDArray[np.uint8]) -> Increments:
     """Return judged events as the rows that a metric keeps."""
     single = scores.dtype.itemsize == 4
@@ -403,8 +442,11 @@ def _check_tensor(name: str, value: object, device: torch.device) -> None:
 def _look_normalised(preds: Tensor) -> bool:
     """Whether a batch of class scores could be probabilities."""
     inside = bool(((preds >= 0) & (preds <= 1)).all())
-    tolerance = tensors.SLACK + 2 * _TOLERANCES.get(preds.dtype, 2.0**-52)
-    return inside and bool(((preds.sum(1, dtype=torch.float64) - 1).abs() <= tolerance).all())
+    return inside and bool(((preds.sum(1, dtype=torch.float64) - 1).abs() <= _tolerance(preds.dtype)).all())
+
+
+def _tolerance(dtype: torch.dtype) -> float:
+    return sum_tolerance(str(dtype).removeprefix("torch."))
 
 
 def check_notion(notion: object, choices: tuple[str, ...], num_classes: int | None = None) -> None:

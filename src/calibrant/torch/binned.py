@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.errors import InputError, check_choice
@@ -17,7 +19,7 @@ from calibrant.kernels.tensors import Reading
 from calibrant.metrics.classwise import class_histograms
 from calibrant.notions import class_events, fold, read
 from calibrant.render import figure
-from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed
+from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed, packed_events, tally
 
 Task = Literal["binary", "multiclass"]
 Reduction = Literal["mean", "sum", "none"]
@@ -161,6 +163,12 @@ class CalibrationError(ProbabilityMetric):
 
     def _judged(self, layout: Layout) -> Notion:
         return "top-label" if self.adaptive and self.notion is None else super()._judged(layout)
+
+    def _of_plain(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
+        if self.adaptive:
+            return packed_events(probs, targets, notion, half=False)
+        sums = tally(probs, targets, notion, half=True, uppers=_uppers(self.num_bins, self.closed, probs.dtype))
+        return None if sums is None else _bin_increments(*sums)
 
     def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
         if not self.adaptive:
@@ -385,11 +393,17 @@ def bins_of_host(predictions: Predictions, notion: Notion, num_bins: int, closed
     else:
         bins = binned.bin_events(read(predictions, notion, scoring=False).events, num_bins, closed)
         counts, score_sums, positives = bins.counts, bins.score_sums, bins.positives
-    return {
-        "counts": torch.from_numpy(np.rint(counts).astype(np.int64)),
-        "positives": torch.from_numpy(np.rint(positives).astype(np.int64)),
-        "score_sums": torch.from_numpy(np.ascontiguousarray(score_sums)),
-    }
+    return _bin_increments(counts, score_sums, positives)
+
+
+def _bin_increments(counts: Any, score_sums: Any, positives: Any) -> Increments:
+    whole = torch.from_numpy(np.stack([counts, positives])).round().long()
+    return {"counts": whole[0], "positives": whole[1], "score_sums": torch.from_numpy(np.ascontiguousarray(score_sums))}
+
+
+@cache
+def _uppers(num_bins: int, closed: Closed, dtype: np.dtype[Any]) -> NDArray[Any]:
+    return binned.largest_members(binned.uniform_edges(num_bins), closed, dtype)
 
 
 def bins_of_device(reading: Reading, layout: Layout, notion: Notion, num_bins: int, closed: Closed) -> Increments:
@@ -400,8 +414,7 @@ def bins_of_device(reading: Reading, layout: Layout, notion: Notion, num_bins: i
         scores, outcomes = tensors.event(reading, layout=layout, notion=notion)
         judged = reading.judged
     dtype = np.dtype(np.float64 if scores.dtype == torch.float64 else np.float32)
-    largest = torch.from_numpy(binned.largest_members(binned.uniform_edges(num_bins), closed, dtype))
-    uppers = largest.to(scores.device, non_blocking=True)
+    uppers = torch.from_numpy(_uppers(num_bins, closed, dtype)).to(scores.device, non_blocking=True)
     counts, positives, sums = tensors.bin_rows(scores, outcomes, judged, uppers)
     return {"counts": counts, "positives": positives, "score_sums": sums}
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.errors import InputError, check_choice
@@ -14,7 +15,7 @@ from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import Reading
 from calibrant.notions import read
-from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed
+from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed, packed_events
 
 
 class SmoothCalibrationError(ProbabilityMetric):
@@ -124,6 +125,9 @@ class SmoothCalibrationError(ProbabilityMetric):
             smooth_mesh.check_options(kernel_type, bandwidth, mesh_pts, eps, refine_steps)
         except InputError as error:
             raise error.renamed(names) from None
+
+    def _of_plain(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
+        return packed_events(probs, targets, notion, half=True)
 
     def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
         events = read(predictions, notion, scoring=False).events
