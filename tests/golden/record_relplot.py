@@ -22,6 +22,8 @@ REAL = ("wideresnet-16-4-cifar-10", "densenet-bc-100-cifar-100")
 KERNELS = ("reflected", "logit")
 # 0.0123 and 0.003 have finer meshes, one of them with an even number of nodes, which shifts the kernel.
 BANDWIDTHS = (2.0, 0.5, 0.1, 0.03, 0.0123, 0.003)
+PRECISIONS = ("float32", "float16", "bfloat16")
+ROUNDED = ("over-confident 50", "over-confident 1000", "over-confident 200000", "near one 1000")
 # Departures from the defaults: mesh points, tolerance, halvings.
 SEARCHES = ((200, 1e-3, 10), (37, 1e-3, 10), (1500, 1e-3, 10), (200, 0.05, 10), (200, 2.0, 10), (200, 1e-9, 12))
 
@@ -54,6 +56,15 @@ def cases() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     add("half at zero", np.repeat([0.0, 0.5], 1000), np.tile(np.repeat([1, 0, 1, 0], [200, 800, 500, 500]), 1))
     add("perfect", np.repeat([0.0, 1.0], 500), np.repeat([0.0, 1.0], 500))
     return found
+
+
+def rounded(scores: np.ndarray, precision: str) -> np.ndarray:
+    """Return float64 scores that are exact in another precision; bfloat16 is the upper half of a float32."""
+    if precision != "bfloat16":
+        return scores.astype(precision).astype(np.float64)
+    bits = scores.astype(np.float32).view(np.uint32)
+    nearest = bits + 0x7FFF + ((bits >> 16) & 1)  # ties to even
+    return (nearest & 0xFFFF0000).astype(np.uint32).view(np.float32).astype(np.float64)
 
 
 def real_case(name: str) -> tuple[np.ndarray, np.ndarray] | None:
@@ -104,9 +115,14 @@ def main() -> None:
         case = real_case(name)
         if case is not None:
             recorded[name] = record(*case)
+    halves = {
+        f"{name}, {precision}": record(rounded(cases()[name][0], precision), cases()[name][1])
+        for name in ROUNDED
+        for precision in PRECISIONS
+    }
     varied = {kernel: searches(*cases()["calibrated 1000"], kernel) for kernel in KERNELS}
     versions = {name: importlib.metadata.version(name) for name in ("relplot", "numpy")}
-    out = {"versions": versions, "cases": recorded, "searches": varied}
+    out = {"versions": versions, "cases": recorded, "rounded": halves, "searches": varied}
     (HERE / "relplot.json").write_text(json.dumps(out, indent=1) + "\n", encoding="utf-8")
 
 
