@@ -39,7 +39,7 @@ FLOORS = (
 )
 # Inside a folder likewise. The folder's __init__ is above its modules and below whoever is outside.
 ROOMS = {
-    "kernels": (("compiled", "reference"), ("bits",), ("host",), ("dispatch",)),
+    "kernels": (("compiled", "reference", "tensors"), ("bits",), ("host",), ("dispatch",)),
     "estimators": (("binned", "smooth", "smooth_mesh"), ("isotonic",)),
     "metrics": (("arguments",), ("classwise", "proper", "smooth"), ("binned",)),
     "files": (
@@ -48,7 +48,8 @@ ROOMS = {
         ("stored", "text", "tabular"),
         ("reading",),
     ),
-    "render": (("terminal", "html"),),
+    "render": (("terminal", "html", "figure"),),
+    "torch": (("base",), ("binned", "proper", "smooth"), ("report",)),
     "compat": (("bensemble", "pyhealth", "triples"),),
 }
 # The names that a module above the package's __init__ may take from it, and who may.

@@ -9,6 +9,8 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -978,3 +980,17 @@ def test_other_plots():
         ct.CalibrationError("binary").plot()
     with pytest.raises(InputError, match="one judged event for a picture"):
         filled("event classwise").plot()
+
+
+def test_without_matplotlib(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(CalibrantError, match=r"matplotlib is needed to draw .* pip install 'calibrant\[report\]'"):
+        filled("binary").plot()
+
+
+@pytest.mark.parametrize("package", ["torch", "torchmetrics"])
+def test_without_torch(package):
+    program = f"import sys; sys.modules[{package!r}] = None; import calibrant.torch"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert f"{package} is needed for calibrant.torch and is not installed" in found.stderr
+    assert "pip install 'calibrant[torch]'" in found.stderr

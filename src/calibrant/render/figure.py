@@ -48,9 +48,7 @@ def reliability_figure(
         from matplotlib import pyplot as plt
     except ImportError:
         raise MissingDependencyError("matplotlib", "to draw", "report") from None
-    figure, (top, bottom) = plt.subplots(
-        2, 1, sharex=True, figsize=(6, 8), height_ratios=(4, 1), gridspec_kw={"hspace": 0.06}
-    )
+    figure, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=(6, 8), height_ratios=(4, 1), layout="constrained")
     filled = diagram.counts > 0
     lefts, rights = 100 * diagram.edges[:-1][filled], 100 * diagram.edges[1:][filled]
     rates, scores = 100 * diagram.accuracies[filled], 100 * diagram.confidences[filled]
@@ -73,7 +71,7 @@ def reliability_figure(
         bottom.axvline(mean_score, color="black", linestyle=":", linewidth=2, label="Mean score"),
     ]
     bottom.set(ylim=(0, None), xlabel=labels[2], ylabel=labels[3])
-    bottom.legend(handles=lines, fontsize="small")
+    bottom.legend(handles=lines, fontsize="small", loc="upper left")
     for axes in (top, bottom):
         axes.grid(visible=True, alpha=0.3, linestyle="--")
         axes.set_axisbelow(True)

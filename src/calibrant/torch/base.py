@@ -8,12 +8,17 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torchmetrics import Metric
 
-from calibrant.errors import InputError, check_choice
+from calibrant.errors import InputError, MissingDependencyError, check_choice
+
+try:
+    import torch
+    from torch import Tensor
+    from torchmetrics import Metric
+except ImportError as error:
+    raise MissingDependencyError(error.name or "torch", "for calibrant.torch", "torch") from error
+
 from calibrant.inputs import Layout, Notion, Predictions, as_predictions, sum_tolerance
 from calibrant.kernels import dispatch, tensors
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
