@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -401,6 +401,13 @@ def _bin_increments(counts: Any, score_sums: Any, positives: Any) -> Increments:
     return {"counts": whole[0], "positives": whole[1], "score_sums": torch.from_numpy(np.ascontiguousarray(score_sums))}
 
 
+@lru_cache(64)
+def uppers_on(num_bins: int, closed: Closed, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return the largest members of the bins on a device; they are copied there once."""
+    own = np.dtype(np.float64 if dtype == torch.float64 else np.float32)
+    return torch.from_numpy(_uppers(num_bins, closed, own)).to(device)
+
+
 @cache
 def _uppers(num_bins: int, closed: Closed, dtype: np.dtype[Any]) -> NDArray[Any]:
     return binned.largest_members(binned.uniform_edges(num_bins), closed, dtype)
@@ -413,8 +420,7 @@ def bins_of_device(reading: Reading, layout: Layout, notion: Notion, num_bins: i
     else:
         scores, outcomes = tensors.event(reading, layout=layout, notion=notion)
         judged = reading.judged
-    dtype = np.dtype(np.float64 if scores.dtype == torch.float64 else np.float32)
-    uppers = torch.from_numpy(_uppers(num_bins, closed, dtype)).to(scores.device, non_blocking=True)
+    uppers = uppers_on(num_bins, closed, scores.dtype, scores.device)
     counts, positives, sums = tensors.bin_rows(scores, outcomes, judged, uppers)
     return {"counts": counts, "positives": positives, "score_sums": sums}
 

@@ -19,6 +19,7 @@ from calibrant.render import figure
 from calibrant.report import Report, event_report, whole_estimates
 from calibrant.results import ReliabilityDiagram
 from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed
+from calibrant.torch.binned import uppers_on
 from calibrant.torch.proper import score_increments, score_sums_of_device
 
 
@@ -100,7 +101,8 @@ class CalibrationReport(ProbabilityMetric):
 
     def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
         classes = predictions.layout == "multiclass"
-        uppers = self._uppers(predictions.rows.dtype) if classes else None
+        edges = binned.uniform_edges(self.num_bins)
+        uppers = binned.largest_members(edges, "right", predictions.rows.dtype) if classes else None
         reading = read(predictions, notion, uppers=uppers)
         counts, scores, positives = reading.histograms
         return {
@@ -118,8 +120,7 @@ class CalibrationReport(ProbabilityMetric):
         counts = positives = scores = reading.targets
         if layout == "multiclass":
             probs, outcomes, judged = tensors.each_class(reading, layout=layout)
-            dtype = np.dtype(np.float64 if probs.dtype == torch.float64 else np.float32)
-            uppers = torch.from_numpy(self._uppers(dtype)).to(probs.device, non_blocking=True)
+            uppers = uppers_on(self.num_bins, "right", probs.dtype, probs.device)
             counts, positives, scores = tensors.bin_rows(probs, outcomes, judged, uppers)
         return {
             "doubles" if keys.dtype == torch.int64 else "singles": keys,
@@ -142,9 +143,6 @@ class CalibrationReport(ProbabilityMetric):
             return flat.reshape(-1, 2, self.num_bins, width).sum(0)
         pairs = () if flat.dtype == torch.float64 else (2,)
         return tensors.add_sums(flat.reshape(-1, *pairs, self.num_bins, width))
-
-    def _uppers(self, dtype: np.dtype[Any]) -> Any:
-        return binned.largest_members(binned.uniform_edges(self.num_bins), "right", dtype)
 
     def _value(self) -> _Sealed:
         total = int(self.total)
