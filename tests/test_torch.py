@@ -994,3 +994,27 @@ def test_without_torch(package):
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert f"{package} is needed for calibrant.torch and is not installed" in found.stderr
     assert "pip install 'calibrant[torch]'" in found.stderr
+
+
+def test_a_report_can_be_moved_after_forward():
+    metric = METRICS["report"][0]()
+    metric(*data("multiclass", 30))
+    metric.compute()
+    metric.to("cpu")
+    assert isinstance(metric.compute(), calibrant.Report)
+
+
+def test_a_reports_classes_take_no_more_room_with_every_batch():
+    metric = filled("report")
+    metric(*data("multiclass", 30))
+    metric.update(*data("multiclass", 30))
+    assert [len(metric.class_counts), len(metric.class_scores)] == [1, 1]
+    assert metric.class_scores[0].nbytes == 15 * 4 * 8
+
+
+@pytest.mark.usefixtures("elsewhere_or_host")
+def test_ties_of_classes_go_to_the_first():
+    preds = torch.tensor([[0.4, 0.4, 0.2], [0.2, 0.4, 0.4]])
+    for target, value in ((torch.tensor([0, 1]), 0.6), (torch.tensor([1, 2]), 0.4)):
+        metric = ct.CalibrationError("multiclass", num_classes=3)
+        assert metric(preds, target).item() == pytest.approx(value)
