@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 
 class CalibrantError(ValueError):
@@ -46,6 +47,15 @@ class InputError(CalibrantError):
     def __reduce__(self) -> tuple[object, ...]:
         state = {"row": self.row, "column": self.column}
         return (type(self), (self.argument, self.expected, self.got, self.remedy), state)
+
+
+@contextmanager
+def renaming(**names: str) -> Iterator[None]:
+    """Have errors from inside call the arguments as the caller's signature does: ``targets="labels"``."""
+    try:
+        yield
+    except InputError as error:
+        raise error.renamed(names) from None
 
 
 class FileError(CalibrantError):

@@ -33,3 +33,9 @@ def mean_score(
         happened = np.where(k > 0, -k * np.log(x), 0.0)
         failed = np.where(rest > 0, -rest * np.log1p(-x), 0.0)
     return float(np.sum(happened + failed) / total)
+
+
+def shifted_log_loss(own: NDArray[np.float64], eps: float) -> float:
+    """Return the mean of -log(p + eps) over the probabilities that were given to what happened."""
+    with np.errstate(divide="ignore"):
+        return float(-np.mean(np.log(own + eps)))

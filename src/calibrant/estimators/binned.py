@@ -66,6 +66,13 @@ def check_bins(n_bins: object, binning: object = "uniform", norm: object = "l1",
     check_choice("closed", closed, SIDES)
 
 
+def check_threshold(threshold: object) -> None:
+    """Raise for a threshold that is no number in [0, 1]."""
+    number = isinstance(threshold, (int, float, np.floating, np.integer)) and not isinstance(threshold, bool)
+    if not number or not 0 <= threshold <= 1:  # type: ignore[operator]
+        raise InputError("threshold", "a number in [0, 1]", repr(threshold), "pass 0 to keep every score")
+
+
 def uniform_edges(n_bins: int) -> Float64s:
     """Return j / M for j = 0..M: not linspace, whose third edge of ten is not 3 / 10."""
     return np.arange(n_bins + 1) / n_bins

@@ -61,9 +61,7 @@ def classwise_calibration(
     (array([0.75, 1.  , 0.5 ]), array([1., 2., 1.]))
     """
     binned.check_bins(n_bins, binning, norm, closed)
-    number = isinstance(threshold, (int, float, np.floating, np.integer)) and not isinstance(threshold, bool)
-    if not (number and 0 <= threshold <= 1):
-        raise InputError("threshold", "a number in [0, 1]", repr(threshold), "pass 0 to keep every score")
+    binned.check_threshold(threshold)
     predictions = as_predictions(
         probs, targets, weights=weights, ignore_index=ignore_index, logits=logits, notion=notion
     )

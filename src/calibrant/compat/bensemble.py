@@ -1,0 +1,132 @@
+"""The functions of ``bensemble.metrics``: tensors or arrays in, floats and lists out.
+
+Bins are right-closed, ((j-1)/M, j/M], of the top label's probability. Where numbers differ from bensemble's: edges are
+j / M rounded to the type of the probabilities, not those of a float32 ``linspace``; sums are double precision, so half
+precision works; rows that are no probabilities are errors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.estimators import binned
+from calibrant.inputs import Predictions, as_predictions
+from calibrant.notions import own_probabilities, read
+from calibrant.scores import shifted_log_loss
+
+__all__ = ["brier_score", "expected_calibration_error", "negative_log_likelihood", "reliability_diagram"]
+
+
+def negative_log_likelihood(probs: Any, targets: Any, eps: float = 1e-8) -> float:
+    r"""Return the negative log likelihood: the mean of :math:`-\log(p_y + \varepsilon)`, in nats.
+
+    A proper score but for the shift; at most :math:`-\log\varepsilon`, lower is better.
+    `calibrant.negative_log_likelihood` has no shift and is infinite where an outcome had probability 0.
+
+    Parameters
+    ----------
+    probs : (N, C) tensor or array
+        Class probabilities; rows sum to 1.
+    targets : (N,) tensor or array
+        Class indices.
+    eps : float, default 1e-8
+        Added to each probability.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For what is no probability or no class index, and an eps below 0.
+
+    Examples
+    --------
+    >>> from calibrant.compat.bensemble import negative_log_likelihood
+    >>> round(negative_log_likelihood([[0.8, 0.2], [1.0, 0.0]], [0, 1]), 6)
+    9.321912
+    """
+    if isinstance(eps, bool) or not isinstance(eps, (int, float, np.integer, np.floating)) or not 0 <= eps < np.inf:
+        raise InputError("eps", "a finite number of 0 or more", repr(eps), "1e-8 is the default")
+    predictions = _classes(probs, targets)
+    read(predictions, "top-label", scoring=False)
+    return shifted_log_loss(own_probabilities(predictions), float(eps))
+
+
+def brier_score(probs: Any, targets: Any) -> float:
+    r"""Return the Brier score: the mean over rows of :math:`\sum_k (p_k - [y = k])^2`.
+
+    A proper score in [0, 2], lower is better. Parameters and errors are those of `negative_log_likelihood`.
+
+    References
+    ----------
+    Brier (1950), Monthly Weather Review 78.
+
+    Examples
+    --------
+    >>> from calibrant.compat.bensemble import brier_score
+    >>> round(brier_score([[0.8, 0.2], [0.4, 0.6]], [0, 0]), 6)
+    0.4
+    """
+    return read(_classes(probs, targets), "top-label").brier
+
+
+def expected_calibration_error(probs: Any, targets: Any, n_bins: int = 15) -> float:
+    r"""Return the expected calibration error of the top label: :math:`\sum_b o_b |P_b - Y_b|`.
+
+    With :math:`o_b` the share of the rows in bin b, :math:`P_b` their mean confidence and :math:`Y_b` their accuracy.
+    In [0, 1], lower is better; empty bins add nothing; the lowest of equal classes is the predicted one. Parameters
+    and errors are those of `negative_log_likelihood`, and ``n_bins``, the number of bins.
+
+    References
+    ----------
+    Guo, Pleiss, Sun, Weinberger (2017), arXiv 1706.04599.
+
+    Examples
+    --------
+    >>> from calibrant.compat.bensemble import expected_calibration_error
+    >>> round(expected_calibration_error([[0.8, 0.2], [0.4, 0.6]], [0, 0], n_bins=5), 6)
+    0.4
+    """
+    return binned.calibration_error(_bins(probs, targets, n_bins), "l1")
+
+
+def reliability_diagram(probs: Any, targets: Any, n_bins: int = 15) -> dict[str, list[float]]:
+    """Return the bins of a reliability diagram as lists, to draw it.
+
+    Parameters and errors are those of `expected_calibration_error`.
+
+    Returns
+    -------
+    dict
+        ``"confidences"``, the mean confidence of each bin; ``"accuracies"``; ``"proportions"``, its share of the rows.
+        An empty bin has its midpoint, 0.0 and 0.0.
+
+    Examples
+    --------
+    >>> from calibrant.compat.bensemble import reliability_diagram
+    >>> diagram = reliability_diagram([[0.75, 0.25], [0.5, 0.5]], [0, 1], n_bins=2)
+    >>> diagram["confidences"], diagram["accuracies"], diagram["proportions"]
+    ([0.5, 0.75], [0.0, 1.0], [0.5, 0.5])
+    """
+    diagram = binned.diagram(_bins(probs, targets, n_bins), weighted=False)
+    empty = diagram.counts == 0
+    middles = (diagram.edges[:-1] + diagram.edges[1:]) / 2
+    return {
+        "confidences": np.where(empty, middles, diagram.confidences).tolist(),
+        "accuracies": np.where(empty, 0.0, diagram.accuracies).tolist(),
+        "proportions": diagram.proportions.tolist(),
+    }
+
+
+def _classes(probs: Any, targets: Any) -> Predictions:
+    predictions = as_predictions(probs, targets)
+    if predictions.layout != "multiclass":
+        remedy = "pass a column for each class; calibrant's own functions take single events"
+        raise InputError("probs", "shape (N, C)", "the probabilities of one event", remedy)
+    return predictions
+
+
+def _bins(probs: Any, targets: Any, n_bins: int) -> binned.Bins:
+    binned.check_bins(n_bins)
+    return binned.bin_events(read(_classes(probs, targets), "top-label", scoring=False).events, n_bins)

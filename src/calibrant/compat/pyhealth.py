@@ -1,0 +1,183 @@
+"""The functions of ``pyhealth.metrics.calibration``.
+
+Uniform bins are right-closed, ((j-1)/M, j/M], with 0 in the first. Adaptive bins hold N // M rows each, and the last
+N % M of them one more. Where numbers differ from PyHealth's: the binary error judges class 1, as its documentation
+says, and takes one-dimensional labels; tied scores on both sides of an adaptive boundary share their outcomes; edges
+are rounded to the type of the probabilities, so that 0.6 is on the edge 0.6 in single precision too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import InputError, renaming
+from calibrant.estimators import binned
+from calibrant.inputs import as_predictions
+from calibrant.metrics import top_label_brier_score
+from calibrant.metrics.classwise import class_histograms
+from calibrant.notions import Events, class_events, read
+from calibrant.table import ReliabilityTable
+
+__all__ = ["brier_top1", "ece_classwise", "ece_confidence_binary", "ece_confidence_multiclass"]
+
+_NAMES = {"probs": "prob", "targets": "label", "n_bins": "bins"}
+
+
+def ece_confidence_multiclass(prob: Any, label: Any, bins: int = 20, adaptive: bool = False) -> float:
+    r"""Return the expected calibration error of the top class.
+
+    .. math:: \mathrm{ECE} = \sum_{m=1}^{M} \frac{|B_m|}{N}\,|\mathrm{acc}(B_m) - \mathrm{conf}(B_m)|
+
+    with acc the accuracy and conf the mean top probability of the rows in bin :math:`B_m`. In [0, 1], lower is better;
+    empty bins add nothing, the lowest of equal classes is the predicted one.
+
+    Parameters
+    ----------
+    prob : (N, C) array
+        Class probabilities; rows sum to 1.
+    label : (N,) array, or one-hot (N, C)
+        The true classes.
+    bins : int, default 20
+        The number of bins.
+    adaptive : bool, default False
+        Bins of equal mass in place of equal width.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For what is no probability, no label or no number of bins.
+
+    References
+    ----------
+    Guo, Pleiss, Sun, Weinberger (2017), arXiv 1706.04599.
+
+    Examples
+    --------
+    The bins are [0, 0.5] and (0.5, 1]. The first holds one row, with confidence .49, which is wrong; the second two,
+    with mean confidence .7, both right: (1/3) .49 + (2/3) .3.
+
+    >>> from calibrant.compat.pyhealth import ece_confidence_multiclass
+    >>> pred = [[0.2, 0.2, 0.6], [0.2, 0.31, 0.49], [0.1, 0.1, 0.8]]
+    >>> ece_confidence_multiclass(pred, [2, 1, 2], bins=2)
+    0.36333333333333334
+    """
+    with renaming(**_NAMES):
+        _check(bins, adaptive)
+        predictions = as_predictions(prob, label)
+        if predictions.layout != "multiclass":
+            raise InputError("probs", "shape (N, C)", "one column", "for one event use ece_confidence_binary")
+        return _error(read(predictions, "top-label", scoring=False).events, bins, adaptive)
+
+
+def ece_confidence_binary(prob: Any, label: Any, bins: int = 20, adaptive: bool = False) -> float:
+    r"""Return the expected calibration error of class 1: of the event "the label is 1" with its probability.
+
+    As `ece_confidence_multiclass`, with the mean probability of class 1 for conf and the share of label 1 for acc.
+    PyHealth 1.1.6 judges column 0 of both arrays and fails on one-dimensional ones.
+
+    Parameters
+    ----------
+    prob : (N,), (N, 1) or (N, 2) array
+        The probability of class 1, alone or beside that of class 0.
+    label : (N,) or (N, 1) array, or one-hot (N, 2)
+        0 or 1.
+    bins, adaptive
+        As in `ece_confidence_multiclass`.
+
+    Examples
+    --------
+    >>> from calibrant.compat.pyhealth import ece_confidence_binary
+    >>> round(ece_confidence_binary([0.1, 0.3, 0.8], [0, 1, 1], bins=2), 12)
+    0.266666666667
+    >>> round(ece_confidence_binary([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8]], [0, 1, 1], bins=2), 12)
+    0.266666666667
+    """
+    with renaming(**_NAMES):
+        _check(bins, adaptive)
+        predictions = as_predictions(prob, label)
+        if predictions.layout == "multiclass" and predictions.n_classes != 2:
+            got = f"{predictions.n_classes} columns"
+            raise InputError("probs", "one or two columns", got, "use ece_confidence_multiclass or ece_classwise")
+        return _error(read(predictions, "positive", scoring=False).events, bins, adaptive)
+
+
+def ece_classwise(prob: Any, label: Any, bins: int = 20, threshold: float = 0.0, adaptive: bool = False) -> float:
+    r"""Return the classwise expected calibration error: the mean of `ece_confidence_binary` over all classes.
+
+    .. math:: \frac{1}{C'} \sum_k \mathrm{ECE}_k
+
+    over the C' classes of which the threshold kept a score. In [0, 1], lower is better. A class absent from the labels
+    counts like any other; NaN only where nothing at all was kept.
+
+    Parameters
+    ----------
+    prob : (N, C) array
+        Class probabilities; rows sum to 1.
+    label : (N,) array, or one-hot (N, C)
+        The true classes.
+    bins, adaptive
+        As in `ece_confidence_multiclass`.
+    threshold : float, default 0
+        Scores p >= threshold are kept. With many classes most are near 0: about 1/C then keeps those that say
+        something.
+
+    References
+    ----------
+    Kull et al. (2019), arXiv 1910.12656. Nixon et al. (2019), arXiv 1904.01685. Patel et al. (2021), arXiv 2006.13092.
+
+    Examples
+    --------
+    >>> from calibrant.compat.pyhealth import ece_classwise
+    >>> pred = [[0.2, 0.2, 0.6], [0.2, 0.31, 0.49], [0.1, 0.1, 0.8]]
+    >>> round(ece_classwise(pred, [2, 1, 2], bins=2), 12)
+    0.22
+    """
+    with renaming(**_NAMES):
+        _check(bins, adaptive)
+        binned.check_threshold(threshold)
+        predictions = as_predictions(prob, label, notion="classwise")
+        if predictions.layout != "multiclass":
+            raise InputError("probs", "shape (N, C)", "one column", "for one event use ece_confidence_binary")
+        if not adaptive:
+            histograms, total = class_histograms(predictions, "classwise", bins, "uniform", "right", float(threshold))
+            return binned.classwise_errors(histograms, total, "l1").value
+        read(predictions, "top-label", scoring=False)
+        kept = [events for events, _ in class_events(predictions, float(threshold)) if len(events.scores)]
+        return binned.combine(np.array([_error(events, bins, adaptive) for events in kept]), "l1")
+
+
+def brier_top1(prob: Any, label: Any) -> float:
+    """Return the Brier score of the top class: the mean of (max p - [right])^2.
+
+    In [0, 1], lower is better. Labels may be class indices or one-hot; PyHealth 1.1.6 compares one-hot labels with
+    indices, and gives .315 for [[.9, .1], [.2, .8]] with the first and second class where .025 is right.
+
+    References
+    ----------
+    Brier (1950), Monthly Weather Review 78.
+
+    Examples
+    --------
+    >>> from calibrant.compat.pyhealth import brier_top1
+    >>> round(brier_top1([[0.6, 0.4], [0.3, 0.7]], [0, 0]), 12)
+    0.325
+    """
+    with renaming(**_NAMES):
+        if as_predictions(prob, label).layout != "multiclass":
+            raise InputError("probs", "shape (N, C)", "one column", "use calibrant.brier_score for one event")
+        return top_label_brier_score(prob, label)
+
+
+def _check(bins: object, adaptive: object) -> None:
+    binned.check_bins(bins)
+    if not isinstance(adaptive, (bool, np.bool_)):
+        raise InputError("adaptive", "True or False", repr(adaptive), "say which bins are meant")
+
+
+def _error(events: Events, bins: int, adaptive: bool) -> float:
+    if not adaptive:
+        return binned.calibration_error(binned.bin_events(events, bins), "l1")
+    table = ReliabilityTable.pool(events)
+    return binned.calibration_error(binned.sized_bins(table, binned.even_sizes(table.n, bins, "last")), "l1")

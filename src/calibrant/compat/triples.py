@@ -1,0 +1,157 @@
+"""The functions of confidences, predictions and labels that many have copied from a page on calibration metrics.
+
+Uniform bins are right-closed, ((j-1)/M, j/M]; a confidence of 0, which the page's code drops, is in the first. Adaptive
+bins hold N // M rows each and the last takes the rest, also where there are fewer rows than bins; tied confidences on
+both sides of a boundary share their outcomes, so that the order of rows plays no part.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import InputError, renaming
+from calibrant.estimators import binned
+from calibrant.inputs import as_array, as_predictions
+from calibrant.metrics import brier_score
+from calibrant.notions import Events, read
+from calibrant.table import ReliabilityTable
+
+__all__ = ["compute_adaptive_ece", "compute_brier_score", "compute_ece", "compute_mce"]
+
+
+def compute_ece(
+    confidences: Any, predictions: Any, labels: Any, n_bins: int = 15
+) -> tuple[float, list[dict[str, float]]]:
+    r"""Return the expected calibration error, and what each bin holds.
+
+    .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{N} |\mathrm{acc}_b - \mathrm{conf}_b|
+
+    In [0, 1], lower is better; empty bins add nothing.
+
+    Parameters
+    ----------
+    confidences : (N,) array
+        The probability of each predicted class, in [0, 1].
+    predictions, labels : (N,) arrays
+        Predicted and true classes, numbers or strings; a row is right where they are equal.
+    n_bins : int, default 15
+        The number of bins.
+
+    Returns
+    -------
+    ece : float
+    bin_data : list of dict
+        Of each bin that is not empty, in order: ``"acc"``, ``"conf"`` and ``"count"``.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For confidences outside [0, 1], NaN, lengths that differ, and n_bins that is no number of bins.
+
+    References
+    ----------
+    Naeini, Cooper, Hauskrecht (2015), AAAI. Guo, Pleiss, Sun, Weinberger (2017), arXiv 1706.04599.
+
+    Examples
+    --------
+    >>> from calibrant.compat.triples import compute_ece
+    >>> ece, bin_data = compute_ece([0.75, 0.75, 0.25], [1, 0, 2], [1, 1, 2], n_bins=2)
+    >>> round(ece, 12)
+    0.416666666667
+    >>> bin_data
+    [{'acc': 1.0, 'conf': 0.25, 'count': 1}, {'acc': 0.5, 'conf': 0.75, 'count': 2}]
+    """
+    bins = _bins(confidences, predictions, labels, n_bins)
+    diagram = binned.diagram(bins, weighted=False)
+    rows = zip(diagram.accuracies.tolist(), diagram.confidences.tolist(), diagram.counts.tolist(), strict=True)
+    data = [{"acc": acc, "conf": conf, "count": count} for acc, conf, count in rows if count]
+    return binned.calibration_error(bins, "l1"), data
+
+
+def compute_mce(confidences: Any, predictions: Any, labels: Any, n_bins: int = 15) -> float:
+    r"""Return the maximum calibration error: the largest :math:`|\mathrm{acc}_b - \mathrm{conf}_b|` of any bin.
+
+    In [0, 1], lower is better; a bin of one row can decide it. Parameters and errors are those of `compute_ece`.
+
+    Examples
+    --------
+    >>> from calibrant.compat.triples import compute_mce
+    >>> compute_mce([0.75, 0.75, 0.25], [1, 0, 2], [1, 1, 2], n_bins=2)
+    0.75
+    """
+    return binned.calibration_error(_bins(confidences, predictions, labels, n_bins), "max")
+
+
+def compute_brier_score(probs: Any, labels: Any) -> float:
+    r"""Return the Brier score: the mean of :math:`\sum_k (p_k - [y = k])^2`, or of :math:`(p - y)^2` for one event.
+
+    A proper score in [0, 2] ([0, 1] for one event), lower is better.
+
+    Parameters
+    ----------
+    probs : (N, C) or (N,) array
+        Class probabilities, or the probability of the label 1.
+    labels : (N,) array, or one-hot (N, C)
+        Class indices, or 0 and 1.
+
+    References
+    ----------
+    Brier (1950), Monthly Weather Review 78.
+
+    Examples
+    --------
+    >>> from calibrant.compat.triples import compute_brier_score
+    >>> round(compute_brier_score([[0.8, 0.2], [0.4, 0.6]], [0, 0]), 12)
+    0.4
+    """
+    with renaming(targets="labels"):
+        return brier_score(probs, labels)
+
+
+def compute_adaptive_ece(confidences: Any, predictions: Any, labels: Any, n_bins: int = 15) -> float:
+    """Return the expected calibration error over bins of N // n_bins sorted rows, of which the last takes the rest.
+
+    In [0, 1], lower is better. With fewer rows than bins all are in the last. Parameters and errors are those of
+    `compute_ece`.
+
+    References
+    ----------
+    Nixon et al. (2019), arXiv 1904.01685.
+
+    Examples
+    --------
+    >>> from calibrant.compat.triples import compute_adaptive_ece
+    >>> round(compute_adaptive_ece([0.6, 0.7, 0.8, 0.9, 1.0], [1, 1, 1, 1, 1], [0, 1, 1, 1, 1], n_bins=2), 12)
+    0.12
+    """
+    binned.check_bins(n_bins)
+    table = ReliabilityTable.pool(_events(confidences, predictions, labels))
+    return binned.calibration_error(binned.sized_bins(table, binned.even_sizes(table.n, n_bins, "tail")), "l1")
+
+
+def _bins(confidences: Any, predictions: Any, labels: Any, n_bins: int) -> binned.Bins:
+    binned.check_bins(n_bins)
+    return binned.bin_events(_events(confidences, predictions, labels), n_bins)
+
+
+def _events(confidences: Any, predictions: Any, labels: Any) -> Events:
+    """Return the events "the prediction is right"."""
+    told, true = as_array("predictions", predictions), as_array("labels", labels)
+    for name, values in (("predictions", told), ("labels", true)):
+        if values.ndim != 1:
+            raise InputError(name, "shape (N,)", f"shape {values.shape}", "pass one class a row")
+        if values.dtype.kind == "f" and np.isnan(values).any():
+            row = int(np.argmax(np.isnan(values)))
+            raise InputError(name, "a class in every row", f"nan at row {row}", "filter the row out first", row=row)
+    if len(told) != len(true):
+        raise InputError("labels", f"{len(told)} labels, one for each prediction", f"{len(true)}", "pass the same rows")
+    if (told.dtype.kind in "UST") != (true.dtype.kind in "UST"):
+        got = "numbers and strings"
+        raise InputError("labels", "the kind of predictions", got, "name the classes alike in both")
+    with renaming(probs="confidences", targets="predictions"):
+        judged = as_predictions(confidences, told == true)
+        if judged.layout != "binary" or np.ndim(confidences) > 1:
+            raise InputError("probs", "shape (N,)", "several columns", "pass the predicted class's probability")
+        return read(judged, "positive", scoring=False).events
