@@ -152,7 +152,7 @@ def brier_top1(prob: Any, label: Any) -> float:
     """Return the Brier score of the top class: the mean of (max p - [right])^2.
 
     In [0, 1], lower is better. Labels may be class indices or one-hot; PyHealth 1.1.6 compares one-hot labels with
-    indices, and gives .315 for [[.9, .1], [.2, .8]] with the first and second class where .025 is right.
+    indices, and gives .315 for [[.8, .2], [.3, .7]] with labels [[1, 0], [0, 1]], where .065 is right.
 
     References
     ----------
