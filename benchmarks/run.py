@@ -25,7 +25,17 @@ README = HERE / "README.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 #: In the order of the table.
 NAMES = ("evaluate", "ece", "smooth", "corp", "small", "start", "classwise", "updates")
-PACKAGES = ("numpy", "numba", "torch", "torchmetrics", "scikit-learn", "relplot", "model-diagnostics", "probmetrics")
+PACKAGES = (
+    "numpy",
+    "numba",
+    "torch",
+    "torchmetrics",
+    "torch-uncertainty",
+    "scikit-learn",
+    "relplot",
+    "model-diagnostics",
+    "probmetrics",
+)
 COLUMNS = ("work", "ours", "floor", "peer", "ratio to floor", "ratio to peer", "goal", "met")
 MEMORY_COLUMNS = ("input of `evaluate`", "size", "peak, process", "peak, NumPy", "allowed", "met")
 

@@ -321,14 +321,23 @@ def tally(
     n, keep = len(probs), uppers is None
     keys = np.empty(n if keep else 0, np.int32 if probs.dtype.itemsize == 4 else np.int64)
     edges = np.ones(1, probs.dtype) if uppers is None else uppers
-    sums = np.zeros((3, len(edges)))
-    if probs.ndim == 1:
-        found = host.tally_events(probs, targets, fold, half, edges, sums, keys)
-    else:
-        found = host.tally_classes(probs, targets, tolerance, edges, sums, keys)
-    if found != CLEAN:
-        return None
-    return keys if keep else sums
+    bounds = _bounds(n, 1 if probs.ndim == 1 else probs.shape[1])
+
+    def work(block: int) -> Float64s | None:
+        a, b = bounds[block]
+        sums = np.zeros((3, len(edges)))
+        if probs.ndim == 1:
+            found = host.tally_events(probs[a:b], targets[a:b], fold, half, edges, sums, keys[a:b])
+        else:
+            found = host.tally_classes(probs[a:b], targets[a:b], tolerance, edges, sums, keys[a:b])
+        return sums if found == CLEAN else None
+
+    total = np.zeros((3, len(edges)))
+    for part in in_order(work, len(bounds)):
+        if part is None:
+            return None
+        total += part
+    return keys if keep else total
 
 
 def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers: Floats) -> Float64s:

@@ -8,9 +8,8 @@ from typing import Any
 from calibrant.estimators import binned
 from calibrant.estimators.binned import Binning, Closed, Norm
 from calibrant.inputs import Notion
-from calibrant.metrics.arguments import PER_CLASS, bins_of, judged_event, prepare
+from calibrant.metrics.arguments import PER_CLASS, bins_of, event_bins, judged_event, prepare
 from calibrant.metrics.classwise import class_histograms
-from calibrant.notions import read
 from calibrant.results import ReliabilityDiagram
 
 
@@ -23,8 +22,7 @@ def _error(
     if judged in PER_CLASS:
         histograms, total = class_histograms(predictions, judged, n_bins, binning, closed, 0.0)
         return binned.classwise_errors(histograms, total, norm).value
-    reading = read(predictions, judged, scoring=False)
-    return binned.calibration_error(bins_of(reading.events, n_bins, binning, closed), norm)
+    return binned.calibration_error(event_bins(predictions, judged, n_bins, binning, closed), norm)
 
 
 def expected_calibration_error(
