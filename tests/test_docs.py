@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import importlib.util
 import json
 import re
@@ -90,6 +91,14 @@ def test_the_api_page_documents_just_what_is_public() -> None:
     page = (DOCS / "api.md").read_text(encoding="utf-8")
     documented = re.findall(r"^\.\. auto(?:function|class|exception):: calibrant\.(\w+)(?:\(\))?$", page, re.MULTILINE)
     assert sorted(documented) == sorted(calibrant.__all__)
+
+
+@pytest.mark.parametrize("name", ["torch", "compat.bensemble", "compat.pyhealth", "compat.triples"])
+def test_the_api_page_documents_the_drop_ins(name: str) -> None:
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    pattern = rf"^\.\. auto(?:function|class):: calibrant\.{re.escape(name)}\.(\w+)$"
+    documented = re.findall(pattern, page, re.MULTILINE)
+    assert sorted(documented) == sorted(importlib.import_module(f"calibrant.{name}").__all__)
 
 
 def test_the_api_page_documents_the_whole_family_of_errors() -> None:

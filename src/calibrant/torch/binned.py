@@ -39,16 +39,15 @@ class CalibrationError(ProbabilityMetric):
 
     All are in [0, 1], lower is better; empty bins add nothing. Without ``notion`` the judged event is the original's:
 
-    ==========================  =============================  ===================================
-    metric                      binary                         multiclass
-    ==========================  =============================  ===================================
-    uniform bins                the label is 1, with p         the top label is right, with max p
-    adaptive bins, smooth       the predicted class is right,  the same
-    error                       with max(p, 1 - p)
-    `BrierScore`,               the label, with p              all classes, with the whole row
-    `NegativeLogLikelihood`
-    `ClasswiseCalibrationError`                                each class, with its own score
-    ==========================  =============================  ===================================
+    ========================  ================================  =====================
+    metric                    binary                            multiclass
+    ========================  ================================  =====================
+    uniform bins              the label is 1, with p            the top label, max p
+    adaptive bins             the predicted class, max(p, 1-p)  the top label, max p
+    smooth error              the predicted class, max(p, 1-p)  the top label, max p
+    Brier score, likelihood   the label, with p                 the whole row
+    classwise                 (no classes)                      each class, its score
+    ========================  ================================  =====================
 
     Uniform bins own their lower edge here ("left", as torchmetrics), while the functions of calibrant, scikit-learn
     and the papers close bins on the right; 1 is in the last bin either way. Edges are j / M rounded to the scores'
