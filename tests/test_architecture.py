@@ -49,7 +49,7 @@ ROOMS = {
         ("reading",),
     ),
     "render": (("terminal", "html", "figure"),),
-    "torch": (("base",), ("binned", "proper", "smooth"), ("report",)),
+    "torch": (("base",), ("bins",), ("binned", "proper", "smooth"), ("report",)),
     "compat": (("bensemble", "pyhealth", "triples"),),
 }
 # The names that a module above the package's __init__ may take from it, and who may.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -12,14 +11,22 @@ from torch import Tensor
 
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned
-from calibrant.estimators.binned import Bins, Closed, Norm
+from calibrant.estimators.binned import Closed, Norm
 from calibrant.inputs import Layout, Notion, Predictions
-from calibrant.kernels import dispatch, tensors
+from calibrant.kernels import tensors
 from calibrant.kernels.tensors import Reading
-from calibrant.metrics.classwise import class_histograms
-from calibrant.notions import class_events, fold, read
+from calibrant.notions import fold, read
 from calibrant.render import figure
 from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed, packed_events, tally
+from calibrant.torch.bins import (
+    bins_of,
+    bins_of_device,
+    bins_of_host,
+    histograms_of,
+    increments_of,
+    packed_columns,
+    uppers,
+)
 
 Task = Literal["binary", "multiclass"]
 Reduction = Literal["mean", "sum", "none"]
@@ -166,8 +173,8 @@ class CalibrationError(ProbabilityMetric):
     def _of_plain(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
         if self.adaptive:
             return packed_events(probs, targets, notion, half=False)
-        sums = tally(probs, targets, notion, half=True, uppers=_uppers(self.num_bins, self.closed, probs.dtype))
-        return None if sums is None else _bin_increments(*sums)
+        sums = tally(probs, targets, notion, half=True, uppers=uppers(self.num_bins, self.closed, probs.dtype))
+        return None if sums is None else increments_of(*sums)
 
     def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
         if not self.adaptive:
@@ -199,7 +206,7 @@ class CalibrationError(ProbabilityMetric):
             if len(table):
                 self._bins = binned.sized_bins(table, binned.even_sizes(table.n, self.num_bins, "first"))
         else:
-            bins = _bins_of(self.counts, self.positives, self.score_sums)
+            bins = bins_of(self.counts, self.positives, self.score_sums)
             self._bins = bins if bins.total > 0 else None
         return self._scalar(np.nan if self._bins is None else binned.calibration_error(self._bins, self.norm))
 
@@ -379,69 +386,6 @@ class ClasswiseCalibrationError(ProbabilityMetric):
     def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
         """Draw the value, or the values given, as torchmetrics does."""
         return self._plot(val, ax)
-
-
-# ---------------------------------------------------------------- what a batch adds
-
-
-def bins_of_host(predictions: Predictions, notion: Notion, num_bins: int, closed: Closed) -> Increments:
-    """Count a batch into uniform bins: of the judged event, or of all classes."""
-    if notion in ("classwise", "multilabel"):
-        histograms, _ = class_histograms(predictions, notion, num_bins, "uniform", closed, 0.0)
-        counts, score_sums, positives = histograms
-    else:
-        bins = binned.bin_events(read(predictions, notion, scoring=False).events, num_bins, closed)
-        counts, score_sums, positives = bins.counts, bins.score_sums, bins.positives
-    return _bin_increments(counts, score_sums, positives)
-
-
-def _bin_increments(counts: Any, score_sums: Any, positives: Any) -> Increments:
-    whole = torch.from_numpy(np.stack([counts, positives])).round().long()
-    return {"counts": whole[0], "positives": whole[1], "score_sums": torch.from_numpy(np.ascontiguousarray(score_sums))}
-
-
-@lru_cache(64)
-def uppers_on(num_bins: int, closed: Closed, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the largest members of the bins on a device; they are copied there once."""
-    own = np.dtype(np.float64 if dtype == torch.float64 else np.float32)
-    return torch.from_numpy(_uppers(num_bins, closed, own)).to(device)
-
-
-@cache
-def _uppers(num_bins: int, closed: Closed, dtype: np.dtype[Any]) -> NDArray[Any]:
-    return binned.largest_members(binned.uniform_edges(num_bins), closed, dtype)
-
-
-def bins_of_device(reading: Reading, layout: Layout, notion: Notion, num_bins: int, closed: Closed) -> Increments:
-    """Count a batch into uniform bins where it is."""
-    if notion in ("classwise", "multilabel"):
-        scores, outcomes, judged = tensors.each_class(reading, layout=layout)
-    else:
-        scores, outcomes = tensors.event(reading, layout=layout, notion=notion)
-        judged = reading.judged
-    uppers = uppers_on(num_bins, closed, scores.dtype, scores.device)
-    counts, positives, sums = tensors.bin_rows(scores, outcomes, judged, uppers)
-    return {"counts": counts, "positives": positives, "score_sums": sums}
-
-
-def packed_columns(predictions: Predictions) -> Increments:
-    """Pack the scores of every class by itself, (n, C), of predictions without weights."""
-    columns = [dispatch.pack(np.ascontiguousarray(e.scores), e.outcomes) for e, _ in class_events(predictions)]
-    keys = np.stack(columns, axis=1)
-    single = keys.dtype.itemsize == 4
-    return {"singles" if single else "doubles": torch.from_numpy(keys.view(np.int32 if single else np.int64))}
-
-
-def histograms_of(metric: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the histograms (3, bins, classes) of counts, scores and outcomes that a metric's states hold."""
-    states = (metric.counts, tensors.joined(metric.score_sums), metric.positives)
-    return np.stack([state.cpu().numpy().astype(np.float64) for state in states])
-
-
-def _bins_of(counts: Tensor, positives: Tensor, score_sums: Tensor) -> Bins:
-    mass, hits = counts.cpu().numpy().astype(np.float64), positives.cpu().numpy().astype(np.float64)
-    sums = tensors.joined(score_sums).numpy()
-    return Bins(binned.uniform_edges(len(mass)), mass, sums, hits, np.full(len(mass), np.nan))
 
 
 # ---------------------------------------------------------------- arguments

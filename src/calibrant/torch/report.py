@@ -19,7 +19,7 @@ from calibrant.render import figure
 from calibrant.report import Report, event_report, whole_estimates
 from calibrant.results import ReliabilityDiagram
 from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed
-from calibrant.torch.binned import uppers_on
+from calibrant.torch.bins import uppers, uppers_on
 from calibrant.torch.proper import score_increments, score_sums_of_device
 
 
@@ -101,9 +101,8 @@ class CalibrationReport(ProbabilityMetric):
 
     def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
         classes = predictions.layout == "multiclass"
-        edges = binned.uniform_edges(self.num_bins)
-        uppers = binned.largest_members(edges, "right", predictions.rows.dtype) if classes else None
-        reading = read(predictions, notion, uppers=uppers)
+        largest = uppers(self.num_bins, "right", predictions.rows.dtype) if classes else None
+        reading = read(predictions, notion, uppers=largest)
         counts, scores, positives = reading.histograms
         return {
             **packed(reading.events.scores, reading.events.outcomes),
@@ -120,8 +119,8 @@ class CalibrationReport(ProbabilityMetric):
         counts = positives = scores = reading.targets
         if layout == "multiclass":
             probs, outcomes, judged = tensors.each_class(reading, layout=layout)
-            uppers = uppers_on(self.num_bins, "right", probs.dtype, probs.device)
-            counts, positives, scores = tensors.bin_rows(probs, outcomes, judged, uppers)
+            largest = uppers_on(self.num_bins, "right", probs.dtype, probs.device)
+            counts, positives, scores = tensors.bin_rows(probs, outcomes, judged, largest)
         return {
             "doubles" if keys.dtype == torch.int64 else "singles": keys,
             **score_sums_of_device(reading, layout),

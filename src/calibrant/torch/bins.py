@@ -1,0 +1,83 @@
+"""Uniform bins in the states of a metric: what a batch adds to them, and what they hold."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from calibrant.estimators import binned
+from calibrant.estimators.binned import Bins, Closed
+from calibrant.inputs import Layout, Notion, Predictions
+from calibrant.kernels import dispatch, tensors
+from calibrant.kernels.tensors import Reading
+from calibrant.metrics.classwise import class_histograms
+from calibrant.notions import class_events, read
+from calibrant.torch.base import Increments
+
+
+def bins_of_host(predictions: Predictions, notion: Notion, num_bins: int, closed: Closed) -> Increments:
+    """Count a batch into uniform bins: of the judged event, or of all classes."""
+    if notion in ("classwise", "multilabel"):
+        histograms, _ = class_histograms(predictions, notion, num_bins, "uniform", closed, 0.0)
+        counts, score_sums, positives = histograms
+    else:
+        bins = binned.bin_events(read(predictions, notion, scoring=False).events, num_bins, closed)
+        counts, score_sums, positives = bins.counts, bins.score_sums, bins.positives
+    return increments_of(counts, score_sums, positives)
+
+
+def increments_of(counts: Any, score_sums: Any, positives: Any) -> Increments:
+    """Return the sums of a batch's bins as what they add to the states."""
+    whole = torch.from_numpy(np.stack([counts, positives])).round().long()
+    return {"counts": whole[0], "positives": whole[1], "score_sums": torch.from_numpy(np.ascontiguousarray(score_sums))}
+
+
+@lru_cache(64)
+def uppers_on(num_bins: int, closed: Closed, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return the largest members of the bins on a device; they are copied there once."""
+    own = np.dtype(np.float64 if dtype == torch.float64 else np.float32)
+    return torch.from_numpy(uppers(num_bins, closed, own)).to(device)
+
+
+@cache
+def uppers(num_bins: int, closed: Closed, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return the largest members of uniform bins."""
+    return binned.largest_members(binned.uniform_edges(num_bins), closed, dtype)
+
+
+def bins_of_device(reading: Reading, layout: Layout, notion: Notion, num_bins: int, closed: Closed) -> Increments:
+    """Count a batch into uniform bins where it is."""
+    if notion in ("classwise", "multilabel"):
+        scores, outcomes, judged = tensors.each_class(reading, layout=layout)
+    else:
+        scores, outcomes = tensors.event(reading, layout=layout, notion=notion)
+        judged = reading.judged
+    largest = uppers_on(num_bins, closed, scores.dtype, scores.device)
+    counts, positives, sums = tensors.bin_rows(scores, outcomes, judged, largest)
+    return {"counts": counts, "positives": positives, "score_sums": sums}
+
+
+def packed_columns(predictions: Predictions) -> Increments:
+    """Pack the scores of every class by itself, (n, C), of predictions without weights."""
+    columns = [dispatch.pack(np.ascontiguousarray(e.scores), e.outcomes) for e, _ in class_events(predictions)]
+    keys = np.stack(columns, axis=1)
+    single = keys.dtype.itemsize == 4
+    return {"singles" if single else "doubles": torch.from_numpy(keys.view(np.int32 if single else np.int64))}
+
+
+def histograms_of(metric: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the histograms (3, bins, classes) of counts, scores and outcomes that a metric's states hold."""
+    states = (metric.counts, tensors.joined(metric.score_sums), metric.positives)
+    return np.stack([state.cpu().numpy().astype(np.float64) for state in states])
+
+
+def bins_of(counts: Tensor, positives: Tensor, score_sums: Tensor) -> Bins:
+    """Return what the states of uniform bins hold; squared residuals are not kept (NaN)."""
+    mass, hits = counts.cpu().numpy().astype(np.float64), positives.cpu().numpy().astype(np.float64)
+    sums = tensors.joined(score_sums).numpy()
+    return Bins(binned.uniform_edges(len(mass)), mass, sums, hits, np.full(len(mass), np.nan))
