@@ -879,7 +879,12 @@ P2, Y2 = torch.tensor([0.2, 0.7]), torch.tensor([0, 1])
         ("multiclass", torch.rand(2, 3).softmax(1), Y2, "preds: expected 4 classes, as num_classes says, got 3"),
         ("multiclass", torch.rand(2, 4).softmax(1), torch.tensor([0, 4]), "target: expected class indices 0 to 3"),
         ("multiclass", torch.rand(2, 4).softmax(1), torch.tensor([0, -1]), "pass ignore_index=-1"),
-        ("multiclass", torch.full((2, 4), 0.2), Y2, "preds: expected rows that sum to 1.*logits=True"),
+        (
+            "multiclass",
+            torch.full((2, 4), 0.2),
+            Y2,
+            "preds: expected rows that sum to 1.*; normalise the rows",
+        ),
         ("multiclass", torch.rand(2, 4).softmax(1), torch.tensor([0, 1, 1]), r"target: expected shape \(2,\) or"),
         ("multilabel", torch.rand(2, 4), torch.tensor([0, 1]), r"target: expected shape \(2, 4\), got"),
         ("smooth", torch.rand(2, 4).softmax(1), torch.tensor([[0, 1], [1, 0]]), "target: expected shape"),
@@ -994,6 +999,14 @@ def test_without_torch(package):
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert f"{package} is needed for calibrant.torch and is not installed" in found.stderr
     assert "pip install 'calibrant[torch]'" in found.stderr
+
+
+def test_a_missing_target_is_said_to_be_missing():
+    metric = ct.CalibrationError("binary")
+    for method in ("forward", "update"):
+        with pytest.raises(TypeError, match=f"{method}.* missing 1 required positional argument: 'target'"):
+            getattr(metric, method)(P2)
+    assert metric(preds=P2, target=Y2).item() == pytest.approx(0.25)
 
 
 def test_a_report_can_be_moved_after_forward():

@@ -173,11 +173,11 @@ class ProbabilityMetric(Metric):
 
     # ------------------------------------------------------------ a batch
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, preds: Tensor, target: Tensor) -> Any:
         """Add a batch and return its own value. The batch is read once, and before anything changes."""
-        self._batch = self._read(*args, **kwargs)
+        self._batch = self._read(preds, target)
         try:
-            return super().forward(*args, **kwargs)
+            return super().forward(preds, target)
         finally:
             self._batch = None
 
@@ -281,7 +281,8 @@ class ProbabilityMetric(Metric):
         return {**found, "seen": _seen(logits, preds.dtype == torch.float64, predictions.n_classes)}
 
     def _explained(self, error: InputError) -> InputError:
-        if error.argument == "probs" and self.logits is None and "logits=True" in error.remedy:
+        decided = any((self._agreed or self.seen.tolist())[:2])
+        if error.argument == "probs" and self.logits is None and decided and "logits=True" in error.remedy:
             error.remedy = f"the first batch held probabilities; if they are logits, {_DECLARE}"
         return error.renamed(_NAMES)
 

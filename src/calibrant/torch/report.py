@@ -166,9 +166,9 @@ class CalibrationReport(ProbabilityMetric):
         wrapped = super()._wrap_compute(compute)
         return lambda *args, **kwargs: wrapped(*args, **kwargs).report
 
-    def forward(self, *args: Any, **kwargs: Any) -> Report:
+    def forward(self, preds: Tensor, target: Tensor) -> Report:
         """Add a batch and return the report on it alone."""
-        report: Report = super().forward(*args, **kwargs)
+        report: Report = super().forward(preds, target)
         self._forward_cache = None  # torchmetrics would look for tensors in it, to move them
         return report
 
