@@ -1001,6 +1001,24 @@ def test_without_torch(package):
     assert "pip install 'calibrant[torch]'" in found.stderr
 
 
+@pytest.mark.usefixtures("elsewhere_or_host")
+def test_the_positive_class_is_of_two():
+    probs, target, _ = classes(30, 3)
+    pairs = torch.stack([probs[:, 0], 1 - probs[:, 0]], 1)
+    for make in (ct.SmoothCalibrationError, ct.BrierScore, ct.NegativeLogLikelihood, ct.CalibrationReport):
+        with pytest.raises(InputError, match="notion: expected 'top-label' or 'classwise' for 3 classes"):
+            make(notion="positive").update(probs, target)
+        ours = numbers(make(notion="positive")(pairs, (target > 0).long()))
+        alone = numbers(make(notion="positive")(pairs[:, 1], (target > 0).long()))
+        if make is not ct.CalibrationReport:  # which says more of two classes than of one event
+            np.testing.assert_allclose(ours, alone, rtol=1e-6)
+
+
+def test_multilabel_takes_two_dimensions():
+    with pytest.raises(InputError, match=r"preds: expected shape \(N, C\) for multilabel, got \(2, 4, 3\)"):
+        METRICS["multilabel"][0]().update(torch.rand(2, 4, 3), torch.ones(2, 4, 3).long())
+
+
 def test_a_missing_target_is_said_to_be_missing():
     metric = ct.CalibrationError("binary")
     for method in ("forward", "update"):

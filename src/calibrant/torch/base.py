@@ -22,7 +22,7 @@ except ImportError as error:
 from calibrant.inputs import Layout, Notion, Predictions, as_predictions, sum_tolerance
 from calibrant.kernels import dispatch, tensors
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
-from calibrant.notions import DEFAULTS
+from calibrant.notions import DEFAULTS, NOTIONS
 from calibrant.table import ReliabilityTable
 
 #: What a batch adds to the states, by their names.
@@ -233,6 +233,9 @@ class ProbabilityMetric(Metric):
         if preds.ndim < 2:
             remedy = "pass a column for every class, or task='binary'"
             raise InputError("preds", "shape (N, C) or (N, C, ...)", f"{tuple(preds.shape)}", remedy)
+        if self.layout == "multilabel" and preds.ndim > 2:
+            remedy = "move the labels to the last axis and reshape to (N, C)"
+            raise InputError("preds", "shape (N, C) for multilabel", f"{tuple(preds.shape)}", remedy)
         self._check_width(preds.shape[1])
         wanted = [(preds.shape[0], *preds.shape[2:]), tuple(preds.shape)]
         if self.layout == "multilabel" or preds.shape[1] < 2:
@@ -243,6 +246,7 @@ class ProbabilityMetric(Metric):
         return preds, target
 
     def _check_width(self, width: int) -> None:
+        check_notion(self.notion, NOTIONS, width)
         if self.num_classes is not None and width != self.num_classes:
             got, remedy = f"{width}", "check num_classes and the shape of preds"
             raise InputError("preds", f"{self.num_classes} classes, as num_classes says", got, remedy)
@@ -460,5 +464,5 @@ def check_notion(notion: object, choices: tuple[str, ...], num_classes: int | No
     if notion is not None:
         check_choice("notion", notion, choices)
     if notion == "positive" and num_classes not in (None, 1, 2):
-        remedy = "pass one class's column with task='binary', or another notion"
+        remedy = "pass one class's column, or another notion"
         raise InputError("notion", f"'top-label' or 'classwise' for {num_classes} classes", "'positive'", remedy)
