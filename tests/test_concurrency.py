@@ -1,7 +1,7 @@
 """Threads, forks, processes and the kernels' cache: the same bits, and no failure that is not the caller's.
 
 What compiles the package's own kernels runs in processes of its own with a cache of its own, on the smallest path
-(`expected_calibration_error` of one event: two kernels); how the cache is handled is tested on a kernel of one line.
+(the debiased error of one event: two kernels); how the cache is handled is tested on a kernel of one line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant import ReliabilityTable, evaluate, expected_calibration_error
+from calibrant import ReliabilityTable, evaluate, expected_calibration_error, root_mean_square_calibration_error
 from calibrant.errors import InputError
 from calibrant.kernels import compiled
 
@@ -163,7 +163,7 @@ scores = rng.random(100_000).astype(np.{dtype})
 outcomes = rng.random(100_000) < scores
 answers = []
 def work():
-    answers.append(calibrant.expected_calibration_error(scores, outcomes))
+    answers.append(calibrant.root_mean_square_calibration_error(scores, outcomes, debiased=True))
 threads = [threading.Thread(target=work) for _ in range(2)]
 for thread in threads:
     thread.start()
@@ -179,7 +179,7 @@ def expected_measure(dtype="float32"):
     rng = np.random.default_rng(4)
     scores = rng.random(100_000).astype(dtype)
     outcomes = rng.random(100_000) < scores
-    return f"{ {expected_calibration_error(scores, outcomes)} }\n"
+    return f"{ {root_mean_square_calibration_error(scores, outcomes, debiased=True)} }\n"
 
 
 def files(folder, suffix):
