@@ -219,7 +219,7 @@ def test_agrees_with_bensemble(key):
         ours = getattr(bensemble, name)(case.probs, case.targets, *map(int, bins))
         if name == "reliability_diagram":
             near = all(np.allclose(ours[part], theirs[part], rtol=0, atol=1e-5) for part in theirs)
-        else:  # single precision sums of ten thousand rows and more are off by some 1e-5
+        else:  # long sums in single precision
             near = ours == pytest.approx(theirs, rel=1e-6, abs=2e-5 if len(case.probs) >= 10_000 else 1e-6)
         assert near or (bins and bensemble_reason(case)), case_name
         agreed += bool(near)

@@ -100,7 +100,7 @@ class CalibrationError(ProbabilityMetric):
     Notes
     -----
     The value is single precision unless double came in. Counts are integers and sums double, whatever the type of the
-    data; the state of uniform bins takes 24 bytes a bin and 96 beside, and ranks of a distributed run add theirs.
+    data; the state of uniform bins takes 24 bytes a bin and 136 beside, and ranks of a distributed run add theirs.
 
     References
     ----------
