@@ -31,8 +31,9 @@ FLOORS = (
     ("notions", "results", "scores"),
     ("table",),
     ("estimators",),
+    ("inference",),
     ("metrics", "files", "frames", "plot", "render"),
-    ("report",),
+    ("report", "comparison"),
     ("__init__",),
     ("torch", "compat"),
     ("cli",),
@@ -40,7 +41,14 @@ FLOORS = (
 # Inside a folder likewise. The folder's __init__ is above its modules and below whoever is outside.
 ROOMS = {
     "kernels": (("compiled", "reference", "tensors"), ("bits",), ("host",), ("dispatch",)),
-    "estimators": (("binned", "smooth", "smooth_mesh"), ("isotonic",)),
+    "estimators": (("binned", "smooth", "smooth_mesh", "cumulative", "regression"), ("isotonic",)),
+    "inference": (
+        ("cells", "groups"),
+        ("binned", "resampling", "cumulative"),
+        ("smooth", "corp", "closed"),
+        ("curves", "laws", "means"),
+        ("classwise", "event", "hypotheses", "paired", "statistic", "t_cal"),
+    ),
     "metrics": (("arguments",), ("classwise", "proper", "smooth"), ("binned",)),
     "files": (
         ("paths", "predictions", "growing", "sql", "columns"),
@@ -48,7 +56,7 @@ ROOMS = {
         ("stored", "text", "tabular"),
         ("reading",),
     ),
-    "render": (("terminal", "html", "figure"),),
+    "render": (("style",), ("words",), ("terminal", "html", "figure", "comparison")),
     "torch": (("base",), ("bins",), ("binned", "proper", "smooth"), ("report",)),
     "compat": (("bensemble", "pyhealth", "triples"),),
 }
@@ -206,7 +214,8 @@ def test_public_names_are_documented(name: str) -> None:
         assert doctest.DocTestParser().get_examples(own.__doc__)
         for parameter in inspect.signature(own).parameters.values():
             positional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-            assert positional == (parameter.name in ("probs", "targets")) or parameter.name == "n_bins"
+            arrays = ("probs", "targets", "probs_a", "probs_b")
+            assert positional == (parameter.name in arrays) or parameter.name == "n_bins"
 
 
 # ---------------------------------------------------------------- errors

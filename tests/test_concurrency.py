@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import errno
+import functools
 import os
 import pickle
 import shutil
@@ -21,9 +22,12 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant import ReliabilityTable, evaluate, expected_calibration_error, root_mean_square_calibration_error
+from calibrant import ReliabilityTable, expected_calibration_error, root_mean_square_calibration_error
 from calibrant.errors import InputError
 from calibrant.kernels import compiled
+
+#: Few resamples: what is tested is that they do not depend on threads and processes.
+evaluate = functools.partial(calibrant.evaluate, n_resamples=70)
 
 
 def predictions(n=100_000, n_classes=5, dtype=np.float32, seed=0):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 import types
@@ -13,13 +14,15 @@ import calibrant
 from calibrant import (
     brier_score,
     classwise_calibration_error,
-    evaluate,
     expected_calibration_error,
     negative_log_likelihood,
     score_decomposition,
     smooth_calibration_error,
 )
 from calibrant.errors import InputError
+
+#: Values alone: intervals and noise floors have tests of their own.
+evaluate = functools.partial(calibrant.evaluate, level=None)
 
 PROBS = [0.1, 0.8, 0.6, 0.3]
 TARGETS = [0, 1, 1, 0]
@@ -513,8 +516,12 @@ def test_a_single_row(function):
 
 def test_a_single_row_has_its_value():
     report = evaluate([0.75], [1])
-    values = [report[name].value for name in ("accuracy", "brier", "ece", "mce", "smece", "ace")]
-    assert values == pytest.approx([1, 0.0625, 0.25, 0.25, 0.25, 0.25], abs=1e-7)
+    values = [report[name].value for name in ("accuracy", "brier", "ece", "smece", "ace")]
+    assert values == pytest.approx([1, 0.0625, 0.25, 0.25, 0.25], abs=1e-7)
+    assert np.isnan(report["mce"].value)
+    assert report["mce"].details == {
+        "least_rows": 30, "of_all_bins": 0.25, "reason": "not available: no bin holds 30 rows"
+    }
 
 
 @pytest.mark.parametrize("outcome", [0, 1])
@@ -526,7 +533,7 @@ def test_one_class_only(outcome):
 
 
 def test_constant_scores():
-    report = evaluate([0.25] * 8, [1, 0, 0, 0] * 2)
+    report = evaluate([0.25] * 32, [1, 0, 0, 0] * 8)
     for name in ("ece", "rmsce", "mce", "ace", "smece", "miscalibration", "discrimination"):
         assert report[name].value == pytest.approx(0, abs=1e-12), name
 

@@ -72,7 +72,7 @@ def uppers_of(n_bins, dtype, closed="right"):
 def run(module, name, n, shape, dtype, *args, keep=None, **kwargs):
     """Run a reading kernel on fresh outputs and return them."""
     top, correct = np.full(n, VOID, dtype), np.full(n, VOID, np.uint8)
-    histograms, totals = np.zeros((3, *shape)), np.zeros(4)
+    histograms, totals = np.zeros((3, *shape)), np.zeros(reference.N_TOTALS)
     extra = () if keep is None else (np.full((n if keep else 1, args[0].shape[1]), VOID, dtype), keep)
     found = getattr(module, name)(*args, *kwargs.values(), top, correct, histograms, totals, *extra)
     return found, top, correct, histograms, totals, extra[0] if keep else None
@@ -129,7 +129,8 @@ def test_read_logits_is_its_twin(dtype, size, n, weighted, n_bins, keep):
     np.testing.assert_allclose(fast[1], slow[1], rtol=bound + resolution)
     np.testing.assert_array_equal(fast[2], slow[2])
     mass = max(1.0, float(weights.sum() if weighted else n))
-    np.testing.assert_allclose(fast[4], slow[4], rtol=0, atol=8 * bound * mass)  # Brier: squares and products of two
+    # Brier: squares and products of two; squares of losses have twice the losses' own error, relative to them.
+    np.testing.assert_allclose(fast[4], slow[4], rtol=8 * bound, atol=8 * bound * mass)
     if keep:
         np.testing.assert_allclose(fast[5], slow[5], rtol=0, atol=bound + resolution)
     # A softmax that differs in its last bit may fall into another bin than its twin's. So the histograms are held
@@ -157,7 +158,7 @@ def test_read_events_is_its_twin(dtype, n, weighted, logits, eps, scoring):
     targets, weights = labels_and_weights(n, 2)
     found = {}
     for module in (host, reference):
-        scores, outcomes, totals = np.full(n, VOID, dtype), np.full(n, VOID, np.uint8), np.zeros(4)
+        scores, outcomes, totals = np.full(n, VOID, dtype), np.full(n, VOID, np.uint8), np.zeros(reference.N_TOTALS)
         bad = module.read_events(
             values, targets, weights, weighted, eps, logits, scoring, scores if logits else np.empty(0, dtype),
             outcomes, totals,
@@ -498,7 +499,7 @@ def test_a_row_that_is_not_judged_is_not_looked_at(dtype, module):
         assert found[1].tolist() == [0, 0.5, 0]
         assert found[2].tolist() == [255, 0, 255]
         assert found[3].tolist() == [[[1, 1]], [[0.5, 0.5]], [[0, 1]]]
-        assert found[4] == pytest.approx([0.5, np.log(2), 0, 0], rel=SUMS)
+        assert found[4] == pytest.approx([0.5, np.log(2), 0, 0, 0.25, np.log(2) ** 2], rel=SUMS)
         assert found[5] is None or found[5].tolist() == [[0, 0], [0.5, 0.5], [0, 0]]
 
 

@@ -8,6 +8,7 @@ certificate: `LOOSE` is 2e-7. Counts, and what is said to be the same, are the s
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -21,6 +22,9 @@ from sklearn.isotonic import IsotonicRegression
 import calibrant
 from calibrant import ReliabilityTable, grid
 from calibrant.estimators.isotonic import isotonic_fit
+
+#: Values alone: intervals and noise floors have tests of their own.
+evaluate = functools.partial(calibrant.evaluate, level=None)
 
 CLOSE, LOOSE = 1e-12, 2e-7
 GRIDS = (None, "standard", "fine")
@@ -340,9 +344,9 @@ def test_tables_add_up(grid_name, weighted):
                 assert total.cells.tobytes() == whole.cells.tobytes()
                 assert_same(total.scores, whole.scores, CLOSE, "")
                 assert_same(total.score_sums, whole.score_sums, CLOSE, "")
-            for name, estimate in calibrant.evaluate(whole).items():
+            for name, estimate in evaluate(whole).items():
                 bound = LOOSE if name == "smece" else CLOSE
-                assert_same(calibrant.evaluate(total)[name].value, estimate.value, bound, name)
+                assert_same(evaluate(total)[name].value, estimate.value, bound, name)
 
     check()
 
@@ -365,7 +369,7 @@ def test_a_table_survives_arrow(grid_name):
             else:
                 assert after.dtype == before.dtype
                 assert after.tobytes() == before.tobytes()
-        assert calibrant.evaluate(back).to_json() == calibrant.evaluate(table).to_json()
+        assert evaluate(back).to_json() == evaluate(table).to_json()
         assert (back + table).n == 2 * table.n
 
     check()
@@ -376,8 +380,8 @@ def test_a_table_survives_arrow(grid_name):
 def test_a_table_is_evaluated_like_its_events(data, weighted):
     p, y = data
     weights = np.arange(len(p)) % 4 + 1.0 if weighted else None
-    own = calibrant.evaluate(p, y, n_bins=6, weights=weights)
-    of_table = calibrant.evaluate(table_of(p, y, None, weights), n_bins=6)
+    own = evaluate(p, y, n_bins=6, weights=weights)
+    of_table = evaluate(table_of(p, y, None, weights), n_bins=6)
     assert list(own) == list(of_table)
     for name in own:
         assert_same(of_table[name].value, own[name].value, LOOSE if name == "smece" else CLOSE, name)
@@ -392,8 +396,8 @@ def test_a_table_is_evaluated_like_its_events(data, weighted):
 def test_a_table_of_right_answers_is_evaluated_like_the_predictions(data):
     probs, labels = data
     top, right = probs.max(axis=1), probs.argmax(axis=1) == labels
-    own = calibrant.evaluate(probs, labels, n_bins=6)
-    of_table = calibrant.evaluate(table_of(top, right, None), notion="top-label", n_bins=6)
+    own = evaluate(probs, labels, n_bins=6)
+    of_table = evaluate(table_of(top, right, None), notion="top-label", n_bins=6)
     for name in set(own) - {"brier", "nll", "classwise_ece"}:  # which are of all classes
         assert_same(of_table[name].value, own[name].value, LOOSE if name == "smece" else CLOSE, name)
     assert_same(of_table["brier"].value, calibrant.top_label_brier_score(probs, labels), CLOSE, "")
@@ -404,7 +408,7 @@ def test_a_table_of_right_answers_is_evaluated_like_the_predictions(data):
 def test_a_report_says_what_the_functions_say(data, notion, weighted):
     probs, labels = data
     options = {"weights": np.arange(len(probs)) % 3 + 0.5 if weighted else None}
-    report = calibrant.evaluate(probs, labels, notion=notion, n_bins=6, **options)
+    report = evaluate(probs, labels, notion=notion, n_bins=6, **options)
     assert_report(report, probs, labels, options, {"notion": notion})
     each = calibrant.classwise_calibration(probs, labels, 6, **options)
     assert_same(report["classwise_ece"].value, each.value, CLOSE, "")
@@ -418,7 +422,7 @@ def test_a_report_says_what_the_functions_say(data, notion, weighted):
 def test_a_report_of_events_says_what_the_functions_say(data, notion, weighted):
     p, y = data
     options = {"weights": np.arange(len(p)) % 3 + 0.5 if weighted else None}
-    report = calibrant.evaluate(p, y, notion=notion, n_bins=6, **options)
+    report = evaluate(p, y, notion=notion, n_bins=6, **options)
     assert report.notion == (notion or "positive")
     assert_report(report, p, y, options, {"notion": notion})
     assert_event(report, p, y, options | {"notion": notion})
@@ -434,7 +438,6 @@ def assert_report(report, probs, targets, options, notion):
     for name, measure in (
         ("ece", ece),
         ("rmsce", rmsce),
-        ("mce", calibrant.maximum_calibration_error),
         ("ace", calibrant.adaptive_calibration_error),
     ):
         assert_same(report[name].value, measure(probs, targets, 6, **options, **notion), CLOSE, name)
@@ -453,6 +456,8 @@ def assert_event(report, probs, targets, options):
     for name in ("edges", "confidences", "accuracies", "proportions"):
         assert_same(getattr(report.diagram, name), getattr(shown, name), CLOSE, name)
     worst = report["mce"].details
+    maximum = calibrant.maximum_calibration_error(probs, targets, 6, **options)
+    assert_same(worst["of_all_bins"], maximum, CLOSE, "mce")
     gaps = np.abs(shown.confidences - shown.accuracies)
     assert_same(gaps[worst["bin"]], np.nanmax(gaps), CLOSE, "the bin of the maximum")
     assert worst["count"] == shown.counts[worst["bin"]]
@@ -719,7 +724,7 @@ def test_bins_that_divide_the_grid_are_exact(dtype):
     y = (rng.random(len(p)) < p).astype(int)
     table = table_of(p, y, "standard")
     for n_bins in EXACT:
-        own, on_grid = calibrant.evaluate(p, y, n_bins=n_bins), calibrant.evaluate(table, n_bins=n_bins)
+        own, on_grid = evaluate(p, y, n_bins=n_bins), evaluate(table, n_bins=n_bins)
         assert on_grid.diagram.counts.tolist() == own.diagram.counts.tolist()
         for name in ("ece", "rmsce", "mce", "brier", "mean_confidence", "uncertainty"):
             assert_same(on_grid[name].value, own[name].value, CLOSE, f"{name} {n_bins}")
@@ -732,8 +737,8 @@ def test_bins_that_divide_the_grid_are_exact(dtype):
 def test_any_events_on_the_grid_have_the_same_exact_measures(data, n_bins):
     p, y = data
     own, on_grid = (
-        calibrant.evaluate(p, y, n_bins=n_bins),
-        calibrant.evaluate(table_of(p, y, "standard"), n_bins=n_bins),
+        evaluate(p, y, n_bins=n_bins),
+        evaluate(table_of(p, y, "standard"), n_bins=n_bins),
     )
     for name in ("ece", "rmsce", "mce", "brier", "mean_confidence", "uncertainty"):
         assert_same(on_grid[name].value, own[name].value, CLOSE, name)
@@ -756,7 +761,7 @@ def test_what_the_grid_certifies_is_kept(m):
     inside = np.arange(1, m) / m
     straddled = ((low[:, None] < inside) & (inside < high[:, None])).any(axis=1)
     bound = 2 / len(p) * a_cell[straddled].sum()
-    own, on_grid = calibrant.evaluate(p, y, n_bins=m), calibrant.evaluate(table, n_bins=m)
+    own, on_grid = evaluate(p, y, n_bins=m), evaluate(table, n_bins=m)
     assert abs(own["ece"].value - on_grid["ece"].value) <= bound + CLOSE
     assert straddled.any() == (m in (7, 40))
     assert abs(own["ace"].value - on_grid["ace"].value) <= 2 / len(p) * np.sort(a_cell)[-(m - 1) :].sum() + CLOSE
@@ -776,7 +781,7 @@ def test_a_cells_mean_stays_inside_its_cell():
     p, y = np.array([np.nextafter(0.2, 1)] * 7 + [0.2]), [0] * 7 + [1]
     table = table_of(p, y, "standard")
     assert np.all(np.diff(table.scores) > 0)
-    assert calibrant.evaluate(table)["ece"].value == pytest.approx(ece(p, y), abs=CLOSE)
+    assert evaluate(table)["ece"].value == pytest.approx(ece(p, y), abs=CLOSE)
 
 
 def test_tables_of_different_make_do_not_add():
@@ -873,7 +878,7 @@ def test_the_debiased_square_is_the_mean_over_pairs(data, n_bins, binning):
     found = rmsce(p, y, n_bins, binning=binning, debiased=True)
     assert found == pytest.approx(math.sqrt(max(0.0, truth)), abs=LOOSE)
     if binning == "uniform":
-        details = calibrant.evaluate(p, y, n_bins=n_bins)["rmsce"].details
+        details = evaluate(p, y, n_bins=n_bins)["rmsce"].details
         assert details["debiased_square"] == pytest.approx(truth, abs=CLOSE)
 
 
@@ -894,13 +899,13 @@ def test_proper_scores_and_accuracy_row_by_row(data):
     assert calibrant.accuracy(probs, labels) == pytest.approx(right.mean(), abs=CLOSE)
     top = calibrant.top_label_brier_score(probs, labels)
     assert top == pytest.approx(np.mean((wide.max(axis=1) - right) ** 2), abs=CLOSE)
-    found = calibrant.evaluate(probs, labels)["nll"].details.get("infinite_rows", 0)
+    found = evaluate(probs, labels)["nll"].details.get("infinite_rows", 0)
     assert found == np.count_nonzero(own == 0)
 
 
 def test_half_predicts_class_one_and_ties_the_lowest_class():
     assert calibrant.accuracy([0.5, 0.5], [1, 0]) == 0.5
-    assert calibrant.evaluate([0.5], [1], notion="top-label").outcome_rate == 1.0
+    assert evaluate([0.5], [1], notion="top-label").outcome_rate == 1.0
     probs = [[0.4, 0.4, 0.2], [0.2, 0.4, 0.4]]
     assert calibrant.accuracy(probs, [0, 1]) == 1.0
     assert calibrant.accuracy(probs, [1, 2]) == 0.0
@@ -918,10 +923,10 @@ def test_ignored_labels_leave_shares_of_at_most_one():
 
 def test_a_label_that_is_ignored_throughout_is_left_out():
     probs, labels = np.array([[0.2, 0.3], [0.4, 0.5]]), np.array([[1, -1], [0, -1]])
-    report = calibrant.evaluate(probs, labels, notion="multilabel", ignore_index=-1)
+    report = evaluate(probs, labels, notion="multilabel", ignore_index=-1)
     assert report["ece"].value == pytest.approx(ece(probs[:, 0], labels[:, 0]))
 
 
 def test_log_odds_just_below_zero_have_one_predicted_class():
-    report = calibrant.evaluate([-1e-20, 3.0], [1, 1], notion="top-label", logits=True)
+    report = evaluate([-1e-20, 3.0], [1, 1], notion="top-label", logits=True)
     assert report["accuracy"].value == report.outcome_rate

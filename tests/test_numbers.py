@@ -8,6 +8,7 @@ Simulated laws say theirs at the test.
 from __future__ import annotations
 
 import csv
+import functools
 import math
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from scipy.special import beta, expit, ndtri
 import calibrant
 from calibrant.errors import InputError
 from calibrant.estimators.smooth_mesh import mesh_smooth_error
+
+#: Values alone: intervals and noise floors have tests of their own.
+evaluate = functools.partial(calibrant.evaluate, level=None)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -92,7 +96,7 @@ def test_ten_rows_of_equal_mass():
 def test_ten_rows_scored():
     assert calibrant.brier_score(*TEN) == exactly(0.29375)
     assert calibrant.negative_log_likelihood(*TEN) == math.inf
-    assert calibrant.evaluate(*TEN)["nll"].details["infinite_rows"] == 1
+    assert evaluate(*TEN)["nll"].details["infinite_rows"] == 1
     parts = calibrant.score_decomposition(*TEN)
     found = (parts.score, parts.miscalibration, parts.discrimination, parts.uncertainty, parts.within_bins)
     assert found == exactly((0.29375, 0.11875, 0.075, 0.25, 0.0))
@@ -109,7 +113,7 @@ def test_ten_rows_by_murphy():
 
 
 def test_ten_rows_without_bias():
-    report = calibrant.evaluate(*TEN, n_bins=5)
+    report = evaluate(*TEN, n_bins=5)
     assert report["rmsce"].details["debiased_square"] == exactly(-0.00475)
     assert report["rmsce"].details["debiased"] == 0.0
     assert calibrant.root_mean_square_calibration_error(*TEN, n_bins=5, debiased=True) == 0.0
@@ -222,7 +226,7 @@ def test_a_sample_of_a_law(name):
     n, n_bins = 400_000, 20
     p = draw(rng.random(n))
     y = rng.random(n) < rate(p)
-    report = calibrant.evaluate(p, y, n_bins=n_bins)
+    report = evaluate(p, y, n_bins=n_bins)
     deviation = math.sqrt(report["brier"].value / n)
     floor = math.sqrt(2 / math.pi) * math.sqrt(n_bins / (4 * n))
     for value in (report["ece"].value, report["ace"].value):
@@ -379,7 +383,7 @@ def test_the_task_does_not_depend_on_the_labels_seen():
     probs = np.array([[0.5, 0.2, 0.3], [0.1, 0.7, 0.2]])
     assert calibrant.expected_calibration_error(probs, [0, 1]) == exactly(0.4)
     assert calibrant.expected_calibration_error([0.8, 0.8], [0, 0]) == exactly(0.8)
-    assert calibrant.evaluate([0.8, 0.8], [1, 1]).notion == "positive"
+    assert evaluate([0.8, 0.8], [1, 1]).notion == "positive"
 
 
 def test_absent_classes_stay():

@@ -4,6 +4,7 @@
 measure each; ``calibrant report FILE`` does the same for a file of predictions.
 """
 
+from calibrant.comparison import Comparison, compare
 from calibrant.errors import CalibrantError
 from calibrant.metrics import (
     accuracy,
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CalibrantError",
     "ClasswiseCalibration",
+    "Comparison",
     "Estimate",
     "ReliabilityDiagram",
     "ReliabilityTable",
@@ -41,6 +43,7 @@ __all__ = [
     "classwise_calibration",
     "classwise_calibration_error",
     "classwise_calibration_errors",
+    "compare",
     "evaluate",
     "expected_calibration_error",
     "maximum_calibration_error",

@@ -1,4 +1,4 @@
-"""The command ``calibrant``: from a file of predictions to a report."""
+"""The command ``calibrant``: from a file of predictions to a report, or to a comparison of models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +22,9 @@ except ImportError:
     sys.exit("calibrant: the command needs the extra 'report'; run: pip install 'calibrant[report]'")
 
 if TYPE_CHECKING:
+    from calibrant.comparison import Comparison
     from calibrant.errors import InputError
-    from calibrant.files import FilePredictions
+    from calibrant.files import FileRows
     from calibrant.report import Report
 
 #: Exit statuses beside 0; 2, for usage, is click's own.
@@ -82,6 +83,7 @@ def main() -> None:
     \b
     calibrant report predictions.parquet
     calibrant report --help
+    calibrant compare predictions.parquet --scores old,new
     """  # noqa: D301 - click wants the backspace itself
 
 
@@ -122,11 +124,8 @@ def report(ctx: click.Context, /, **options: Any) -> None:
 
     Exit status: 0; 1 for data that cannot be used; 2 for wrong usage; 3 where a --fail-if holds.
     """  # noqa: D301
-    from calibrant.errors import CalibrantError, InputError
-
     _check_usage(ctx, options)
-    predictions: FilePredictions | None = None
-    try:
+    with _failing(options["where"]) as files:
         with _progress() as step:
             from calibrant.files import read_predictions
             from calibrant.report import evaluate
@@ -138,6 +137,7 @@ def report(ctx: click.Context, /, **options: Any) -> None:
                 targets_file=options["targets_file"],
                 class_names=None if names is None else [name.strip() for name in names.split(",")], progress=step,
             )  # fmt: skip
+            files.append(predictions)
             step(0, 0)
             result = evaluate(
                 predictions.probs, predictions.targets, notion=options["notion"], n_bins=options["n_bins"],
@@ -146,14 +146,6 @@ def report(ctx: click.Context, /, **options: Any) -> None:
             )  # fmt: skip
         _write(result, predictions, options)
         held = [condition for condition in options["conditions"] if _check(condition, result)]
-    except InputError as error:
-        _fail(_place(error, predictions, options["where"]) if predictions is not None else str(error))
-    except CalibrantError as error:
-        _fail(str(error))
-    except MemoryError:
-        _fail("the predictions do not fit into memory; read fewer rows with --where")
-    except OSError as error:
-        _fail(f"{error.filename or 'output'}: {error.strerror or error}; check the path and the disk")
     for condition in held:
         value = result.n if condition.measure == "n" else result[condition.measure].value
         click.echo(f"calibrant: --fail-if {condition.text!r} holds: {condition.measure} is {value:.6g}", err=True)
@@ -161,21 +153,112 @@ def report(ctx: click.Context, /, **options: Any) -> None:
         sys.exit(CONDITION_HELD)
 
 
+@main.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--scores",
+    required=True,
+    metavar="COLUMNS",
+    help="The models, with commas between them: for each its column, or a pattern of a column for each class.",
+)
+@click.option("--outcome", metavar="COLUMN", help="What happened: 0 or 1, or the true class.")
+@click.option("--weight", metavar="COLUMN", help="How often each row counts.")
+@click.option("--where", metavar="SQL", help="Leave out the rows that do not meet this condition.")
+@click.option("--logits", is_flag=True, help="The numbers are logits, no probabilities, of all models.")
+@click.option("--notion", metavar="NOTION", help="The event judged: positive or top-label.")
+@click.option("--n-bins", type=int, default=15, show_default=True, help="The number of bins.")
+@click.option("--class-names", metavar="NAMES", help="Names of the classes in column order, with commas between them.")
+@click.option("--ignore-index", type=int, metavar="LABEL", help="Leave out the rows with this label.")
+@click.option("--level", type=float, default=0.95, show_default=True, help="The confidence of the intervals.")
+@click.option("--json", "json_path", metavar="PATH", help="Write every number there as JSON; - for standard output.")
+@click.pass_context
+def compare(ctx: click.Context, /, **options: Any) -> None:
+    """Compare models whose predictions of the same rows are in FILE..., and say which is better calibrated.
+
+    \b
+    calibrant compare games.csv --scores old,new --outcome won
+    calibrant compare digits.parquet --scores 'p_*,overconfident_*' --outcome target
+    calibrant compare models.npz --scores small,large --logits --json comparison.json
+
+    Exit status: 0; 1 for data that cannot be used; 2 for wrong usage.
+    """  # noqa: D301
+    scores = _check_models(ctx, options)
+    with _failing(options["where"]) as files:
+        with _progress() as step:
+            from calibrant import comparison
+            from calibrant.files import read_models
+
+            names = options["class_names"]
+            predictions = read_models(
+                options["files"], scores=scores, outcome=options["outcome"], weight=options["weight"],
+                where=options["where"],
+                class_names=None if names is None else [name.strip() for name in names.split(",")], progress=step,
+            )  # fmt: skip
+            files.append(predictions)
+            step(0, 0)
+            result = comparison.compare(
+                {name: predictions.arrays[argument] for name, argument in predictions.models.items()},
+                predictions.targets, notion=options["notion"], n_bins=options["n_bins"], weights=predictions.weights,
+                ignore_index=options["ignore_index"], class_names=predictions.class_names, level=options["level"],
+                logits={name: options["logits"] or found for name, found in predictions.logits.items()},
+            )  # fmt: skip
+        _write(result, predictions, options)
+
+
 def _check_usage(ctx: click.Context, options: Mapping[str, Any]) -> None:
     """Refuse, as usage, what is wrong before any file is opened."""
-    from calibrant.errors import nearest
     from calibrant.notions import NOTIONS
 
-    if options["notion"] is not None and options["notion"] not in NOTIONS:
-        hint = f"{options['notion']!r}; {nearest(options['notion'], NOTIONS)}"
-        raise click.BadParameter(hint, ctx, param_hint="--notion")
-    if options["n_bins"] < 1:
-        hint = f"{options['n_bins']} bins; pass 1 or more"
-        raise click.BadParameter(hint, ctx, param_hint="--n-bins")
+    _check_judging(ctx, options, NOTIONS)
     if options["score"] and options["probs"]:
         raise click.UsageError("--score names one event, --probs many classes; pass one of the two", ctx)
     if options["outcome"] and options["target"]:
         raise click.UsageError("--outcome and --target both name the truth; pass one of the two", ctx)
+
+
+def _check_models(ctx: click.Context, options: Mapping[str, Any]) -> list[str]:
+    """Return the models to compare; refuse, as usage, what is wrong before any file is opened."""
+    _check_judging(ctx, options, ("positive", "top-label"))
+    scores = [part.strip() for part in options["scores"].split(",") if part.strip()]
+    if len(set(scores)) < max(len(scores), 2):
+        hint = f"{options['scores']!r}; name two models or more, each once, such as old,new"
+        raise click.BadParameter(hint, ctx, param_hint="--scores")
+    if not 0.5 <= options["level"] < 1:
+        hint = f"{options['level']:g}; pass a share from 0.5 to below 1, such as 0.95"
+        raise click.BadParameter(hint, ctx, param_hint="--level")
+    return scores
+
+
+def _check_judging(ctx: click.Context, options: Mapping[str, Any], notions: Sequence[str]) -> None:
+    from calibrant.errors import nearest
+
+    if options["notion"] is not None and options["notion"] not in notions:
+        hint = f"{options['notion']!r}; {nearest(options['notion'], notions)}"
+        raise click.BadParameter(hint, ctx, param_hint="--notion")
+    if options["n_bins"] < 1:
+        hint = f"{options['n_bins']} bins; pass 1 or more"
+        raise click.BadParameter(hint, ctx, param_hint="--n-bins")
+
+
+@contextmanager
+def _failing(condition: str | None) -> Iterator[list[FileRows]]:
+    """End with one line and the status of bad data on errors; those about rows say where these stand in the files.
+
+    The rows of the files belong into the list that is given, once they are read.
+    """
+    from calibrant.errors import CalibrantError, InputError
+
+    files: list[FileRows] = []
+    try:
+        yield files
+    except InputError as error:
+        _fail(_place(error, files[0], condition) if files else str(error))
+    except CalibrantError as error:
+        _fail(str(error))
+    except MemoryError:
+        _fail("the predictions do not fit into memory; read fewer rows with --where")
+    except OSError as error:
+        _fail(f"{error.filename or 'output'}: {error.strerror or error}; check the path and the disk")
 
 
 def _fail(message: str) -> None:
@@ -194,16 +277,17 @@ _ARGUMENTS: Final = (
 )
 
 
-def _place(error: InputError, predictions: FilePredictions, condition: str | None) -> str:
+def _place(error: InputError, predictions: FileRows, condition: str | None) -> str:
     """Say where in the files an error of the library is, and what option mends it."""
     from calibrant.files import sql_name, where_option
 
     remedy, got = error.remedy, error.got
+    expected = re.sub(r"probs\[(.*?)\]", r"column \1", error.expected)
     for pattern, words in _ARGUMENTS:
         remedy = re.sub(pattern, words, remedy)
     if error.argument not in predictions.columns:
-        return f"{predictions.paths[0]}: {error.argument}: expected {error.expected}, got {got}; {remedy}"
-    place = error.column if predictions.probs.ndim > 1 else None
+        return f"{predictions.paths[0]}: {error.argument}: expected {expected}, got {got}; {remedy}"
+    place = error.column if predictions.arrays[error.argument].ndim > 1 else None
     column = predictions.column_name(error.argument, place)
     path, where = predictions.paths[0], ""
     if error.row is not None:
@@ -212,14 +296,14 @@ def _place(error: InputError, predictions: FilePredictions, condition: str | Non
         got = re.sub(r" at row \d+(, column \d+)?", "", got)
         if error.argument == "targets" and error.expected == "outcomes 0 or 1" and "subtract" not in remedy:
             remedy = f"leave such rows out with {where_option(f'{sql_name(column)} IN (0, 1)', condition)}"
-    return f"{path}: {where}column {column!r}: expected {error.expected}, got {got}; {remedy}"
+    return f"{path}: {where}column {column!r}: expected {expected}, got {got}; {remedy}"
 
 
 # ---------------------------------------------------------------- output
 
 
-def _write(result: Report, predictions: FilePredictions, options: Mapping[str, Any]) -> None:
-    from calibrant.render import terminal
+def _write(result: Report | Comparison, predictions: FileRows, options: Mapping[str, Any]) -> None:
+    from calibrant.render import comparison, terminal
 
     summary = result.to_dict()
     target = options["json_path"]
@@ -232,8 +316,8 @@ def _write(result: Report, predictions: FilePredictions, options: Mapping[str, A
         Path(target).write_text(text, encoding="utf-8")
     paths = predictions.paths
     title = paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
-    used = ", ".join(f"{name}: {source}" for name, source in predictions.sources.items())
-    click.echo(terminal.render(summary, title=title, used=used, style=_style()))
+    render = comparison.render if "pairs" in summary else terminal.render
+    click.echo(render(summary, title=title, used=predictions.described(), style=_style()))
 
 
 def _style() -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -47,6 +47,22 @@ class Predictions:
     @property
     def n_classes(self) -> int:
         return int(self.rows.width)
+
+    @property
+    def judged(self) -> NDArray[np.bool_]:
+        """Which rows are judged: those with a target (for one label at least) and a weight."""
+        known = (self.targets >= 0).reshape(self.n, -1).any(axis=1)
+        return np.asarray(known if self.weights is None else known & (self.weights > 0))
+
+    def take(self, places: NDArray[np.intp]) -> Predictions:
+        """Return some of the rows, copied."""
+        values = self.rows.values
+        if values.shape[2] > 1:
+            values = values.transpose(0, 2, 1).reshape(self.n, self.n_classes, 1)
+        weights = None if self.weights is None else self.weights[places]
+        return replace(
+            self, rows=Rows(values[places], self.rows.bfloat16), targets=self.targets[places], weights=weights
+        )
 
 
 def as_predictions(
@@ -100,6 +116,31 @@ def as_predictions(
     checked = None if weights is None else _weights(weights, rows.n, index)
     tolerance = sum_tolerance("bfloat16" if bfloat16 else values.dtype.name)
     return Predictions(rows, index, checked, layout, bool(logits), tolerance, names)
+
+
+def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[np.intp]]]:
+    """Return the groups by name, each with the places of its judged rows; a group of which no row is judged has none.
+
+    Raises
+    ------
+    InputError
+        For another number of rows than the predictions have, and for a missing name.
+    """
+    array = as_array("groups", groups)
+    if array.size != predictions.n:
+        expected = f"{predictions.n} names, one for each prediction"
+        raise InputError("groups", expected, f"shape {array.shape}", "pass the column that says each row's group")
+    flat = array.reshape(-1)
+    if flat.dtype.kind == "f" and np.isnan(flat).any():
+        row = int(np.flatnonzero(np.isnan(flat))[0])
+        remedy = "name the row's group, such as 'unknown'"
+        raise InputError("groups", "a name in every row", f"a missing value at row {row}", remedy, row=row)
+    names, of_row = np.unique(flat, return_inverse=True)
+    judged = predictions.judged
+    whole = names.dtype.kind == "f" and bool(np.all(names == np.rint(names)))
+    places = [np.flatnonzero(judged & (of_row.reshape(-1) == g)) for g in range(len(names))]
+    words = [str(int(name)) if whole else str(name) for name in names.tolist()]
+    return [(word, rows) for word, rows in zip(words, places, strict=True) if len(rows)]
 
 
 def sum_tolerance(dtype: str) -> float:
@@ -238,7 +279,8 @@ def _typed(argument: str, array: NDArray[Any]) -> NDArray[Any]:
         unknown = isinstance(entry, (float, np.floating)) and entry != entry
         if entry is None or unknown or type(entry).__name__ in ("NAType", "NaTType"):
             row = i // max(1, array.size // len(array))
-            expected = "a label in every row" if argument == "targets" else "numbers"
+            labels = {"targets": "a label in every row", "groups": "a name in every row"}
+            expected = labels.get(argument, "numbers")
             remedy = "filter the row out of probs and targets first"
             raise InputError(argument, expected, f"a missing value at row {row}", remedy, row=row)
     kinds = {"strings" if isinstance(entry, str) else "numbers" for entry in entries}

@@ -46,7 +46,9 @@ class Events:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reading:
-    """What one read of the predictions left: the judged events, the sums of the scores, the classes' histograms.
+    """What one read of the predictions left: the judged events, the means of the scores, the classes' histograms.
+
+    ``brier_square`` and ``nll_square`` are the means of the squares of the rows' own Brier scores and finite losses.
 
     ``histograms`` has shape (3, bins, classes): counts, sums of scores, counts of true outcomes; empty unless asked
     for. For classwise and multilabel notions ``events`` is those of the top label, or of all labels together.
@@ -59,6 +61,8 @@ class Reading:
     nll: float
     infinite: float
     correct: float
+    brier_square: float
+    nll_square: float
     histograms: NDArray[np.float64]
 
 
@@ -199,6 +203,8 @@ def _reading(
         nll=float(totals[dispatch.NLL]) / total if totals[dispatch.INFINITE] == 0 else float("inf"),
         infinite=float(totals[dispatch.INFINITE]),
         correct=float(totals[dispatch.CORRECT]) / total,
+        brier_square=float(totals[dispatch.BRIER_SQUARES]) / total,
+        nll_square=float(totals[dispatch.NLL_SQUARES]) / total,
         histograms=histograms,
     )
 

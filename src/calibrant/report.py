@@ -5,28 +5,42 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
-from calibrant.estimators import binned, isotonic, smooth
-from calibrant.inputs import Notion, as_predictions
+from calibrant.estimators import binned, isotonic
+from calibrant.inference.cells import Cells
+from calibrant.inference.classwise import class_estimate
+from calibrant.inference.event import Event, EventInference, with_details
+from calibrant.inference.groups import LEAST_GROUP, finest_p_value, holm
+from calibrant.inference.means import Whole, effective_rows, flag_of
+from calibrant.inference.resampling import Resampling, Rng
+from calibrant.inputs import Notion, Predictions, as_groups, as_predictions
 from calibrant.notions import NOTIONS, class_events, read, resolve
 from calibrant.render import terminal
-from calibrant.results import ClasswiseCalibration, Estimate, ReliabilityDiagram
+from calibrant.results import CalibrationCurve, ClasswiseCalibration, Estimate, ReliabilityDiagram
 from calibrant.table import ReliabilityTable
 
 #: Of the dictionary and the JSON that a report writes.
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 #: The measures of a report, in the order in which they are read.
 MEASURES: Final = (
-    "accuracy", "mean_confidence", "brier", "nll", "ece", "rmsce", "mce", "ace", "classwise_ece", "smece",
-    "miscalibration", "discrimination", "uncertainty",
+    "accuracy", "mean_confidence", "mean_gap", "brier", "nll", "ece", "rmsce", "debiased_square", "mce", "ace",
+    "classwise_ece", "smece", "ks", "miscalibration", "discrimination", "uncertainty",
 )  # fmt: skip
+
+
+#: The binned measures of classes that have an interval, and how their bins are made.
+_CLASS_BINS: Final[Mapping[str, Callable[[ReliabilityTable, int], binned.Bins]]] = {
+    "ece": binned.bin_table, "ace": binned.quantile_bins,
+}  # fmt: skip
+NO_MEAN: Final = "no interval: none is known for this measure's mean over classes; judge one class at a time"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +52,8 @@ class Report(Mapping[str, Estimate]):
     Attributes
     ----------
     estimates : mapping
-        The measures: accuracy, mean_confidence, brier, nll, ece, rmsce, mce, ace, classwise_ece, smece, miscalibration,
-        discrimination, uncertainty.
+        The measures: accuracy, mean_confidence, mean_gap, brier, nll, ece, rmsce, debiased_square, mce, ace,
+        classwise_ece, smece, ks, miscalibration, discrimination, uncertainty.
     notion : str
         The judged event.
     n : int
@@ -56,6 +70,14 @@ class Report(Mapping[str, Estimate]):
         The calibration error of each class.
     class_names : tuple of str or None
         The names of the classes.
+    level : float or None
+        The confidence of intervals and bands; None where none were asked for.
+    n_resamples : int
+        The replicates behind noise floors and p-values; 0 for closed forms.
+    curves : mapping
+        The `CalibrationCurve` of the judged event, "isotonic" and "smooth"; empty where every class is judged.
+    groups : tuple of GroupReport
+        The reports on the groups, where groups were given.
     """
 
     estimates: Mapping[str, Estimate]
@@ -67,6 +89,10 @@ class Report(Mapping[str, Estimate]):
     diagram: ReliabilityDiagram | None
     classwise: ClasswiseCalibration | None = None
     class_names: tuple[str, ...] | None = None
+    level: float | None = None
+    n_resamples: int = 0
+    curves: Mapping[str, CalibrationCurve] = field(default_factory=dict)
+    groups: tuple[GroupReport, ...] = ()
 
     def __getitem__(self, name: str) -> Estimate:
         return self.estimates[name]
@@ -84,16 +110,14 @@ class Report(Mapping[str, Estimate]):
         """
         missing: dict[str, str] = {}
         estimates = {
-            name: {
-                "value": _plain(estimate.value, f"estimates.{name}.value", missing, estimate.details.get("reason")),
-                "n": estimate.n,
-                "details": _plain(dict(estimate.details), f"estimates.{name}.details", missing),
-            }
-            for name, estimate in self.estimates.items()
+            name: _plain_estimate(estimate, f"estimates.{name}", missing) for name, estimate in self.estimates.items()
         }
         diagram = classes = None
         if self.diagram is not None:
-            names = ("edges", "counts", "confidences", "accuracies", "proportions")
+            names = (
+                "edges", "counts", "confidences", "accuracies", "proportions", "lows", "highs", "band_lows",
+                "band_highs",
+            )  # fmt: skip
             diagram = {
                 name: _plain(getattr(self.diagram, name), f"diagram.{name}", missing, "the bin is empty")
                 for name in names
@@ -111,10 +135,14 @@ class Report(Mapping[str, Estimate]):
             "notion": self.notion,
             "n_classes": self.n_classes,
             "n_bins": self.n_bins,
+            "level": self.level,
+            "n_resamples": self.n_resamples,
             "outcome_rate": self.outcome_rate,
             "estimates": estimates,
             "diagram": diagram,
+            "curves": {name: _plain_curve(curve, f"curves.{name}", missing) for name, curve in self.curves.items()},
             "classwise": classes,
+            "groups": [group.to_dict() for group in self.groups],
             "not_finite": missing,
         }
 
@@ -127,6 +155,71 @@ class Report(Mapping[str, Estimate]):
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
+
+
+@dataclass(frozen=True, eq=False)
+class GroupReport:
+    """The report on one group of predictions, and whether it stands out among all groups.
+
+    Attributes
+    ----------
+    name : str
+        The group.
+    report : Report
+        Every measure of its predictions.
+    p_value : float
+        Of the hypothesis that the group is calibrated, by its ECE, in closed form.
+    adjusted_p_value : float
+        The same with Holm's correction for the number of groups.
+    called_out : bool
+        Whether the group is miscalibrated at the report's level after the correction.
+    flag : str
+        Why the group is too small to say anything, or nothing.
+    """
+
+    name: str
+    report: Report
+    p_value: float
+    adjusted_p_value: float
+    called_out: bool
+    flag: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every number as plain Python values that are strict JSON."""
+        tested = not math.isnan(self.p_value)
+        return {
+            "name": self.name,
+            "p_value": self.p_value if tested else None,
+            "adjusted_p_value": self.adjusted_p_value if tested else None,
+            "called_out": self.called_out,
+            "flag": self.flag,
+            "report": self.report.to_dict(),
+        }
+
+
+def _plain_estimate(estimate: Estimate, path: str, missing: dict[str, str]) -> dict[str, Any]:
+    reason = estimate.details.get("reason")
+    none = "no noise floor" if estimate.floor is None else None
+    plain = {"value": _plain(estimate.value, f"{path}.value", missing, reason)}
+    for name in ("low", "high", "level"):
+        plain[name] = _plain(getattr(estimate, name), f"{path}.{name}", missing, estimate.method)
+    floor = estimate.floor
+    plain["floor"] = None if floor is None else {"mean": floor.mean, "upper": floor.upper}
+    plain["p_value"] = _plain(estimate.p_value, f"{path}.p_value", missing, none)
+    plain["method"], plain["n"] = estimate.method, estimate.n
+    plain["details"] = _plain(dict(estimate.details), f"{path}.details", missing)
+    return plain
+
+
+def _plain_curve(curve: CalibrationCurve, path: str, missing: dict[str, str]) -> dict[str, Any]:
+    names = (
+        "scores", "rates", "confidence_lows", "confidence_highs", "consistency_lows", "consistency_highs", "bandwidth",
+    )  # fmt: skip
+    reasons = {"bandwidth": "the isotonic curve has none"}
+    return {
+        name: _plain(getattr(curve, name), f"{path}.{name}", missing, reasons.get(name, "needs resampling"))
+        for name in names
+    }
 
 
 def _plain(value: Any, path: str, missing: dict[str, str], reason: str | None = None) -> Any:
@@ -154,6 +247,10 @@ def evaluate(
     logits: bool = False,
     class_names: Sequence[str] | None = None,
     classwise: bool = True,
+    groups: Any = None,
+    level: float | None = 0.95,
+    n_resamples: int = 1000,
+    rng: Rng = 0,
 ) -> Report:
     """Evaluate how far predicted probabilities can be trusted: every measure from one read of the data.
 
@@ -206,12 +303,13 @@ def evaluate(
     'one event is judged, no classes'
     """
     binned.check_bins(n_bins)
+    resampling = None if level is None else Resampling.of(level, n_resamples, rng)
     if isinstance(probs, ReliabilityTable):
         given = {"targets": targets, "weights": weights, "ignore_index": ignore_index, "class_names": class_names}
-        for name, value in {**given, "logits": logits or None}.items():
+        for name, value in {**given, "logits": logits or None, "groups": groups}.items():
             if value is not None:
                 raise InputError(name, "nothing beside a ReliabilityTable", "a value", "the table holds all there is")
-        return _evaluate_table(probs, notion, n_bins)
+        return _evaluate_table(probs, notion, n_bins, resampling)
     if targets is None:
         raise InputError("targets", "an array", "None", "pass the labels; only a ReliabilityTable needs none")
     predictions = as_predictions(
@@ -223,23 +321,63 @@ def evaluate(
         class_names=class_names,
         notion=notion,
     )
-    judged, layout = resolve(predictions, notion), predictions.layout
+    judged = resolve(predictions, notion)
+    whole = _evaluate(predictions, judged, n_bins, resampling, classwise=classwise)
+    if groups is None:
+        return whole
+    return replace(whole, groups=_evaluate_groups(predictions, judged, n_bins, resampling, groups, classwise))
+
+
+def _evaluate(
+    predictions: Predictions, judged: Notion, n_bins: int, resampling: Resampling | None, *, classwise: bool
+) -> Report:
+    layout, names = predictions.layout, predictions.class_names
     n_classes = None if layout == "binary" else predictions.n_classes
     uppers = None
     if layout == "multiclass" and classwise and judged != "classwise":  # which pools every class by itself below
         uppers = binned.largest_members(binned.uniform_edges(n_bins), "right", predictions.rows.dtype)
     reading = read(predictions, judged, uppers=uppers)
-    n = reading.n if layout != "multilabel" else int((predictions.targets >= 0).any(axis=1).sum())
-    names = predictions.class_names
-    whole = whole_estimates(reading.correct, reading.brier, reading.nll, reading.infinite, n)
+    n, rows = reading.n, effective_rows(reading.events.weights, reading.n)
+    if layout == "multilabel":  # of which the means are over labels, and the rows are the independent ones
+        labelled = (predictions.targets >= 0).any(axis=1)
+        n = int(labelled.sum())
+        rows = effective_rows(None if predictions.weights is None else predictions.weights[labelled], n)
+    whole = Whole(
+        reading.correct, reading.brier, reading.nll, reading.brier_square, reading.nll_square, reading.infinite, n,
+        rows, layout == "binary",
+    )  # fmt: skip
     if judged in ("classwise", "multilabel"):
         tables = [ReliabilityTable.pool(events) for events, _ in class_events(predictions)]
-        return _of_classes(tables, whole, judged, n, n_bins, names)
-    per_class = binned.classwise_errors(reading.histograms, reading.total, "l1") if uppers is not None else None
-    return event_report(ReliabilityTable.pool(reading.events), whole, judged, n_classes, n_bins, per_class, names)
+        return _of_classes(tables, whole, judged, n_bins, resampling, names)
+    histograms = reading.histograms if uppers is not None else None
+    table = ReliabilityTable.pool(reading.events)
+    return event_report(table, whole, judged, n_classes, n_bins, resampling, histograms, names)
 
 
-def _evaluate_table(table: ReliabilityTable, notion: Notion | None, n_bins: int) -> Report:
+def _evaluate_groups(
+    predictions: Predictions, judged: Notion, n_bins: int, resampling: Resampling | None, groups: Any, classwise: bool
+) -> tuple[GroupReport, ...]:
+    own = {
+        name: _evaluate(predictions.take(places), judged, n_bins, resampling, classwise=classwise)
+        for name, places in as_groups(groups, predictions)
+    }
+    reason = f"fewer than {LEAST_GROUP} rows: too few to say anything"
+    few = {name: reason for name in own if own[name].n < LEAST_GROUP}
+    tested = [name for name in own if resampling is not None and name not in few]
+    p_values = {name: finest_p_value(own[name]["ece"]) for name in tested}
+    adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    return tuple(
+        GroupReport(
+            name, report, p_values.get(name, math.nan), adjusted.get(name, math.nan),
+            resampling is not None and adjusted.get(name, 1.0) <= 1 - resampling.level, few.get(name, ""),
+        )
+        for name, report in own.items()
+    )  # fmt: skip
+
+
+def _evaluate_table(
+    table: ReliabilityTable, notion: Notion | None, n_bins: int, resampling: Resampling | None
+) -> Report:
     if notion is not None:
         check_choice("notion", notion, NOTIONS)
     if notion not in (None, "positive", "top-label"):
@@ -250,115 +388,109 @@ def _evaluate_table(table: ReliabilityTable, notion: Notion | None, n_bins: int)
     if notion != "top-label":
         right = np.where(table.scores >= 0.5, table.positives, table.counts - table.positives)
     wrong = (table.scores == 0) * table.positives + (table.scores == 1) * (table.counts - table.positives)
-    whole = whole_estimates(
+    whole = Whole(
         float(right.sum() / table.total),
         isotonic.table_score(table, "brier"),
         isotonic.table_score(table, "log"),
+        isotonic.table_square(table, "brier"),
+        isotonic.table_square(table, "log"),
         float(wrong.sum()),
         table.n,
+        Cells.of(table).effective,
+        event=True,
     )
-    return event_report(table, whole, notion or "positive", None, n_bins)
-
-
-def whole_estimates(accuracy: float, brier: float, nll: float, infinite: float, n: int) -> dict[str, Estimate]:
-    """Return the estimates that are means over whole predictions, not over a judged event."""
-    return {
-        "accuracy": Estimate(accuracy, n),
-        "brier": Estimate(brier, n),
-        "nll": Estimate(nll, n, _infinite(infinite)),
-    }
-
-
-def _infinite(weight: float) -> dict[str, Any]:
-    if weight == 0:
-        return {}
-    return {"infinite_rows": _count(weight), "reason": "infinite: an outcome that happened had probability 0"}
-
-
-def _count(weight: float) -> int | float:
-    """Return a count as an integer where it is one."""
-    return int(weight) if weight == int(weight) else weight
-
-
-def _event_estimates(table: ReliabilityTable, n_bins: int) -> tuple[dict[str, Estimate], binned.Bins]:
-    """Return the measures that are functions of the judged event's table, and its uniform bins."""
-    n, total = table.n, table.total
-    bins, masses = binned.bin_table(table, n_bins), binned.quantile_bins(table, n_bins)
-    square = binned.debiased_square_error(bins)
-    worst = int(np.nanargmax(np.abs(bins.gaps)))
-    place = {"bin": worst, "count": _count(float(bins.counts[worst])), "gap": float(bins.gaps[worst])}
-    ends = {"low": float(bins.edges[worst]), "high": float(bins.edges[worst + 1])}
-    parts = isotonic.corp(table, "brier")
-    root = smooth.smooth_error(table.scores, table.residuals, total)
-    gaps = bins.score_sums - bins.positives
-    sides = {
-        "over_stated": float(gaps[gaps > 0].sum() / total),
-        "under_stated": float(-gaps[gaps < 0].sum() / total),
-    }
-    debiased = {"debiased": math.sqrt(max(square, 0.0)), "debiased_square": square}
-    return {
-        "mean_confidence": Estimate(table.sums.scores / total, n),
-        "ece": Estimate(binned.calibration_error(bins, "l1"), n, sides),
-        "rmsce": Estimate(binned.calibration_error(bins, "l2"), n, debiased),
-        "mce": Estimate(binned.calibration_error(bins, "max"), n, place | ends),
-        "ace": Estimate(binned.calibration_error(masses, "l1"), n),
-        "smece": Estimate(root.value, n, {"error_bound": root.error_bound}),
-        "miscalibration": Estimate(parts.miscalibration, n, {"brier_of_event": parts.score}),
-        "discrimination": Estimate(parts.discrimination, n),
-        "uncertainty": Estimate(parts.uncertainty, n),
-    }, bins
+    return event_report(table, whole, notion or "positive", None, n_bins, resampling)
 
 
 def event_report(
-    table: ReliabilityTable, whole: Mapping[str, Estimate], notion: Notion, n_classes: int | None, n_bins: int,
-    per_class: ClasswiseCalibration | None = None, names: tuple[str, ...] | None = None,
+    table: ReliabilityTable, whole: Whole, notion: Notion, n_classes: int | None, n_bins: int, resampling: Resampling | None,
+    histograms: NDArray[np.float64] | None = None, names: tuple[str, ...] | None = None,
 ) -> Report:  # fmt: skip
-    """Report on one judged event; ``n_classes`` is None where there are no classes."""
-    own, bins = _event_estimates(table, n_bins)
+    """Report on one judged event; ``n_classes`` is None where there are no classes.
+
+    ``histograms``, of shape (3, bins, classes), are those of the classes, where each is judged as well.
+    """
+    event = Event(table, n_bins)
     reason = "one event is judged, no classes" if n_classes is None else "not asked for (classwise=False)"
-    classwise = Estimate(math.nan, table.n, {"reason": reason})
-    if per_class is not None:
-        classwise = _classwise_estimate(per_class, table.n, names)
-    estimates = {**own, **whole, "classwise_ece": classwise}
-    if table.grid is not None:
-        pooled = {"table": f"{table.grid} grid"}
-        estimates = {name: Estimate(e.value, e.n, {**e.details, **pooled}) for name, e in estimates.items()}
+    classes = Estimate(math.nan, method=f"not available: {reason}", n=table.n, details={"reason": reason})
+    per_class = None
+    if histograms is not None:
+        per_class = binned.classwise_errors(histograms, table.total, "l1")
+        details = _worst_class(per_class, names)
+        classes = class_estimate(per_class.value, histograms, whole.effective, table.n, resampling, details)
+    shape = (notion, table.n, n_classes, n_bins, table.sums.positives / table.total)
+    if resampling is None:
+        estimates = {**event.plain_estimates(), **whole.plain_estimates(), "classwise_ece": classes}
+        return Report(_ordered(estimates, table), *shape, event.diagram(), per_class, names)
+    cells = Cells.of(table)
+    inferred = EventInference(event, cells, resampling)
+    means = whole.estimates(resampling.level, resampling.z, cells)
+    estimates = {**inferred.estimates(), **means, "classwise_ece": classes}
+    flag = flag_of(cells)
+    if flag:
+        estimates = {name: with_details(estimate, {"flag": flag}) for name, estimate in estimates.items()}
     return Report(
-        {name: estimates[name] for name in MEASURES}, notion, table.n, n_classes, n_bins,
-        table.sums.positives / table.total,
-        binned.diagram(bins, weighted=table.counts.dtype.kind == "f"), per_class, names,
+        _ordered(estimates, table), *shape, inferred.diagram(), per_class, names, resampling.level,
+        resampling.n_resamples, inferred.curves(),
     )  # fmt: skip
 
 
+def _ordered(estimates: Mapping[str, Estimate], table: ReliabilityTable) -> dict[str, Estimate]:
+    """Return the estimates in their order, those from a table on a grid saying so."""
+    if table.grid is None:
+        return {name: estimates[name] for name in MEASURES}
+    return {name: with_details(estimates[name], {"table": f"{table.grid} grid"}) for name in MEASURES}
+
+
 def _of_classes(
-    tables: Sequence[ReliabilityTable], whole: Mapping[str, Estimate], notion: Notion, n: int, n_bins: int,
+    tables: Sequence[ReliabilityTable], whole: Whole, notion: Notion, n_bins: int, resampling: Resampling | None,
     names: tuple[str, ...] | None,
 ) -> Report:  # fmt: skip
     """Report on every class by itself: means, the root of the mean square for rmsce, the maximum for mce."""
-    each = [_event_estimates(table, n_bins)[0] if len(table) else None for table in tables]  # None: no row is judged
+    each = [Event(table, n_bins).values if len(table) else None for table in tables]  # None: no rows
     names_of = next(own for own in each if own is not None)
     norms: dict[str, binned.Norm] = {"rmsce": "l2", "mce": "max"}
-    estimates, errors = dict(whole), np.empty(0)
+    errors, n = np.empty(0), whole.n
+    estimates = whole.plain_estimates() if resampling is None else whole.estimates(resampling.level, resampling.z, None)
     for name in names_of:
-        values = np.array([math.nan if own is None else own[name].value for own in each])
+        values = np.array([math.nan if own is None else own[name] for own in each])
         errors = values if name == "ece" else errors
-        estimates[name] = Estimate(binned.combine(values, norms.get(name, "l1")), n, {"per_class": values.tolist()})
+        value, details = binned.combine(values, norms.get(name, "l1")), {"per_class": values.tolist()}
+        if name in _CLASS_BINS:
+            # Labels of one row may all depend on one another, classes of one row only by excluding one another.
+            apart = {"dependence": float(len(tables))} if notion == "multilabel" else {}
+            histograms = _class_histograms(tables, n_bins, _CLASS_BINS[name])
+            estimates[name] = class_estimate(value, histograms, whole.effective, n, resampling, details, **apart)
+        else:
+            estimates[name] = Estimate(value, method=NO_MEAN, n=n, details=details)
     supports = np.array([table.sums.positives if len(table) else 0.0 for table in tables])
     kept = np.array([float(len(table) > 0) for table in tables])
     per_class = ClasswiseCalibration(errors, kept, supports, binned.combine(errors, "l1"))
-    estimates["classwise_ece"] = _classwise_estimate(per_class, n, names)
+    estimates["classwise_ece"] = replace(estimates["ece"], details=_worst_class(per_class, names))
     rate = float(supports.sum() / sum(table.total for table in tables if len(table)))
     return Report(
-        {name: estimates[name] for name in MEASURES}, notion, n, len(tables), n_bins, rate, None, per_class, names
-    )
+        {name: estimates[name] for name in MEASURES}, notion, n, len(tables), n_bins, rate, None, per_class, names,
+        *(() if resampling is None else (resampling.level, resampling.n_resamples)),
+    )  # fmt: skip
 
 
-def _classwise_estimate(result: ClasswiseCalibration, n: int, names: tuple[str, ...] | None) -> Estimate:
+def _class_histograms(
+    tables: Sequence[ReliabilityTable], n_bins: int, bin_up: Callable[[ReliabilityTable, int], binned.Bins]
+) -> NDArray[np.float64]:
+    """Return (3, bins, classes) counts, sums of scores and outcomes."""
+    histograms = np.zeros((3, n_bins, len(tables)))
+    for k, table in enumerate(tables):
+        if len(table):
+            bins = bin_up(table, n_bins)
+            histograms[:, :, k] = bins.counts, bins.score_sums, bins.positives
+    return histograms
+
+
+def _worst_class(result: ClasswiseCalibration, names: tuple[str, ...] | None) -> dict[str, Any]:
     worst = int(np.nanargmax(result.errors))
-    details = {
+    return {
         "classes": len(result.errors),
         "without_targets": int(np.count_nonzero(result.supports == 0)),
         "worst_class": names[worst] if names else str(worst),
         "worst": float(result.errors[worst]),
     }
-    return Estimate(result.value, n, details)

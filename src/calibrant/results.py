@@ -2,34 +2,94 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
+class Floor:
+    """The noise floor of a measure: what it would show, at this number of rows, if the scores were calibrated.
+
+    Attributes
+    ----------
+    mean : float
+        Its mean under perfect calibration.
+    upper : float
+        What it stays below in a share ``level`` of such samples.
+    """
+
+    mean: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
-    """One number of a report.
+    """One number of a report, with its interval and its noise floor.
 
     Attributes
     ----------
     value : float
-        The number; NaN where it cannot be had, and then ``details["reason"]`` says why.
+        The number; NaN where it cannot be had, and then ``method`` says why.
+    low, high : float
+        The ends of the confidence interval of what the number estimates; NaN where there is none.
+    level : float
+        The confidence of the interval: in at least this share of samples it holds the true value.
+    floor : Floor or None
+        What perfect calibration would show at this number of rows; None for measures that are no calibration errors.
+    p_value : float
+        The probability of a value as large as this one under perfect calibration; NaN where there is no floor.
+    method : str
+        How the interval was made, or why there is none.
     n : int
         The predictions it was computed from.
     details : mapping
-        What belongs to it: the bin of a maximum, the classes left out, a debiased value.
+        What belongs to it: the bin of a maximum, the classes left out, flags.
     """
 
     value: float
-    n: int
+    low: float = math.nan
+    high: float = math.nan
+    level: float = math.nan
+    floor: Floor | None = None
+    p_value: float = math.nan
+    method: str = ""
+    n: int = 0
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def __float__(self) -> float:
         return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """A test of the hypothesis that the scores are calibrated.
+
+    Attributes
+    ----------
+    statistic : float
+        The test statistic.
+    p_value : float
+        The probability of a statistic at least as extreme under perfect calibration.
+    method : str
+        The test and the law its p-value was taken from.
+    n : int
+        The predictions tested.
+    details : mapping
+        What belongs to it: degrees of freedom, fitted coefficients, the groups.
+    """
+
+    __test__: ClassVar[bool] = False  # it is no test of pytest's
+
+    statistic: float
+    p_value: float
+    method: str
+    n: int
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -48,6 +108,12 @@ class ReliabilityDiagram:
         The share of outcomes 1 in each bin (of right answers, for the top label), NaN where it is empty.
     proportions : (M,) float64
         The share of all predictions in each bin, 0 where it is empty.
+    lows, highs : (M,) float64 or None
+        The Clopper-Pearson interval of each bin's share of outcomes 1, NaN where it is empty.
+    band_lows, band_highs : (M,) float64 or None
+        The consistency band: what that share would be within if the scores were right, NaN where the bin is empty.
+    level : float
+        The confidence of the intervals and of the band; NaN where there are none.
     """
 
     edges: NDArray[np.float64]
@@ -55,6 +121,44 @@ class ReliabilityDiagram:
     confidences: NDArray[np.float64]
     accuracies: NDArray[np.float64]
     proportions: NDArray[np.float64]
+    lows: NDArray[np.float64] | None = None
+    highs: NDArray[np.float64] | None = None
+    band_lows: NDArray[np.float64] | None = None
+    band_highs: NDArray[np.float64] | None = None
+    level: float = math.nan
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CalibrationCurve:
+    """The outcome rate as a function of the score, with two pointwise bands.
+
+    Attributes
+    ----------
+    kind : str
+        "isotonic" or "smooth".
+    scores : (M,) float64
+        The scores at which the curve is given, increasing.
+    rates : (M,) float64
+        The outcome rate at each of them: what calibrated scores would be.
+    confidence_lows, confidence_highs : (M,) float64
+        The confidence band: around the curve, for the true rate. NaN where it needs resampling and there was none.
+    consistency_lows, consistency_highs : (M,) float64
+        The consistency band: around the diagonal, what the curve would be within if the scores were right.
+    level : float
+        The share of samples in which a point lies within its band.
+    bandwidth : float
+        Of the smooth curve's kernel; NaN for the isotonic one.
+    """
+
+    kind: str
+    scores: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    confidence_lows: NDArray[np.float64]
+    confidence_highs: NDArray[np.float64]
+    consistency_lows: NDArray[np.float64]
+    consistency_highs: NDArray[np.float64]
+    level: float
+    bandwidth: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)

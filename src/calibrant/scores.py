@@ -35,6 +35,25 @@ def mean_score(
     return float(np.sum(happened + failed) / total)
 
 
+def mean_square(
+    score: Score,
+    forecasts: NDArray[np.floating[Any]],
+    counts: NDArray[Any],
+    positives: NDArray[Any],
+    total: float,
+) -> float:
+    """Return the mean of the squared scores of single events, infinite ones left out, as `mean_score`."""
+    x = np.asarray(forecasts, dtype=np.float64)
+    k = np.asarray(positives, dtype=np.float64)
+    rest = np.asarray(counts, dtype=np.float64) - k
+    if score == "brier":
+        return float(np.sum(rest * x**4 + k * (1 - x) ** 4) / total)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        happened = np.where((k > 0) & (x > 0), k * np.log(x) ** 2, 0.0)
+        failed = np.where((rest > 0) & (x < 1), rest * np.log1p(-x) ** 2, 0.0)
+    return float(np.sum(happened + failed) / total)
+
+
 def shifted_log_loss(own: NDArray[np.float64], eps: float) -> float:
     """Return the mean of -log(p + eps) over the probabilities that were given to what happened."""
     with np.errstate(divide="ignore"):

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from calibrant import grid as grids
 from calibrant.errors import InputError, MissingDependencyError, check_choice
-from calibrant.inputs import as_predictions
+from calibrant.inputs import Notion, as_predictions
 from calibrant.kernels import dispatch
-from calibrant.notions import Events, read
+from calibrant.notions import Events, read, resolve
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,6 +58,9 @@ class ReliabilityTable:
     score_sums, positive_scores, square_scores : (K,) float64 or None
         On a grid: the sum of the scores, the sum of the scores whose outcome was 1, and the sum of squared scores. A
         row of an exact table has one score, so they need not be kept.
+    square_weights : (K,) float64 or None
+        The sum of the squared weights of each row, where weights are not whole numbers; None where each unit of count
+        is a prediction. Only variances ask for it.
     """
 
     scores: NDArray[np.floating[Any]]
@@ -69,6 +72,7 @@ class ReliabilityTable:
     score_sums: NDArray[np.float64] | None = field(default=None, repr=False)
     positive_scores: NDArray[np.float64] | None = field(default=None, repr=False)
     square_scores: NDArray[np.float64] | None = field(default=None, repr=False)
+    square_weights: NDArray[np.float64] | None = field(default=None, repr=False)
 
     @classmethod
     def from_scores(
@@ -125,11 +129,87 @@ class ReliabilityTable:
             return _on_grid(events, grid)
         if weights is None:
             return cls.unpack(dispatch.pack(scores, outcomes))
+        squares = _square_weights(weights)
         order = np.argsort(scores, kind="stable")
         ordered, mass = scores[order] + scores.dtype.type(0), weights[order]  # + 0 turns -0.0 into 0.0
         first = np.flatnonzero(np.diff(ordered, prepend=-1))
         counts, positives = np.add.reduceat(mass, first), np.add.reduceat(mass * outcomes[order], first)
-        return cls(ordered[first], counts, positives, n=len(scores))
+        if squares is not None and len(first):
+            squares = np.add.reduceat(squares[order], first)
+        return cls(ordered[first], counts, positives, n=len(scores), square_weights=squares)
+
+    @classmethod
+    def from_predictions(
+        cls, probs: Any, targets: Any = None, *, notion: Notion | None = None, weights: Any = None,
+        ignore_index: int | None = None, logits: bool = False,
+    ) -> ReliabilityTable:  # fmt: skip
+        """Pool the judged event of predictions into a table; a table given as ``probs`` is returned as it is.
+
+        Parameters
+        ----------
+        probs, targets, notion, weights, ignore_index, logits
+            As in `expected_calibration_error`; the notion is "positive" or "top-label", by default the one that follows
+            from the shape.
+
+        Raises
+        ------
+        InputError
+            As `expected_calibration_error`; for anything beside a table.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> table = calibrant.ReliabilityTable.from_predictions([[0.2, 0.8], [0.6, 0.4]], [1, 1])
+        >>> table.scores, table.positives
+        (array([0.6, 0.8]), array([0, 1]))
+        """
+        if isinstance(probs, ReliabilityTable):
+            given = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
+            for name, value in {**given, "logits": logits or None}.items():
+                if value is not None:
+                    raise InputError(
+                        name, "nothing beside a ReliabilityTable", "a value", "the table holds all there is"
+                    )
+            if len(probs) == 0:
+                remedy = "check where the rows were lost"
+                raise InputError("probs", "a table with at least one row", "an empty table", remedy)
+            return probs
+        if targets is None:
+            raise InputError("targets", "an array", "None", "pass the labels; only a ReliabilityTable needs none")
+        predictions = as_predictions(
+            probs, targets, weights=weights, ignore_index=ignore_index, logits=logits, notion=notion
+        )
+        judged = resolve(predictions, notion)
+        if judged in ("classwise", "multilabel"):
+            remedy = "pass one class's column at a time"
+            raise InputError("notion", "'positive' or 'top-label' for a table of one event", repr(judged), remedy)
+        return cls.pool(read(predictions, judged, scoring=False).events)
+
+    def on_grid(self, grid: grids.Grid) -> ReliabilityTable:
+        """Return the table with its rows pooled into the cells of a grid.
+
+        Raises
+        ------
+        InputError
+            For a table that is on another grid.
+        """
+        check_choice("grid", grid, grids.GRIDS)
+        if self.grid is not None:
+            if self.grid == grid:
+                return self
+            raise InputError("grid", repr(self.grid), repr(grid), "a table on a grid cannot be cut anew")
+        cells = _cells_of_sorted(self.scores, grid)
+        first = np.flatnonzero(np.diff(cells, prepend=-1))
+        scores = self.scores.astype(np.float64)
+
+        def cut(values: NDArray[Any]) -> NDArray[Any]:
+            return np.add.reduceat(values, first) if len(first) else values
+
+        return _of_cells(
+            cells[first], cut(self.counts), cut(self.positives), self.n, grid,
+            cut(self.counts * scores), cut(self.positives * scores), cut(self.counts * scores**2),
+            None if self.square_weights is None else cut(self.square_weights),
+        )  # fmt: skip
 
     @classmethod
     def unpack(cls, keys: NDArray[np.unsignedinteger[Any]]) -> ReliabilityTable:
@@ -186,11 +266,15 @@ class ReliabilityTable:
             return np.add.reduceat(both[order], first) if len(order) else both
 
         counts, positives, n = pooled("counts"), pooled("positives"), self.n + other.n
+        squares = None
+        if self.square_weights is not None or other.square_weights is not None:
+            both = [t.counts if t.square_weights is None else t.square_weights for t in (self, other)]
+            squares = np.add.reduceat(np.concatenate(both)[order], first).astype(np.float64)
         if self.grid is None:
-            return ReliabilityTable(keys[order][first], counts, positives, n)
+            return ReliabilityTable(keys[order][first], counts, positives, n, square_weights=squares)
         return _of_cells(
             keys[order][first], counts, positives, n, self.grid,
-            pooled("score_sums"), pooled("positive_scores"), pooled("square_scores"),
+            pooled("score_sums"), pooled("positive_scores"), pooled("square_scores"), squares,
         )  # fmt: skip
 
     @property
@@ -200,7 +284,8 @@ class ReliabilityTable:
     def to_arrow(self) -> pa.Table:
         """Return the table as a `pyarrow.Table`, its make in the schema's metadata."""
         pa = _pyarrow()
-        columns = {name: getattr(self, name) for name in (*_COLUMNS, *_GRID_COLUMNS) if getattr(self, name) is not None}
+        names = (*_COLUMNS, *_GRID_COLUMNS, _SQUARES)
+        columns = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         made = {"calibrant.table": str(_VERSION), "calibrant.n": str(self.n), "calibrant.grid": self.grid or ""}
         return pa.table(columns).replace_schema_metadata(made)
 
@@ -226,12 +311,28 @@ class ReliabilityTable:
         missing = [name for name in names if name not in table.column_names]
         if missing:
             raise InputError("table", f"columns {', '.join(names)}", f"no column {missing[0]!r}", "write it again")
+        if _SQUARES in table.column_names:
+            names = (*names, _SQUARES)
         columns = {name: np.ascontiguousarray(table.column(name).to_numpy()) for name in names}
         return cls(n=int(made["calibrant.n"]), grid=grid, **columns)
 
 
 _COLUMNS = ("scores", "counts", "positives")
 _GRID_COLUMNS = ("cells", "score_sums", "positive_scores", "square_scores")
+_SQUARES = "square_weights"
+
+
+def _square_weights(weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return the squared weights, or None where all are whole numbers: then each unit is a prediction."""
+    return None if np.array_equal(weights, np.rint(weights)) else weights**2
+
+
+def _cells_of_sorted(scores: NDArray[np.floating[Any]], grid: grids.Grid) -> NDArray[np.int64]:
+    """Return the cell of each of these increasing scores: the edges are looked up among them, not they in the edges."""
+    table = grids.edges(grid).astype(scores.dtype)
+    ends = np.concatenate([np.searchsorted(scores, table, side="right"), [len(scores)]])
+    ends[-2] = np.searchsorted(scores, table[-1], side="left")  # p = 1 is a cell of its own
+    return np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
 
 
 def _make(table: ReliabilityTable) -> str:
@@ -258,15 +359,18 @@ def _on_grid(events: Events, grid: grids.Grid) -> ReliabilityTable:
     counts = cut(mass)
     occupied = np.flatnonzero(counts)
     numbers = np.float64 if events.weights is not None else np.int64
+    squares = None if events.weights is None else _square_weights(events.weights)
     return _of_cells(
         occupied, counts[occupied].astype(numbers), cut(hits)[occupied].astype(numbers), len(scores), grid,
         cut(mass * scores)[occupied], cut(hits * scores)[occupied], cut(mass * scores**2)[occupied],
+        None if squares is None else cut(squares)[occupied],
     )  # fmt: skip
 
 
 def _of_cells(
     cells: NDArray[np.int64], counts: NDArray[Any], positives: NDArray[Any], n: int, grid: grids.Grid,
     score_sums: NDArray[np.float64], positive_scores: NDArray[np.float64], square_scores: NDArray[np.float64],
+    square_weights: NDArray[np.float64] | None,
 ) -> ReliabilityTable:  # fmt: skip
     """Build a table on a grid, each row's score inside its cell.
 
@@ -279,4 +383,6 @@ def _of_cells(
     low = np.where(cells == 0, 0.0, np.where(cells > last, 1.0, np.nextafter(low, 1)))
     high = np.where(cells == last, np.nextafter(1.0, 0), high)
     means = np.clip(score_sums / counts, low, high)
-    return ReliabilityTable(means, counts, positives, n, grid, cells, score_sums, positive_scores, square_scores)
+    return ReliabilityTable(
+        means, counts, positives, n, grid, cells, score_sums, positive_scores, square_scores, square_weights
+    )

@@ -104,17 +104,26 @@ def bin_table(table: ReliabilityTable, n_bins: int, closed: Closed = "right") ->
     uppers = largest_members(edges, closed, table.scores.dtype)
     sums = dispatch.bin_pooled(table.scores, table.counts, table.positives, uppers)
     if table.grid is not None:
-        _take_sums(table, sums, np.searchsorted(uppers, table.scores))
+        _take_sums(table, sums, uniform_bin_of(table, n_bins, closed))
     return Bins(edges, *sums)
+
+
+def uniform_bin_of(table: ReliabilityTable, n_bins: int, closed: Closed = "right") -> NDArray[np.intp]:
+    """Return the equal-width bin of each row of a table."""
+    return np.searchsorted(largest_members(uniform_edges(n_bins), closed, table.scores.dtype), table.scores)
+
+
+def quantile_bin_of(table: ReliabilityTable, n_bins: int) -> NDArray[np.intp]:
+    """Return the equal-mass bin of each row of a table: floor(M (C - w/2) / W), C the weight up to and with the row."""
+    place = n_bins * (2 * np.cumsum(table.counts) - table.counts)
+    return np.asarray(np.searchsorted(2 * table.counts.sum() * np.arange(1, n_bins), place, side="right"))
 
 
 def quantile_bins(table: ReliabilityTable, n_bins: int) -> Bins:
     """Count the rows of a table into equal-mass bins, which never split a score."""
     sums, uppers = dispatch.bin_quantiles(table.scores, table.counts, table.positives, n_bins)
     if table.grid is not None:
-        place = n_bins * (2 * np.cumsum(table.counts) - table.counts)
-        bins = np.searchsorted(2 * table.counts.sum() * np.arange(1, n_bins), place, side="right")
-        _take_sums(table, sums, bins)
+        _take_sums(table, sums, quantile_bin_of(table, n_bins))
     uppers[-1] = 1.0
     return Bins(np.concatenate([[0.0], uppers]), *sums)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calibrant.estimators.binned import Bins
 from calibrant.kernels import dispatch
 from calibrant.results import ScoreDecomposition
-from calibrant.scores import Score, mean_score
+from calibrant.scores import Score, mean_score, mean_square
 from calibrant.table import ReliabilityTable
 
 
@@ -55,6 +55,11 @@ def table_score(table: ReliabilityTable, score: Score) -> float:
     if score == "brier":
         return table.sums.square_residuals / table.total
     return mean_score(score, table.scores, table.counts, table.positives, table.total)
+
+
+def table_square(table: ReliabilityTable, score: Score) -> float:
+    """Return the mean of the squares of the predictions' own scores, where they are finite."""
+    return mean_square(score, table.scores, table.counts, table.positives, table.total)
 
 
 def base_score(table: ReliabilityTable, score: Score) -> float:

@@ -11,11 +11,9 @@ from calibrant.errors import FileError
 from calibrant.files.columns import Options, Selection, select
 from calibrant.files.paths import first_line, kind_of, reading
 
-Arrays = tuple[NDArray[Any], NDArray[Any], "NDArray[Any] | None"]
 
-
-def read_npz(path: str, options: Options) -> tuple[Arrays, Selection]:
-    """Read the arrays of an archive that hold the probabilities, the targets and the weights.
+def read_npz(path: str, options: Options) -> tuple[dict[str, NDArray[Any]], Selection]:
+    """Read the arrays of an archive that hold the probabilities, the targets and the weights, by argument.
 
     Raises
     ------
@@ -33,17 +31,16 @@ def read_npz(path: str, options: Options) -> tuple[Arrays, Selection]:
                 if len(names) > 1:
                     raise FileError(path, f"{argument} are one array, got {', '.join(names)}", "name one array")
             loaded = {name: _member(path, archive, name) for name in selection.used}
-    probs, targets = loaded[selection.probs[0]], loaded[selection.targets[0]]
-    weights = loaded[selection.weights] if selection.weights else None
-    _check_numbers(path, selection.probs[0], probs)
-    if selection.weights and weights is not None:
-        _check_numbers(path, selection.weights, weights)
-    rows = len(probs)
+    arrays = {argument: loaded[name] for argument, (name, *_) in selection.names().items()}
+    for argument, array in arrays.items():
+        if argument != "targets":
+            _check_numbers(path, selection.names()[argument][0], array)
+    rows = len(loaded[selection.probs[0]])
     for name, array in loaded.items():
         if len(array) != rows:
             problem = f"array {name!r} has {len(array):,} rows and {selection.probs[0]!r} has {rows:,}"
             raise FileError(path, problem, "save arrays of the same length")
-    return (probs, targets, weights), selection
+    return arrays, selection
 
 
 def read_npy(path: str) -> NDArray[Any]:

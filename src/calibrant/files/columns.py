@@ -34,6 +34,7 @@ class Options:
     weight: str | None = None
     where: str | None = None
     class_names: tuple[str, ...] | None = None
+    models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Selection:
     """The columns to read.
 
     ``labels`` is true where the targets are to be strings that match ``class_names``, because the columns of
-    probabilities are named by something else than 0 to C - 1.
+    probabilities are named by something else than 0 to C - 1. ``models`` are the columns of each of several models,
+    where several are read: then ``probs`` are those of all of them.
     """
 
     probs: tuple[str, ...]
@@ -51,6 +53,7 @@ class Selection:
     class_names: tuple[str, ...] | None
     labels: bool
     noun: str
+    models: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -59,7 +62,8 @@ class Selection:
 
     def names(self) -> dict[str, tuple[str, ...]]:
         """Return the columns by the argument they become."""
-        names = {"probs": self.probs, "targets": self.targets}
+        names = {f"probs[{model!r}]": columns for model, columns in self.models} or {"probs": self.probs}
+        names["targets"] = self.targets
         return names | {"weights": (self.weights,)} if self.weights else names
 
     def sources(self) -> dict[str, str]:
@@ -88,6 +92,8 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
         targets = (finder.one("--outcome", options.outcome),)
     elif options.target is not None:
         targets = finder.named("--target", options.target)
+    if options.models:
+        return _select_models(finder, options, targets, weights)
     taken = {*(targets or ()), weights}
     pattern: str | None = None
     if options.score is not None:
@@ -105,8 +111,37 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
         probs, suffixes = _ordered(probs, pattern)
         if class_names is None and suffixes is not None:
             class_names, labels = suffixes, True
-    logits = all(LOGITS.fullmatch(name) for name in probs)
-    return Selection(probs, targets, weights, logits, class_names, labels, noun)
+    return Selection(probs, targets, weights, are_logits(probs), class_names, labels, noun)
+
+
+def _select_models(
+    finder: _Finder, options: Options, targets: tuple[str, ...] | None, weights: str | None
+) -> Selection:
+    """Decide which columns hold the scores of each model: one column, or a pattern of a column for each class."""
+    models: list[tuple[str, tuple[str, ...]]] = []
+    endings: dict[str, tuple[str, ...] | None] = {}
+    for model in options.models:
+        columns = finder.named("--scores", model)
+        if _is_glob(model) and model not in finder.columns:
+            columns, endings[model] = _ordered(columns, model)
+        models.append((model, columns))
+    first = next(iter(endings.values()), None)
+    for model, own in endings.items():
+        if own != first:
+            said = [", ".join(names) if names else "numbered" for names in (own, first)]
+            problem = f"the classes of --scores {model!r} are {said[0]}, of {next(iter(endings))!r} {said[1]}"
+            raise FileError(finder.path, problem, "give models of the same classes")
+    probs = tuple(dict.fromkeys(column for _, columns in models for column in columns))
+    if targets is None:
+        targets = finder.usual_targets({*probs, weights})
+    labels = options.class_names is None and first is not None
+    names = first if labels else options.class_names
+    return Selection(probs, targets, weights, are_logits(probs), names, labels, finder.noun, tuple(models))
+
+
+def are_logits(columns: Sequence[str]) -> bool:
+    """Whether columns are named as logits are."""
+    return all(LOGITS.fullmatch(name) for name in columns)
 
 
 class _Finder:

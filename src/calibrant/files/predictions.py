@@ -10,43 +10,44 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
-class FilePredictions:
-    """Predictions as they stand in one or more files.
+class FileRows:
+    """Arrays of the rows of one or more files, and the way back to the files.
 
     Parameters
     ----------
-    probs : array of shape (N,) or (N, C)
-        Probabilities or logits; floats of 16, 32 and 64 bits keep their width.
-    targets : array of shape (N,) or (N, C)
-        Integers, floats, booleans or strings, or one-hot rows.
-    weights : array of shape (N,) or None
-        Weights, where a column was named.
+    arrays : mapping of str to array
+        By argument, each of N rows: ``probs`` (probabilities or logits; floats of 16, 32 and 64 bits keep their width)
+        or ``probs['name']`` of each of several models, ``targets`` (integers, floats, booleans or strings, or one-hot
+        rows), and ``weights`` where a column was named.
     class_names : tuple of str or None
         Names of the C classes, where the caller or the columns' own names give them.
-    logits : bool
-        True where the numbers were found under the name ``logits``.
     sources : mapping of str to str
         What was read, for people: ``{"probs": "p_0 ... p_9 (10 columns)", "targets": "target"}``.
     paths : tuple of str
         The files, in the order of their rows.
     columns : mapping of str to tuple of str
-        The files' own names of the columns behind ``probs``, ``targets`` and ``weights``.
+        The files' own names of the columns behind each argument.
     rows : tuple of int
         How many rows each file gave.
     find_row : callable
         ``(file, row) -> int``: the 1-based data row of a kept row. It may read the file again.
     """
 
-    probs: NDArray[Any]
-    targets: NDArray[Any]
-    weights: NDArray[Any] | None
+    arrays: Mapping[str, NDArray[Any]]
     class_names: tuple[str, ...] | None
-    logits: bool
     sources: Mapping[str, str]
     paths: tuple[str, ...]
     columns: Mapping[str, tuple[str, ...]]
     rows: tuple[int, ...]
     find_row: Callable[[int, int], int] = field(repr=False)
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        return self.arrays["targets"]
+
+    @property
+    def weights(self) -> NDArray[Any] | None:
+        return self.arrays.get("weights")
 
     def locate(self, row: int) -> tuple[str, int]:
         """Say where a row of the arrays stands in the files.
@@ -71,9 +72,41 @@ class FilePredictions:
         msg = f"row {row} of {sum(self.rows)}"
         raise IndexError(msg)
 
+    def described(self) -> str:
+        """Say which columns were read as what."""
+        return ", ".join(f"{argument}: {source}" for argument, source in self.sources.items())
+
     def column_name(self, argument: str, column: int | None = None) -> str:
-        """Return the file's own name for ``probs``, ``targets`` or ``weights``, or for one of their columns."""
+        """Return the file's own name for an argument, or for one of its columns."""
         names = self.columns[argument]
         if len(names) == 1:
             return names[0] if column is None else f"{names[0]}[{column}]"
         return self.sources[argument] if column is None else names[column]
+
+
+@dataclass(frozen=True, eq=False)
+class FilePredictions(FileRows):
+    """Predictions of one model; ``logits`` is true where they were found under this name."""
+
+    logits: bool
+
+    @property
+    def probs(self) -> NDArray[Any]:
+        return self.arrays["probs"]
+
+
+@dataclass(frozen=True, eq=False)
+class FileModels(FileRows):
+    """Predictions of several models on the same rows.
+
+    ``models`` are the arguments of `arrays` by the models' names, ``logits`` says which were found under this name.
+    """
+
+    models: Mapping[str, str]
+    logits: Mapping[str, bool]
+
+    def described(self) -> str:
+        """Say which columns were read as what."""
+        own = [self.sources[argument] for argument in self.models.values()]
+        rest = [f"{name}: {source}" for name, source in self.sources.items() if name not in self.models.values()]
+        return ", ".join([f"models: {', '.join(own)}", *rest])

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from calibrant.errors import FileError
 from calibrant.files.arrays import join, read_npy, read_npy_probs, read_npz
-from calibrant.files.columns import Options, Selection, check_same, listed, select
+from calibrant.files.columns import Options, Selection, are_logits, check_same, listed, select
 from calibrant.files.engine import Table
 from calibrant.files.paths import expand, kind_of
-from calibrant.files.predictions import FilePredictions
+from calibrant.files.predictions import FileModels, FilePredictions, FileRows
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
 from calibrant.files.tabular import Collector
 from calibrant.files.text import CsvTable, JsonTable
@@ -77,15 +77,68 @@ def read_predictions(
     kind = kind_of(paths[0])
     if targets_file is not None and kind != "npy":
         raise FileError(paths[0], "has its targets inside, and --targets names a file", "use --targets with .npy only")
-    if kind in ("npz", "npy"):
-        if where is not None:
-            raise FileError(
-                paths[0], f"--where is not available for .{kind}", "filter the arrays before they are saved"
-            )
-        if kind == "npz":
-            return _from_npz(paths, options, _Meter(paths, progress))
+    if kind == "npy":
+        _check_no_condition(paths, kind, where)
         return _from_npy(paths, options, targets_file, _Meter(paths, progress))
-    return _from_tables(paths, kind, options, _Meter(paths, progress))
+    rows, selection = _read(paths, kind, options, _Meter(paths, progress))
+    return FilePredictions(**vars(rows), logits=selection.logits)
+
+
+def read_models(
+    patterns: Sequence[str],
+    *,
+    scores: Sequence[str],
+    outcome: str | None = None,
+    weight: str | None = None,
+    where: str | None = None,
+    class_names: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> FileModels:
+    """Read the predictions of several models on the same rows, and their targets once.
+
+    Parameters
+    ----------
+    patterns, weight, where, class_names, progress
+        As in `read_predictions`; a ``.npy`` holds only one model.
+    scores : sequence of str
+        For each model its column of scores, or of lists, or a pattern of a column for each class.
+    outcome : str or None
+        The column of the targets.
+
+    Returns
+    -------
+    FileModels
+        The arrays, what they were read from, and the way back to the files' rows.
+
+    Raises
+    ------
+    FileError
+        Naming the file, the row or column, and the remedy.
+    MissingDependencyError
+        Where the ``report`` extra is not installed and the file needs it.
+    """
+    names = None if class_names is None else tuple(class_names)
+    options = Options(outcome=outcome, weight=weight, where=where, class_names=names, models=tuple(scores))
+    paths = expand(patterns)
+    kind = kind_of(paths[0])
+    if kind == "npy":
+        raise FileError(paths[0], "holds a single array", "save the models' arrays and the targets in one .npz")
+    rows, selection = _read(paths, kind, options, _Meter(paths, progress))
+    models = {model: f"probs[{model!r}]" for model, _ in selection.models}
+    return FileModels(**vars(rows), models=models, logits={name: are_logits(own) for name, own in selection.models})
+
+
+def _read(paths: list[str], kind: str, options: Options, meter: _Meter) -> tuple[FileRows, Selection]:
+    """Read files that hold their targets."""
+    if kind != "npz":
+        return _from_tables(paths, kind, options, meter)
+    _check_no_condition(paths, kind, options.where)
+    return _from_npz(paths, options, meter)
+
+
+def _check_no_condition(paths: list[str], kind: str, where: str | None) -> None:
+    if where is not None:
+        raise FileError(paths[0], f"--where is not available for .{kind}", "filter the arrays before they are saved")
 
 
 class _Meter:
@@ -101,7 +154,7 @@ class _Meter:
             self._progress(sum(self._sizes[:files]) + int(current * min(part, 1.0)), sum(self._sizes))
 
 
-def _from_npz(paths: list[str], options: Options, meter: _Meter) -> FilePredictions:
+def _from_npz(paths: list[str], options: Options, meter: _Meter) -> tuple[FileRows, Selection]:
     loaded = []
     selections: list[Selection] = []
     for number, path in enumerate(paths):
@@ -111,21 +164,17 @@ def _from_npz(paths: list[str], options: Options, meter: _Meter) -> FilePredicti
         loaded.append(arrays)
         meter.report(number + 1)
     first = selections[0]
-    rows = tuple(len(arrays[0]) for arrays in loaded)
+    rows = tuple(len(arrays["targets"]) for arrays in loaded)
     _check_some(paths, rows, None)
-    weights = [arrays[2] for arrays in loaded if arrays[2] is not None]
-    return FilePredictions(
-        probs=join(paths[0], [arrays[0] for arrays in loaded], "probs", paths),
-        targets=join(paths[0], [arrays[1] for arrays in loaded], "targets", paths),
-        weights=join(paths[0], weights, "weights", paths) if weights else None,
+    return FileRows(
+        arrays={name: join(paths[0], [arrays[name] for arrays in loaded], name, paths) for name in first.names()},
         class_names=first.class_names,
-        logits=first.logits,
         sources=first.sources(),
         paths=tuple(paths),
         columns=first.names(),
         rows=rows,
         find_row=lambda _, row: row + 1,
-    )
+    ), first
 
 
 def _from_npy(paths: list[str], options: Options, targets_file: str | None, meter: _Meter) -> FilePredictions:
@@ -150,9 +199,7 @@ def _from_npy(paths: list[str], options: Options, targets_file: str | None, mete
         problem = f"has {len(targets):,} rows, the probabilities {sum(rows):,}"
         raise FileError(targets_path, problem, "give the targets of just these rows")
     return FilePredictions(
-        probs=join(paths[0], parts, "probs", paths),
-        targets=targets,
-        weights=None,
+        arrays={"probs": join(paths[0], parts, "probs", paths), "targets": targets},
         class_names=options.class_names,
         logits=all("logits" in os.path.basename(path).lower() for path in paths),
         sources={"probs": ", ".join(paths), "targets": targets_path},
@@ -163,7 +210,7 @@ def _from_npy(paths: list[str], options: Options, targets_file: str | None, mete
     )
 
 
-def _from_tables(paths: list[str], kind: str, options: Options, meter: _Meter) -> FilePredictions:
+def _from_tables(paths: list[str], kind: str, options: Options, meter: _Meter) -> tuple[FileRows, Selection]:
     tables = [_table(path, kind, options.where) for path in paths]
     selections = [select(table.path, table.columns, options) for table in tables]
     first = selections[0]
@@ -183,22 +230,20 @@ def _from_tables(paths: list[str], kind: str, options: Options, meter: _Meter) -
         whole = whole and (table.whole == frozenset(first.targets) or rows[-1] == 0)
         meter.report(number + 1)
     _check_some(paths, rows, options.where)
-    probs, targets, weights = collector.finish(first, whole)
+    arrays = collector.finish(first, whole)
     sources = first.sources()
-    if probs.ndim > 1 and len(first.probs) == 1:
-        sources["probs"] += f" (lists of {probs.shape[1]})"
-    return FilePredictions(
-        probs=probs,
-        targets=targets,
-        weights=weights,
+    for argument, columns in first.names().items():
+        if argument.startswith("probs") and len(columns) == 1 and arrays[argument].ndim > 1:
+            sources[argument] += f" (lists of {arrays[argument].shape[1]})"
+    return FileRows(
+        arrays=arrays,
         class_names=first.class_names,
-        logits=first.logits,
         sources=sources,
         paths=tuple(paths),
         columns=first.names(),
         rows=tuple(rows),
         find_row=lambda number, row: tables[number].row_of(row),
-    )
+    ), first
 
 
 def _table(path: str, kind: str, where: str | None) -> Table:

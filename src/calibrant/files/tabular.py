@@ -30,7 +30,8 @@ class Collector:
     """
 
     def __init__(self, reserve: int = 0) -> None:
-        self._parts = {argument: Growing(reserve) for argument in ("probs", "targets", "weights")}
+        self._parts: dict[str, Growing] = {}
+        self._reserve = reserve
         self._origin: dict[str, str] = {}
 
     def add(self, table: Table, selection: Selection, progress: Callable[[int], None]) -> int:
@@ -77,7 +78,7 @@ class Collector:
         tail: tuple[int, ...],
         dtype: np.dtype[Any],
     ) -> NDArray[Any]:
-        part, path = self._parts[argument], reader.table.path
+        part, path = self._parts.setdefault(argument, Growing(self._reserve)), reader.table.path
         if part.dtype is not None:
             first = self._origin[argument]
             if part.tail != tail:
@@ -92,14 +93,15 @@ class Collector:
         self._origin.setdefault(argument, path)
         return part.extend(rows, tail, dtype)
 
-    def finish(self, selection: Selection, whole: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
-        """Return probabilities, targets and weights; ``whole`` where the targets are integers if all of them can be."""
-        probs, targets, weights = (self._parts[argument].finish() for argument in ("probs", "targets", "weights"))
+    def finish(self, selection: Selection, whole: bool) -> dict[str, NDArray[Any]]:
+        """Return the arrays by argument; ``whole`` where the targets are integers if all of them can be."""
+        arrays = {argument: part.finish() for argument, part in self._parts.items()}
+        targets = arrays["targets"]
         if whole and targets.dtype.kind == "f" and _all_whole(targets):
             targets = targets.astype(np.int64)
         if selection.labels and targets.ndim == 1 and selection.class_names is not None:
             targets = as_labels(targets, selection.class_names)
-        return probs, targets, weights if selection.weights else None
+        return arrays | {"targets": targets}
 
 
 class _Reader:

@@ -60,7 +60,7 @@ class CsvTable(EngineTable):
     def learn(self, selection: Selection) -> bool:
         """Type the columns of the condition by all their cells, and the targets by the first ones."""
         self._types, self.casts = {}, {}
-        asked = [*selection.targets[:1], *selection.probs[:1]]
+        asked = [*selection.targets[:1], *selection.probs[:1], *(columns[0] for _, columns in selection.models)]
         if self.where is None:
             kinds = self._kinds(asked, f" LIMIT {SAMPLE}")
         else:

@@ -18,12 +18,15 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.kernels.reference import (
     BRIER,
+    BRIER_SQUARES,
     CLEAN,
     CORRECT,
     IGNORED,
     INFINITE,
     N_MOMENTS,
+    N_TOTALS,
     NLL,
+    NLL_SQUARES,
     Float64s,
     Floats,
     Int64s,
@@ -32,10 +35,12 @@ from calibrant.kernels.reference import (
 
 __all__ = [
     "BRIER",
+    "BRIER_SQUARES",
     "CORRECT",
     "IGNORED",
     "INFINITE",
     "NLL",
+    "NLL_SQUARES",
     "N_MOMENTS",
     "BadRow",
     "Rows",
@@ -211,7 +216,7 @@ def _read_rows(
 
     def work(block: int) -> tuple[Float64s, Float64s]:
         start, stop = bounds[block]
-        totals, histograms = np.zeros(4), np.zeros((3, n_bins, n_classes))
+        totals, histograms = np.zeros(N_TOTALS), np.zeros((3, n_bins, n_classes))
         soft = np.empty((1, rows.width), dtype=rows.dtype) if scratch_rows else None
         for first, part in rows.blocks(start, stop):
             bad = read(first, first + len(part), part, histograms, totals, soft)
@@ -219,7 +224,7 @@ def _read_rows(
                 raise BadRow(first + bad)
         return totals, histograms
 
-    totals, histograms = np.zeros(4), np.zeros((3, n_bins, n_classes))
+    totals, histograms = np.zeros(N_TOTALS), np.zeros((3, n_bins, n_classes))
     for block_totals, block_histograms in in_order(work, len(bounds)):
         totals += block_totals
         histograms += block_histograms

@@ -16,7 +16,7 @@ import numpy as np
 
 from calibrant.kernels.bits import bits_of, exp, float_of, signed, unsigned
 from calibrant.kernels.compiled import inlined, kernel
-from calibrant.kernels.reference import BRIER, CLEAN, CORRECT, IGNORED, INFINITE, NLL
+from calibrant.kernels.reference import BRIER, BRIER_SQUARES, CLEAN, CORRECT, IGNORED, INFINITE, NLL, NLL_SQUARES
 
 _CHUNK = 64  # entries of a row looked at together by the classwise histogram
 
@@ -149,10 +149,14 @@ def read_probs(
         correct[i] = hit
         if scoring:
             own = np.float64(probs[i, y])
-            totals[BRIER] += w * (squares - 2.0 * own + 1.0)
+            brier = squares - 2.0 * own + 1.0
+            totals[BRIER] += w * brier
+            totals[BRIER_SQUARES] += w * brier * brier
             own = max(own, eps)
             if own > 0.0:
-                totals[NLL] -= w * np.log(own)
+                loss = -np.log(own)
+                totals[NLL] += w * loss
+                totals[NLL_SQUARES] += w * loss * loss
             else:
                 totals[INFINITE] += w
             totals[CORRECT] += w * hit
@@ -225,8 +229,12 @@ def read_logits(
         if scoring:
             shifted = np.float64(logits[i, y]) - np.float64(largest)
             own = np.exp(shifted) / total
-            totals[BRIER] += w * (squares / (total * total) - 2.0 * own + 1.0)
-            totals[NLL] += w * min(np.log(total) - shifted, ceiling)
+            brier = squares / (total * total) - 2.0 * own + 1.0
+            loss = min(np.log(total) - shifted, ceiling)
+            totals[BRIER] += w * brier
+            totals[BRIER_SQUARES] += w * brier * brier
+            totals[NLL] += w * loss
+            totals[NLL_SQUARES] += w * loss * loss
             totals[CORRECT] += w * hit
         if classwise or keep:
             share = logits.dtype.type(1.0 / total)
@@ -248,7 +256,9 @@ def read_events(
     """See `reference.read_events`."""
     ceiling = -np.log(eps) if eps > 0.0 else np.inf
     brier = 0.0
+    brier_squares = 0.0
     nll = 0.0
+    nll_squares = 0.0
     infinite = 0.0
     correct = 0.0
     for i in range(probs.shape[0]):
@@ -269,23 +279,33 @@ def read_events(
             p = (1.0 if x >= 0.0 else e) / (1.0 + e)
             scores[i] = p
             if scoring:
-                brier += w * (p - y) ** 2
+                square = (p - y) ** 2
+                brier += w * square
+                brier_squares += w * square * square
                 correct += w if (scores[i] >= 0.5) == (y == 1) else 0.0
                 signed = x if y == 1 else -x
-                nll += w * min(np.log1p(e) + max(-signed, 0.0), ceiling)
+                loss = min(np.log1p(e) + max(-signed, 0.0), ceiling)
+                nll += w * loss
+                nll_squares += w * loss * loss
         else:
             if not (x >= 0.0 and x <= 1.0):
                 return i
             if scoring:
-                brier += w * (x - y) ** 2
+                square = (x - y) ** 2
+                brier += w * square
+                brier_squares += w * square * square
                 correct += w if (x >= 0.5) == (y == 1) else 0.0
                 own = max(x if y == 1 else 1.0 - x, eps)
                 if own > 0.0:
-                    nll -= w * np.log(own)
+                    loss = -np.log(own)
+                    nll += w * loss
+                    nll_squares += w * loss * loss
                 else:
                     infinite += w
     totals[BRIER] += brier
+    totals[BRIER_SQUARES] += brier_squares
     totals[NLL] += nll
+    totals[NLL_SQUARES] += nll_squares
     totals[INFINITE] += infinite
     totals[CORRECT] += correct
     return CLEAN

@@ -27,7 +27,8 @@ IGNORED = 255
 N_MOMENTS = 6
 
 #: Places in the `totals` of a reading pass, each a weighted sum over the judged rows.
-BRIER, NLL, INFINITE, CORRECT = range(4)
+BRIER, NLL, INFINITE, CORRECT, BRIER_SQUARES, NLL_SQUARES = range(6)
+N_TOTALS = 6
 
 
 def bin_of(p: float, uppers: Floats) -> int:
@@ -35,13 +36,19 @@ def bin_of(p: float, uppers: Floats) -> int:
     return min(int(np.searchsorted(uppers, p, side="left")), len(uppers) - 1)
 
 
-def _score_row(y_prob: float, square_sum: float, w: float, eps: float, totals: Float64s) -> None:
-    totals[BRIER] += w * (square_sum - 2 * y_prob + 1)
-    clipped = max(y_prob, eps)
-    if clipped > 0:
-        totals[NLL] -= w * np.log(clipped)
+def _add_scores(brier: float, loss: float, w: float, totals: Float64s) -> None:
+    totals[BRIER] += w * brier
+    totals[BRIER_SQUARES] += w * brier**2
+    if np.isfinite(loss):
+        totals[NLL] += w * loss
+        totals[NLL_SQUARES] += w * loss**2
     else:
         totals[INFINITE] += w
+
+
+def _log_loss(own: float, eps: float) -> float:
+    clipped = max(own, eps)
+    return -float(np.log(clipped)) if clipped > 0 else np.inf
 
 
 def _bin_row(row: Floats, y: int, w: float, uppers: Floats, threshold: float, histograms: Float64s) -> None:
@@ -83,8 +90,9 @@ def read_probs(
         `IGNORED` for a row that is not judged.
     histograms : (3, M, C) or (3, 0, 0)
         Added to, unless empty: for each bin and class the count, the sum of scores, the count of true outcomes.
-    totals : (4,)
-        Added to: the sums named by `BRIER`, `NLL`, `INFINITE` (weight of the rows whose loss is infinite), `CORRECT`.
+    totals : (6,)
+        Added to: the sums named by `BRIER`, `NLL`, `INFINITE` (weight of the rows whose loss is infinite), `CORRECT`,
+        `BRIER_SQUARES` and `NLL_SQUARES` (the squares of the rows' own scores and finite losses).
 
     Returns
     -------
@@ -105,7 +113,7 @@ def read_probs(
         correct[i] = int(np.argmax(row)) == y
         if scoring:
             totals[CORRECT] += w * correct[i]
-            _score_row(wide[y], float(wide @ wide), w, eps, totals)
+            _add_scores(float(wide @ wide) - 2 * wide[y] + 1, _log_loss(wide[y], eps), w, totals)
         if histograms.size:
             _bin_row(row, y, w, uppers, threshold, histograms)
     return CLEAN
@@ -139,9 +147,9 @@ def read_logits(
         correct[i] = int(np.argmax(row)) == y
         if scoring:
             totals[CORRECT] += w * correct[i]
-            totals[BRIER] += w * (float(soft @ soft) - 2 * soft[y] + 1)
             loss = np.log(total) - shifted[y]
-            totals[NLL] += w * (min(loss, -np.log(eps)) if eps > 0 else loss)
+            loss = min(loss, -np.log(eps)) if eps > 0 else loss
+            _add_scores(float(soft @ soft) - 2 * soft[y] + 1, loss, w, totals)
         if histograms.size:
             _bin_row(probs[i if keep else 0], y, w, uppers, threshold, histograms)
     return CLEAN
@@ -172,17 +180,13 @@ def read_events(
             scores[i] = p
         outcomes[i] = y
         if scoring:
-            totals[BRIER] += w * (p - y) ** 2
             totals[CORRECT] += w * ((scores[i] >= 0.5 if logits else x >= 0.5) == (y == 1))
             if logits:
-                loss = np.logaddexp(0, -x if y else x)
-                totals[NLL] += w * (min(loss, -np.log(eps)) if eps > 0 else loss)
+                loss = float(np.logaddexp(0, -x if y else x))
+                loss = min(loss, -np.log(eps)) if eps > 0 else loss
             else:
-                clipped = max(p if y else 1 - p, eps)
-                if clipped > 0:
-                    totals[NLL] -= w * np.log(clipped)
-                else:
-                    totals[INFINITE] += w
+                loss = _log_loss(p if y else 1 - p, eps)
+            _add_scores((p - y) ** 2, loss, w, totals)
     return CLEAN
 
 

@@ -28,6 +28,17 @@ def prepare(
     return predictions, resolve(predictions, notion)
 
 
+def given_table(
+    probs: Any, targets: Any, notion: Notion | None, weights: Any, ignore_index: int | None, logits: bool
+) -> ReliabilityTable | None:
+    """Return the table given in the place of predictions, or None where predictions were given."""
+    if not isinstance(probs, ReliabilityTable):
+        return None
+    return ReliabilityTable.from_predictions(
+        probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+
+
 def judged_event(predictions: Predictions, notion: Notion, measure: str) -> Events:
     """Read the predictions for a measure of one event."""
     if notion in PER_CLASS:
@@ -37,8 +48,11 @@ def judged_event(predictions: Predictions, notion: Notion, measure: str) -> Even
     return read(predictions, notion, scoring=False).events
 
 
-def bins_of(events: Events, n_bins: int, binning: Binning, closed: Closed) -> Bins:
-    """Count events into bins of either kind."""
+def bins_of(events: Events | ReliabilityTable, n_bins: int, binning: Binning, closed: Closed) -> Bins:
+    """Count events, or the rows of a table, into bins of either kind."""
+    if isinstance(events, ReliabilityTable):
+        quantile = binning == "quantile"
+        return binned.quantile_bins(events, n_bins) if quantile else binned.bin_table(events, n_bins, closed)
     if binning == "quantile":
         return binned.quantile_bins(ReliabilityTable.pool(events), n_bins)
     return binned.bin_events(events, n_bins, closed)

@@ -8,16 +8,21 @@ from typing import Any
 from calibrant.estimators import binned
 from calibrant.estimators.binned import Binning, Closed, Norm
 from calibrant.inputs import Notion
-from calibrant.metrics.arguments import PER_CLASS, bins_of, event_bins, judged_event, prepare
+from calibrant.metrics.arguments import PER_CLASS, bins_of, event_bins, given_table, judged_event, prepare
 from calibrant.metrics.classwise import class_histograms
+from calibrant.notions import Events
 from calibrant.results import ReliabilityDiagram
+from calibrant.table import ReliabilityTable
 
 
 def _error(
-    probs: Any, targets: Any, n_bins: int, notion: str | None, binning: Binning, norm: Norm, closed: Closed,
+    probs: Any, targets: Any, n_bins: int, notion: Notion | None, binning: Binning, norm: Norm, closed: Closed,
     weights: Any, ignore_index: int | None, logits: bool,
 ) -> float:  # fmt: skip
     binned.check_bins(n_bins, binning, norm, closed)
+    table = given_table(probs, targets, notion, weights, ignore_index, logits)
+    if table is not None:
+        return binned.calibration_error(bins_of(table, n_bins, binning, closed), norm)
     predictions, judged = prepare(probs, targets, notion, weights, ignore_index, logits)
     if judged in PER_CLASS:
         histograms, total = class_histograms(predictions, judged, n_bins, binning, closed, 0.0)
@@ -27,7 +32,7 @@ def _error(
 
 def expected_calibration_error(
     probs: Any,
-    targets: Any,
+    targets: Any = None,
     n_bins: int = 15,
     *,
     notion: Notion | None = None,
@@ -51,7 +56,8 @@ def expected_calibration_error(
     probs : array, (N,), (N, 1), (N, C) or (N, C, ...)
         Probabilities: of the event 1, or of each of C classes. Rows over classes sum to 1 (within 1e-3 and twice the
         type's resolution), unless ``notion="multilabel"``. Anything of NumPy, PyTorch, JAX, CuPy, pandas, Polars,
-        PyArrow, or lists; float16, bfloat16, float32, float64, in any memory layout.
+        PyArrow, or lists; float16, bfloat16, float32, float64, in any memory layout. Or a `ReliabilityTable` of one
+        event, with nothing beside it.
     targets : array, (N,) or (N, ...), or one-hot like probs
         0 or 1, or class indices 0 to C - 1; booleans and integral floats are fine.
     n_bins : int, default 15
@@ -110,7 +116,7 @@ def expected_calibration_error(
 
 def maximum_calibration_error(
     probs: Any,
-    targets: Any,
+    targets: Any = None,
     n_bins: int = 15,
     *,
     notion: Notion | None = None,
@@ -143,7 +149,7 @@ def maximum_calibration_error(
 
 def root_mean_square_calibration_error(
     probs: Any,
-    targets: Any,
+    targets: Any = None,
     n_bins: int = 15,
     *,
     debiased: bool = False,
@@ -186,14 +192,16 @@ def root_mean_square_calibration_error(
     if not debiased:
         return _error(probs, targets, n_bins, notion, binning, "l2", closed, weights, ignore_index, logits)
     binned.check_bins(n_bins, binning, "l2", closed)
-    predictions, judged = prepare(probs, targets, notion, weights, ignore_index, logits)
-    events = judged_event(predictions, judged, "the debiased error")
+    events: Events | ReliabilityTable | None = given_table(probs, targets, notion, weights, ignore_index, logits)
+    if events is None:
+        predictions, judged = prepare(probs, targets, notion, weights, ignore_index, logits)
+        events = judged_event(predictions, judged, "the debiased error")
     return math.sqrt(max(0.0, binned.debiased_square_error(bins_of(events, n_bins, binning, closed))))
 
 
 def adaptive_calibration_error(
     probs: Any,
-    targets: Any,
+    targets: Any = None,
     n_bins: int = 15,
     *,
     notion: Notion | None = None,
@@ -224,7 +232,7 @@ def adaptive_calibration_error(
 
 def reliability_diagram(
     probs: Any,
-    targets: Any,
+    targets: Any = None,
     n_bins: int = 15,
     *,
     notion: Notion | None = None,
@@ -252,6 +260,9 @@ def reliability_diagram(
     (array([0. , 0.5, 1. ]), array([0.2  , 0.525, 0.85 ]), array([3, 2, 4]))
     """
     binned.check_bins(n_bins, binning, "l1", closed)
+    table = given_table(probs, targets, notion, weights, ignore_index, logits)
+    if table is not None:
+        return binned.diagram(bins_of(table, n_bins, binning, closed), weighted=table.counts.dtype.kind == "f")
     predictions, judged = prepare(probs, targets, notion, weights, ignore_index, logits)
     events = judged_event(predictions, judged, "a reliability diagram")
     return binned.diagram(bins_of(events, n_bins, binning, closed), weighted=events.weights is not None)

@@ -10,7 +10,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned, isotonic
 from calibrant.estimators.binned import Binning, Closed
 from calibrant.inputs import Notion
-from calibrant.metrics.arguments import judged_event, prepare
+from calibrant.metrics.arguments import given_table, judged_event, prepare
 from calibrant.notions import read, resolve
 from calibrant.results import ScoreDecomposition
 from calibrant.scores import SCORES, Score
@@ -126,7 +126,7 @@ def accuracy(
 
 def score_decomposition(
     probs: Any,
-    targets: Any,
+    targets: Any = None,
     *,
     score: Score = "brier",
     method: Literal["corp", "murphy"] = "corp",
@@ -182,9 +182,10 @@ def score_decomposition(
     check_choice("score", score, SCORES)
     check_choice("method", method, ("corp", "murphy"))
     binned.check_bins(n_bins, binning, "l1", closed)
-    predictions, judged = prepare(probs, targets, notion, weights, ignore_index, logits)
-    events = judged_event(predictions, judged, "a score decomposition")
-    table = ReliabilityTable.pool(events)
+    table = given_table(probs, targets, notion, weights, ignore_index, logits)
+    if table is None:
+        predictions, judged = prepare(probs, targets, notion, weights, ignore_index, logits)
+        table = ReliabilityTable.pool(judged_event(predictions, judged, "a score decomposition"))
     if method == "corp":
         return isotonic.corp(table, score)
     bins = binned.quantile_bins(table, n_bins) if binning == "quantile" else binned.bin_table(table, n_bins, closed)

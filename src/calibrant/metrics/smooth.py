@@ -10,12 +10,12 @@ import numpy as np
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import smooth, smooth_mesh
 from calibrant.inputs import Notion
-from calibrant.metrics.arguments import judged_event, prepare
+from calibrant.metrics.arguments import given_table, judged_event, prepare
 
 
 def smooth_calibration_error(
     probs: Any,
-    targets: Any,
+    targets: Any = None,
     *,
     kernel: Literal["reflected", "logit"] = "reflected",
     bandwidth: float | Literal["auto"] = "auto",
@@ -97,6 +97,13 @@ def smooth_calibration_error(
             raise InputError(
                 "bandwidth", "'auto' or a positive number from 1e-9", repr(bandwidth), "pass a number such as 0.05"
             )
+    table = given_table(probs, targets, notion, weights, ignore_index, logits)
+    if table is not None:
+        if method == "mesh":
+            raise InputError("method", "'exact' for a ReliabilityTable", "'mesh'", "pass the predictions themselves")
+        if isinstance(bandwidth, str):
+            return smooth.smooth_error(table.scores, table.residuals, table.total).value
+        return smooth.smooth_error_at(table.scores, table.residuals, table.total, float(bandwidth)).value
     predictions, judged = prepare(probs, targets, notion, weights, ignore_index, logits)
     events = judged_event(predictions, judged, "the smooth error")
     residuals, *sums = events.residuals()

@@ -138,13 +138,25 @@ def score_increments(total: float, brier: float, nll: float, infinite: float) ->
 
 def score_sums_of_device(reading: Reading, layout: Layout) -> Increments:
     """Return what a batch adds to the sums of scores of whole predictions, where it is."""
+    return _summed(*_terms(reading, layout), reading.judged)
+
+
+def score_squares_of_device(reading: Reading, layout: Layout) -> Increments:
+    """Return what a batch adds to the sums of squared scores of whole predictions, where it is."""
+    squares, logs = _terms(reading, layout)
+    summed = _summed(squares**2, -(logs**2), reading.judged)
+    return {"brier_squares": summed["brier_sum"], "nll_squares": summed["nll_sum"]}
+
+
+def _terms(reading: Reading, layout: Layout) -> tuple[Tensor, Tensor]:
+    """Return the Brier score of each row and the logarithm of what it gave to its target; 0 where it is not judged."""
     if layout == "multiclass":
         squares = tensors.class_square_errors(reading)
     else:
         scores, outcomes = tensors.event(reading, layout=layout, notion=DEFAULTS[layout])
         squares, _ = tensors.score_sums(scores, outcomes, reading.judged)
     logs = torch.where(reading.judged, reading.log_own, torch.zeros_like(reading.log_own))
-    return _summed(squares, logs, reading.judged)
+    return squares, logs
 
 
 def _summed(squares: Tensor, logs: Tensor, judged: Tensor) -> Increments:

@@ -11,16 +11,18 @@ from torch import Tensor
 
 from calibrant.errors import InputError
 from calibrant.estimators import binned
+from calibrant.inference.means import Whole
+from calibrant.inference.resampling import Resampling, Rng
 from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import WIDTH, Reading
 from calibrant.notions import DEFAULTS, read
 from calibrant.render import figure
-from calibrant.report import Report, event_report, whole_estimates
+from calibrant.report import Report, event_report
 from calibrant.results import ReliabilityDiagram
 from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed
 from calibrant.torch.bins import uppers, uppers_on
-from calibrant.torch.proper import score_increments, score_sums_of_device
+from calibrant.torch.proper import score_increments, score_squares_of_device, score_sums_of_device
 
 
 class _Sealed:
@@ -39,6 +41,9 @@ class CalibrationReport(ProbabilityMetric):
         The bins of the binned measures, right-closed as in `calibrant.evaluate`.
     notion : {"positive", "top-label"}, optional
         The judged event; by default the label for (N,) and (N, 1), the top label for (N, C).
+    level, n_resamples, rng
+        The confidence of the intervals, the resamples behind noise floors and p-values, their seed: as in
+        `calibrant.evaluate`.
     ignore_index, validate_args, logits, kwargs
         As in `CalibrationError`.
 
@@ -69,11 +74,16 @@ class CalibrationReport(ProbabilityMetric):
     correct: Tensor
     brier_sum: Tensor
     nll_sum: Tensor
+    brier_squares: Tensor
+    nll_squares: Tensor
 
     def __init__(
         self,
         num_bins: int = 15,
         *,
+        level: float | None = 0.95,
+        n_resamples: int = 1000,
+        rng: Rng = 0,
         notion: Notion | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
@@ -84,16 +94,17 @@ class CalibrationReport(ProbabilityMetric):
             binned.check_bins(num_bins)
         except InputError as error:
             raise error.renamed({"n_bins": "num_bins"}) from None
+        resampling = None if level is None else Resampling.of(level, n_resamples, rng)
         check_notion(notion, ("positive", "top-label"))
         super().__init__(
             layout=None, num_classes=None, notion=notion, ignore_index=ignore_index, logits=logits,
             validate_args=validate_args, make=("report", num_bins), **kwargs,
         )  # fmt: skip
-        self.num_bins = num_bins
+        self.num_bins, self.resampling = num_bins, resampling
         self._add_rows()
         for name in ("total", "infinite", "correct"):
             self._add_counts(name)
-        for name in ("brier_sum", "nll_sum"):
+        for name in ("brier_sum", "nll_sum", "brier_squares", "nll_squares"):
             self._add_sums(name)
         # Of all classes, flat, since only the first batch says how many there are: counts and outcomes; scores.
         self._add_list("class_counts", torch.int64)
@@ -107,6 +118,8 @@ class CalibrationReport(ProbabilityMetric):
         return {
             **packed(reading.events.scores, reading.events.outcomes),
             **score_increments(reading.total, reading.brier, reading.nll, reading.infinite),
+            "brier_squares": torch.tensor(reading.brier_square * reading.total, dtype=torch.float64),
+            "nll_squares": torch.tensor(reading.nll_square * reading.total, dtype=torch.float64),
             "correct": torch.tensor(round(reading.correct * reading.total)),
             **_chunks(
                 torch.from_numpy(np.stack([counts, positives])).round().long(), torch.from_numpy(scores), classes
@@ -124,6 +137,7 @@ class CalibrationReport(ProbabilityMetric):
         return {
             "doubles" if keys.dtype == torch.int64 else "singles": keys,
             **score_sums_of_device(reading, layout),
+            **score_squares_of_device(reading, layout),
             "correct": (right * reading.judged).sum(),
             **_chunks(torch.stack([counts, positives]), scores, layout == "multiclass"),
         }
@@ -149,17 +163,22 @@ class CalibrationReport(ProbabilityMetric):
             raise InputError("preds", "at least one batch before compute", "none", "call update first")
         width, notion = int(self.seen[WIDTH]), self.notion
         layout: Layout = "multiclass" if width > 1 else "binary"
-        brier, nll = (float(tensors.joined(x)) / total for x in (self.brier_sum, self.nll_sum))
+        sums = (self.brier_sum, self.nll_sum, self.brier_squares, self.nll_squares)
+        brier, nll, brier_square, nll_square = (float(tensors.joined(x)) / total for x in sums)
         infinite = int(self.infinite)
-        whole = whole_estimates(int(self.correct) / total, brier, np.inf if infinite else nll, infinite, total)
-        per_class = None
+        whole = Whole(
+            int(self.correct) / total, brier, np.inf if infinite else nll, brier_square, nll_square, infinite, total,
+            total, layout == "binary",
+        )  # fmt: skip
+        histograms = None
         if layout == "multiclass":
             counts, positives = self._class_sums("class_counts", width).cpu().numpy()
             scores = tensors.joined(self._class_sums("class_scores", width)).numpy()
-            per_class = binned.classwise_errors(np.stack([counts, scores, positives]), total, "l1")
+            histograms = np.stack([counts, scores, positives]).astype(np.float64)
         judged: Notion = notion or DEFAULTS[layout]  # type: ignore[assignment]
         n_classes = width if width > 1 else None
-        return _Sealed(event_report(self._tables()[0], whole, judged, n_classes, self.num_bins, per_class))
+        table = self._tables()[0]
+        return _Sealed(event_report(table, whole, judged, n_classes, self.num_bins, self.resampling, histograms))
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """Open what `compute` sealed, after torchmetrics has gathered and cached."""

@@ -1,0 +1,344 @@
+"""The page that `coverage.py` writes: tables of coverage, width, size and power, and a figure."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from coverage_laws import Law
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+Columns = Mapping[str, NDArray[Any]]
+
+NAMES = {
+    "ece": "ECE", "ace": "adaptive ECE", "classwise_ece": "classwise ECE", "rmsce": "RMSCE",
+    "debiased_square": "debiased square", "mce": "MCE (bins of 30 rows)", "smece": "smooth ECE", "ks": "KS error",
+    "miscalibration": "CORP miscalibration", "discrimination": "CORP discrimination",
+    "uncertainty": "CORP uncertainty", "mean_gap": "mean gap", "mean_confidence": "mean confidence",
+    "brier": "Brier score", "nll": "log loss", "accuracy": "accuracy",
+}  # fmt: skip
+PEERS = ("relplot", "uncertainty-calibration")
+TESTS = (
+    "ece", "ace", "rmsce", "mce", "smece", "ks", "miscalibration", "Spiegelhalter", "Hosmer-Lemeshow",
+    "Kolmogorov-Smirnov", "Kuiper", "Cox", "T-Cal", "classwise_ece",
+)  # fmt: skip
+REGIMES = ("null", "r < 1", "1 to 3", "3 to 8", ">= 8")
+LIMITS = {"3 to 8": 1.6, ">= 8": 1.3}
+LEAST = 50  # data sets of a cell, of which the guard was passed
+ALLOWED = 0.02
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What the intervals of one measure did in one setting."""
+
+    measure: str
+    law: str
+    tilt: float
+    n: int
+    level: float
+    sets: int
+    flagged: int
+    true: float
+    coverage: float
+    below: float  # share of intervals that lie below the true value
+    width: float
+    oracle: float
+    ratio: float  # true value over noise floor
+
+    @property
+    def error(self) -> float:
+        """The Monte-Carlo standard error of the coverage, at its nominal value."""
+        return math.sqrt(self.level * (1 - self.level) / self.sets)
+
+    @property
+    def fails(self) -> bool:
+        return self.coverage + 2 * self.error < self.level - ALLOWED
+
+    @property
+    def relative(self) -> float:
+        return self.width / self.oracle if self.oracle > 0 else math.nan
+
+    @property
+    def regime(self) -> str:
+        if math.isnan(self.ratio):
+            return ""
+        if self.true <= 1e-12:
+            return "null"
+        edges = (1, 3, 8)
+        return REGIMES[1 + int(np.searchsorted(edges, self.ratio, side="right"))]
+
+
+def gather(parts: Mapping[Any, Columns], laws: Sequence[Law]) -> dict[tuple[str, str, float, int], Columns]:
+    """Join the parts of each setting and measure."""
+    found: dict[tuple[str, str, float, int], list[Columns]] = defaultdict(list)
+    tilts = (1.0, 1.1, 1.4, 2.0)
+    for part, columns in parts.items():
+        name, tilt = laws[part.law].name, laws[part.law].tilt
+        if part.kind == "classwise":
+            name, tilt = "softmax, 10 classes", tilts[part.law]
+        for measure in np.unique(columns["measure"]):
+            rows = columns["measure"] == measure
+            found[str(measure), name, tilt, part.n].append({key: column[rows] for key, column in columns.items()})
+    return {
+        key: {name: np.concatenate([one[name] for one in several]) for name in several[0]}
+        for key, several in sorted(found.items())
+    }
+
+
+def cells_of(settings: Mapping[tuple[str, str, float, int], Columns]) -> list[Cell]:
+    cells = []
+    for (measure, law, tilt, n), columns in settings.items():
+        for level in np.unique(columns["level"]):
+            rows = columns["level"] == level
+            low, high, true = (columns[name][rows] for name in ("low", "high", "true"))
+            known = ~np.isnan(high) & ~columns["few"][rows].astype(bool)
+            flagged = int(np.count_nonzero(columns["few"][rows]))
+            if np.count_nonzero(known) < min(LEAST, len(known)) or np.isnan(high).all():
+                continue
+            low, high, true = low[known], high[known], true[known]
+            value, floor = columns["value"][rows][known], columns["floor"][rows][known]
+            slack = 1e-9  # a true value of 0 is known to rounding
+            inside = (low <= true + slack) & (true <= high + slack)
+            oracle = 2 * float(ndtri(0.5 + level / 2)) * float(value.std(ddof=1))
+            mean = float(true.mean())
+            cells.append(Cell(
+                measure, law, tilt, n, float(level), len(true), flagged, mean, float(inside.mean()),
+                float((high + slack < true).mean()), float(np.median(high - low)), oracle,
+                abs(mean) / float(floor.mean()) if floor.mean() > 0 else math.nan,
+            ))  # fmt: skip
+    return cells
+
+
+def write_page(parts: Mapping[Any, Columns], laws: Sequence[Law], docs: Path | None) -> str:
+    """Return the page, and write it with its figure and the table of all cells where ``docs`` is given."""
+    settings = gather(parts, laws)
+    cells = cells_of(settings)
+    own = [cell for cell in cells if cell.measure not in PEERS]
+    pieces = [
+        _HEAD.format(sets=sum(cell.sets for cell in own), cells=len(own)),
+        _COVERAGE, table(coverage_rows(own)), _FAILS, failures(own),
+        _WIDTH, table(width_rows(own)), _SIZE, table(size_rows(settings)), _POWER, table(power_rows(settings)),
+        _PEERS, table(peer_rows(cells)), _END,
+    ]  # fmt: skip
+    page = "\n".join(pieces)
+    if docs is not None:
+        (docs / "coverage.md").write_text(page, encoding="utf-8")
+        write_cells(cells, docs / "coverage.csv")
+        draw(own, docs / "coverage.svg")
+    return page
+
+
+def table(rows: Iterable[Sequence[str]]) -> str:
+    head, *rest = rows
+    lines = [head, ["---"] * len(head), *rest]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def coverage_rows(cells: Sequence[Cell]) -> Iterable[Sequence[str]]:
+    yield ["measure", "level", "settings", "mean", "lowest", "± error", "where", "below the goal"]
+    for measure, label in NAMES.items():
+        for level in (0.9, 0.95):
+            own = [cell for cell in cells if cell.measure == measure and cell.level == level]
+            if not own:
+                continue
+            worst = min(own, key=lambda cell: cell.coverage)
+            fails = sum(cell.fails for cell in own)
+            yield [
+                label, f"{level:.0%}", str(len(own)), f"{np.mean([cell.coverage for cell in own]):.3f}",
+                f"{worst.coverage:.3f}", f"{worst.error:.3f}", place(worst), str(fails) if fails else "none",
+            ]  # fmt: skip
+
+
+def place(cell: Cell) -> str:
+    way = "gap" if cell.law.startswith("alternating") else "a" if not cell.law.startswith("softmax") else "factor"
+    return f"{cell.law}, {way} = {cell.tilt:g}, N = {cell.n:,}"
+
+
+def failures(cells: Sequence[Cell]) -> str:
+    found = sorted((cell for cell in cells if cell.fails), key=lambda cell: cell.coverage - cell.level)
+    if not found:
+        return "None.\n"
+    rows = [["measure", "setting", "level", "coverage", "± error", "intervals below the truth", "truth / floor"]]
+    for cell in found:
+        ratio = "" if math.isnan(cell.ratio) else f"{cell.ratio:.1f}"
+        rows.append([
+            NAMES[cell.measure], place(cell), f"{cell.level:.0%}", f"{cell.coverage:.3f}", f"{cell.error:.3f}",
+            f"{cell.below:.3f}", ratio,
+        ])  # fmt: skip
+    return table(rows)
+
+
+def width_rows(cells: Sequence[Cell]) -> Iterable[Sequence[str]]:
+    yield ["measure", *REGIMES, "goals met"]
+    for measure, label in NAMES.items():
+        own = [cell for cell in cells if cell.measure == measure and cell.regime]
+        if not own:
+            continue
+        entries, met = [], []
+        for regime in REGIMES:
+            ratios = [cell.relative for cell in own if cell.regime == regime and not math.isnan(cell.relative)]
+            if not ratios:
+                entries.append("–")
+                continue
+            middle = float(np.median(ratios))
+            entries.append(f"{middle:.2f} ({max(ratios):.2f})")
+            if regime in LIMITS:
+                met.append(middle <= LIMITS[regime])
+        verdict = "–" if not met or measure == "mce" else "yes" if all(met) else "**no**"
+        yield [label, *entries, verdict]
+
+
+def size_rows(settings: Mapping[tuple[str, str, float, int], Columns]) -> Iterable[Sequence[str]]:
+    yield ["test", "data sets", "size at 5 %", "size at 10 %", "± error", "lowest and highest at 10 %", "goal met"]
+    for test in TESTS:
+        own = [
+            unique_p(columns)
+            for (measure, law, tilt, _), columns in settings.items()
+            if measure == test and tilt == 1.0 and not law.startswith("alternating")
+        ]
+        own = [p for p in own if len(p)]
+        if not own:
+            continue
+        every = np.concatenate(own)
+        at = {alpha: float(np.mean(every <= alpha + 1e-12)) for alpha in (0.05, 0.1)}
+        each = [float(np.mean(p <= 0.1 + 1e-12)) for p in own]
+        # A setting misses the goal where its own error does not explain it.
+        spread = [2 * math.sqrt(0.09 / len(p)) for p in own]
+        good = all(0.08 - s <= size <= 0.125 + s for size, s in zip(each, spread, strict=True))
+        good = good and all(0.8 * alpha <= size <= 1.25 * alpha for alpha, size in at.items())
+        error = math.sqrt(0.09 / len(every))
+        yield [
+            NAMES.get(test, test), f"{len(every):,}", f"{at[0.05]:.3f}", f"{at[0.1]:.3f}", f"{error:.3f}",
+            f"{min(each):.3f} – {max(each):.3f}", "yes" if good else "**no**",
+        ]  # fmt: skip
+
+
+def unique_p(columns: Columns) -> NDArray[np.float64]:
+    """Return one p-value of each data set; both levels have the same."""
+    p = columns["p"][columns["level"] == 0.9]
+    return np.asarray(p[~np.isnan(p)], dtype=np.float64)
+
+
+def power_rows(settings: Mapping[tuple[str, str, float, int], Columns]) -> Iterable[Sequence[str]]:
+    sizes = sorted({n for *_, n in settings})
+    columns = [(tilt, n) for tilt in (1.1, 1.4) for n in sizes if n <= 20_000]
+    yield ["test", *(f"a = {tilt:g}, N = {n:,}" for tilt, n in columns)]
+    for test in TESTS:
+        entries = []
+        for tilt, n in columns:
+            own = [
+                unique_p(found)
+                for (measure, law, a, rows), found in settings.items()
+                if measure == test and a == tilt and rows == n and not law.startswith("alternating")
+            ]
+            every = np.concatenate(own) if own else np.empty(0)
+            entries.append(f"{np.mean(every <= 0.05):.2f}" if len(every) else "–")
+        yield [NAMES.get(test, test), *entries]
+
+
+def peer_rows(cells: Sequence[Cell]) -> Iterable[Sequence[str]]:
+    yield ["setting", "relplot: coverage", "width", "ours (smooth ECE)", "width",
+           "uncertainty-calibration: coverage", "width", "ours (RMSCE)", "width"]  # fmt: skip
+    by = {(c.measure, c.law, c.tilt, c.n): c for c in cells if c.level == 0.95}
+    for measure, law, tilt, n in by:
+        if measure != "relplot":
+            continue
+        entries = []
+        for name in ("relplot", "smece", "uncertainty-calibration", "rmsce"):
+            cell = by.get((name, law, tilt, n))
+            entries += ["–", "–"] if cell is None else [f"{cell.coverage:.2f}", f"{cell.width:.4f}"]
+        yield [place(by[measure, law, tilt, n]), *entries]
+
+
+def write_cells(cells: Sequence[Cell], path: Path) -> None:
+    names = ("measure", "law", "tilt", "n", "level", "sets", "flagged", "true", "coverage", "error", "below", "width",
+             "oracle", "ratio")  # fmt: skip
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        for cell in cells:
+            values = [getattr(cell, name) for name in names]
+            writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in values])
+
+
+def draw(cells: Sequence[Cell], path: Path) -> None:
+    """Draw the coverage of every setting against N, a panel for each measure."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot as plt
+
+    shown = [name for name in NAMES if any(cell.measure == name for cell in cells)]
+    with mpl.rc_context({"font.size": 8, "svg.hashsalt": "coverage", "svg.fonttype": "none"}):
+        figure, axes = plt.subplots(4, 4, figsize=(10, 9), sharex=True, sharey=True, layout="constrained")
+        for ax, name in zip(axes.flat, shown, strict=False):
+            for level, colour, shift in ((0.9, "#0072b2", 0.93), (0.95, "#d55e00", 1.07)):
+                own = [cell for cell in cells if cell.measure == name and cell.level == level]
+                x = [cell.n * shift for cell in own]
+                ax.scatter(x, [cell.coverage for cell in own], s=8, alpha=0.5, color=colour, label=f"{level:.0%}")
+                ax.axhline(level, color=colour, linewidth=0.8)
+            ax.set_xscale("log")
+            ax.set_title(NAMES[name])
+            ax.set_ylim(0.8, 1.005)
+        for ax in list(axes.flat)[len(shown) :]:
+            ax.set_visible(False)
+        axes[0, 0].legend(loc="lower right")
+        figure.supxlabel("N")
+        figure.supylabel("coverage (below .8: in the tables)")
+        figure.savefig(path, metadata={"Date": None})
+        plt.close(figure)
+
+
+_HEAD = """# Do the intervals hold?
+
+Every interval and every test was tried on data whose calibration is known: `benchmarks/coverage.py` draws data sets,
+asks for the interval, and looks whether the true value is in it. This page and its numbers are written by that script;
+{cells:,} cells (measure, law, N, level) of {sets:,} intervals are in [coverage.csv](coverage.csv).
+
+Laws of the scores: Beta(.5, .5), uniform, Beta(1, 20) (rare events), Beta(8, 1), ten tied values, the top label of a
+softmax over ten normal logits; outcomes with probability q(p) = p^a / (p^a + (1 - p)^a), calibrated at a = 1, or for the
+softmax with logits that are reported times a factor; and uniform scores with gaps of one size and alternating sign.
+N = 200, 2,000, 20,000, 200,000; 15 bins; 199 resamples. True values are those of a population of a million points.
+Data sets with fewer than 15 rows of the rarer outcome, which a report flags, are left out (their number is in the
+file).
+
+```{{image}} coverage.svg
+:alt: Coverage of the intervals of each measure against N, one dot for each law
+```
+"""
+_COVERAGE = """## Coverage
+
+The goal: no setting below its level by more than two points, Monte-Carlo error aside (two standard errors). Intervals
+that hold 0 are honest near calibration and cover more than they say there.
+"""
+_FAILS = "What fails the goal:\n"
+_WIDTH = """## Width
+
+The median width as a multiple of the oracle's, which knows the standard deviation of the reported value and nothing of
+its bias: median over settings (maximum), by r, the true value over its noise floor. Goals: at most 1.6 for r from 3 to
+8, 1.3 from 8; the maximum is excepted.
+"""
+_SIZE = """## Tests: how often they err
+
+The share of calibrated data sets in which p is at most 5 % and 10 %. The goal is .8 to 1.25 times that, over all
+settings together and in each, two of its standard errors aside.
+"""
+_POWER = """## Tests: how often they find
+
+The share of p at most 5 %, over all laws with that tilt.
+"""
+_PEERS = """## Others' intervals
+
+At 95 %: relplot's (basic bootstrap of its smooth ECE, widened to both sides) against ours of the smooth ECE;
+uncertainty-calibration's (basic bootstrap of the l2 error over 15 bins of equal mass; its `alpha` is in per cent)
+against ours of the RMSCE.
+"""
+_END = ""

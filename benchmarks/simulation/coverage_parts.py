@@ -1,0 +1,213 @@
+"""One part of the proof by simulation: data sets of one setting, and what every interval said of each."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from coverage_laws import BINS, CLASSES, SIZES, Law, laws, softmax_logits, truths
+from scipy.special import softmax
+
+from calibrant import ReliabilityTable
+from calibrant.estimators import binned
+from calibrant.inference import cox_test, hosmer_lemeshow_test, ks_test, kuiper_test, spiegelhalter_test, t_cal_test
+from calibrant.inference.cells import Cells
+from calibrant.inference.classwise import class_estimate
+from calibrant.inference.event import Event, EventInference
+from calibrant.inference.means import Whole
+from calibrant.inference.resampling import Resampling
+from calibrant.results import Estimate
+
+PARTS = Path(__file__).resolve().parents[1] / ".coverage"
+VERSION = 2  # of what a part holds: a new one begins anew
+
+LEVELS = (0.9, 0.95)
+RESAMPLES = 199  # (B + 1) alpha is whole at both levels, so the tests are exact where the law is continuous
+PART = 50  # data sets of one part
+AWAY, NULL, PEERS = 300, 1_000, 40  # data sets of a setting
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some data sets of one setting."""
+
+    kind: str
+    law: int
+    n: int
+    number: int
+    size: int
+
+    @property
+    def path(self) -> Path:
+        named = json.dumps([VERSION, self.kind, self.law, self.n, self.number, self.size])
+        return PARTS / f"{hashlib.sha256(named.encode()).hexdigest()[:20]}.npz"
+
+    def generators(self) -> Iterator[tuple[int, np.random.Generator]]:
+        kinds = ("event", "classwise", "peers")
+        for i in range(self.size):
+            seed = (kinds.index(self.kind), self.law, self.n, self.number, i)
+            yield self.number * PART + i, np.random.default_rng(seed)
+
+
+def parts(quick: bool) -> list[Part]:
+    """Return all parts, those that take longest first."""
+    found = []
+    sizes = SIZES[:2] if quick else SIZES
+    for i, law in enumerate(laws()):
+        total = NULL if law.calibrated else AWAY
+        total = max(total // 10, PART) if quick else total
+        for n in sizes:
+            found += [Part("event", i, n, j, PART) for j in range(total // PART)]
+            if n <= 2_000 and law.name in ("Uniform", "Beta(8, 1)") and law.tilt in (1.0, 1.4):
+                found += [Part("peers", i, n, j, 10) for j in range((20 if quick else PEERS) // 10)]
+    for i in range(4):
+        for n in sizes:
+            found += [Part("classwise", i, n, j, PART) for j in range((PART if quick else AWAY) // PART)]
+    return sorted(found, key=lambda part: -part.n)
+
+
+# ---------------------------------------------------------------- one part
+
+
+def run(part: Part) -> Part:
+    """Compute a part and leave it on disk."""
+    work = {"event": event_rows, "classwise": class_rows, "peers": peer_rows}[part.kind]
+    rows = [row for i, rng in part.generators() for row in work(part, i, rng)]
+    columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    PARTS.mkdir(exist_ok=True)
+    partial = part.path.with_suffix(f".{os.getpid()}.tmp")
+    with partial.open("wb") as file:
+        np.savez_compressed(file, **columns)
+    partial.replace(part.path)
+    return part
+
+
+@cache
+def truths_of(law: int) -> dict[str, Any]:
+    return truths(laws()[law])
+
+
+def event_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    law, true = laws()[part.law], truths_of(part.law)
+    p, y = law.draw(part.n, rng)
+    table = ReliabilityTable.from_scores(p, y)
+    cells = Cells.of(table)
+    inferred = EventInference(Event(table, BINS), cells, Resampling.of(LEVELS[0], RESAMPLES, i + 1))
+    counts = inferred.event.bins.counts
+    held = counts >= 30
+    of_held = {"mce": float(np.abs(true["gaps"][held]).max())} if held.any() else {}
+    of_held["ace"] = of_bins(law, binned.quantile_bins(table, BINS))
+    positives = table.sums.positives
+    few = min(positives, part.n - positives) < 15
+    whole = whole_of(p, y)
+    for level in LEVELS:
+        inferred = inferred.at(level)
+        means = whole.estimates(level, inferred.resampling.z, cells)
+        for name, estimate in {**inferred.estimates(), **means}.items():
+            if not math.isnan(estimate.high):
+                yield row(name, estimate, {**true, **of_held}[name], level, few)
+    if law.calibrated or part.n <= 2_000:
+        for name, p_value in classical(table).items():
+            yield row(name, Estimate(math.nan, p_value=p_value), 0.0, LEVELS[0], few)
+
+
+def of_bins(law: Law, bins: binned.Bins) -> float:
+    """Return the population's l1 error over a data set's own bins, which are (edge, next edge]."""
+    p, q = law.population
+    ends = np.searchsorted(p, bins.edges[1:][bins.counts > 0], side="right")
+    ends[-1] = len(p)
+    sums = np.concatenate([[0.0], np.cumsum(p - q)])
+    return float(np.abs(np.diff(sums[ends], prepend=0.0)).sum() / len(p))
+
+
+def whole_of(p: np.ndarray, y: np.ndarray) -> Whole:
+    brier, loss = (p - y) ** 2, -np.log(np.where(y == 1, p, 1 - p))
+    right = np.mean((p >= 0.5) == (y == 1))
+    means = [float(x.mean()) for x in (brier, loss, brier**2, loss**2)]
+    return Whole(float(right), *means, 0.0, len(p), float(len(p)), event=True)
+
+
+def classical(table: ReliabilityTable) -> dict[str, float]:
+    """Return the p-values of the tests that are no part of a report."""
+    tests = {
+        "Spiegelhalter": spiegelhalter_test(table),
+        "Hosmer-Lemeshow": hosmer_lemeshow_test(table, sample="external"),
+        "Kolmogorov-Smirnov": ks_test(table),
+        "Kuiper": kuiper_test(table),
+        "Cox": cox_test(table),
+    }
+    if table.n <= 2_000:
+        tests["T-Cal"] = t_cal_test(table, n_resamples=RESAMPLES, rng=int(table.sums.positives) + table.n)
+    return {name: test.p_value for name, test in tests.items()}
+
+
+def row(name: str, estimate: Estimate, true: float, level: float, few: bool) -> dict[str, Any]:
+    floor = estimate.floor.mean if estimate.floor is not None else math.nan
+    return {
+        "measure": name, "level": level, "true": true, "value": estimate.value, "low": estimate.low,
+        "high": estimate.high, "floor": floor, "p": estimate.p_value, "few": few,
+    }  # fmt: skip
+
+
+TILTS = (1.0, 1.1, 1.4, 2.0)
+LARGE = 1_000_000
+
+
+@cache
+def class_truth(tilt: float) -> float:
+    """Return the mean over classes of the binned error of a population of a million rows, without their noise."""
+    rng, gaps = np.random.default_rng(7), np.zeros((CLASSES, BINS))
+    for _ in range(20):
+        logits = softmax_logits(rng, LARGE // 20).astype(np.float64)
+        said, real = softmax(tilt * logits, axis=1), softmax(logits, axis=1)
+        bins = np.clip(np.ceil(said * BINS).astype(int) - 1, 0, BINS - 1)
+        for k in range(CLASSES):
+            gaps[k] += np.bincount(bins[:, k], said[:, k] - real[:, k], BINS)
+    return float(np.abs(gaps).sum(axis=1).mean() / LARGE)
+
+
+def class_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """Judge the classes of a softmax: labels are drawn from the logits, which are reported times a factor."""
+    tilt = TILTS[part.law]
+    logits = softmax_logits(rng, part.n).astype(np.float64)
+    said, real = softmax(tilt * logits, axis=1), softmax(logits, axis=1)
+    labels = (np.cumsum(real, axis=1) < rng.random((part.n, 1))).sum(axis=1).clip(0, CLASSES - 1)
+    histograms = np.zeros((3, BINS, CLASSES))
+    for k in range(CLASSES):
+        table = ReliabilityTable.from_scores(said[:, k], labels == k)
+        bins = binned.bin_table(table, BINS)
+        histograms[:, :, k] = bins.counts, bins.score_sums, bins.positives
+    value = binned.classwise_errors(histograms, part.n, "l1").value
+    for level in LEVELS:
+        settings = Resampling.of(level, RESAMPLES, i + 1)
+        estimate = class_estimate(value, histograms, float(part.n), part.n, settings, {})
+        yield row("classwise_ece", estimate, class_truth(tilt), level, few=False)
+
+
+def peer_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """Ask relplot and uncertainty-calibration for their intervals, at 95 %."""
+    law, true = laws()[part.law], truths_of(part.law)
+    p, y = law.draw(part.n, rng)
+    np.random.seed(i)  # noqa: NPY002 - both draw from the global state
+    with warnings.catch_warnings(), contextlib.redirect_stdout(None):
+        warnings.simplefilter("ignore")
+        import calibration
+        import relplot
+
+        found = relplot.prepare_rel_diagram(p, y, plot_confidence_band=False, num_bootstrap=1)
+        value, half = float(found["ce"]), float(found["ce_ci_width"])
+        # Its alpha is in per cent, whatever its documentation says.
+        low, middle, high = calibration.get_calibration_error_uncertainties(p, y, p=2, alpha=5.0)
+    yield row("relplot", Estimate(value, value - half, value + half), true["smece"], 0.95, few=False)
+    root = true["rmsce of equal mass"]
+    yield row("uncertainty-calibration", Estimate(float(middle), float(low), float(high)), root, 0.95, few=False)

@@ -1,0 +1,24 @@
+"""Calibration errors of cumulative residuals, which need no bins: Kolmogorov and Smirnov's, and Kuiper's."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.table import ReliabilityTable
+
+
+def cumulative_gaps(table: ReliabilityTable) -> NDArray[np.float64]:
+    """Return C_k, the sum of outcome - score over all rows up to the k-th distinct score, over the number of rows."""
+    return np.asarray(np.cumsum(table.residuals) / table.total)
+
+
+def ks_error(table: ReliabilityTable) -> float:
+    """Return max |C_k| (Gupta et al. 2021): the same in any order of the predictions, as ties are one row."""
+    return float(np.abs(cumulative_gaps(table)).max())
+
+
+def kuiper_error(table: ReliabilityTable) -> float:
+    """Return the range of C_k, with C_0 = 0 (Arrieta-Ibarra et al. 2022, ECCE-R)."""
+    gaps = cumulative_gaps(table)
+    return float(max(gaps.max(), 0.0) - min(gaps.min(), 0.0))

@@ -1,0 +1,22 @@
+"""Intervals, noise floors and tests of calibration, from a reliability table."""
+
+from calibrant.inference.hypotheses import (
+    cox_test,
+    hosmer_lemeshow_test,
+    ks_test,
+    kuiper_test,
+    spiegelhalter_test,
+)
+from calibrant.inference.statistic import bootstrap, consistency
+from calibrant.inference.t_cal import t_cal_test
+
+__all__ = [
+    "bootstrap",
+    "consistency",
+    "cox_test",
+    "hosmer_lemeshow_test",
+    "ks_test",
+    "kuiper_test",
+    "spiegelhalter_test",
+    "t_cal_test",
+]

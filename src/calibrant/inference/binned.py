@@ -1,0 +1,238 @@
+"""Intervals of binned calibration errors, from the sums over bins: no resampling, no folds, valid near zero.
+
+A bin has n rows, S = sum (p - y), Q = sum (p - y)^2 and V0 = sum p (1 - p). The estimates of variance blend what was
+seen with what calibration implies, v = (n Q + 5 V0) / (n + 5). N is the number of rows, T the reported value, z the
+normal quantile of 1 - alpha / 2. The lower end is 0 unless the test of calibration by the same measure rejects at
+alpha / 2; the upper end is never below T.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.inference.cells import Cells
+
+Float64s = NDArray[np.float64]
+
+#: The weight, in rows, of the variance that calibration implies.
+PRIOR_ROWS: Final = 5.0
+
+#: The rows a bin must hold to take part in the maximum.
+LEAST_ROWS: Final = 30
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class BinMoments:
+    """Sums over the filled bins, each (M,): ``rows`` n, ``counts`` (weight), the sums of scores, S, Q and V0.
+
+    ``first`` is the first cell of each bin, ``index`` the place of the bin among all bins. With weights that are not
+    whole numbers n is the number of rows that weigh as much, and Q and V0 are in units of squared weight.
+    """
+
+    index: NDArray[np.intp]
+    first: NDArray[np.intp]
+    rows: Float64s
+    counts: Float64s
+    score_sums: Float64s
+    gaps: Float64s
+    squares: Float64s
+    spreads: Float64s
+    total: float
+    effective: float
+
+    @classmethod
+    def of(cls, cells: Cells, bins: NDArray[np.intp]) -> BinMoments:
+        """Return the moments of bins, of which each cell's is given in increasing order."""
+        first = np.flatnonzero(np.diff(bins, prepend=-1))
+
+        def cut(values: Float64s) -> Float64s:
+            return np.add.reduceat(values, first)
+
+        counts, squared_weights = cut(cells.counts), cut(cells.units * cells.counts)
+        return cls(
+            bins[first], first, counts**2 / squared_weights, counts, cut(cells.score_sums),
+            cut(cells.gaps), cut(cells.squares), cut(cells.spreads), cells.total, cells.effective,
+        )  # fmt: skip
+
+    @property
+    def variances(self) -> Float64s:
+        """The blended estimates of the variance of S."""
+        return blend(self.rows, self.squares, self.spreads)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class BinStatistics:
+    """The binned measures as functions of the cells' sums of residuals, for many replicates at once."""
+
+    bins: BinMoments
+
+    def gaps(self, gaps: Float64s) -> Float64s:
+        """Return S of each bin, (..., M), of S of each cell, (..., K)."""
+        return np.add.reduceat(gaps, self.bins.first, axis=-1)
+
+    def absolute(self, gaps: Float64s) -> Float64s:
+        """Return the l1 error, of S of each bin."""
+        return np.asarray(np.abs(gaps).sum(axis=-1) / self.bins.total)
+
+    def root_square(self, gaps: Float64s) -> Float64s:
+        """Return the l2 error, of S of each bin."""
+        return np.asarray(np.sqrt((gaps**2 / self.bins.counts).sum(axis=-1) / self.bins.total))
+
+    def debiased_square(self, gaps: Float64s, squares: Float64s) -> Float64s:
+        """Return the unbiased squared l2 error, of S and Q of each bin."""
+        several = self.bins.counts > 1
+        n = self.bins.counts[several]
+        parts = (gaps[..., several] ** 2 - squares[..., several]) / (n - 1)
+        return np.asarray(parts.sum(axis=-1) / self.bins.total)
+
+    @property
+    def held(self) -> NDArray[np.bool_]:
+        """The bins with rows enough to take part in the maximum."""
+        return self.bins.rows >= LEAST_ROWS
+
+    def maximum(self, gaps: Float64s) -> Float64s:
+        """Return the largest gap of the bins with 30 rows."""
+        return np.asarray(np.abs(gaps / self.bins.counts)[..., self.held].max(axis=-1))
+
+    def standard_maximum(self, gaps: Float64s) -> Float64s:
+        """Return it in standard deviations: max |S| / sqrt(max(V0, 1)), which has power for rare events too."""
+        unit = (self.bins.total / self.bins.effective) ** 2
+        return np.asarray((np.abs(gaps) / np.sqrt(np.maximum(self.bins.spreads, unit)))[..., self.held].max(axis=-1))
+
+
+def blend(rows: Float64s, squares: Float64s, spreads: Float64s) -> Float64s:
+    """Return (n Q + 5 V0) / (n + 5): the variance of a sum of residuals, steadied by what calibration implies."""
+    return np.asarray((rows * squares + PRIOR_ROWS * spreads) / (rows + PRIOR_ROWS))
+
+
+def thinned(x: Float64s) -> tuple[Float64s, Float64s]:
+    """Return g(x) = x (2 Phi(x) - 1) - 2 phi(x) and its derivative 2 Phi(x) - 1 + 4 x phi(x).
+
+    E g(m + Z) = |m| (2 Phi(|m| / sqrt 2) - 1) <= |m| for a standard normal Z: an estimate of |m| that is biased
+    downwards everywhere, by Gaussian thinning.
+    """
+    from scipy.special import ndtr
+
+    sign = 2 * ndtr(x) - 1
+    near = np.clip(x, -40.0, 40.0)  # beyond it the density is 0
+    density = np.exp(-0.5 * near**2) / np.sqrt(2 * np.pi)
+    return x * sign - 2 * density, sign + 4 * near * density
+
+
+def absolute_interval(
+    bins: BinMoments, value: float, z: float, *, rejected: bool, spread: tuple[float, float] | None = None,
+    dependence: float = 1.0,
+) -> tuple[float, float]:  # fmt: skip
+    """Return the interval of the l1 error.
+
+    low = [sum sqrt(v) g(X) - z sqrt(sum v g'(X)^2 - (sum g'(X) S)^2 / N)] / N with X = S / sqrt(v). The upper end is
+    the smaller of T + z sqrt(sum v - N T^2) / N (Jensen) and a bound by Cauchy and Schwarz with a chi-square inverted
+    in its score.
+
+    Parameters
+    ----------
+    spread
+        The standard deviations of sum g'(X) r and sum sign(S) r over rows, where they are known better than from the
+        bins: for bins of several classes, whose rows are the same.
+    dependence
+        The factor by which the variances of sums over bins may exceed those of independent bins.
+    """
+    v, s = np.maximum(bins.variances, np.finfo(float).tiny), bins.gaps
+    g, slope = thinned(s / np.sqrt(v))
+    if spread is None:
+        low_square = dependence * np.sum(v * slope**2) - np.sum(slope * s) ** 2 / bins.effective
+        high_square = dependence * np.sum(v) - np.sum(np.abs(s)) ** 2 / bins.effective
+        spread = float(np.sqrt(max(low_square, 0.0))), float(np.sqrt(max(high_square, 0.0)))
+    low = float(np.sum(np.sqrt(v) * g)) - z * spread[0]
+    jensen = float(np.sum(np.abs(s))) + z * spread[1]
+    high = min(jensen, _cauchy_schwarz(bins, v, z, dependence)) / bins.total
+    return (max(low / bins.total, 0.0) if rejected else 0.0), max(high, value)
+
+
+def _cauchy_schwarz(bins: BinMoments, v: Float64s, z: float, dependence: float) -> float:
+    known = bins.spreads > 0
+    w = np.sqrt(bins.spreads[known])
+    rest = float(np.sum(np.abs(bins.gaps[~known]) + z * np.sqrt(v[~known])))  # scores of 0 and 1 alone
+    if not known.any():
+        return rest
+    v, square, s = v[known], bins.squares[known], bins.gaps[known]
+    a = float(np.sum((s**2 - square) / w))
+    spread = dependence * 2 * float(np.sum(np.maximum(v, w**2) ** 2 / w**2))
+    h = np.maximum(s**2 - square, 0.0)
+    rho = float(np.sum(v) / np.sum(w))
+    if h.any():
+        rho = max(float(np.sum(h * v / w**2) / np.sum(h / w)), rho)
+    rho *= dependence
+    radicand = 4 * z**2 * rho * a + 4 * z**4 * rho**2 + z**2 * spread
+    top = a + 2 * z**2 * rho + np.sqrt(max(radicand, 0.0))
+    return float(np.sqrt(np.sum(w) * max(0.0, top))) + rest
+
+
+def square_interval(
+    bins: BinMoments, value: float, z: float, *, rejected: bool, dependence: float = 1.0
+) -> tuple[float, float]:
+    """Return the interval of the squared l2 error around its unbiased estimate.
+
+    With o = n / N, D = S / n, u the variance of one residual around its bin's mean and D2 = max(D^2 - u / n, 0):
+    low = T - z se, se^2 = [sum o D2 (4 u + D2) - (sum o D2)^2] / N + 2 sum o^2 u^2 / (n (n - 1)). The upper end solves
+    the same for the true value, with the largest variance that value allows.
+    """
+    n, share = bins.rows, bins.counts / bins.total
+    within = np.maximum(bins.squares - bins.gaps**2 / n, 0.0)
+    u = n * blend(n, within, bins.spreads) / bins.counts**2
+    d2 = np.maximum((bins.gaps / bins.counts) ** 2 - u / n, 0.0)
+    mean_d2 = float(np.sum(share * d2))
+    several = n > 1
+    noise = 2 * float(np.sum((share * u)[several] ** 2 / (n * (n - 1))[several]))
+    moved = float(np.sum(share * d2 * (4 * u + d2))) - mean_d2**2
+    se = math.sqrt(dependence * (max(moved, 0.0) / bins.effective + noise))
+    spread = dependence * (noise + max(0.0, float(np.sum(share * d2**2)) - mean_d2**2) / bins.effective)
+    r = float(np.sum(share * u))
+    if mean_d2 > 0:
+        r = max(float(np.sum(share * d2 * u)) / mean_d2, r)
+    r *= dependence / bins.effective
+    top = max(value, 0.0)
+    high = top + 2 * z**2 * r + math.sqrt(4 * z**2 * r * top + 4 * z**4 * r**2 + z**2 * spread)
+    return (max(value - z * se, 0.0) if rejected else 0.0), max(high, value)
+
+
+def maximum_interval(bins: BinMoments, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
+    """Return the interval of the largest gap among the bins with at least 30 rows.
+
+    The upper end is the largest of the bins' one-sided Clopper-Pearson bounds of their own gap, each at alpha / 2; the
+    lower end is the largest one-sided bound at alpha / (2 m) among the m bins that may hold the maximum.
+    """
+    held = bins.rows >= LEAST_ROWS
+    n, means = bins.rows[held], (bins.score_sums / bins.counts)[held]
+    hits = means * n - (bins.gaps / bins.counts)[held] * n
+
+    def bounds(alpha: float) -> tuple[Float64s, Float64s]:
+        least, most = clopper_pearson(hits, n, alpha)
+        return np.maximum(np.maximum(means - most, least - means), 0.0), np.maximum(means - least, most - means)
+
+    lower, upper = bounds(0.005)
+    contact = upper >= lower.max()
+    tail = (1 - level) / 2
+    low = float(bounds(tail / np.count_nonzero(contact))[0][contact].max())
+    high = float(bounds(tail)[1].max())
+    return (low if rejected else 0.0), max(high, value)
+
+
+def clopper_pearson(successes: Any, trials: Any, alpha: float) -> tuple[Float64s, Float64s]:
+    """Return one-sided bounds, each at ``alpha``, of the probability of an event that happened so often.
+
+    Clopper and Pearson (1934). Numbers need not be whole: with weights they are those that weigh as much.
+    """
+    from scipy.special import betaincinv
+
+    k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    k = np.clip(k, 0.0, n)
+    with np.errstate(invalid="ignore"):
+        low = np.where(k > 0, betaincinv(np.maximum(k, 1e-300), n - k + 1, alpha), 0.0)
+        high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1e-300), 1 - alpha), 1.0)
+    return low, high

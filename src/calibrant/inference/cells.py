@@ -1,0 +1,128 @@
+"""The cells that resampling works on: rows of a table, few enough to be drawn a thousand times.
+
+In the ordinary bootstrap the counts of (cell, outcome) have exactly a multinomial law, and under the hypothesis that
+the scores are right the outcomes of a cell have a binomial one. So every function of a table has its law from the
+table alone, and rows never need to be drawn. A table of more rows than the standard grid has cells is pooled into it
+first: of variances that leaves out what scores vary within a cell, w^2 / 12 of p (1 - p) for a cell of width w.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant import grid as grids
+from calibrant.table import ReliabilityTable
+
+Float64s = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A table of few rows, and what its resampling needs.
+
+    Each cell is seen as ``trials`` predictions of weight ``units``: 1 without weights and with whole ones (then a
+    prediction of weight 2 is two), (sum of squared weights) / (sum of weights) otherwise.
+    """
+
+    table: ReliabilityTable
+
+    @classmethod
+    def of(cls, table: ReliabilityTable) -> Cells:
+        """Return a table's cells: its rows, or those of the standard grid where that has fewer."""
+        few = table.grid is not None or len(table) <= len(grids.edges("standard")) + 1
+        return cls(table if few else table.on_grid("standard"))
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @cached_property
+    def counts(self) -> Float64s:
+        return self.table.counts.astype(np.float64)
+
+    @cached_property
+    def positives(self) -> Float64s:
+        return self.table.positives.astype(np.float64)
+
+    @cached_property
+    def score_sums(self) -> Float64s:
+        return np.asarray(self.positives - self.table.residuals)
+
+    @cached_property
+    def scores(self) -> Float64s:
+        """The mean score of each cell."""
+        return np.clip(self.score_sums / self.counts, 0.0, 1.0)
+
+    @cached_property
+    def gaps(self) -> Float64s:
+        """S, the sum of score - outcome."""
+        return self.score_sums - self.positives
+
+    @cached_property
+    def trials(self) -> NDArray[np.int64]:
+        squares = self.table.square_weights
+        if squares is None:
+            return np.rint(self.counts).astype(np.int64)
+        return np.maximum(np.rint(self.counts**2 / squares), 1).astype(np.int64)
+
+    @cached_property
+    def units(self) -> Float64s:
+        return self.counts / self.trials
+
+    @cached_property
+    def successes(self) -> NDArray[np.int64]:
+        """How many of the trials had outcome 1, to the nearest whole number where weights are not whole."""
+        return np.clip(np.rint(self.positives / self.units), 0, self.trials).astype(np.int64)
+
+    @cached_property
+    def squares(self) -> Float64s:
+        """Q, the sum of (score - outcome)^2, in units of squared weight."""
+        return self.units * self.table.square_residuals
+
+    @cached_property
+    def spreads(self) -> Float64s:
+        """V0, the sum of p (1 - p): the variance of S if the scores are right."""
+        if self.table.square_scores is not None:
+            return self.units * np.maximum(self.score_sums - self.table.square_scores, 0.0)
+        return self.units * self.counts * self.scores * (1 - self.scores)
+
+    @property
+    def total(self) -> float:
+        """The weight of all predictions."""
+        return self.table.total
+
+    @cached_property
+    def effective(self) -> float:
+        """The number of predictions that weigh as much as these: (sum w)^2 / (sum w^2)."""
+        return self.total**2 / float(np.sum(self.units * self.counts))
+
+    def drawn(self, trials: NDArray[np.int64], successes: NDArray[np.int64]) -> ReliabilityTable:
+        """Return the table of predictions drawn from the cells; those of which none was drawn are left out."""
+        own, held = self.table, np.flatnonzero(trials)
+        units = self.units[held]
+        counts, positives = trials[held] * units, successes[held] * units
+        squares = None if own.square_weights is None else counts * units
+        if squares is None:
+            counts, positives = (x.astype(own.counts.dtype) for x in (counts, positives))
+        n = int(trials.sum()) if own.square_weights is None and own.counts.dtype.kind != "f" else own.n
+        if own.grid is None or own.cells is None or own.square_scores is None:
+            return ReliabilityTable(own.scores[held], counts, positives, n, square_weights=squares)
+        scores, mean_square = self.scores[held], (own.square_scores / own.counts)[held]
+        return ReliabilityTable(
+            own.scores[held], counts, positives, n, own.grid, own.cells[held], counts * scores,
+            positives * scores, counts * mean_square, squares,
+        )  # fmt: skip
+
+    def with_positives(self, positives: NDArray[Any]) -> ReliabilityTable:
+        """Return the table of the same scores with other outcomes."""
+        own = self.table
+        if own.grid is None:
+            return ReliabilityTable(own.scores, own.counts, positives, own.n, square_weights=own.square_weights)
+        return ReliabilityTable(
+            own.scores, own.counts, positives, own.n, own.grid, own.cells, own.score_sums,
+            positives * self.scores, own.square_scores, own.square_weights,
+        )  # fmt: skip

@@ -1,0 +1,148 @@
+"""What perfect calibration shows, in closed form: the normal approximation of the sums over bins.
+
+Under calibration S of a bin is nearly normal with variance V0 = sum p (1 - p). So the l1 error is a sum of folded
+normals, the squared l2 error a weighted sum of chi-squares (fitted by one of equal mean and variance), the maximum that
+of independent folded normals, the largest cumulative residual that of a Brownian motion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.inference.binned import BinMoments, BinStatistics
+from calibrant.inference.cells import Cells
+from calibrant.inference.cumulative import BROWNIAN_MEAN, brownian_quantile, brownian_sf
+from calibrant.results import Floor
+
+Float64s = NDArray[np.float64]
+Law = tuple[Floor, float]
+
+_FOLDED_SKEWNESS: Final = math.sqrt(2) * (4 - math.pi) / (math.pi - 2) ** 1.5  # of |Z|, Z standard normal
+
+
+def absolute_law(bins: BinMoments, value: float, level: float) -> Law:
+    """Return floor and p-value of the l1 error.
+
+    Its mean is sqrt(2 / pi) sum sqrt(V0) / N, its variance (1 - 2 / pi) sum V0 / N^2, its skewness that of a folded
+    normal times sum V0^(3/2) / (sum V0)^(3/2); the law is the gamma law with these moments.
+    """
+    total = float(bins.spreads.sum())
+    if total == 0:
+        return Floor(0.0, 0.0), float(value <= 0)
+    mean = math.sqrt(2 / math.pi) * float(np.sqrt(bins.spreads).sum()) / bins.total
+    sd = math.sqrt((1 - 2 / math.pi) * total) / bins.total
+    return _gamma_law(mean, sd, _FOLDED_SKEWNESS * float(np.sum(bins.spreads**1.5)) / total**1.5, value, level)
+
+
+def exact_absolute_law(
+    counts: Float64s, rates: Float64s, total: float, value: float, level: float, *, dependence: float = 1.0
+) -> Law:
+    """Return floor and p-value of the l1 error of many bins, each a binomial count: rare events included.
+
+    E |k - n p| = 2 (m + 1) C(n, m + 1) p^(m + 1) (1 - p)^(n - m) with m = floor(n p) (de Moivre).
+    """
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    n, p = np.rint(counts), np.clip(rates, 0.0, 1.0)
+    m = np.minimum(np.floor(n * p), np.maximum(n - 1, 0))
+    logs = gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m) + xlogy(m + 1, p) + xlog1py(n - m, -p)
+    deviations = np.where(n > 0, 2 * np.exp(logs), 0.0)
+    squares = np.maximum(n * p * (1 - p) - deviations**2, 0.0)
+    sd = math.sqrt(dependence * float(squares.sum())) / total
+    return _normal_law(float(deviations.sum()) / total, sd, value, level)
+
+
+def square_law(bins: BinMoments, value: float, level: float) -> tuple[Floor, Floor, float]:
+    """Return the floors of the l2 error and of its debiased square, and the p-value of both.
+
+    N times the square is sum S^2 / n with mean sum V0 / n and variance 2 sum (V0 / n)^2: as a chi-square with
+    mean^2 / (variance / 2) degrees of freedom, scaled.
+    """
+    from scipy.special import chdtrc, chdtri, gammaln
+
+    parts = bins.spreads / bins.counts
+    mean = float(parts.sum())
+    if mean == 0:
+        return Floor(0.0, 0.0), Floor(0.0, 0.0), float(value <= 0)
+    freedom = mean**2 / float(np.sum(parts**2))
+    scale = mean / freedom
+    upper = scale * float(chdtri(freedom, 1 - level))
+    root = math.sqrt(2 * scale) * math.exp(float(gammaln((freedom + 1) / 2) - gammaln(freedom / 2)))
+    tail = float(chdtrc(freedom, value**2 * bins.total / scale))
+    n = bins.total
+    return Floor(root / math.sqrt(n), math.sqrt(upper / n)), Floor(0.0, (upper - mean) / n), tail
+
+
+def maximum_law(statistics: BinStatistics, level: float) -> Law:
+    """Return the floor of the largest gap, and the p-value of the largest gap in standard deviations."""
+    from scipy.special import ndtr
+
+    bins, held = statistics.bins, statistics.held
+    scales = (np.sqrt(bins.spreads) / bins.counts)[held]
+    if not scales.any():
+        return Floor(0.0, 0.0), float(not statistics.bins.gaps.any())
+    grid = np.linspace(0.0, 8 * scales.max(), 4001)
+    spread = np.maximum(scales, 1e-300)
+    chances = np.prod(2 * ndtr(grid[:, None] / spread) - 1, axis=1)
+    mean = float(np.trapezoid(1 - chances, grid))
+    upper = float(np.interp(level, chances, grid))
+    unit = (bins.total / bins.effective) ** 2
+    ratio = np.sqrt(np.maximum(bins.spreads, unit) / np.maximum(bins.spreads, 1e-300))[held]
+    standard = float(statistics.standard_maximum(bins.gaps))
+    return Floor(mean, upper), float(abs(np.expm1(np.sum(np.log1p(-2 * ndtr(-standard * ratio))))))
+
+
+def cumulative_law(cells: Cells, value: float, level: float) -> Law:
+    """Return the floor and the p-value of the largest cumulative residual: sup |W| of a Brownian motion."""
+    sd = math.sqrt(float(cells.spreads.sum())) / cells.total
+    if sd == 0:
+        return Floor(0.0, 0.0), float(value <= 0)
+    return Floor(BROWNIAN_MEAN * sd, brownian_quantile(level) * sd), brownian_sf(value / sd)
+
+
+def mean_gap_law(cells: Cells, value: float, level: float) -> Law:
+    """Return the floor of the size of the mean gap, and the two-sided p-value of the mean gap."""
+    from scipy.special import ndtr, ndtri
+
+    sd = math.sqrt(float(cells.spreads.sum())) / cells.total
+    if sd == 0:
+        return Floor(0.0, 0.0), float(abs(value) < 1e-15)
+    upper = float(ndtri(0.5 + level / 2)) * sd
+    return Floor(math.sqrt(2 / math.pi) * sd, upper), 2 * float(ndtr(-abs(value) / sd))
+
+
+def proper_laws(cells: Cells, values: Mapping[str, float], level: float) -> dict[str, Law]:
+    """Return floor and p-value of the event's own Brier score and log loss: their means if the scores are right."""
+    p, n = cells.scores, cells.counts
+    rest = cells.spreads / np.where(cells.units > 0, cells.units, 1.0)  # sum p (1 - p)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_odds = np.where(rest > 0, np.log(p) - np.log1p(-p), 0.0)
+        entropy = np.where(rest > 0, -p * np.log(p) - (1 - p) * np.log1p(-p), 0.0)
+    laws = {}
+    for name, mean, slope in (("brier", rest.sum(), 1 - 2 * p), ("nll", np.sum(n * entropy), log_odds)):
+        sd = math.sqrt(float(np.sum(cells.spreads * slope**2))) / cells.total
+        laws[name] = _normal_law(float(mean) / cells.total, sd, values[name], level)
+    return laws
+
+
+def _gamma_law(mean: float, sd: float, skewness: float, value: float, level: float) -> Law:
+    """Return floor and p-value of a gamma law, shifted, with these moments (Pearson's type III)."""
+    from scipy.special import gammaincc, gammaincinv
+
+    shape = 4 / skewness**2
+    upper = mean + sd * (float(gammaincinv(shape, level)) - shape) / math.sqrt(shape)
+    place = shape + math.sqrt(shape) * (value - mean) / sd
+    return Floor(mean, upper), float(gammaincc(shape, max(place, 0.0)))
+
+
+def _normal_law(mean: float, sd: float, value: float, level: float) -> Law:
+    from scipy.special import ndtr, ndtri
+
+    if sd == 0:
+        return Floor(mean, mean), float(value <= mean)
+    return Floor(mean, mean + float(ndtri(level)) * sd), float(ndtr((mean - value) / sd))

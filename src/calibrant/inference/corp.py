@@ -1,0 +1,142 @@
+"""The interval and the noise floor of CORP's miscalibration and discrimination, by in-sample and out-of-fold fits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.inference.binned import clopper_pearson
+from calibrant.inference.cells import Cells
+from calibrant.inference.resampling import generator
+from calibrant.kernels import dispatch
+
+Float64s = NDArray[np.float64]
+
+FOLDS: Final = 5
+METHOD: Final = "in-sample and 5-fold isotonic fits"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An estimate of a part of the decomposition with its standard error."""
+
+    value: float
+    error: float
+
+
+def isotonic_rates(counts: Float64s, positives: Float64s) -> Float64s:
+    """Return the nondecreasing fit at each cell; cells of no weight take the value of the block on their left."""
+    held = np.flatnonzero(counts > 0)
+    starts = dispatch.pool_violators(counts[held], positives[held])
+    rates = np.add.reduceat(positives[held], starts) / np.add.reduceat(counts[held], starts)
+    of_held = np.repeat(rates, np.diff(np.append(starts, len(held))))
+    at = np.clip(np.searchsorted(held, np.arange(len(counts)), side="right") - 1, 0, None)
+    return np.asarray(of_held[at])
+
+
+def isotonic_fits(cells: Cells, positives: Float64s) -> Float64s:
+    """Return the fits to (B, K) outcomes."""
+    return np.stack([isotonic_rates(cells.counts, row) for row in positives])
+
+
+def miscalibrations(cells: Cells, positives: Float64s, fits: Float64s) -> Float64s:
+    """Return S(p) - S(x) of (B, K) outcomes and their fits, for the Brier score: the mean of (p - y)^2 - (x - y)^2."""
+    missed, hit = cells.scores**2 - fits**2, (1 - cells.scores) ** 2 - (1 - fits) ** 2
+    return np.asarray(((cells.counts - positives) * missed + positives * hit).sum(axis=-1) / cells.total)
+
+
+def in_sample(cells: Cells) -> tuple[Float64s, Float64s]:
+    """Return the fit to all cells, and the base rate at each of them."""
+    fit = isotonic_rates(cells.counts, cells.positives)
+    return fit, np.full(len(cells), cells.positives.sum() / cells.total)
+
+
+def out_of_fold(
+    cells: Cells, seed: np.random.SeedSequence, stream: int
+) -> tuple[Float64s, Float64s, Float64s, Float64s]:
+    """Return trials, successes and forecasts of (5, K) folds, each fitted without its own rows, and their base rates.
+
+    The rows of each cell and outcome fall into the folds at random.
+    """
+    rng = generator(seed, stream)
+    shares = np.full(FOLDS, 1 / FOLDS)
+    hits = rng.multinomial(cells.successes, shares).T * cells.units
+    misses = rng.multinomial(cells.trials - cells.successes, shares).T * cells.units
+    counts, fits, bases = hits + misses, np.empty_like(hits), np.empty_like(hits)
+    for fold in range(FOLDS):
+        others = np.arange(FOLDS) != fold
+        n, k = counts[others].sum(axis=0), hits[others].sum(axis=0)
+        if n.sum() == 0:
+            n, k = counts.sum(axis=0), hits.sum(axis=0)
+        fits[fold] = isotonic_rates(n, k)
+        bases[fold] = k.sum() / n.sum()
+    return counts, hits, fits, bases
+
+
+def difference(cells: Cells, counts: Float64s, positives: Float64s, first: Float64s, second: Float64s) -> Part:
+    """Return the mean of (first - y)^2 - (second - y)^2 over rows, with its standard error."""
+    missed, hit = first**2 - second**2, (1 - first) ** 2 - (1 - second) ** 2
+    negatives = counts - positives
+    mean = float(np.sum(negatives * missed + positives * hit)) / cells.total
+    square = float(np.sum(negatives * missed**2 + positives * hit**2)) / cells.total
+    return Part(mean, math.sqrt(max(square - mean**2, 0.0) / cells.effective))
+
+
+def miscalibration_interval(
+    inside: Part, outside: Part, null_sd: float, z: float, *, rejected: bool
+) -> tuple[float, float]:
+    """Return low = O - z se_O and high = (IS + O) / 2 + z sqrt(se_IS^2 + s0^2), never below IS.
+
+    IS is the part in sample, biased upwards; O the part out of fold, biased downwards; s0 the standard deviation of IS
+    where the true value is 0.
+    """
+    high = max((inside.value + outside.value) / 2, 0.0) + z * math.hypot(inside.error, null_sd)
+    low = max(outside.value - z * outside.error, 0.0) if rejected else 0.0
+    return min(low, inside.value), max(high, inside.value)
+
+
+def discrimination_interval(
+    inside: Part, outside: Part, null_sd: float, z: float, *, told: bool
+) -> tuple[float, float]:
+    """Return the same interval for the discrimination; ``told`` says whether scores tell anything, by their ranks."""
+    return miscalibration_interval(inside, outside, null_sd, z, rejected=told)
+
+
+def uncertainty_interval(cells: Cells, tail: float) -> tuple[float, float]:
+    """Return the range of r (1 - r) over the base rates in Clopper and Pearson's interval."""
+    share = float(cells.positives.sum()) / cells.total
+    ends = clopper_pearson(share * cells.effective, cells.effective, tail)
+    low, high = float(ends[0]), float(ends[1])
+    most = 0.25 if low <= 0.5 <= high else max(low * (1 - low), high * (1 - high))
+    return min(low * (1 - low), high * (1 - high)), most
+
+
+def null_discrimination_sd(cells: Cells) -> float:
+    """Return the standard deviation of the discrimination in sample, where scores tell nothing.
+
+    Then N DSC / (r (1 - r)), r the base rate, is chi-bar-square: a chi-square with L - 1 degrees of freedom, L the
+    number of records among K ranks, whose mean is H = sum 1 / k and whose variance is H - sum 1 / k^2 (Robertson,
+    Wright and Dykstra 1988). So its variance is 2 (H - 1) + H - sum 1 / k^2.
+    """
+    k = np.arange(1, len(cells) + 1)
+    records = float(np.sum(1 / k))
+    rate = float(cells.positives.sum() / cells.total)
+    square = max(2 * (records - 1) + records - float(np.sum(1 / k**2)), 0.0)
+    return rate * (1 - rate) * math.sqrt(square) / cells.effective
+
+
+def rank_p_value(cells: Cells) -> float:
+    """Return the p-value of the hypothesis that higher scores have no more outcomes: Wilcoxon's rank sum, one-sided."""
+    from scipy.special import ndtr
+
+    n, hits = cells.trials.astype(np.float64), cells.successes.astype(np.float64)
+    total, positive = float(n.sum()), float(hits.sum())
+    ranks = np.cumsum(n) - (n - 1) / 2
+    centred = float(np.sum(hits * (ranks - (total + 1) / 2)))
+    ties = float(np.sum(n**3 - n))
+    variance = positive * (total - positive) / 12 * ((total + 1) - ties / max(total * (total - 1), 1.0))
+    return float(ndtr(-centred / math.sqrt(variance))) if variance > 0 else 1.0

@@ -1,0 +1,110 @@
+"""Intervals of means over predictions: by the central limit theorem, Wilson's for a share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.inference import closed
+from calibrant.inference.binned import blend
+from calibrant.inference.cells import Cells
+from calibrant.results import Estimate
+
+MINORITY: Final = 15  # rows of the rarer outcome below which every interval is flagged
+NORMAL: Final = "central limit theorem"
+NOT_ASKED: Final = "no interval asked for (level=None)"
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Means over whole predictions, not over a judged event: accuracy, Brier score, log loss and their mean squares.
+
+    ``infinite`` is the weight of the rows whose loss is infinite, ``n`` the rows, ``effective`` the number of rows that
+    weigh as much. ``event`` says that the scores are those of the judged event itself.
+    """
+
+    accuracy: float
+    brier: float
+    nll: float
+    brier_square: float
+    nll_square: float
+    infinite: float
+    n: int
+    effective: float
+    event: bool
+
+    def plain_estimates(self) -> dict[str, Estimate]:
+        """Return the values without intervals."""
+        values = {"accuracy": self.accuracy, "brier": self.brier, "nll": self.nll}
+        found = {name: Estimate(value, method=NOT_ASKED, n=self.n) for name, value in values.items()}
+        return {**found, "nll": self._infinite()} if math.isinf(self.nll) else found
+
+    def _infinite(self) -> Estimate:
+        reason = "infinite: an outcome that happened had probability 0"
+        rows = int(self.infinite) if self.infinite == int(self.infinite) else self.infinite
+        details = {"infinite_rows": rows, "reason": reason}
+        return Estimate(self.nll, method=f"no interval: {reason}", n=self.n, details=details)
+
+    def estimates(self, level: float, z: float, cells: Cells | None) -> dict[str, Estimate]:
+        """Return the estimates, with floors where the event's cells say what calibration would show."""
+        laws = {}
+        if self.event and cells is not None:
+            laws = closed.proper_laws(cells, {"brier": self.brier, "nll": self.nll}, level)
+        n = self.n
+        share = wilson_interval(self.accuracy, self.effective, z)
+        found = {"accuracy": Estimate(self.accuracy, *share, level, method="Wilson", n=n)}
+        for name, mean, square in (("brier", self.brier, self.brier_square), ("nll", self.nll, self.nll_square)):
+            if math.isinf(mean):
+                found[name] = self._infinite()
+                continue
+            low, high = normal_interval(mean, square, self.effective, z)
+            floor, p_value = laws.get(name, (None, math.nan))
+            how = NORMAL if floor is None else f"{NORMAL}; floor: closed form"
+            found[name] = Estimate(mean, max(low, 0.0), high, level, floor, p_value, how, n)
+        return found
+
+
+def effective_rows(weights: NDArray[np.float64] | None, n: int) -> float:
+    """Return the number of rows that weigh as much: each unit a row where all weights are whole numbers."""
+    if weights is None:
+        return float(n)
+    total = float(weights.sum())
+    if np.array_equal(weights, np.rint(weights)):
+        return total
+    return total**2 / float(np.sum(weights**2))
+
+
+def flag_of(cells: Cells) -> str:
+    """Return a warning where one outcome is too rare for intervals to be trusted, or nothing."""
+    share = float(cells.positives.sum()) / cells.total * cells.effective
+    fewer = min(share, cells.effective - share)
+    if fewer >= MINORITY:
+        return ""
+    return f"{fewer:.4g} rows of the rarer outcome: fewer than {MINORITY}, intervals may be too short"
+
+
+def gap_error(cells: Cells) -> float:
+    """Return the standard error of the mean of score - outcome, of the blended variance of the residuals."""
+    rows = np.array([cells.effective])
+    squares, spreads = np.array([cells.squares.sum()]), np.array([cells.spreads.sum()])
+    square = float(blend(rows, squares, spreads)[0]) - float(cells.gaps.sum()) ** 2 / cells.effective
+    return math.sqrt(max(square, 0.0)) / cells.total
+
+
+def normal_interval(mean: float, square: float, n: float, z: float) -> tuple[float, float]:
+    """Return mean -+ z sd / sqrt(n), of a mean and a mean square over n rows, with the variance of n - 1."""
+    if n <= 1:
+        return -math.inf, math.inf
+    error = math.sqrt(max(square - mean**2, 0.0) / (n - 1))
+    return mean - z * error, mean + z * error
+
+
+def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
+    """Return Wilson's interval (1927) of a share seen in n rows."""
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return max(middle - half, 0.0), min(middle + half, 1.0)

@@ -1,0 +1,338 @@
+"""Two models judged on the same rows: differences, first minus second, of their measures, with intervals.
+
+A row has residuals r = p - y of both models; a bin of one model has n rows, S = sum r, the gap D = S / n, the share
+o = n / N and the variance u of one residual. What the rows have in common cancels in the differences of what each row
+adds to the two measures, so the intervals are those of the mean of such differences.
+
+A calibration error is a sum of squares or of sizes of gaps, which is not normal where gaps are near zero: there the
+square is given the noise of its own estimate beside that of its influence, and the size is bounded from both sides.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.estimators.binned import largest_members, uniform_edges
+from calibrant.inference.binned import blend, thinned
+from calibrant.inference.means import MINORITY
+from calibrant.results import Estimate
+
+Float64s = NDArray[np.float64]
+
+#: What differs between two models, the deciding measure first.
+MEASURES: Final = ("square_ce", "ece", "brier", "nll", "accuracy")
+
+_DENSE: Final = 1 << 20  # pairs of bins that are counted in an array of all pairs, however few the rows
+
+
+@dataclass(frozen=True, eq=False)
+class Weighting:
+    """The weights w of rows, and what q a row adds to the variance of a weighted sum.
+
+    q = w for whole numbers, since a row of weight 2 is two rows, and q = w^2 otherwise.
+    """
+
+    mass: Float64s
+    squares: Float64s
+    whole: bool
+
+    @classmethod
+    def of(cls, weights: Float64s | None, n: int) -> Weighting:
+        """Return the weighting of n rows, which all count once without weights."""
+        if weights is None:
+            ones = np.broadcast_to(np.float64(1), n)
+            return cls(ones, ones, True)
+        whole = bool(np.array_equal(weights, np.rint(weights)))
+        return cls(weights, weights if whole else weights**2, whole)
+
+    @cached_property
+    def total(self) -> float:
+        """The weight of all rows."""
+        return float(self.mass.sum())
+
+    @cached_property
+    def effective(self) -> float:
+        """The number of rows that weigh as much as these: (sum w)^2 / sum q."""
+        return self.total**2 / float(self.squares.sum())
+
+    def mean(self, values: NDArray[Any]) -> float:
+        """Return the weighted mean of a value of each row."""
+        return float(np.sum(self.mass * values)) / self.total
+
+    def variance(self, values: Float64s, extra: float = 0.0) -> float:
+        """Return the variance of that mean, with the divisor of n - 1; ``extra`` is added to the sum of squares."""
+        if self.effective <= 1:
+            return math.inf
+        square = float(np.sum(self.squares * (values - self.mean(values)) ** 2)) + extra
+        return square / self.total**2 * self.effective / (self.effective - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """One model's judged rows: ``index`` is each row's place among the filled bins, ``residuals`` its p - y, both (N,).
+
+    ``counts`` is the weight of each filled bin, ``rows`` the number of rows that weigh as much, ``gaps`` S, ``squares``
+    the sum of q r^2 and ``spreads`` that of q p (1 - p), each (M,).
+    """
+
+    weighting: Weighting
+    index: NDArray[np.intp]
+    residuals: Float64s
+    counts: Float64s
+    rows: Float64s
+    gaps: Float64s
+    squares: Float64s
+    spreads: Float64s
+    rarer: float
+
+    @classmethod
+    def of(
+        cls, scores: NDArray[np.floating[Any]], outcomes: NDArray[np.uint8], weighting: Weighting, n_bins: int
+    ) -> Judged:
+        """Put rows into equal-width bins, of which the empty ones are left out."""
+        bins = np.searchsorted(largest_members(uniform_edges(n_bins), "right", scores.dtype), scores)
+        index = (np.cumsum(np.bincount(bins, minlength=n_bins) > 0) - 1)[bins]
+        p, w, q = scores.astype(np.float64), weighting.mass, weighting.squares
+        r = p - outcomes
+
+        def cut(values: Float64s) -> Float64s:
+            return np.bincount(index, values).astype(np.float64, copy=False)
+
+        counts = cut(w)
+        share = weighting.mean(outcomes) * weighting.effective
+        return cls(
+            weighting, index, r, counts, counts**2 / cut(q), cut(w * r), cut(q * r * r), cut(q * p * (1 - p)),
+            min(share, weighting.effective - share),
+        )  # fmt: skip
+
+    @cached_property
+    def absolute(self) -> float:
+        """The l1 calibration error."""
+        return float(np.abs(self.gaps).sum()) / self.weighting.total
+
+    @cached_property
+    def _per_pair(self) -> Float64s:
+        """What each pair of rows of a bin adds to the squared error, 1 / (N (n - 1)); 0 in a bin of one row."""
+        several = self.rows > 1
+        pairs = np.where(several, self.counts**2 * (1 - 1 / self.rows), 1.0)
+        return np.where(several, self.counts / pairs, 0.0) / self.weighting.total
+
+    @cached_property
+    def square(self) -> float:
+        """The unbiased estimate of the squared l2 error: sum over bins of (S^2 - sum r^2) / (n - 1), over N.
+
+        It is `estimators.binned.debiased_square_error`, but for weights that are not whole: the pairs of a row with
+        itself, which are what biases S^2, weigh w^2 then.
+        """
+        return float(np.sum((self.gaps**2 - self.squares) * self._per_pair))
+
+    @cached_property
+    def means(self) -> Float64s:
+        """The gap D of each bin."""
+        return self.gaps / self.counts
+
+    @cached_property
+    def _within(self) -> Float64s:
+        """The variance u of one residual around its bin's mean, blended with what calibration implies."""
+        around = np.maximum(self.squares - self.gaps**2 / self.rows, 0.0)
+        return self.rows * blend(self.rows, around, self.spreads) / self.counts**2
+
+    @cached_property
+    def shrunk(self) -> Float64s:
+        """D without its noise: the root of D^2 - u / n, or 0."""
+        return np.sign(self.means) * np.sqrt(np.maximum(self.means**2 - self._within / self.rows, 0.0))
+
+    @cached_property
+    def noise(self) -> float:
+        """The variance of the estimate of the squared error where all gaps are 0: 2 sum o^2 u^2 / (n (n - 1))."""
+        several, share = self.rows > 1, self.counts / self.weighting.total
+        n = self.rows[several]
+        return 2 * float(np.sum((share * self._within)[several] ** 2 / (n * (n - 1))))
+
+    @cached_property
+    def around(self) -> Float64s:
+        """Each row's r - D, times the root of what a pair of its bin adds."""
+        return (self.residuals - self.means[self.index]) * np.sqrt(self._per_pair)[self.index]
+
+    def influence(self, gaps: Float64s) -> Float64s:
+        """Return 2 D r - D^2, what each row adds to the squared error, for these gaps of the bins."""
+        own = gaps[self.index]
+        return own * (2 * self.residuals - own)
+
+    @cached_property
+    def _variances(self) -> Float64s:
+        """The blended estimates of the variance of S."""
+        return np.maximum(blend(self.rows, self.squares, self.spreads), np.finfo(float).tiny)
+
+    @cached_property
+    def _thinned(self) -> tuple[Float64s, Float64s]:
+        return thinned(self.gaps / np.sqrt(self._variances))
+
+    @cached_property
+    def below(self) -> float:
+        """G, an estimate of the l1 error that is biased downwards everywhere: sum sqrt(v) g(S / sqrt v) / N."""
+        return float(np.sum(np.sqrt(self._variances) * self._thinned[0])) / self.weighting.total
+
+    def slopes(self, *, below: bool) -> tuple[Float64s, float]:
+        """Return what each row adds to G (``below``) or to the l1 error, and what to add to the sum of its squares.
+
+        That is g'(S / sqrt v) r or sign(S) r; where calibration implies more variance than was seen, the rest.
+        """
+        of_bin = self._thinned[1] if below else np.sign(self.gaps)
+        unseen = np.maximum(self._variances - self.squares, 0.0)
+        return of_bin[self.index] * self.residuals, float(np.sum(unseen * of_bin**2))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Model:
+    """What a comparison needs of one model: its judged rows, and of each row its Brier score, log loss and success."""
+
+    name: str
+    judged: Judged
+    brier: Float64s
+    nll: Float64s
+    right: NDArray[np.bool_]
+
+
+def differences(first: Model, second: Model, level: float) -> dict[str, Estimate]:
+    """Return the differences, first minus second, of all `MEASURES`."""
+    from scipy.special import ndtri
+
+    z, weighting = float(ndtri((1 + level) / 2)), first.judged.weighting
+    found = {
+        "square_ce": square_difference(first.judged, second.judged, z),
+        "ece": absolute_difference(first.judged, second.judged, z),
+        "brier": mean_difference(first.brier, second.brier, weighting, z),
+        "nll": loss_difference(first, second, z),
+        "accuracy": accuracy_difference(first.right, second.right, weighting, z),
+    }
+    details = flags(first, second)
+    n = len(first.judged.index)
+    return {
+        name: replace(e, level=math.nan if math.isnan(e.low) else level, n=n, details={**e.details, **details})
+        for name, e in found.items()
+    }
+
+
+def square_difference(first: Judged, second: Judged, z: float) -> Estimate:
+    """Return the difference of the squared l2 errors, which decides.
+
+    The variance is that of the differences of the influences 2 D r - D^2, or that of the influences without the noise
+    of D and the variance of the noise of the estimates, whichever is larger: the first is right where gaps are large,
+    the second where they are near zero and the estimates are far from normal.
+    """
+    value, weighting = first.square - second.square, first.weighting
+    plain = weighting.variance(first.influence(first.means) - second.influence(second.means))
+    noise = max(first.noise + second.noise - 2 * shared_noise(first, second), 0.0)
+    steady = weighting.variance(first.influence(first.shrunk) - second.influence(second.shrunk)) + noise
+    error = math.sqrt(max(plain, steady))
+    details = {"standard_error": error}
+    ends = value - z * error, value + z * error
+    return Estimate(
+        value, *ends, p_value=two_sided(value, error), method="paired U-statistics, normal", details=details
+    )
+
+
+def shared_noise(first: Judged, second: Judged) -> float:
+    """Return the covariance of the noise of the two estimates of a squared error.
+
+    2 sum over pairs i != j that share a bin in both models of a_i c_i c_j b_j, with c_i the covariance of the residuals
+    of row i and a, b what a pair of the bin adds: by sums over each (bin of one, bin of the other). Below 0, where
+    residuals move together in one part of a bin and apart in another, it is taken as 0.
+    """
+    cells = len(first.counts) * len(second.counts)
+    joint = first.index * len(second.counts) + second.index
+    if cells > max(len(joint), _DENSE):
+        _, joint = np.unique(joint, return_inverse=True)
+    q = first.weighting.squares
+    together = q * first.around * second.around
+    itself = together**2 / q if first.weighting.whole else together**2
+    return max(2 * float(np.sum(np.bincount(joint, together) ** 2) - np.sum(itself)), 0.0)
+
+
+def absolute_difference(first: Judged, second: Judged, z: float) -> Estimate:
+    """Return the difference of the l1 errors, between two bounds that hold wherever the gaps are.
+
+    low = G_A - T_B - z sd, high = T_A - G_B + z sd: the reported error T is biased upwards and the thinned G downwards,
+    and each sd is that of the row differences of what is subtracted.
+    """
+
+    def spread(below: Judged, above: Judged) -> float:
+        lower, unseen = below.slopes(below=True)
+        upper, unseen_above = above.slopes(below=False)
+        return z * math.sqrt(below.weighting.variance(lower - upper, unseen + unseen_above))
+
+    low = first.below - second.absolute - spread(first, second)
+    high = first.absolute - second.below + spread(second, first)
+    return Estimate(first.absolute - second.absolute, low, high, method="Gaussian thinning of both: safe, and wide")
+
+
+def mean_difference(first: Float64s, second: Float64s, weighting: Weighting, z: float) -> Estimate:
+    """Return the mean of the differences of rows: mean -+ z sd / sqrt(n), the variance that of n - 1."""
+    rows = first - second
+    value = weighting.mean(rows)
+    error = math.sqrt(weighting.variance(rows))
+    return Estimate(value, value - z * error, value + z * error, method="paired central limit theorem")
+
+
+def loss_difference(first: Model, second: Model, z: float) -> Estimate:
+    """Return the difference of the log losses; infinite, or not a number where both are infinite, with the reason."""
+    weighting = first.judged.weighting
+    lost = {model.name: _count(float(np.sum(weighting.mass[np.isinf(model.nll)]))) for model in (first, second)}
+    if not any(lost.values()):
+        return mean_difference(first.nll, second.nll, weighting, z)
+    value = math.nan if all(lost.values()) else math.inf if lost[first.name] else -math.inf
+    said = [
+        f"{count:,} outcome{'s' * (count != 1)} happened to which {name} gave probability 0"
+        for name, count in lost.items()
+        if count
+    ]
+    reason = f"infinite: {'; '.join(said)}"
+    return Estimate(value, method=f"not available: {reason}", details={"infinite_rows": lost, "reason": reason})
+
+
+def accuracy_difference(
+    first: NDArray[np.bool_], second: NDArray[np.bool_], weighting: Weighting, z: float
+) -> Estimate:
+    """Return the difference of the accuracies, with the interval of Bonett and Price (2012).
+
+    With p and q the shares of rows on which only the first, only the second model is right, each of one row more in
+    n + 2: p - q -+ z sqrt((p + q - (p - q)^2) / (n + 2)). Unlike the central limit theorem's it has a width where the
+    models were never apart.
+    """
+    only = [weighting.mean(first & ~second), weighting.mean(second & ~first)]
+    value, n = only[0] - only[1], weighting.effective
+    p, q = ((share * n + 1) / (n + 2) for share in only)
+    half = z * math.sqrt(max(p + q - (p - q) ** 2, 0.0) / (n + 2))
+    counts = dict(zip(("only_first", "only_second"), (_count(share * weighting.total) for share in only), strict=True))
+    ends = min(p - q - half, value), max(p - q + half, value)
+    return Estimate(value, *ends, method="Bonett and Price", details=counts)
+
+
+def _count(weight: float) -> int | float:
+    """Return a count as an integer where it is one, but for rounding."""
+    return round(weight) if abs(weight - round(weight)) < 1e-9 * weight else weight
+
+
+def flags(first: Model, second: Model) -> dict[str, str]:
+    """Return a warning where one outcome is too rare for intervals to be trusted, or nothing."""
+    rarer, name = min((model.judged.rarer, model.name) for model in (first, second))
+    if rarer >= MINORITY:
+        return {}
+    rows = f"{rarer:.4g} row{'s' * (rarer != 1)} of the rarer outcome for {name}"
+    return {"flag": f"{rows}: fewer than {MINORITY}, intervals may be too short"}
+
+
+def two_sided(value: float, error: float) -> float:
+    """Return the probability of a normal deviation at least as large; 1 where nothing differs and nothing varies."""
+    from scipy.special import ndtr
+
+    if error == 0:
+        return float(value == 0)
+    return float(2 * ndtr(-abs(value) / error))

@@ -1,0 +1,127 @@
+"""Draws of a table's cells, in blocks of bounded memory: the same bits for any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError
+from calibrant.inference.cells import Cells
+from calibrant.kernels import dispatch
+
+Float64s = NDArray[np.float64]
+Rng: TypeAlias = int | np.integer[Any] | np.random.Generator | np.random.SeedSequence
+
+_BLOCK: Final = 32  # replicates drawn together: 32 of 4,396 cells are a megabyte
+_MOST: Final = 10_000_000
+
+Result = TypeVar("Result")
+
+
+def check_resampling(n_resamples: object, level: object) -> None:
+    """Raise for a number of resamples or a level that does not exist."""
+    whole = isinstance(n_resamples, (int, np.integer)) and not isinstance(n_resamples, bool)
+    if not whole or not 0 <= n_resamples <= _MOST:  # type: ignore[operator]
+        raise InputError(
+            "n_resamples", f"an integer from 0 to {_MOST:,}", repr(n_resamples),
+            "pass 1000, or 0 for what needs no resampling",
+        )  # fmt: skip
+    check_level(level)
+
+
+def check_level(level: object) -> None:
+    """Raise for a level that is no confidence."""
+    number = isinstance(level, (float, np.floating)) and 0.5 <= level < 1
+    if not number:
+        remedy = "pass a share such as 0.95" + (", not per cent" if isinstance(level, (int, float)) else "")
+        raise InputError("level", "a number from 0.5 to below 1", repr(level), remedy)
+
+
+def seed_of(rng: Rng) -> np.random.SeedSequence:
+    """Return the seed of all draws; a Generator is asked for one, so that it moves on."""
+    if isinstance(rng, np.random.SeedSequence):
+        return rng
+    if isinstance(rng, np.random.Generator):
+        return np.random.SeedSequence([int(word) for word in rng.integers(1 << 32, size=4)])
+    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
+        return np.random.SeedSequence(int(rng))
+    remedy = "pass a seed such as 0, or numpy.random.default_rng(0)"
+    raise InputError("rng", "a non-negative integer or a numpy.random.Generator", repr(rng), remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How intervals and noise floors are made: the confidence, the number of replicates, the seed of all draws."""
+
+    level: float
+    n_resamples: int
+    seed: np.random.SeedSequence
+
+    @classmethod
+    def of(cls, level: float, n_resamples: int, rng: Rng) -> Resampling:
+        """Return the checked settings.
+
+        Raises
+        ------
+        InputError
+            For a level, a number of resamples or a seed that does not exist.
+        """
+        check_resampling(n_resamples, level)
+        return cls(float(level), int(n_resamples), seed_of(rng))
+
+    @property
+    def tail(self) -> float:
+        """The probability beyond each end of an interval."""
+        return (1 - self.level) / 2
+
+    @property
+    def z(self) -> float:
+        """The normal quantile of the ends of an interval."""
+        from scipy.special import ndtri
+
+        return float(ndtri(1 - self.tail))
+
+    def band(self, replicates: Float64s) -> tuple[Float64s, Float64s]:
+        """Return the ends of the pointwise band that holds a share ``level`` of (B, M) replicates."""
+        low, high = np.quantile(replicates, [self.tail, 1 - self.tail], axis=0)
+        return low, high
+
+    @property
+    def source(self) -> str:
+        """Where floors and p-values come from, in words."""
+        return f"{self.n_resamples:,} resamples" if self.n_resamples else "closed form"
+
+
+def generator(seed: np.random.SeedSequence, stream: int, block: int = 0) -> np.random.Generator:
+    """Return the generator of one block of one stream of draws."""
+    key = (*seed.spawn_key, stream, block)
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed.entropy, spawn_key=key)))
+
+
+def in_blocks(
+    n_resamples: int, seed: np.random.SeedSequence, stream: int, work: Callable[[np.random.Generator, int], Result]
+) -> Iterator[Result]:
+    """Yield ``work(generator, size)`` of each block of replicates in order, computed on several threads."""
+
+    def block(i: int) -> Result:
+        return work(generator(seed, stream, i), min(_BLOCK, n_resamples - i * _BLOCK))
+
+    return dispatch.in_order(block, -(-n_resamples // _BLOCK))
+
+
+def draw_outcomes(cells: Cells, rates: Float64s, rng: np.random.Generator, size: int) -> Float64s:
+    """Return (size, K) sums of outcomes of the cells whose events happen with these rates."""
+    drawn = rng.binomial(cells.trials[:, None], rates[:, None], (len(cells), size))
+    return np.ascontiguousarray(drawn.T * cells.units)
+
+
+def draw_rows(cells: Cells, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Draw as many predictions as there are, with replacement: trials and successes of each cell."""
+    own = np.concatenate([cells.trials - cells.successes, cells.successes])
+    drawn = rng.multinomial(int(own.sum()), own / own.sum())
+    failures, successes = drawn[: len(cells)], drawn[len(cells) :]
+    return failures + successes, successes

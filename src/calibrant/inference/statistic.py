@@ -1,0 +1,189 @@
+"""Noise floor, p-value and bootstrap of a statistic of the caller's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError
+from calibrant.inference.cells import Cells
+from calibrant.inference.laws import floor_of, p_value
+from calibrant.inference.resampling import Resampling, Rng, draw_outcomes, draw_rows, in_blocks
+from calibrant.results import Estimate
+from calibrant.table import ReliabilityTable
+
+Float64s = NDArray[np.float64]
+Statistic = Callable[[ReliabilityTable], float]
+
+_CALIBRATED: Final = 0
+_BOOTSTRAP: Final = 5  # the streams of draws
+_BIASED: Final = 0.25  # standard errors of bias beyond which a bootstrap interval is called not valid
+
+
+def consistency(
+    table: ReliabilityTable, statistic: Statistic, *, level: float = 0.95, n_resamples: int = 1000, rng: Rng = 0
+) -> Estimate:
+    r"""Test calibration by a statistic of one's own: its noise floor and its p-value if the scores are right.
+
+    Outcomes are drawn from what the scores claim, :math:`y^*_c \sim B(n_c, P_c)` for each row c of the table, and the
+    statistic is computed of each replicate (Bröcker and Smith 2007):
+
+    .. math:: p = \frac{1 + \#\{T^* \ge T\}}{B + 1}
+
+    Parameters
+    ----------
+    table : ReliabilityTable
+        From `ReliabilityTable.from_predictions` or `from_scores`. One of more rows than the standard grid has cells
+        (4,396) is pooled into it first.
+    statistic : callable
+        Takes a `ReliabilityTable` and returns a number, larger for worse calibration:
+        `calibrant.expected_calibration_error` and the other measures do.
+    level : float, default 0.95
+        The quantile of the noise floor.
+    n_resamples : int, default 1000
+        The replicates B; the least p-value is 1 / (B + 1).
+    rng : int or numpy.random.Generator, default 0
+        The seed. The numbers do not depend on the number of threads.
+
+    Returns
+    -------
+    Estimate
+        With value, floor and p-value; an interval is not part of a test.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For an empty table, a statistic that is not callable or not a number, a level or number of resamples that does
+        not exist.
+
+    Notes
+    -----
+    Valid for any statistic. Cost: B calls of the statistic, on tables of 4,396 rows at most. The statistic is called on
+    several threads at once.
+
+    References
+    ----------
+    Bröcker, Smith (2007), doi 10.1175/WAF993.1. Vaicenavicius et al. (2019), arXiv 1902.06977.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> table = calibrant.ReliabilityTable.from_scores([0.2] * 50 + [0.8] * 50, [0] * 25 + [1] * 75)
+    >>> found = calibrant.inference.consistency(table, calibrant.expected_calibration_error)
+    >>> round(found.value, 2), round(found.floor.mean, 3), round(found.p_value, 3)
+    (0.25, 0.045, 0.001)
+    """
+    resampling = _checked(table, statistic, level, n_resamples, rng)
+    cells = Cells.of(table)
+
+    def block(generator: np.random.Generator, size: int) -> Float64s:
+        drawn = draw_outcomes(cells, cells.scores, generator, size)
+        if table.square_weights is None:
+            drawn = drawn.astype(cells.table.positives.dtype)
+        return np.array([_number(statistic, cells.with_positives(row)) for row in drawn])
+
+    replicates = np.concatenate(list(in_blocks(n_resamples, resampling.seed, _CALIBRATED, block)))
+    value = _number(statistic, cells.table)
+    return Estimate(
+        _number(statistic, table), floor=floor_of(replicates, level), p_value=p_value(replicates, value),
+        method=f"consistency test, {n_resamples:,} resamples", n=table.n,
+    )  # fmt: skip
+
+
+def bootstrap(
+    table: ReliabilityTable, statistic: Statistic, *, level: float = 0.95, n_resamples: int = 1000, rng: Rng = 0
+) -> Estimate:
+    r"""Return the percentile bootstrap interval of a statistic of one's own.
+
+    Predictions are drawn with replacement: the counts of (cell, outcome) have exactly the multinomial law
+    :math:`\mathrm{Mult}(N, n_{cy} / N)`, so that rows need not be drawn.
+
+    .. warning::
+
+        Not valid for statistics that have a kink or a boundary where the truth lies: calibration errors in l1 or
+        maximum norm (0 % coverage at calibration), anything selected or maximised. Use the intervals of `evaluate` for
+        those. Means, differences of means, scores and their smooth functions are fine. Where the replicates are off
+        the value by more than a quarter of their standard deviation, the sign of such a statistic,
+        ``details["warning"]`` says so and ``method`` begins with "NOT VALID".
+
+    Parameters
+    ----------
+    table, statistic, level, n_resamples, rng
+        As in `consistency`.
+
+    Returns
+    -------
+    Estimate
+        With value and interval; ``details`` hold ``standard_error``, ``bias`` (the mean of the replicates less the
+        value) and perhaps ``warning``.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As `consistency`.
+
+    Notes
+    -----
+    Cost: B multinomial draws of at most 8,792 counts and as many calls of the statistic, on several threads.
+
+    References
+    ----------
+    Efron (1979), doi 10.1214/aos/1176344552. Fang, Santos (2019), doi 10.1093/restud/rdy049, on where it fails.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> table = calibrant.ReliabilityTable.from_scores([0.2] * 50 + [0.8] * 50, [0] * 25 + [1] * 75)
+    >>> rate = calibrant.inference.bootstrap(table, lambda t: t.positives.sum() / t.counts.sum())
+    >>> rate.value, 0.6 < rate.low < 0.7, 0.8 < rate.high < 0.9
+    (0.75, True, True)
+    """
+    resampling = _checked(table, statistic, level, n_resamples, rng)
+    cells = Cells.of(table)
+
+    def block(generator: np.random.Generator, size: int) -> Float64s:
+        return np.array([_number(statistic, cells.drawn(*draw_rows(cells, generator))) for _ in range(size)])
+
+    replicates = np.concatenate(list(in_blocks(n_resamples, resampling.seed, _BOOTSTRAP, block)))
+    value, error = _number(statistic, table), float(replicates.std(ddof=1)) if n_resamples > 1 else math.nan
+    low, high = (float(end) for end in resampling.band(replicates))
+    bias = float(replicates.mean()) - value
+    details: dict[str, Any] = {"standard_error": error, "bias": bias}
+    method = f"percentile bootstrap, {n_resamples:,} resamples"
+    if abs(bias) > _BIASED * error:
+        method = f"NOT VALID: {method}"
+        details["warning"] = (
+            f"the replicates are off the value by {abs(bias) / error if error else math.inf:.2g} standard errors: "
+            "the interval of such a statistic does not cover what it should"
+        )
+    return Estimate(value, low, high, level, method=method, n=table.n, details=details)
+
+
+def _checked(table: Any, statistic: Any, level: float, n_resamples: int, rng: Rng) -> Resampling:
+    if not isinstance(table, ReliabilityTable):
+        remedy = "make one with ReliabilityTable.from_predictions(probs, targets)"
+        raise InputError("table", "a ReliabilityTable", f"a {type(table).__name__}", remedy)
+    if len(table) == 0:
+        raise InputError("table", "at least one row", "an empty table", "check where the rows were lost")
+    if not callable(statistic):
+        remedy = "pass a function of a table, such as calibrant.expected_calibration_error"
+        raise InputError("statistic", "a callable", repr(statistic), remedy)
+    resampling = Resampling.of(level, n_resamples, rng)
+    if n_resamples == 0:
+        raise InputError("n_resamples", "at least 1", "0", "pass 1000")
+    return resampling
+
+
+def _number(statistic: Statistic, table: ReliabilityTable) -> float:
+    value = statistic(table)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if math.isnan(number):
+        raise InputError("statistic", "a function that returns a number", repr(value), "return a float for every table")
+    return number

@@ -1,0 +1,127 @@
+"""A comparison for the terminal, from the dictionary that `Comparison.to_dict` returns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from calibrant.render.style import EVENTS, Style, Summary, head, number, paragraphs, percent, short
+from calibrant.render.words import chance
+
+_NAME: Final = 24  # characters of a model's name
+
+#: The measures by the words for them.
+_LABELS: Final = {
+    "square_ce": "squared CE", "ece": "ECE", "brier": "Brier score", "nll": "log loss", "accuracy": "accuracy",
+}  # fmt: skip
+
+
+def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:
+    """Return the comparison as lines of text."""
+    style = style or Style()
+    classes = summary["n_classes"]
+    of = f" of {classes:,} classes" if classes else ""
+    line = f"{_rows(summary['n'])}{of}, {len(summary['models'])} models · judged: {EVENTS[summary['notion']]}"
+    blocks = [head(line, title, used, style), paragraphs(verdict(summary), style), _models(summary, style)]
+    blocks += [_pair(pair, summary, style) for pair in summary["pairs"]]
+    return style.plain("\n\n".join("\n".join(block) for block in blocks))
+
+
+# ---------------------------------------------------------------- in words
+
+
+def verdict(summary: Summary) -> list[str]:
+    """Say of each pair which model is better calibrated, or that these rows do not tell."""
+    pairs = summary["pairs"]
+    sentences = [_decision(pair, summary) for pair in pairs]
+    if len(pairs) == 1:
+        sentences += _sharpness(pairs[0])
+    else:
+        sentences.append(f"The p-values are adjusted for {len(pairs)} pairs (Holm); intervals are of one pair each.")
+    flags = [pair["estimates"]["square_ce"]["details"].get("flag") for pair in pairs]
+    return sentences + [f"Caution: {flag}." for flag in dict.fromkeys(flags) if flag]
+
+
+def _decision(pair: Mapping[str, Any], summary: Summary) -> str:
+    estimate = pair["estimates"]["square_ce"]
+    first, second = short(pair["first"]), short(pair["second"])
+    p = f"p {chance(estimate['p_value'])}"
+    if estimate["p_value"] >= 1 - summary["level"]:
+        return f"No evidence in {_rows(summary['n'])} that {first} or {second} is better calibrated ({p})."
+    better, worse = (second, first) if estimate["value"] > 0 else (first, second)
+    return (
+        f"{better} is better calibrated than {worse} ({p}): its squared calibration error is smaller by "
+        f"{_size(estimate)}."
+    )
+
+
+def _rows(n: int) -> str:
+    return f"{n:,} row{'s' * (n != 1)}"
+
+
+def _sharpness(pair: Mapping[str, Any]) -> list[str]:
+    """Say which model has the better Brier score, which calibration is only a part of, where the rows tell."""
+    estimate = pair["estimates"]["brier"]
+    if estimate["low"] is None or estimate["low"] <= 0 <= estimate["high"]:
+        return []
+    better = short(pair["second"] if estimate["value"] > 0 else pair["first"])
+    return [f"By the Brier score, which also counts telling cases apart, {better} is better by {_size(estimate)}."]
+
+
+def _size(estimate: Mapping[str, Any]) -> str:
+    """Return the size of a difference and, in brackets, its interval, which does not hold 0."""
+    places = _places(estimate)
+    ends = sorted(abs(estimate[end]) for end in ("low", "high"))
+    return f"{abs(estimate['value']):.{places}f} ({ends[0]:.{places}f} to {ends[1]:.{places}f})"
+
+
+# ---------------------------------------------------------------- the numbers
+
+
+def _models(summary: Summary, style: Style) -> list[str]:
+    names = {name: short(name, _NAME) for name in summary["models"]}
+    width = max(len("model"), *map(len, names.values()))
+    heads = "".join(f"{label:>13}" if key == "square_ce" else f"{label:>12}" for key, label in _LABELS.items())
+    lines = [style.faint(f"  {'model':<{width}}{heads}")]
+    for name, values in summary["models"].items():
+        cells = "".join(f"{number(values[key]):>12}" for key in _LABELS if key != "square_ce")
+        lines.append(f"  {names[name]:<{width}}{values['square_ce']:>13.6f}{cells}")
+    return lines
+
+
+def _pair(pair: Mapping[str, Any], summary: Summary, style: Style) -> list[str]:
+    title = f"{short(pair['first'], _NAME)} minus {short(pair['second'], _NAME)}"
+    lines = [style.bold(title) + style.faint(f"  with {percent(summary['level'])} intervals")]
+    for name, label in _LABELS.items():
+        estimate = pair["estimates"][name]
+        note = style.faint(_note(name, estimate, summary))
+        line = f"  {label:<12} {note}" if estimate["value"] is None else f"  {label:<12} {_numbers(estimate)} {note}"
+        lines.append(line.rstrip())
+    return lines
+
+
+def _numbers(estimate: Mapping[str, Any]) -> str:
+    """Return a difference and its interval, in columns."""
+    places, ends = _places(estimate), ""
+    if estimate["low"] is not None:
+        ends = f"{estimate['low']:+.{places}f} to {estimate['high']:+.{places}f}"
+    return f"{estimate['value']:<+10.{places}f} {ends:<22}"
+
+
+def _note(name: str, estimate: Mapping[str, Any], summary: Summary) -> str:
+    details = estimate["details"]
+    if estimate["low"] is None:
+        return str(details.get("reason", "no interval of a single row"))
+    return {
+        "square_ce": lambda: f"decides: p {chance(estimate['p_value'])}",
+        "ece": lambda: f"{summary['n_bins']} bins; safe, hence wide",
+        "accuracy": lambda: f"right alone: {details['only_first']:,.6g} and {details['only_second']:,.6g} rows",
+    }.get(name, str)()
+
+
+def _places(estimate: Mapping[str, Any]) -> int:
+    """Return the decimal places that show two digits of the interval's half width, four at least."""
+    if estimate["low"] is None or estimate["high"] <= estimate["low"]:
+        return 4
+    return min(max(4, 1 - math.floor(math.log10((estimate["high"] - estimate["low"]) / 2))), 9)

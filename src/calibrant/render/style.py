@@ -1,0 +1,87 @@
+"""What texts for the terminal have in common: what it can show, how a number and a sentence are written."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+Summary = Mapping[str, Any]
+
+_BEFORE_BAR = 52  # characters of a line of the diagram before its bar
+
+#: The judged event of each notion.
+EVENTS: Final = {
+    "positive": "the event 1",
+    "top-label": "whether the predicted class is right",
+    "classwise": "every class by itself",
+    "multilabel": "every label by itself",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What the terminal can show: colours, more than ASCII, how many characters in a line."""
+
+    colour: bool = False
+    unicode: bool = True
+    width: int = 80
+
+    @property
+    def bar(self) -> int:
+        """Characters of a bar from 0 to 1."""
+        return min(max(self.width - _BEFORE_BAR, 20), 40)
+
+    def bold(self, text: str) -> str:
+        return f"\x1b[1m{text}\x1b[0m" if self.colour else text
+
+    def faint(self, text: str) -> str:
+        return f"\x1b[2m{text}\x1b[0m" if self.colour else text
+
+    def plain(self, text: str) -> str:
+        """Return the text in characters that the terminal has."""
+        return text if self.unicode else text.translate(_ASCII)
+
+
+#: What a terminal must be able to show for `Style.unicode`.
+GLYPHS: Final = "█░┃·–…"
+
+_ASCII = str.maketrans({"█": "#", "░": "-", "┃": "|", "·": "-", "–": "-", "…": "..."})
+
+
+def head(line: str, title: str, used: str, style: Style) -> list[str]:
+    """Return the first lines: what was read, how much of it, and which columns."""
+    if not title:
+        return [style.bold(line)]
+    return [style.bold(title), line, *([style.faint(used)] if used else [])]
+
+
+def paragraphs(sentences: Iterable[str], style: Style) -> list[str]:
+    """Return sentences, each on lines of its own, with no line that begins with a per cent sign."""
+    lines = []
+    for sentence in sentences:
+        joined = sentence.replace(" %", "\N{NO-BREAK SPACE}%")
+        lines += textwrap.wrap(joined, style.width - 2, initial_indent="  ", subsequent_indent="    ")
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+
+
+def number(value: float | None) -> str:
+    """Return a measure, of which only an infinite one may be missing."""
+    return "inf" if value is None else f"{value:z.4f}"
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent."""
+    return f"{100 * share:g} %"
+
+
+def signed(value: float) -> str:
+    """Return a difference, with its sign."""
+    return f"{value:+z.4f}"
+
+
+def short(name: str, limit: int = 40) -> str:
+    """Return a name with nothing in it that a terminal would act on, cut to a length."""
+    printable = "".join(c if c.isprintable() else "?" for c in name)
+    return printable if len(printable) <= limit else printable[: limit - 1] + "…"
