@@ -45,8 +45,8 @@ def check(report: calibrant.Report, sample: Sample, rtol: float) -> None:
 def test_probabilities(contest: Contest, wide: Sample) -> None:
     scores, targets = torch.from_numpy(wide.probs), torch.from_numpy(wide.targets)
     answers = contest(
-        "50,000 × 1,000 probabilities, `evaluate(classwise=False)`; peer: ECE alone",
-        lambda: calibrant.evaluate(wide.probs, wide.targets, classwise=False),
+        "50,000 × 1,000 probabilities, values alone, no classwise; peer: ECE alone",
+        lambda: calibrant.evaluate(wide.probs, wide.targets, classwise=False, level=None),
         floor=wide.probs,
         peers={"torchmetrics": lambda: torchmetrics_ece(scores, targets)},
         goals=[at_most_floors(2)],
@@ -61,7 +61,7 @@ def test_logits(contest: Contest, wide: Sample) -> None:
     metrics = Metrics.from_names(list(names.values()))
     answers = contest(
         "the same from logits; peers: five metrics, ECE alone",
-        lambda: calibrant.evaluate(wide.logits, wide.targets, logits=True, classwise=False),
+        lambda: calibrant.evaluate(wide.logits, wide.targets, logits=True, classwise=False, level=None),
         floor=wide.logits,
         peers={
             "probmetrics": lambda: metrics.compute_all_from_labels_logits(targets, scores),
@@ -87,8 +87,8 @@ def classwise_loop(scores: torch.Tensor, targets: torch.Tensor) -> float:
 def test_classwise(contest: Contest, wide: Sample) -> None:
     scores, targets = torch.from_numpy(wide.probs), torch.from_numpy(wide.targets)
     answers = contest(
-        "the same probabilities, `evaluate` with the classwise ECE of 1,000 classes; peer: a loop over classes",
-        lambda: calibrant.evaluate(wide.probs, wide.targets),
+        "the same probabilities, values alone, with the classwise ECE of 1,000 classes; peer: a loop over classes",
+        lambda: calibrant.evaluate(wide.probs, wide.targets, level=None),
         floor=wide.probs,
         peers={"torchmetrics": lambda: classwise_loop(scores, targets)},
         goals=[at_most_floors(5)],
@@ -103,8 +103,8 @@ def test_classwise(contest: Contest, wide: Sample) -> None:
 
 def test_classwise_logits(contest: Contest, wide: Sample) -> None:
     answers = contest(
-        "the same logits, `evaluate` with the classwise ECE of 1,000 classes",
-        lambda: calibrant.evaluate(wide.logits, wide.targets, logits=True),
+        "the same logits, values alone, with the classwise ECE of 1,000 classes",
+        lambda: calibrant.evaluate(wide.logits, wide.targets, logits=True, level=None),
         floor=wide.logits,
         goals=[],
     )

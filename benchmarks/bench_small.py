@@ -18,8 +18,8 @@ def test_binary(contest: Contest) -> None:
     sample = binary(N)
     scores, targets = torch.from_numpy(sample.probs), torch.from_numpy(sample.targets)
     answers = contest(
-        "200 scores of one event, `evaluate`, warm; peer: ECE alone",
-        lambda: calibrant.evaluate(sample.probs, sample.targets),
+        "200 scores of one event, values alone, warm; peer: ECE alone",
+        lambda: calibrant.evaluate(sample.probs, sample.targets, level=None),
         floor=sample.probs,
         peers={"torchmetrics": lambda: float(binary_calibration_error(scores, targets, n_bins=N_BINS))},
         goals=[within(0.002)],
@@ -40,8 +40,8 @@ def test_classes(contest: Contest) -> None:
     sample = classes(N, 10)
     scores, targets = torch.from_numpy(sample.probs), torch.from_numpy(sample.targets)
     answers = contest(
-        "200 × 10 probabilities, `evaluate`, warm; peer: ECE alone",
-        lambda: calibrant.evaluate(sample.probs, sample.targets),
+        "200 × 10 probabilities, values alone, warm; peer: ECE alone",
+        lambda: calibrant.evaluate(sample.probs, sample.targets, level=None),
         floor=sample.probs,
         peers={"torchmetrics": lambda: float(multiclass_calibration_error(scores, targets, 10, n_bins=N_BINS))},
         goals=[within(0.002)],

@@ -69,11 +69,11 @@ def main(layout: str, classwise: bool) -> None:
         softmax(values, out=values)
 
     few = np.asarray(values[:64], order="F" if layout == "fortran" else "C")
-    calibrant.evaluate(few, targets[:64], logits=logits, classwise=classwise)
+    calibrant.evaluate(few, targets[:64], logits=logits, classwise=classwise, level=None)
     check_meters()
 
     def call() -> calibrant.Report:
-        return calibrant.evaluate(values, targets, logits=logits, classwise=classwise)
+        return calibrant.evaluate(values, targets, logits=logits, classwise=classwise, level=None)
 
     resident, traced, report = resident_peak(call), traced_peak(call), call()
     expected = top_label(softmax(values) if logits else values, targets, 15).ece

@@ -19,6 +19,7 @@ import numpy as np
 from click.testing import CliRunner
 
 import calibrant
+from calibrant import inference
 from calibrant.cli import main as command
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -97,6 +98,24 @@ def small_files() -> dict[str, str]:
         }
 
 
+def groups() -> dict[str, str]:
+    """Return the groups of a report: four wards of a hospital, of which one has risks that are too low."""
+    rng = np.random.default_rng(0)
+    wards = {"cardiology": (900, 0.0), "geriatrics": (400, 0.9), "maternity": (700, 0.0), "surgery": (25, 0.0)}
+    lines = ["ward,risk,readmitted"]
+    for ward, (n, shift) in wards.items():
+        log_odds = rng.normal(-1.2, 1.0, n)
+        happened = rng.random(n) < 1 / (1 + np.exp(-log_odds - shift))
+        lines += [
+            f"{ward},{risk:.4f},{int(hit)}" for risk, hit in zip(1 / (1 + np.exp(-log_odds)), happened, strict=True)
+        ]
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        Path("visits.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        text, _ = run("calibrant report visits.csv --score risk --outcome readmitted --by ward")
+    first, *_ = text.splitlines()
+    return {"groups.txt": f"{first}\n...\n{text[text.index('Groups') :]}"}
+
+
 def compact(document: Any) -> str:
     """Return JSON with numbers of six digits and a list of numbers on one line."""
 
@@ -157,9 +176,94 @@ def bins() -> dict[str, str]:
     return {"bins.txt": "\n".join(lines) + "\n"}
 
 
+def floors() -> dict[str, str]:
+    """Return the noise floors that the command prints, and how their means depend on rows and bins."""
+    text, _ = run("calibrant floor --n 500 --bins 15")
+    names = {"ece": "ECE", "smece": "smooth", "rmsce": "RMSCE", "ks": "KS", "miscalibration": "MCB"}
+    head = "".join(f"{name:>10}" for name in names.values())
+    by_rows, by_bins = [f"{'rows':>9}{head}"], [f"{'bins':>9}{'ECE':>10}{'smooth':>10}"]
+    for n in (100, 1_000, 10_000, 100_000, 1_000_000):
+        means = inference.noise_floor(n, n_resamples=200).floors
+        by_rows.append(f"{n:>9,}" + "".join(f"{means[name].mean:>10.4f}" for name in names))
+    for n_bins in (5, 10, 15, 20, 50, 100):
+        means = inference.noise_floor(500, n_bins, n_resamples=200).floors
+        by_bins.append(f"{n_bins:>9}{means['ece'].mean:>10.4f}{means['smece'].mean:>10.4f}")
+    return {
+        "floor.txt": text, "floor-rows.txt": "\n".join(by_rows) + "\n", "floor-bins.txt": "\n".join(by_bins) + "\n"
+    }  # fmt: skip
+
+
+def bootstraps(repetitions: int = 100, n: int = 2_000, level: float = 0.9) -> dict[str, str]:
+    """Return how often the percentile bootstrap of the ECE holds the true ECE, beside the interval of `evaluate`.
+
+    Scores are 30 numbers, two in each of 15 bins, and the odds of the event are those of the score to a power: of the
+    counts of (score, outcome) the bootstrap law is multinomial.
+    """
+    scores = (np.arange(30) + 0.5) / 30
+    odds = scores / (1 - scores)
+    lines = [f"{'true':>8}{'mean':>8}{'noise':>8}{'less':>9}{'percentile':>13}{'':>12}",
+             f"{'ECE':>8}{'ECE':>8}{'floor':>8}{'floor':>9}{'bootstrap':>13}{'calibrant':>12}"]  # fmt: skip
+
+    def binned(parts: np.ndarray) -> Any:
+        return np.abs(np.add.reduceat(parts, np.arange(0, 30, 2), axis=-1)).sum(axis=-1)
+
+    for power in (1.0, 1.1, 1.25, 2.0):
+        rng = np.random.default_rng(0)
+        rates = odds**power / (1 + odds**power)
+        true, found, held = binned(scores - rates) / 30, [], np.zeros(2)
+        for _ in range(repetitions):
+            counts = rng.multinomial(n, np.concatenate([1 - rates, rates]) / 30)
+            drawn = rng.multinomial(n, counts / n, 400)
+            replicates = binned((drawn[:, :30] + drawn[:, 30:]) * scores - drawn[:, 30:]) / n
+            low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2])
+            table = calibrant.ReliabilityTable(scores, counts[:30] + counts[30:], counts[30:], n)
+            ece = calibrant.evaluate(table, level=level, n_resamples=0)["ece"]
+            held += (low <= true <= high), (ece.low <= true <= ece.high)
+            found.append((ece.value, ece.floor.mean, ece.value - ece.floor.mean))
+        mean, floor, less = np.mean(found, axis=0)
+        shares = [f"{100 * share:.0f} %" for share in held / repetitions]
+        lines.append(f"{true:>8.4f}{mean:>8.4f}{floor:>8.4f}{less:>+9.4f}{shares[0]:>13}{shares[1]:>12}")
+    return {"bootstrap.txt": "\n".join(lines) + "\n"}
+
+
+def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
+    """Return in how many of 40 data sets each test finds what is wrong with the scores, at 5 %."""
+    rng = np.random.default_rng(0)
+    kinds: dict[str, Callable[[Any], Any]] = {
+        "calibrated": lambda p: p,
+        "too extreme": lambda p: 1 / (1 + (1 / p - 1) ** 0.7),
+        "too high": lambda p: p / (p + (1 - p) * np.exp(0.3)),
+        "wavy": lambda p: np.clip(p + 0.15 * np.sin(20 * np.pi * p), 0, 1),
+    }
+    found: dict[str, list[int]] = {}
+    for k, rates in enumerate(kinds.values()):
+        for _ in range(repetitions):
+            p = 1 / (1 + np.exp(-rng.normal(0, 1.5, n)))
+            y = rng.random(n) < rates(p)
+            report = calibrant.evaluate(p, y, n_resamples=0)
+            p_values = {
+                "Spiegelhalter": inference.spiegelhalter_test(p, y).p_value,
+                "Hosmer-Lemeshow": inference.hosmer_lemeshow_test(p, y, sample="external").p_value,
+                "Kolmogorov-Smirnov": inference.ks_test(p, y).p_value,
+                "Kuiper": inference.kuiper_test(p, y).p_value,
+                "Cox": inference.cox_test(p, y).p_value,
+                "T-Cal": inference.t_cal_test(p, y, n_resamples=99).p_value,
+                "ECE": report["ece"].p_value,
+                "standardised maximum": report["mce"].p_value,
+            }
+            for name, p_value in p_values.items():
+                found.setdefault(name, [0] * len(kinds))[k] += p_value <= 0.05
+    lines = [f"{'':<22}" + "".join(f"{kind:>13}" for kind in kinds)]
+    lines += [f"{name:<22}" + "".join(f"{count:>13}" for count in counts) for name, counts in found.items()]
+    return {"tests.txt": "\n".join(lines) + "\n"}
+
+
 def examples() -> dict[str, str]:
     """Return the text of every generated file by its name."""
-    return reports() | small_files() | calibrated() | bins()
+    made: dict[str, str] = {}
+    for make in (reports, small_files, groups, calibrated, bins, floors, bootstraps, powers):
+        made |= make()
+    return made
 
 
 def main() -> None:

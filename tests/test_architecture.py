@@ -47,7 +47,7 @@ ROOMS = {
         ("binned", "resampling", "cumulative"),
         ("smooth", "corp", "closed"),
         ("curves", "laws", "means"),
-        ("classwise", "event", "hypotheses", "paired", "statistic", "t_cal"),
+        ("classwise", "event", "floor", "hypotheses", "paired", "statistic", "t_cal"),
     ),
     "metrics": (("arguments",), ("classwise", "proper", "smooth"), ("binned",)),
     "files": (
@@ -56,7 +56,7 @@ ROOMS = {
         ("stored", "text", "tabular"),
         ("reading",),
     ),
-    "render": (("style",), ("words",), ("terminal", "html", "figure", "comparison")),
+    "render": (("style",), ("words",), ("terminal", "html", "figure", "comparison", "floor")),
     "torch": (("base",), ("bins",), ("binned", "proper", "smooth"), ("report",)),
     "compat": (("bensemble", "pyhealth", "triples"),),
 }

@@ -26,7 +26,7 @@ from calibrant.render.style import Style
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "comparing.md"
-MEASURES = ("square_ce", "ece", "brier", "nll", "accuracy")
+MEASURES = ("debiased_square", "ece", "brier", "nll", "accuracy")
 
 
 def tilt(p: np.ndarray, a: float) -> np.ndarray:
@@ -56,7 +56,7 @@ def numbers(pair: Any, *, sign: int = 1) -> np.ndarray:
     for name in MEASURES:
         e = pair[name]
         found += [e.value, e.low, e.high] if sign == 1 else [-e.value, -e.high, -e.low]
-    return np.array([*found, pair["square_ce"].p_value])
+    return np.array([*found, pair["debiased_square"].p_value])
 
 
 def rows_of(probs: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -159,7 +159,7 @@ def test_the_calibration_errors_against_naive_formulas(multiclass: bool, n_bins:
     judged = [rows_of(each, targets) for each in probs]
     p, y = [e[0] for e in judged], [e[1] for e in judged]
     z, ones = float(ndtri(0.95)), np.ones(60)
-    square = pair["square_ce"]
+    square = pair["debiased_square"]
     value = naive_square(p[0], y[0], ones, n_bins) - naive_square(p[1], y[1], ones, n_bins)
     error = naive_square_error(p, y, n_bins)
     # Sums of 60 numbers below 1 in any order: 60 eps, and some room.
@@ -229,8 +229,8 @@ def test_scores_against_numpy(kind: str, dtype: type) -> None:
     for name, probs in zip(comparison.names, given, strict=True):
         assert comparison.models[name] == pytest.approx(
             {
-                "square_ce": calibrant.root_mean_square_calibration_error(probs, targets, debiased=True, logits=logits)
-                ** 2 if comparison.models[name]["square_ce"] > 0 else comparison.models[name]["square_ce"],
+                "debiased_square": calibrant.root_mean_square_calibration_error(probs, targets, debiased=True, logits=logits)
+                ** 2 if comparison.models[name]["debiased_square"] > 0 else comparison.models[name]["debiased_square"],
                 "ece": calibrant.expected_calibration_error(probs, targets, logits=logits),
                 "brier": calibrant.brier_score(probs, targets, logits=logits),
                 "nll": calibrant.negative_log_likelihood(probs, targets, logits=logits),
@@ -265,9 +265,9 @@ def test_holm_on_three_models() -> None:
     models = {"honest": p, "bold": tilt(p, 1.6), "bolder": tilt(p, 2.2)}
     comparison = calibrant.compare(models, y)
     assert [(pair.first, pair.second) for pair in comparison.pairs] == list(itertools.combinations(models, 2))
-    raw = [calibrant.compare(models[a], models[b], y).pairs[0]["square_ce"].p_value
+    raw = [calibrant.compare(models[a], models[b], y).pairs[0]["debiased_square"].p_value
            for a, b in itertools.combinations(models, 2)]  # fmt: skip
-    squares = [pair["square_ce"] for pair in comparison.pairs]
+    squares = [pair["debiased_square"] for pair in comparison.pairs]
     assert [square.details["raw_p_value"] for square in squares] == raw
     assert all(square.details["pairs"] == 3 for square in squares)
     running, expected = 0.0, {}
@@ -275,7 +275,7 @@ def test_holm_on_three_models() -> None:
         running = max(running, min(1.0, (3 - k) * raw[i]))
         expected[i] = running
     assert [square.p_value for square in squares] == pytest.approx([expected[i] for i in range(3)], rel=1e-12)
-    assert "raw_p_value" not in calibrant.compare(p, tilt(p, 1.6), y).pairs[0]["square_ce"].details
+    assert "raw_p_value" not in calibrant.compare(p, tilt(p, 1.6), y).pairs[0]["debiased_square"].details
     assert comparison.verdict()[-1].startswith("The p-values are adjusted for 3 pairs (Holm)")
 
 
@@ -320,7 +320,7 @@ def test_a_model_does_not_differ_from_itself(case: Any) -> None:
     comparison = calibrant.compare(first, first, targets, **options)
     pair = comparison.pairs[0]
     assert [pair[name].value for name in MEASURES] == [0.0] * 5
-    assert pair["square_ce"].p_value == 1
+    assert pair["debiased_square"].p_value == 1
     assert all(pair[name].low <= 0 <= pair[name].high for name in MEASURES)
     assert comparison.verdict()[0].startswith("No evidence in ")
 
@@ -329,7 +329,7 @@ def test_rounding_to_single_precision_is_no_evidence() -> None:
     rejected = 0
     for seed in range(100):
         first, _, targets = sample(500, seed)
-        square = calibrant.compare(first, first.astype(np.float32), targets, level=0.9).pairs[0]["square_ce"]
+        square = calibrant.compare(first, first.astype(np.float32), targets, level=0.9).pairs[0]["debiased_square"]
         assert abs(square.value) < 1e-7
         rejected += square.p_value < 0.1
     assert rejected <= 10 + 9  # three standard errors
@@ -388,7 +388,7 @@ def test_weights_against_naive_formulas() -> None:
     w = np.random.default_rng(0).exponential(size=50)
     pair = calibrant.compare(first, second, targets, weights=w, n_bins=3).pairs[0]
     expected = naive_square(first, targets, w, 3) - naive_square(second, targets, w, 3)
-    assert pair["square_ce"].value == pytest.approx(expected, abs=1e-14)
+    assert pair["debiased_square"].value == pytest.approx(expected, abs=1e-14)
     d = (first - targets) ** 2 - (second - targets) ** 2
     mean = np.sum(w * d) / w.sum()
     n = w.sum() ** 2 / np.sum(w**2)
@@ -472,9 +472,9 @@ def test_coverage(name: str) -> None:
         # A second model that sees x a little less well is calibrated as well as the first: the blur is of the score.
         other = np.clip(second(x) + blur * rng.standard_normal(1500), 0, 1)
         pair = calibrant.compare(first(x), other, y, level=0.9).pairs[0]
-        for k, (measure, truth) in enumerate((("square_ce", squares), ("ece", errors))):
+        for k, (measure, truth) in enumerate((("debiased_square", squares), ("ece", errors))):
             held[k] += pair[measure].low <= truth[0] - truth[1] <= pair[measure].high
-        held[2] += pair["square_ce"].p_value < 0.1
+        held[2] += pair["debiased_square"].p_value < 0.1
     # 400 runs: three standard errors of a share of .9 are .045.
     assert held[0] / runs >= 0.9 - 0.045
     assert held[1] / runs >= 0.9 - 0.045
@@ -489,7 +489,7 @@ def test_coverage_of_rare_events() -> None:
         y = rng.random(300) < p
         other = np.clip(p * np.exp(0.1 * rng.standard_normal(300) - 0.005), 0, 1)
         pair = calibrant.compare(p, other, y, level=0.9).pairs[0]
-        held += [pair["square_ce"].p_value >= 0.1, pair["ece"].low <= 0 <= pair["ece"].high]
+        held += [pair["debiased_square"].p_value >= 0.1, pair["ece"].low <= 0 <= pair["ece"].high]
     assert (held / 300 >= 0.9 - 0.052).all()  # three standard errors
 
 
@@ -499,7 +499,7 @@ def test_the_noise_of_alike_models_cancels() -> None:
     for _ in range(40):
         p = rng.random(20_000)
         y = rng.random(20_000) < p
-        seen += calibrant.compare(tilt(p, 1.1), p, y, level=0.9).pairs[0]["square_ce"].p_value < 0.1
+        seen += calibrant.compare(tilt(p, 1.1), p, y, level=0.9).pairs[0]["debiased_square"].p_value < 0.1
     assert seen >= 24  # 32 expected; 17 where the noises are added
 
 
@@ -529,7 +529,7 @@ def test_infinite_losses() -> None:
 
 def test_one_row_tells_nothing_of_the_spread() -> None:
     comparison = calibrant.compare([0.2], [0.4], [1])
-    assert comparison.pairs[0]["square_ce"].p_value == 1
+    assert comparison.pairs[0]["debiased_square"].p_value == 1
     summary = json.loads(comparison.to_json())
     assert summary["pairs"][0]["estimates"]["brier"]["low"] is None
     assert summary["not_finite"]["pairs[0].estimates.brier.low"] == "one row tells nothing of the spread"
@@ -594,7 +594,7 @@ def test_the_text_shows_the_numbers() -> None:
         assert re.search(rf"^  {label} +\{e.value:+.4f} +\{e.low:+.4f} to \{e.high:+.4f}", text, re.MULTILINE), name
     for name, values in comparison.models.items():
         shown = "".join(f"{values[key]:>12.4f}" for key in MEASURES[1:])
-        assert f"\n  {name:<5}{values['square_ce']:>13.6f}{shown}\n" in text
+        assert f"\n  {name:<5}{values['debiased_square']:>13.6f}{shown}\n" in text
     assert max(map(len, text.splitlines())) <= 80
     assert comparison._repr_html_() == f"<pre>{text}</pre>"
 
@@ -618,7 +618,7 @@ def test_the_verdict() -> None:
     bold = tilt(p, 2)
     comparison = calibrant.compare(p, bold, y, names=("honest", "bold"))
     calibration, brier = comparison.verdict()
-    e = comparison.pairs[0]["square_ce"]
+    e = comparison.pairs[0]["debiased_square"]
     assert calibration == (
         "honest is better calibrated than bold (p < 0.001): its squared calibration error is smaller by "
         f"{-e.value:.4f} ({-e.high:.4f} to {-e.low:.4f})."

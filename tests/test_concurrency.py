@@ -432,4 +432,5 @@ def test_results_travel(again):
         calibrant.score_decomposition(probs, targets),
     ):
         same = again(result)
-        assert all(np.array_equal(getattr(same, n), getattr(result, n), equal_nan=True) for n in result.__slots__)
+        for name in result.__slots__:
+            np.testing.assert_equal(getattr(same, name), getattr(result, name))

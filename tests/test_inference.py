@@ -24,9 +24,9 @@ from calibrant import ReliabilityTable, evaluate
 from calibrant.errors import InputError
 from calibrant.estimators.binned import uniform_bin_of
 from calibrant.inference import bootstrap, closed, consistency, corp, cumulative, laws, spiegelhalter_test
-from calibrant.inference.binned import BinMoments, thinned
+from calibrant.inference.binned import BinMoments
 from calibrant.inference.cells import Cells
-from calibrant.inference.resampling import draw_outcomes, draw_rows, generator
+from calibrant.inference.resampling import draw_outcomes, draw_rows
 from calibrant.inference.smooth import NullSmooth, expected
 
 CLOSE = 1e-10
@@ -213,15 +213,16 @@ def test_interval_of_the_maximum_is_its_formula(case):
 
 def reflected(t, c, s):
     """K_s(t, c) = sum_k phi_s(t - c + 2 k) + phi_s(t + c + 2 k)."""
-    near_and_far = (t[:, None] + sign * c + 2 * k for sign in (-1, 1) for k in range(-3, 4))
+    near_and_far = (t[:, None] + sign * c + 2 * k for sign in (-1, 1) for k in (-1, 0, 1))  # s is below 1 / 4
     return sum(stats.norm.pdf(x, scale=s) for x in near_and_far)
 
 
 def smooth_ends(p, y, s, nodes=4000):
-    """L_s and U_s by the midpoint rule, a cell for each row."""
+    """L_s and U_s by the midpoint rule, each row blended as if it were all the rows that the kernel sees."""
     t = (np.arange(nodes) + 0.5) / nodes
     kernel, residuals, N = reflected(t, p, s), y - p, len(p)
-    v = (residuals**2 + 5 * p * (1 - p)) / 6
+    seen = np.maximum(reflected(p, p, s).sum(axis=1) * s * math.sqrt(2 * math.pi), 1)
+    v = (seen * residuals**2 + 5 * p * (1 - p)) / (seen + 5)
     G, tau = kernel @ residuals / N, np.sqrt(kernel**2 @ v) / N
 
     def sd(psi):
@@ -243,3 +244,674 @@ def test_smooth_interval_solves_its_equations(n, slope):
     if low > 0:  # where it is more than exp(-3) of the value
         assert smooth_ends(p, y, low)[0] == pytest.approx(low, rel=4e-3)
     assert calibrant.inference.smooth.interval(cells, value, Z, rejected=False) == (0.0, high)
+
+
+def brownian_tail(x):
+    """P(sup |W| > x) by the reflections 4 sum (-1)^k (1 - Phi((2 k + 1) x))."""
+    odd = 2 * np.arange(200) + 1
+    return 4 * np.sum((-1.0) ** np.arange(200) * stats.norm.sf(odd * x))
+
+
+KS_CASES = {
+    "within the noise": draw(8, 300),
+    "one sign": draw(9, 900, 3.0),  # the sums fall, then rise back to 0
+    "both signs": (0.4 + 0.2 * np.arange(90) / 90, (np.arange(90) < 30).astype(int)),
+}
+
+
+@pytest.mark.parametrize("case", KS_CASES)
+def test_ks_interval_is_its_formula(case):
+    p, y = KS_CASES[case]
+    order, N = np.argsort(p), len(p)
+    residuals = (y - p)[order]
+    C, squares = np.cumsum(residuals) / N, np.cumsum(residuals**2)
+    T, whole = np.abs(C).max(), math.sqrt(squares[-1]) / N
+    quantile = whole * optimize.brentq(lambda x: brownian_tail(x) - TAIL, 1, 5)
+    low = 0
+    if quantile < T:
+        signs = np.sign(C[np.abs(C) >= T - quantile])
+        if len(set(signs)) == 1:  # the largest W up to the last of these scores, by reflection
+            last = np.flatnonzero(np.abs(C) >= T - quantile)[-1]
+            quantile = math.sqrt(squares[last]) / N * stats.norm.isf(TAIL / 2)
+        low = T - quantile
+    assert (low == 0) == (case == "within the noise")
+    found = evaluate(p, y, level=LEVEL, n_resamples=0)["ks"]
+    assert found.value == near(T)
+    assert found.low == near(low)
+    assert found.high == near(max(np.abs(C) + Z * np.sqrt(np.maximum(squares / N - C**2, 0) / N)))
+
+
+def step_fit(p, y, at):
+    """The isotonic fit of another program, constant between its points."""
+    order = np.argsort(p)
+    x = IsotonicRegression().fit(p, y).predict(p[order])
+    return x[np.maximum(np.searchsorted(p[order], at, side="right") - 1, 0)]
+
+
+def mean_and_error(scores):
+    return scores.mean(), scores.std() / math.sqrt(len(scores))
+
+
+@pytest.mark.parametrize("slope", [1.0, 4.0])
+def test_corp_intervals_are_their_formulas(monkeypatch, slope):
+    p, y = draw(10, 200, slope)
+    order = np.argsort(p)
+    p, y, N = p[order], y[order], len(p)
+    folds, null = [], []
+
+    def spy(function, seen):
+        return lambda *args: seen.append(function(*args)) or seen[-1]
+
+    monkeypatch.setattr(corp, "out_of_fold", spy(corp.out_of_fold, folds))
+    monkeypatch.setattr(laws, "resampled", spy(laws.resampled, null))
+    report = evaluate(p, y, level=LEVEL, n_resamples=199)
+
+    rows, hits = folds[0][:2]  # of each fold, which row is in it
+    assert rows.sum(axis=0).tolist() == [1] * N
+    assert (rows * y).tolist() == hits.tolist()
+    assert rows.sum(axis=1).min() > N / 5 - 5 * math.sqrt(N * 0.16)
+    outside, base = np.empty(N), np.empty(N)
+    for fold in rows > 0:
+        outside[fold], base[fold] = step_fit(p[~fold], y[~fold], p[fold]), y[~fold].mean()
+    x, rate = step_fit(p, y, p), y.mean()
+
+    IS, se_IS = mean_and_error((p - y) ** 2 - (x - y) ** 2)
+    O, se_O = mean_and_error((p - y) ** 2 - (outside - y) ** 2)  # noqa: E741
+    found = report["miscalibration"]
+    assert found.value == near(IS)
+    assert found.high == near(max(IS, max(0, (IS + O) / 2) + Z * math.hypot(se_IS, null[0].miscalibration_sd)))
+    assert found.low == near(max(0, min(IS, O - Z * se_O)) if found.p_value <= TAIL else 0)
+    assert (found.low > 0) == (slope > 1)
+
+    IS, se_IS = mean_and_error((rate - y) ** 2 - (x - y) ** 2)
+    O, se_O = mean_and_error((base - y) ** 2 - (outside - y) ** 2)  # noqa: E741
+    harmonic, squares = sum(1 / k for k in range(1, N + 1)), sum(1 / k**2 for k in range(1, N + 1))
+    s0 = rate * (1 - rate) * math.sqrt(3 * harmonic - 2 - squares) / N
+    found = report["discrimination"]
+    assert found.value == near(IS)
+    assert found.high == near(max(IS, max(0, (IS + O) / 2) + Z * math.hypot(se_IS, s0)))
+    assert found.low == near(O - Z * se_O)  # that the scores rank the outcomes is plain here
+
+    found, k = report["uncertainty"], y.sum()
+    ends = stats.beta.ppf(TAIL, k, N - k + 1), stats.beta.ppf(1 - TAIL, k + 1, N - k)
+    assert found.low == near(min(r * (1 - r) for r in ends))
+    assert found.high == near(0.25 if ends[0] <= 0.5 <= ends[1] else max(r * (1 - r) for r in ends))
+
+
+def test_discrimination_of_scores_that_tell_nothing():
+    rng, n, runs = np.random.default_rng(11), 200, 400
+    p = np.arange(n) / n
+    cells = [cells_of(p, rng.uniform(size=n) < 0.5) for _ in range(runs)]
+    gains = []
+    for one in cells:
+        fit, base = corp.in_sample(one)
+        gains.append(corp.difference(one, one.counts, one.positives, base, fit).value)
+    # The variance of a chi-bar-square, whose kurtosis is about 10: its estimate from R runs is off by sqrt(9 / R) of
+    # itself, its root by half of that. The central limit theorem of the blocks takes another tenth.
+    sd = np.mean([corp.null_discrimination_sd(one) for one in cells])
+    assert np.std(gains) == pytest.approx(sd, rel=4 * 0.5 * math.sqrt(9 / runs) + 0.1)
+    for one in cells[:5]:
+        y = one.positives
+        ranks = stats.mannwhitneyu(
+            p[y == 1], p[y == 0], alternative="greater", method="asymptotic", use_continuity=False
+        )
+        assert corp.rank_p_value(one) == near(ranks.pvalue)
+    tied = np.round(p, 1)
+    y = cells[0].positives
+    ranks = stats.mannwhitneyu(
+        tied[y == 1], tied[y == 0], alternative="greater", method="asymptotic", use_continuity=False
+    )
+    assert corp.rank_p_value(cells_of(tied, y)) == near(ranks.pvalue)
+    assert np.mean([corp.rank_p_value(one) <= 0.1 for one in cells]) == pytest.approx(0.1, abs=4 * 0.3 / 20)
+
+
+# ---------------------------------------------------------------- means, row by row
+
+
+def whole_case(kind, rng, n=80):
+    """Probabilities, labels, the Brier score and the log loss of each row, whether it is right, options."""
+    if kind == "binary":
+        p, y = rng.uniform(0.02, 0.98, n), rng.integers(0, 2, n)
+        return p, y, (p - y) ** 2, -np.log(np.where(y, p, 1 - p)), (p >= 0.5) == y, {}
+    logits = rng.normal(size=(n, 4))
+    probs, labels = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True), rng.integers(0, 4, n)
+    brier = ((probs - np.eye(4)[labels]) ** 2).sum(axis=1)
+    losses = -np.log(probs[np.arange(n), labels])
+    given = logits if kind == "logits" else probs
+    return given, labels, brier, losses, probs.argmax(axis=1) == labels, {"logits": kind == "logits"}
+
+
+@pytest.mark.parametrize("weighted", [None, "whole", "uneven"])
+@pytest.mark.parametrize("kind", ["binary", "probs", "logits"])
+def test_means_have_the_interval_of_the_central_limit_theorem(kind, weighted):
+    rng = np.random.default_rng(12)
+    probs, labels, brier, losses, right, options = whole_case(kind, rng)
+    n, w = len(brier), np.ones(len(brier))
+    if weighted:
+        w = rng.integers(0, 4, n) * 1.0 if weighted == "whole" else rng.uniform(0.2, 2, n)
+        options["weights"] = w
+    if weighted == "whole":  # a row of weight 2 is two
+        brier, losses, right = (np.repeat(x, w.astype(int)) for x in (brier, losses, right))
+        w = np.ones(len(brier))
+    rows = w.sum() ** 2 / (w**2).sum()
+    report = evaluate(probs, labels, level=LEVEL, n_resamples=0, **options)
+    for name, scores in (("brier", brier), ("nll", losses)):
+        mean = np.average(scores, weights=w)
+        error = math.sqrt(np.average((scores - mean) ** 2, weights=w) / (rows - 1))  # ddof 1
+        assert report[name].value == near(mean)
+        assert report[name].low == near(mean - Z * error)
+        assert report[name].high == near(mean + Z * error)
+    share = np.average(right, weights=w)
+    assert report["accuracy"].value == near(share)
+    wide, width = 1 + Z**2 / rows, math.sqrt(share * (1 - share) / rows + (Z / rows / 2) ** 2)
+    assert report["accuracy"].low == near((share + Z**2 / 2 / rows - Z * width) / wide)
+    assert report["accuracy"].high == near((share + Z**2 / 2 / rows + Z * width) / wide)
+    if weighted is None:
+        wilson = stats.binomtest(int(right.sum()), n).proportion_ci(LEVEL, method="wilson")
+        assert (report["accuracy"].low, report["accuracy"].high) == near((wilson.low, wilson.high))
+
+
+def test_mean_score_and_mean_gap_are_their_formulas():
+    p, y = draw(13, 120, 2.0)
+    report = evaluate(p, y, level=LEVEL, n_resamples=0)
+    said, gap = report["mean_confidence"], report["mean_gap"]
+    assert (said.value, said.low, said.high) == near((p.mean(), *stats.norm.interval(LEVEL, p.mean(), stats.sem(p))))
+    S, n = np.sum(p - y), len(p)
+    v = (n * np.sum((p - y) ** 2) + 5 * np.sum(p * (1 - p))) / (n + 5)
+    error = math.sqrt(v - S**2 / n) / n
+    assert (gap.value, gap.low, gap.high) == near((S / n, S / n - Z * error, S / n + Z * error))
+    null = math.sqrt(np.sum(p * (1 - p))) / n
+    assert gap.p_value == near(2 * stats.norm.sf(abs(S / n) / null))
+    assert (gap.floor.mean, gap.floor.upper) == near((math.sqrt(2 / math.pi) * null, stats.norm.isf(0.05) * null))
+
+
+# ---------------------------------------------------------------- draws
+
+
+def few_cells():
+    """Four cells, one of them a single row, one rare, one certain."""
+    rows = [(0.01, 60, 1), (0.3, 1, 1), (0.6, 12, 5), (1.0, 3, 2)]
+    p, y = np.repeat([row[0] for row in rows], [row[1] for row in rows]), []
+    for _, n, hits in rows:
+        y += [1] * hits + [0] * (n - hits)
+    return p, np.array(y)
+
+
+def test_outcomes_drawn_under_calibration_are_binomial():
+    cells, runs = cells_of(*few_cells()), 20_000
+    drawn = draw_outcomes(cells, cells.scores, np.random.default_rng(20), runs)
+    for k, (n, p) in enumerate(zip(cells.trials, cells.scores, strict=True)):
+        chances = stats.binom.pmf(np.arange(n + 1), n, p) * runs
+        common = np.flatnonzero(chances >= 5)
+        seen = np.array([np.sum(drawn[:, k] == count) for count in common])
+        rest = runs - seen.sum(), runs - chances[common].sum()
+        square = np.sum((seen - chances[common]) ** 2 / chances[common]) + (rest[0] - rest[1]) ** 2 / max(rest[1], 5)
+        assert square <= stats.chi2.isf(1e-4, len(common))
+    unequal = np.corrcoef(drawn[:, [0, 2]].T)[0, 1]
+    assert abs(unequal) < 4 / math.sqrt(runs)
+    assert set(drawn[:, 3]) == {3.0}  # what is certain happens
+
+
+def test_draws_with_uneven_weights_have_the_mean_and_the_variance_of_their_rows():
+    rng, runs = np.random.default_rng(21), 20_000
+    w, p = rng.uniform(0.5, 3, 40), np.linspace(0.1, 0.9, 40)
+    cells = cells_of(p, rng.integers(0, 2, 40), w)
+    sums = draw_outcomes(cells, cells.scores, rng, runs).sum(axis=1)
+    variance = np.sum(w**2 * p * (1 - p))
+    assert sums.mean() == pytest.approx(np.sum(w * p), abs=4 * math.sqrt(variance / runs))
+    assert sums.var() == pytest.approx(variance, rel=4 * math.sqrt(2 / runs))
+
+
+def test_bootstrap_draws_are_multinomial():
+    p, y = few_cells()
+    cells, runs, n = cells_of(p, y), 5_000, len(p)
+    rng = np.random.default_rng(22)
+    pairs = [draw_rows(cells, rng) for _ in range(runs)]
+    trials, successes = (np.array(part) for part in zip(*pairs, strict=True))
+    assert set(trials.sum(axis=1)) == {n}
+    assert np.all((successes >= 0) & (successes <= trials))
+    drawn = np.hstack([trials - successes, successes])
+    chances = np.concatenate([cells.counts - cells.positives, cells.positives]) / n
+    covariance = n * (np.diag(chances) - np.outer(chances, chances))
+    error = np.sqrt(np.diag(covariance) / runs)
+    assert np.all(np.abs(drawn.mean(axis=0) - n * chances) <= 4.5 * error)  # of 8 means
+    # Sampled covariances are off by sqrt((c_ii c_jj + c_ij^2) / R), a little more for skew counts: 6 of them.
+    scale = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2)
+    assert np.all(np.abs(np.cov(drawn.T) - covariance) <= 6 * scale / math.sqrt(runs) + 1e-12)
+
+
+def test_drawn_tables_hold_what_was_drawn():
+    p, y = few_cells()
+    for grid, w in itertools.product((None, "standard"), (None, np.linspace(0.3, 2, len(p)))):
+        cells = Cells.of(ReliabilityTable.from_scores(p, y, weights=w, grid=grid))
+        trials, successes = draw_rows(cells, np.random.default_rng(23))
+        table, held = cells.drawn(trials, successes), trials > 0
+        assert table.counts == near(trials[held] * cells.units[held])
+        assert table.positives == near(successes[held] * cells.units[held])
+        assert table.residuals == near(((successes - trials * cells.scores) * cells.units)[held])
+        other = cells.with_positives(np.zeros(len(cells)))
+        assert other.residuals == near(-cells.score_sums)
+        assert other.square_residuals == near(cells.counts * cells.scores**2)  # a cell here has one score
+
+
+def numbers_of(report):
+    return json.loads(report.to_json())
+
+
+def test_seeds_decide_the_draws_and_threads_do_not(monkeypatch):
+    p, y = draw(24, 150, 1.5)
+    table = ReliabilityTable.from_scores(p, y)
+    ece = calibrant.expected_calibration_error
+    found = []
+    for threads in ("1", "2"):
+        monkeypatch.setenv("CALIBRANT_NUM_THREADS", threads)
+        own = [method(table, ece, n_resamples=70, rng=1) for method in (consistency, bootstrap)]
+        found.append((numbers_of(evaluate(p, y, n_resamples=70, rng=1)), repr(own)))
+    assert found[0] == found[1]
+    first = found[0][0]
+    assert numbers_of(evaluate(p, y, n_resamples=70, rng=1)) == first
+    assert numbers_of(evaluate(p, y, n_resamples=70, rng=np.random.SeedSequence(1))) == first
+    other = numbers_of(evaluate(p, y, n_resamples=70, rng=2))
+    for name in ("ece", "smece", "miscalibration"):
+        assert other["estimates"][name]["floor"] != first["estimates"][name]["floor"]
+        assert other["estimates"][name]["value"] == first["estimates"][name]["value"]
+
+
+def test_a_generator_moves_on():
+    p, y = draw(25, 100)
+    rng = np.random.default_rng(1)
+    first, second = (numbers_of(evaluate(p, y, n_resamples=40, rng=rng)) for _ in range(2))
+    assert first != second
+    assert numbers_of(evaluate(p, y, n_resamples=40, rng=np.random.default_rng(1))) == first
+
+
+def test_memory_does_not_hold_all_replicates_of_all_cells():
+    p, y = draw(26, 4000)
+    evaluate(p, y, n_resamples=40)
+    tracemalloc.start()
+    evaluate(p, y, n_resamples=640)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # 20 blocks of 32 replicates; a block holds about 20 arrays of them (draws, residuals, fits, 6 smoothed densities)
+    # on each of two threads, which without blocks would be 20 arrays of 640.
+    assert peak < 640 * 4000 * 8
+
+
+# ---------------------------------------------------------------- floors
+
+
+def folded(variances, runs, seed):
+    """Replicates of sums S of bins, normal of these variances."""
+    return np.random.default_rng(seed).normal(size=(runs, len(variances))) * np.sqrt(variances)
+
+
+def test_floor_of_the_ece_is_its_closed_form():
+    n = 1000
+    p = (np.arange(n) + 0.5) / n
+    v = np.array([np.sum((p * (1 - p))[uniform_members(p, 15) == b]) for b in range(15)])
+    found = evaluate(p, np.arange(n) % 2, n_resamples=0)["ece"].floor
+    assert found.mean == near(math.sqrt(2 / math.pi) * np.sqrt(v).sum() / n)
+    assert found.mean == pytest.approx(0.03853, abs=1e-4)  # of scores drawn, not laid out
+    mean, sd = found.mean, math.sqrt((1 - 2 / math.pi) * v.sum()) / n
+    # Pearson's type III with the skewness of a folded normal, by another program.
+    skewness = stats.foldnorm(0).stats("s") * np.sum(v**1.5) / v.sum() ** 1.5
+    assert found.upper == near(mean + sd * stats.pearson3.ppf(0.95, skewness))
+    drawn = np.abs(folded(v, 200_000, 30)).sum(axis=1) / n
+    # The quantile of R draws is off by sqrt(.95 * .05 / R) / density, here .1 % of the mean; the type III law by less.
+    assert np.quantile(drawn, 0.95) == pytest.approx(found.upper, rel=4e-3)
+    assert drawn.std() == pytest.approx(sd, rel=0.01)
+
+
+@pytest.mark.parametrize("scores", ["uniform", "rare", "two bins"])
+def test_closed_forms_are_the_laws_of_normal_sums(scores):
+    rng = np.random.default_rng(31)
+    given = {"uniform": (0, 1), "rare": (0, 0.2), "two bins": (0.4, 0.53)}
+    p = rng.uniform(*given[scores], 900)
+    y = (rng.uniform(size=900) < p).astype(int)
+    found = evaluate(p, y, level=LEVEL, n_resamples=0)
+    cells = cells_of(p, y)
+    bins = BinMoments.of(cells, uniform_bin_of(cells.table, 15))
+    sums, n, runs = folded(bins.spreads, 100_000, 32), len(p), 100_000
+    squares = (sums**2 / bins.counts).sum(axis=1)
+    replicates = {
+        "ece": np.abs(sums).sum(axis=1) / n,
+        "rmsce": np.sqrt(squares / n),
+        "debiased_square": (squares - (bins.spreads / bins.counts).sum()) / n,
+    }
+    # The sums are normal here, so that only the shapes of the laws are approximate: a fitted gamma law and a fitted
+    # chi-square are good to 5 % of a standard deviation in the quantile and to .015 in a probability, from two bins on.
+    for name, drawn in replicates.items():
+        estimate = found[name]
+        assert estimate.floor.mean == pytest.approx(drawn.mean(), abs=(4 / math.sqrt(runs) + 0.02) * drawn.std())
+        assert estimate.floor.upper == pytest.approx(np.quantile(drawn, LEVEL), abs=0.05 * drawn.std())
+        if name != "debiased_square":
+            assert estimate.p_value == pytest.approx(np.mean(drawn >= estimate.value), abs=0.015)
+
+    held = bins.rows >= 30
+    scales = (np.sqrt(bins.spreads) / bins.counts)[held]
+    maximum = found["mce"]
+
+    def largest(x):
+        return np.prod(2 * stats.norm.cdf(x / scales) - 1)
+
+    mean = integrate.quad(lambda x: 1 - largest(x), 0, 8 * scales.max(), limit=200)[0]
+    assert maximum.floor.mean == pytest.approx(mean, rel=1e-3)  # 4,000 steps to 8 standard deviations
+    assert largest(maximum.floor.upper) == pytest.approx(LEVEL, abs=1e-3)
+    standard = np.max((np.abs(bins.gaps) / np.sqrt(np.maximum(bins.spreads, 1)))[held])
+    ratio = np.sqrt(np.maximum(bins.spreads, 1) / bins.spreads)[held]
+    assert maximum.p_value == near(1 - np.prod(2 * stats.norm.cdf(standard * ratio) - 1))
+
+
+def test_closed_forms_agree_with_resampling():
+    p, y = draw(33, 3000)
+    B = 2000
+    closed_form, resampled = (evaluate(p, y, level=LEVEL, n_resamples=k) for k in (0, B))
+    for name in ("ece", "ace", "rmsce", "debiased_square", "mce", "ks"):
+        first, second = closed_form[name], resampled[name]
+        sd = (second.floor.upper - second.floor.mean) / stats.norm.ppf(LEVEL)  # nearly
+        # From N = 3,000 points the extremes of a Brownian path look smaller by .58 / sqrt(N) of their scale, 2 % of
+        # their standard deviation; binomial sums of 200 rows are normal to about as much.
+        assert first.floor.mean == pytest.approx(second.floor.mean, abs=(5 / math.sqrt(B) + 0.03) * sd), name
+        assert first.floor.upper == pytest.approx(second.floor.upper, abs=(5 * 1.71 / math.sqrt(B) + 0.05) * sd), name
+        assert first.p_value == pytest.approx(second.p_value, abs=5 * 0.5 / math.sqrt(B) + 0.02), name
+        assert first.high == second.high
+        assert first.method.endswith("floor: closed form")
+        assert second.method.endswith("floor: 2,000 resamples")
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40, 400])
+@pytest.mark.parametrize("p", [0.0, 1e-6, 0.003, 0.1, 0.25, 0.5, 0.9, 1.0])
+def test_mean_absolute_deviation_of_a_binomial_count(n, p):
+    """De Moivre's formula, whose normal approximation is far off for rare events."""
+    law = stats.binom(n, p)
+    mean, square = (law.expect(lambda k, power=power: np.abs(k - n * p) ** power) for power in (1, 2))
+    counts, rates = np.array([n, 0.0, n]), np.array([p, 0.5, p])  # twice, and an empty bin
+    floor, p_value = closed.exact_absolute_law(counts, rates, 2.0 * n, 0.0, 0.95, dependence=2.0)
+    assert floor.mean == pytest.approx(mean / n, rel=1e-9, abs=1e-15)
+    sd = math.sqrt(max(square - mean**2, 0) * 2 * 2) / (2 * n)
+    # The variance is the difference of nearly equal numbers where n p is small or n is 1: an absolute 1e-15 of each.
+    assert floor.upper - floor.mean == pytest.approx(stats.norm.ppf(0.95) * sd, rel=1e-6, abs=1e-7)
+    assert 0.5 <= p_value <= 1  # of a value of 0
+
+
+def test_largest_value_of_a_brownian_motion():
+    # Published quantiles of sup |W| on [0, 1], as twice reflected: P(sup |W| > x) is nearly 4 (1 - Phi(x)).
+    for p, x in ((0.95, 2.2414), (0.9, 1.9600), (0.99, 2.8070)):
+        assert cumulative.brownian_quantile(p) == pytest.approx(x, abs=6e-5)
+    for x in (0.3, 0.6, 0.99, 1.0, 1.01, 2.0, 4.0):  # both series, on either side of 1
+        assert cumulative.brownian_sf(x) == pytest.approx(brownian_tail(x), abs=1e-12)
+    assert cumulative.brownian_sf(1.0) == pytest.approx(1 - 0.3708, abs=5e-5)  # exit of (-1, 1) before time 1
+    assert cumulative.brownian_sf(0.0) == cumulative.brownian_sf(0.05) == 1
+    assert integrate.quad(cumulative.brownian_sf, 0, 10, points=[1])[0] == pytest.approx(cumulative.BROWNIAN_MEAN)
+    assert cumulative.brownian_sf(8.0) == pytest.approx(4 * stats.norm.sf(8.0), rel=1e-9)  # no cancellation
+
+
+def test_floor_of_the_smooth_error():
+    p, y = draw(34, 80)
+    cells, nodes = cells_of(p, y), (np.arange(4000) + 0.5) / 4000
+    s = expected(cells)
+    tau = np.sqrt(reflected(nodes, p, s) ** 2 @ (p * (1 - p))) / len(p)
+    assert math.sqrt(2 / math.pi) * tau.mean() == pytest.approx(s, rel=4e-3)
+
+    value = calibrant.smooth_calibration_error(p, y)
+    null = NullSmooth.of(cells, value)
+    drawn = draw_outcomes(cells, cells.scores, np.random.default_rng(35), 60)
+    roots, at_value = null(cells.score_sums - drawn)
+    exact = np.array([calibrant.smooth_calibration_error(cells.table.scores, row) for row in drawn])
+    # Roots between 6 bandwidths, each 1.55 times the last, by straight lines in logarithms: good to 5 %, and to 1 %
+    # on average.
+    assert roots == pytest.approx(exact, rel=0.05)
+    assert np.mean(roots / exact) == pytest.approx(1, abs=0.01)
+    # T* >= T exactly when S*(T) >= T, save within what a mesh of 8 steps a bandwidth can tell.
+    apart = np.abs(exact / value - 1) > 4e-3
+    assert np.array_equal((at_value >= null.threshold)[apart], (exact >= value)[apart])
+    assert 0 < np.count_nonzero(exact >= value) < len(exact)
+
+
+@pytest.mark.parametrize("slope", [0.7, 1.0, 1.5])
+def test_floors_of_the_proper_scores(slope):
+    p, y = draw(36, 500, slope)
+    report = evaluate(p, y, level=LEVEL, n_resamples=0)
+    v, odds = p * (1 - p), np.log(p / (1 - p))
+    brier, nll = report["brier"], report["nll"]
+    assert brier.floor.mean == near(v.mean())
+    assert nll.floor.mean == near(-np.mean(p * np.log(p) + (1 - p) * np.log1p(-p)))
+    for found, weight in ((brier, 1 - 2 * p), (nll, odds)):
+        sd = math.sqrt(np.sum(v * weight**2)) / len(p)
+        assert found.floor.upper == near(found.floor.mean + stats.norm.ppf(LEVEL) * sd)
+        assert found.p_value == near(stats.norm.sf((found.value - found.floor.mean) / sd))
+    assert brier.p_value == pytest.approx(stats.norm.sf(spiegelhalter_test(p, y).statistic), rel=1e-8)
+    of_table = evaluate(ReliabilityTable.from_scores(p, y, grid="standard"), level=LEVEL, n_resamples=0)["brier"]
+    assert of_table.floor.mean == near(brier.floor.mean)
+
+
+# ---------------------------------------------------------------- p-values and coverage by simulation
+
+
+RUNS = 160
+
+
+def over_confident(rng, n):
+    """Scores from .8 to 1 of events that are even: l1, smooth and KS errors .4, each right on average."""
+    return rng.uniform(0.8, 1, n), rng.integers(0, 2, n)
+
+
+def tilted_law(rng, n):
+    p = rng.uniform(size=n)
+    return p, (rng.uniform(size=n) < tilted(p, 2)).astype(int)
+
+
+def calibrated_law(rng, n):
+    p = rng.uniform(size=n)
+    return p, (rng.uniform(size=n) < p).astype(int)
+
+
+@functools.cache
+def simulated(law, n=500):
+    rng = np.random.default_rng(40)
+    return [evaluate(*law(rng, n), level=LEVEL, n_resamples=99, rng=rng) for _ in range(RUNS)]
+
+
+def test_p_value_counts_replicates_at_least_as_large():
+    drawn = np.array([0.1, 0.2, 0.2, 0.4])
+    assert [laws.p_value(drawn, value) for value in (0.5, 0.4, 0.3, 0.2, 0.2 + 1e-16, 0)] == [
+        1 / 5, 2 / 5, 2 / 5, 4 / 5, 4 / 5, 1,
+    ]  # fmt: skip
+    floor = laws.floor_of(drawn, 0.7)
+    assert (floor.mean, floor.upper) == (pytest.approx(0.225), 0.4)  # at least a share of .7 is not above it
+
+
+@pytest.mark.parametrize("name", [*ERRORS, "brier", "nll", "mean_gap"])
+def test_size_under_calibration(name):
+    p_values = np.array([report[name].p_value for report in simulated(calibrated_law)])
+    for size in (0.1, 0.5):
+        assert np.mean(p_values <= size) == pytest.approx(size, abs=4 * math.sqrt(size * (1 - size) / RUNS))
+    if name not in ("brier", "nll", "mean_gap"):
+        assert p_values.min() >= 1 / 100
+        assert np.rint(p_values * 100) / 100 == pytest.approx(p_values)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_power_against_a_tilt(name):
+    p_values = np.array([report[name].p_value for report in simulated(tilted_law)])
+    assert np.mean(p_values <= 0.1) > (0.5 if name == "mce" else 0.95)
+
+
+def truth(score, rate, n_bins=15):
+    """The true values for uniform scores between the ends of ``score``, of which ``rate`` happen."""
+    a, b = score
+
+    def mean(f, low=a, high=b):
+        return integrate.quad(f, low, high, limit=200)[0] / (b - a)
+
+    edges = np.clip(np.arange(n_bins + 1) / n_bins, a, b)
+    bins = [(low, high) for low, high in itertools.pairwise(edges) if high - low > 1e-12]
+    gaps = np.array([mean(lambda t: t - rate(t), low, high) for low, high in bins])
+    shares = np.array([(high - low) / (b - a) for low, high in bins])
+    base = mean(rate)
+    return {
+        "ece": np.abs(gaps).sum(),
+        "rmsce": math.sqrt(np.sum(gaps**2 / shares)),
+        "debiased_square": np.sum(gaps**2 / shares),
+        "mce": np.max(np.abs(gaps) / shares),
+        "smece": smooth_truth(score, rate),
+        "ks": max(abs(mean(lambda t: t - rate(t), a, x)) for x in np.linspace(a, b, 201)[1:]),
+        "miscalibration": mean(lambda t: (t - rate(t)) ** 2),  # the rate does not fall
+        "discrimination": base * (1 - base) - mean(lambda t: rate(t) * (1 - rate(t))),
+        "uncertainty": base * (1 - base),
+        "brier": mean(lambda t: rate(t) * (1 - t) ** 2 + (1 - rate(t)) * t**2),
+        "mean_gap": mean(lambda t: t - rate(t)),
+        "mean_confidence": (a + b) / 2,
+        "accuracy": mean(lambda t: rate(t) if t >= 0.5 else 1 - rate(t)),
+    }
+
+
+def smooth_truth(score, rate):
+    """The root of S(s) = s of the law itself, by the midpoint rule."""
+    p, t = (np.arange(1000) + 0.5) / 1000 * (score[1] - score[0]) + score[0], (np.arange(500) + 0.5) / 500
+    residuals = rate(p) - p
+    if not np.any(np.abs(residuals) > 1e-12):
+        return 0.0
+    return optimize.brentq(lambda s: np.abs(reflected(t, p, s) @ residuals / 1000).mean() - s, 0.02, 0.9, xtol=1e-5)
+
+
+TRUTHS = {
+    "calibrated": (calibrated_law, lambda: truth((0, 1), lambda t: t)),
+    "tilted": (tilted_law, lambda: truth((0, 1), lambda t: tilted(t, 2))),
+    "over-confident": (over_confident, lambda: truth((0.8, 1), lambda t: 0.5 + 0 * t)),
+}
+
+
+def test_truths_are_those_in_closed_form():
+    tilt, over = TRUTHS["tilted"][1](), TRUTHS["over-confident"][1]()
+    assert tilt["miscalibration"] == pytest.approx(3 * math.pi / 8 - 7 / 6, abs=1e-9)
+    assert tilt["ece"] < math.log(2) / 2 - 1 / 4  # a bin in which the gap changes its sign hides some of it
+    assert tilt["ece"] == pytest.approx(math.log(2) / 2 - 1 / 4, abs=2e-3)
+    assert [over[name] for name in ("ece", "ks", "smece", "mean_gap")] == pytest.approx([0.4] * 4, abs=1e-5)
+    assert over["mce"] == pytest.approx(14.5 / 15 - 0.5)
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+def test_coverage(name):
+    law, known = TRUTHS[name]
+    least = LEVEL - 4 * math.sqrt(LEVEL * (1 - LEVEL) / RUNS)
+    for measure, value in known().items():
+        held = np.mean([r[measure].low <= value <= r[measure].high for r in simulated(law)])
+        assert held >= least, (measure, value, held)
+
+
+# ---------------------------------------------------------------- a statistic of one's own
+
+ece = calibrant.expected_calibration_error
+
+
+def rate_of(table):
+    return table.positives.sum() / table.counts.sum()
+
+
+def brier_of(table):
+    return table.sums.square_residuals / table.total
+
+
+@pytest.mark.parametrize("weights", [None, UNEVEN[:300]])
+def test_consistency_of_the_ece_is_the_report_s(weights):
+    p, y = draw(50, 300, 1.2)
+    table = ReliabilityTable.from_scores(p, y, weights=weights)
+    found = consistency(table, ece, n_resamples=99, rng=7)
+    estimate = evaluate(p, y, weights=weights, n_resamples=99, rng=7)["ece"]
+    assert found.p_value == estimate.p_value
+    assert 0.01 < found.p_value < 1
+    assert (found.value, found.floor.mean, found.floor.upper) == near(
+        (estimate.value, estimate.floor.mean, estimate.floor.upper)
+    )
+    assert math.isnan(found.low)
+    assert found.method == "consistency test, 99 resamples"
+
+
+def test_consistency_pools_large_tables_and_keeps_their_value():
+    p, y = draw(51, 6000)
+    table = ReliabilityTable.from_scores(p, y)
+    seen = []
+
+    def statistic(own):
+        seen.append(len(own))
+        return ece(own, n_bins=7)  # whose edges lie within cells
+
+    found = consistency(table, statistic, n_resamples=39)
+    assert found.value == near(ece(p, y, n_bins=7))
+    assert max(seen[:-1]) <= 4396
+    assert found.p_value == evaluate(p, y, n_bins=7, n_resamples=39)["ece"].p_value  # by the same cells
+
+
+def test_bootstrap_of_a_mean_is_its_normal_interval():
+    p, y = draw(52, 400, 2.0)
+    B, table = 1000, ReliabilityTable.from_scores(p, y)
+    for statistic, scores in ((rate_of, y), (brier_of, (p - y) ** 2)):
+        found = bootstrap(table, statistic, level=LEVEL, n_resamples=B)
+        error = scores.std() / 20
+        assert found.value == near(scores.mean())
+        assert found.details["standard_error"] == pytest.approx(error, rel=4 / math.sqrt(2 * B))
+        assert found.details["bias"] == pytest.approx(0, abs=4 * error / math.sqrt(B))
+        # The quantile of B draws is off by 2.1 / sqrt(B) standard errors; the mean of 400 is normal to a twentieth.
+        for end, sign in ((found.low, -1), (found.high, 1)):
+            assert end == pytest.approx(scores.mean() + sign * Z * error, abs=(4 * 2.1 / math.sqrt(B) + 0.05) * error)
+        assert (found.method, found.level) == ("percentile bootstrap, 1,000 resamples", LEVEL)
+        assert "warning" not in found.details
+
+
+def test_bootstrap_of_the_ece_says_that_it_is_not_valid():
+    p, y = draw(53, 400)
+    found = bootstrap(ReliabilityTable.from_scores(p, y), ece, n_resamples=99)
+    assert found.method == "NOT VALID: percentile bootstrap, 99 resamples"
+    assert "does not cover what it should" in found.details["warning"]
+    assert found.details["bias"] > found.details["standard_error"]
+
+
+def test_whole_weights_are_rows_for_the_bootstrap():
+    p, y = draw(54, 60)
+    w = np.random.default_rng(55).integers(1, 4, 60)
+    weighted = ReliabilityTable.from_scores(p, y, weights=w)
+    repeated = ReliabilityTable.from_scores(np.repeat(p, w), np.repeat(y, w))
+    for method in (bootstrap, consistency):
+        first, second = (method(table, rate_of, n_resamples=50) for table in (weighted, repeated))
+        assert repr(first).replace("n=60", "n=?") == repr(second).replace(f"n={w.sum()}", "n=?")
+
+
+@pytest.mark.xfail(reason="the outcomes of tied scores are rounded to whole trials before they are drawn")
+def test_bootstrap_of_a_mean_of_tied_scores_with_uneven_weights():
+    rng = np.random.default_rng(3)
+    p = np.repeat(rng.uniform(size=300), 5)
+    y, w = (rng.uniform(size=len(p)) < 0.2).astype(int), rng.gamma(1.0, 1.0, len(p))
+    found = bootstrap(ReliabilityTable.from_scores(p, y, weights=w), rate_of, n_resamples=200)
+    assert abs(found.details["bias"]) < 4 * found.details["standard_error"] / math.sqrt(200)
+    assert "warning" not in found.details
+
+
+def test_one_replicate_is_enough_for_an_answer():
+    table = ReliabilityTable.from_scores([0.3, 0.6], [0, 1])
+    assert consistency(table, ece, n_resamples=1).p_value in (0.5, 1.0)
+    found = bootstrap(table, ece, n_resamples=1)
+    assert found.low == found.high
+
+
+@pytest.mark.parametrize("method", [consistency, bootstrap])
+def test_errors_about_own_statistics(method):
+    table = ReliabilityTable.from_scores([0.3, 0.6], [0, 1])
+    with bad(match="table: expected a ReliabilityTable, got a list; make one with ReliabilityTable.from_predictions"):
+        method([0.3, 0.6], ece)
+    with bad(match="table: expected at least one row, got an empty table"):
+        method(ReliabilityTable(*np.zeros((3, 0)), n=0), ece)
+    with bad(match="statistic: expected a callable, got 'ece'; pass a function of a table"):
+        method(table, "ece")
+    with bad(match="statistic: expected a function that returns a number, got None"):
+        method(table, lambda _: None)
+    with bad(match="statistic: expected a function that returns a number, got nan; return a float for every table"):
+        method(table, lambda _: math.nan)
+    with bad(match="n_resamples: expected at least 1, got 0; pass 1000"):
+        method(table, ece, n_resamples=0)
+    with bad(match="level: expected a number from 0.5 to below 1, got 95; pass a share such as 0.95, not per cent"):
+        method(table, ece, level=95)
+    with bad(match="rng: expected a non-negative integer or a numpy.random.Generator, got -1; pass a seed such as 0"):
+        method(table, ece, rng=-1)
+    with bad(match="level: .*got None"):
+        method(table, ece, level=None)

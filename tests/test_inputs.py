@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import sys
 import types
@@ -21,8 +20,11 @@ from calibrant import (
 )
 from calibrant.errors import InputError
 
-#: Values alone: intervals and noise floors have tests of their own.
-evaluate = functools.partial(calibrant.evaluate, level=None)
+
+def evaluate(*args, **options):
+    """Evaluate without intervals and noise floors, which have tests of their own."""
+    return calibrant.evaluate(*args, level=None, **options)
+
 
 PROBS = [0.1, 0.8, 0.6, 0.3]
 TARGETS = [0, 1, 1, 0]
@@ -520,7 +522,9 @@ def test_a_single_row_has_its_value():
     assert values == pytest.approx([1, 0.0625, 0.25, 0.25, 0.25], abs=1e-7)
     assert np.isnan(report["mce"].value)
     assert report["mce"].details == {
-        "least_rows": 30, "of_all_bins": 0.25, "reason": "not available: no bin holds 30 rows"
+        "least_rows": 30,
+        "of_all_bins": 0.25,
+        "reason": "not available: no bin holds 30 rows",
     }
 
 

@@ -48,14 +48,15 @@ def test_the_printed_report_shows_bars_and_marks_where_they_belong() -> None:
     # Ten rows claimed at .75, five of them right: a bar to the middle, a mark at three quarters.
     lines = str(calibrant.evaluate([0.75] * 10, [1, 0] * 5, n_bins=2)).splitlines()
     row = next(line for line in lines if line.lstrip().startswith("0.500 – 1.000"))
-    bar = row[row.index("+0.250") + len("+0.250  ") :]
+    bar = row[row.index("+0.250") + len("+0.250   ") :]
     assert bar == "█" * 14 + "░" * 7 + "┃"  # 28 characters from 0 to 1
-    assert any("Too high by 25.0 points on average" in line for line in lines)
-    assert any("Over-confident by 25.0 points" in line for line in lines)
+    text = " ".join(str(calibrant.evaluate([0.75] * 10, [1, 0] * 5, n_bins=2, level=None)).split())
+    assert "Too high by 25.0 points on average" in text
+    assert "Over-confident by 25.0 points" in text
 
 
 def test_words_for_scores_that_are_right_on_average() -> None:
-    text = str(calibrant.evaluate([0.25] * 4 + [0.75] * 4, [1, 0, 0, 0, 1, 1, 1, 0]))
+    text = str(calibrant.evaluate([0.25] * 4 + [0.75] * 4, [1, 0, 0, 0, 1, 1, 1, 0], level=None))
     assert "Neither too high nor too low on average" in text
     assert "Neither over- nor under-confident" in text
     assert "A monotone recalibration could not lower the Brier score of the judged event" in text

@@ -35,6 +35,7 @@ LEVELS = (0.9, 0.95)
 RESAMPLES = 199  # (B + 1) alpha is whole at both levels, so the tests are exact where the law is continuous
 PART = 50  # data sets of one part
 AWAY, NULL, PEERS = 300, 1_000, 40  # data sets of a setting
+LARGE_SHARE = 2  # of the largest N, half as many
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ def parts(quick: bool) -> list[Part]:
         total = NULL if law.calibrated else AWAY
         total = max(total // 10, PART) if quick else total
         for n in sizes:
-            found += [Part("event", i, n, j, PART) for j in range(total // PART)]
+            own = total // LARGE_SHARE if n == SIZES[-1] else total
+            found += [Part("event", i, n, j, PART) for j in range(own // PART)]
             if n <= 2_000 and law.name in ("Uniform", "Beta(8, 1)") and law.tilt in (1.0, 1.4):
                 found += [Part("peers", i, n, j, 10) for j in range((20 if quick else PEERS) // 10)]
     for i in range(4):

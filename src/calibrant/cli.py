@@ -84,6 +84,7 @@ def main() -> None:
     calibrant report predictions.parquet
     calibrant report --help
     calibrant compare predictions.parquet --scores old,new
+    calibrant floor --n 500
     """  # noqa: D301 - click wants the backspace itself
 
 
@@ -95,12 +96,18 @@ def main() -> None:
 @click.option("--target", metavar="COLUMN", help="The true class: an index from 0, or a name.")
 @click.option("--targets", "targets_file", metavar="FILE", help="The .npy file of the targets of an .npy file.")
 @click.option("--weight", metavar="COLUMN", help="How often each row counts.")
+@click.option("--by", metavar="COLUMN", help="Report on each group of rows as well.")
 @click.option("--where", metavar="SQL", help="Leave out the rows that do not meet this condition.")
 @click.option("--logits", is_flag=True, help="The numbers are logits, no probabilities.")
 @click.option("--notion", metavar="NOTION", help="The event judged: positive, top-label, classwise or multilabel.")
 @click.option("--n-bins", type=int, default=15, show_default=True, help="The number of bins.")
 @click.option("--class-names", metavar="NAMES", help="Names of the classes in column order, with commas between them.")
 @click.option("--ignore-index", type=int, metavar="LABEL", help="Leave out the rows with this label.")
+@click.option("--level", type=float, default=0.95, show_default=True, help="The confidence of the intervals.")
+@click.option(
+    "--n-resamples", type=int, default=1000, show_default=True, help="Replicates behind the noise floors; 0 for none."
+)
+@click.option("--rng", type=int, default=0, show_default=True, help="The seed of the replicates.")
 @click.option("--json", "json_path", metavar="PATH", help="Write every number there as JSON; - for standard output.")
 @click.option(
     "--fail-if",
@@ -118,7 +125,7 @@ def report(ctx: click.Context, /, **options: Any) -> None:
 
     \b
     calibrant report digits.parquet
-    calibrant report nba_games.csv --score prob1 --outcome prob1_outcome
+    calibrant report nba_games.csv --score prob1 --outcome prob1_outcome --by season
     calibrant report 'logs/*.parquet' --probs 'p_*' --target label --where "split = 'test'"
     calibrant report model.npz --logits --json report.json --fail-if 'ece > 0.05'
 
@@ -133,7 +140,7 @@ def report(ctx: click.Context, /, **options: Any) -> None:
             names = options["class_names"]
             predictions = read_predictions(
                 options["files"], score=options["score"], outcome=options["outcome"], probs=options["probs"],
-                target=options["target"], weight=options["weight"], where=options["where"],
+                target=options["target"], weight=options["weight"], by=options["by"], where=options["where"],
                 targets_file=options["targets_file"],
                 class_names=None if names is None else [name.strip() for name in names.split(",")], progress=step,
             )  # fmt: skip
@@ -143,6 +150,8 @@ def report(ctx: click.Context, /, **options: Any) -> None:
                 predictions.probs, predictions.targets, notion=options["notion"], n_bins=options["n_bins"],
                 weights=predictions.weights, ignore_index=options["ignore_index"],
                 logits=options["logits"] or predictions.logits, class_names=predictions.class_names,
+                groups=predictions.groups, level=options["level"], n_resamples=options["n_resamples"],
+                rng=options["rng"],
             )  # fmt: skip
         _write(result, predictions, options)
         held = [condition for condition in options["conditions"] if _check(condition, result)]
@@ -205,11 +214,60 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
         _write(result, predictions, options)
 
 
+@main.command()
+@click.option("--n", "n", type=click.IntRange(min=1), required=True, help="The number of predictions.")
+@click.option(
+    "--bins",
+    "--n-bins",
+    "n_bins",
+    type=click.IntRange(1, 1_000_000),
+    default=15,
+    show_default=True,
+    help="The number of bins.",
+)
+@click.option("--level", type=float, default=0.95, show_default=True, help="The share of samples below the floor.")
+@click.option("--n-resamples", type=click.IntRange(min=1), default=1000, show_default=True, help="Samples drawn.")
+@click.option("--rng", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of the samples.")
+@click.option("--json", "json_path", metavar="PATH", help="Write every number there as JSON; - for standard output.")
+@click.pass_context
+def floor(ctx: click.Context, /, **options: Any) -> None:
+    """Print what noise alone shows: the calibration errors of perfectly calibrated scores, before there are any data.
+
+    \b
+    calibrant floor --n 500 --bins 15
+    """  # noqa: D301
+    _check_level(ctx, options["level"])
+    with _failing(None):
+        from calibrant.inference.floor import SCORE_LAWS, noise_floor
+        from calibrant.render import floor as render
+
+        names = ("n", "n_bins", "level", "n_resamples", "rng")
+        with _progress():
+            found = [noise_floor(scores=law, **{name: options[name] for name in names}) for law in SCORE_LAWS]
+        summary = {
+            **{name: options[name] for name in names},
+            "laws": {
+                one.scores: {
+                    "description": SCORE_LAWS[one.scores][2],
+                    "floors": {name: {"mean": own.mean, "upper": own.upper} for name, own in one.floors.items()},
+                    "rows_for_ece_of_0.01": one.rows_for(0.01),
+                }
+                for one in found
+            },
+        }
+        _print(summary, options["json_path"], lambda: render.render(summary, style=_style()))
+
+
 def _check_usage(ctx: click.Context, options: Mapping[str, Any]) -> None:
     """Refuse, as usage, what is wrong before any file is opened."""
     from calibrant.notions import NOTIONS
 
     _check_judging(ctx, options, NOTIONS)
+    _check_level(ctx, options["level"])
+    for name in ("n_resamples", "rng"):
+        if options[name] < 0:
+            hint = f"{options[name]}; pass 0 or more"
+            raise click.BadParameter(hint, ctx, param_hint=f"--{name.replace('_', '-')}")
     if options["score"] and options["probs"]:
         raise click.UsageError("--score names one event, --probs many classes; pass one of the two", ctx)
     if options["outcome"] and options["target"]:
@@ -223,10 +281,14 @@ def _check_models(ctx: click.Context, options: Mapping[str, Any]) -> list[str]:
     if len(set(scores)) < max(len(scores), 2):
         hint = f"{options['scores']!r}; name two models or more, each once, such as old,new"
         raise click.BadParameter(hint, ctx, param_hint="--scores")
-    if not 0.5 <= options["level"] < 1:
-        hint = f"{options['level']:g}; pass a share from 0.5 to below 1, such as 0.95"
-        raise click.BadParameter(hint, ctx, param_hint="--level")
+    _check_level(ctx, options["level"])
     return scores
+
+
+def _check_level(ctx: click.Context, level: float) -> None:
+    if not 0.5 <= level < 1:
+        hint = f"{level:g}; pass a share from 0.5 to below 1, such as 0.95"
+        raise click.BadParameter(hint, ctx, param_hint="--level")
 
 
 def _check_judging(ctx: click.Context, options: Mapping[str, Any], notions: Sequence[str]) -> None:
@@ -306,18 +368,25 @@ def _write(result: Report | Comparison, predictions: FileRows, options: Mapping[
     from calibrant.render import comparison, terminal
 
     summary = result.to_dict()
-    target = options["json_path"]
-    if target is not None:
-        sources = {"files": list(predictions.paths), "columns": dict(predictions.sources), "where": options["where"]}
-        text = json.dumps({**summary, "source": sources}, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-        if target == "-":
-            click.echo(text, nl=False)
-            return
-        Path(target).write_text(text, encoding="utf-8")
+    sources = {"files": list(predictions.paths), "columns": dict(predictions.sources), "where": options["where"]}
     paths = predictions.paths
     title = paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
     render = comparison.render if "pairs" in summary else terminal.render
-    click.echo(render(summary, title=title, used=predictions.described(), style=_style()))
+    _print(
+        {**summary, "source": sources}, options["json_path"],
+        lambda: render(summary, title=title, used=predictions.described(), style=_style()),
+    )  # fmt: skip
+
+
+def _print(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
+    """Write a summary as JSON where that was asked for, and the text to the terminal unless the JSON goes there."""
+    if target is not None:
+        strict = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+        if target == "-":
+            click.echo(strict, nl=False)
+            return
+        Path(target).write_text(strict, encoding="utf-8")
+    click.echo(text())
 
 
 def _style() -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import itertools
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -21,7 +20,7 @@ from calibrant.inference.resampling import check_level
 from calibrant.inputs import Notion, Predictions, as_predictions
 from calibrant.notions import Reading, read, resolve
 from calibrant.render import comparison as text
-from calibrant.results import Estimate
+from calibrant.results import Estimate, plain
 
 Float64s = NDArray[np.float64]
 
@@ -42,9 +41,9 @@ class Pair:
     first, second : str
         The models.
     estimates : mapping
-        ``square_ce``, ``ece``, ``brier``, ``nll``, ``accuracy``. Below 0 the first model has less of it: less error
-        (better), or fewer right answers (worse). Only ``square_ce``, which decides, has a p-value: the probability of a
-        difference as large if there was none.
+        ``debiased_square``, ``ece``, ``brier``, ``nll``, ``accuracy``. Below 0 the first model has less of it: less
+        error (better), or fewer right answers (worse). Only ``debiased_square``, which decides, has a p-value: the
+        probability of a difference as large if there was none.
     """
 
     first: str
@@ -77,9 +76,9 @@ class Comparison:
     level : float
         The confidence of each interval.
     models : mapping
-        Of each model the values of ``square_ce``, ``ece``, ``brier``, ``nll`` and ``accuracy``.
+        Of each model the values of ``debiased_square``, ``ece``, ``brier``, ``nll`` and ``accuracy``.
     pairs : tuple of Pair
-        Each two models: ``pair.first`` and ``pair.second``, and ``pair["square_ce"]``, ``pair["ece"]``,
+        Each two models: ``pair.first`` and ``pair.second``, and ``pair["debiased_square"]``, ``pair["ece"]``,
         ``pair["brier"]``, ``pair["nll"]``, ``pair["accuracy"]``, the `Estimate` of first minus second.
     """
 
@@ -111,7 +110,7 @@ class Comparison:
             "n_bins": self.n_bins,
             "level": self.level,
             "models": {
-                name: {key: _plain(value, f"models.{name}.{key}", missing, lost) for key, value in values.items()}
+                name: {key: plain(value, f"models.{name}.{key}", missing, lost) for key, value in values.items()}
                 for name, values in self.models.items()
             },
             "pairs": [
@@ -141,18 +140,10 @@ class Comparison:
 
 def _plain_estimate(key: str, estimate: Estimate, path: str, missing: dict[str, str]) -> dict[str, Any]:
     reason = str(estimate.details.get("reason", "one row tells nothing of the spread"))
-    numbers = ("value", "low", "high", "p_value") if key == "square_ce" else ("value", "low", "high")
-    plain = {name: _plain(getattr(estimate, name), f"{path}.{name}", missing, reason) for name in numbers}
-    details = {k: _plain(entry, f"{path}.details.{k}", missing, reason) for k, entry in estimate.details.items()}
-    return {**plain, "method": estimate.method, "n": estimate.n, "details": details}
-
-
-def _plain(value: Any, path: str, missing: dict[str, str], reason: str) -> Any:
-    """Return a value, or None with the reason noted for a number that is not finite."""
-    if isinstance(value, float) and not math.isfinite(value):
-        missing[path] = reason
-        return None
-    return dict(value) if isinstance(value, Mapping) else value
+    numbers = ("value", "low", "high", "p_value") if key == "debiased_square" else ("value", "low", "high")
+    found = {name: plain(getattr(estimate, name), f"{path}.{name}", missing, reason) for name in numbers}
+    details = {k: plain(entry, f"{path}.details.{k}", missing, reason) for k, entry in estimate.details.items()}
+    return {**found, "method": estimate.method, "n": estimate.n, "details": details}
 
 
 def compare(
@@ -236,7 +227,7 @@ def compare(
     >>> outcomes = rng.random(5_000) < honest
     >>> bold = honest**2 / (honest**2 + (1 - honest) ** 2)
     >>> comparison = calibrant.compare(honest, bold, outcomes, names=("honest", "bold"))
-    >>> comparison.pairs[0]["square_ce"].high < 0
+    >>> comparison.pairs[0]["debiased_square"].high < 0
     True
     >>> print(comparison.verdict()[0])
     honest is better calibrated than bold (p < 0.001): its squared calibration error is smaller by 0.0101 (0.0077 to
@@ -270,7 +261,7 @@ def compare(
         model = _model(name, predictions, reading, n_bins)
         models.append(model)
         values[name] = {
-            "square_ce": model.judged.square, "ece": model.judged.absolute,
+            "debiased_square": model.judged.square, "ece": model.judged.absolute,
             "brier": reading.brier, "nll": reading.nll, "accuracy": reading.correct,
         }  # fmt: skip
     n_classes = None if predictions.layout == "binary" else predictions.n_classes
@@ -282,12 +273,12 @@ def _pairs(models: Sequence[Model], level: float) -> tuple[Pair, ...]:
     pairs = [Pair(a.name, b.name, differences(a, b, level)) for a, b in itertools.combinations(models, 2)]
     if len(pairs) == 1:
         return tuple(pairs)
-    raw = [pair["square_ce"].p_value for pair in pairs]
+    raw = [pair["debiased_square"].p_value for pair in pairs]
     adjusted = []
     for pair, own, p in zip(pairs, raw, holm(raw), strict=True):
-        square = pair["square_ce"]
+        square = pair["debiased_square"]
         details = {**square.details, "raw_p_value": own, "pairs": len(pairs)}
-        estimates = {**pair.estimates, "square_ce": replace(square, p_value=p, details=details)}
+        estimates = {**pair.estimates, "debiased_square": replace(square, p_value=p, details=details)}
         adjusted.append(Pair(pair.first, pair.second, estimates))
     return tuple(adjusted)
 

@@ -136,9 +136,11 @@ def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[
         remedy = "name the row's group, such as 'unknown'"
         raise InputError("groups", "a name in every row", f"a missing value at row {row}", remedy, row=row)
     names, of_row = np.unique(flat, return_inverse=True)
-    judged = predictions.judged
+    kept = np.flatnonzero(predictions.judged)
+    of_kept = of_row.reshape(-1)[kept]
+    order = np.argsort(of_kept, kind="stable")
+    places = np.split(kept[order], np.cumsum(np.bincount(of_kept, minlength=len(names)))[:-1])
     whole = names.dtype.kind == "f" and bool(np.all(names == np.rint(names)))
-    places = [np.flatnonzero(judged & (of_row.reshape(-1) == g)) for g in range(len(names))]
     words = [str(int(name)) if whole else str(name) for name in names.tolist()]
     return [(word, rows) for word, rows in zip(words, places, strict=True) if len(rows)]
 

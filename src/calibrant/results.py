@@ -206,3 +206,17 @@ class ClasswiseCalibration:
     kept: NDArray[np.float64]
     supports: NDArray[np.float64]
     value: float
+
+
+def plain(value: Any, path: str, missing: dict[str, str], reason: str | None = None) -> Any:
+    """Turn a value into plain Python, a number that is not finite into None with its reason noted."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry, f"{path}.{key}", missing) for key, entry in value.items()}
+    if isinstance(value, (np.ndarray, list, tuple)):
+        return [plain(entry, f"{path}[{i}]", missing, reason) for i, entry in enumerate(value)]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        missing[path] = reason or ("infinite" if math.isinf(value) else "not a number")
+        return None
+    return value

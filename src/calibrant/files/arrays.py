@@ -33,7 +33,7 @@ def read_npz(path: str, options: Options) -> tuple[dict[str, NDArray[Any]], Sele
             loaded = {name: _member(path, archive, name) for name in selection.used}
     arrays = {argument: loaded[name] for argument, (name, *_) in selection.names().items()}
     for argument, array in arrays.items():
-        if argument != "targets":
+        if argument not in ("targets", "groups"):
             _check_numbers(path, selection.names()[argument][0], array)
     rows = len(loaded[selection.probs[0]])
     for name, array in loaded.items():

@@ -35,6 +35,7 @@ class Options:
     where: str | None = None
     class_names: tuple[str, ...] | None = None
     models: tuple[str, ...] = ()
+    by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -54,17 +55,20 @@ class Selection:
     labels: bool
     noun: str
     models: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    groups: str | None = None
 
     @property
     def used(self) -> tuple[str, ...]:
         """Every column to read, each once."""
-        return tuple(dict.fromkeys((*self.probs, *self.targets, *([self.weights] if self.weights else []))))
+        others = (name for name in (self.weights, self.groups) if name)
+        return tuple(dict.fromkeys((*self.probs, *self.targets, *others)))
 
     def names(self) -> dict[str, tuple[str, ...]]:
         """Return the columns by the argument they become."""
         names = {f"probs[{model!r}]": columns for model, columns in self.models} or {"probs": self.probs}
         names["targets"] = self.targets
-        return names | {"weights": (self.weights,)} if self.weights else names
+        others = {"weights": self.weights, "groups": self.groups}
+        return names | {argument: (name,) for argument, name in others.items() if name}
 
     def sources(self) -> dict[str, str]:
         """Return the columns by the argument they become, in words."""
@@ -94,7 +98,8 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
         targets = finder.named("--target", options.target)
     if options.models:
         return _select_models(finder, options, targets, weights)
-    taken = {*(targets or ()), weights}
+    groups = finder.one("--by", options.by) if options.by is not None else None
+    taken = {*(targets or ()), weights, groups}
     pattern: str | None = None
     if options.score is not None:
         probs: tuple[str, ...] = (finder.one("--score", options.score),)
@@ -105,13 +110,13 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
     else:
         probs, pattern = finder.usual_probs(taken)
     if targets is None:
-        targets = finder.usual_targets({*probs, weights})
+        targets = finder.usual_targets({*probs, weights, groups})
     class_names, labels = options.class_names, False
     if pattern is not None:
         probs, suffixes = _ordered(probs, pattern)
         if class_names is None and suffixes is not None:
             class_names, labels = suffixes, True
-    return Selection(probs, targets, weights, are_logits(probs), class_names, labels, noun)
+    return Selection(probs, targets, weights, are_logits(probs), class_names, labels, noun, groups=groups)
 
 
 def _select_models(

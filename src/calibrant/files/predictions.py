@@ -18,7 +18,7 @@ class FileRows:
     arrays : mapping of str to array
         By argument, each of N rows: ``probs`` (probabilities or logits; floats of 16, 32 and 64 bits keep their width)
         or ``probs['name']`` of each of several models, ``targets`` (integers, floats, booleans or strings, or one-hot
-        rows), and ``weights`` where a column was named.
+        rows), and ``weights`` and ``groups`` where a column was named.
     class_names : tuple of str or None
         Names of the C classes, where the caller or the columns' own names give them.
     sources : mapping of str to str
@@ -48,6 +48,10 @@ class FileRows:
     @property
     def weights(self) -> NDArray[Any] | None:
         return self.arrays.get("weights")
+
+    @property
+    def groups(self) -> NDArray[Any] | None:
+        return self.arrays.get("groups")
 
     def locate(self, row: int) -> tuple[str, int]:
         """Say where a row of the arrays stands in the files.

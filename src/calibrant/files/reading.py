@@ -26,6 +26,7 @@ def read_predictions(
     probs: str | None = None,
     target: str | None = None,
     weight: str | None = None,
+    by: str | None = None,
     where: str | None = None,
     targets_file: str | None = None,
     class_names: Sequence[str] | None = None,
@@ -50,6 +51,8 @@ def read_predictions(
         strings.
     weight : str or None
         The column of the weights.
+    by : str or None
+        The column of the groups' names.
     where : str or None
         A condition in SQL over the columns of the file; rows that do not meet it are left out.
     targets_file : str or None
@@ -72,7 +75,7 @@ def read_predictions(
         Where the ``report`` extra is not installed and the file needs it.
     """
     names = None if class_names is None else tuple(class_names)
-    options = Options(score, outcome, probs, target, weight, where, names)
+    options = Options(score, outcome, probs, target, weight, where, names, by=by)
     paths = expand(patterns)
     kind = kind_of(paths[0])
     if targets_file is not None and kind != "npy":
@@ -180,7 +183,7 @@ def _from_npz(paths: list[str], options: Options, meter: _Meter) -> tuple[FileRo
 def _from_npy(paths: list[str], options: Options, targets_file: str | None, meter: _Meter) -> FilePredictions:
     named = {
         "--score": options.score, "--outcome": options.outcome, "--probs": options.probs, "--target": options.target,
-        "--weight": options.weight,
+        "--weight": options.weight, "--by": options.by,
     }  # fmt: skip
     for option, value in named.items():
         if value is not None:

@@ -65,7 +65,7 @@ class Collector:
             for number, array in enumerate(arrays):
                 view[:, number] = array
             return
-        read = reader.values if argument == "targets" else reader.numbers
+        read = reader.values if argument in ("targets", "groups") else reader.numbers
         array = read(names[0], columns[0])
         self._extend(reader, argument, names, rows, array.shape[1:], array.dtype)[...] = array
 
@@ -89,7 +89,7 @@ class Collector:
                 raise FileError(path, problem, "give every row a value for each class")
             if (part.dtype.kind == "O") != (dtype.kind == "O"):
                 problem = f"column {names[0]!r} holds {_words(dtype)}, in {first} {_words(part.dtype)}"
-                raise FileError(path, problem, "write the targets alike in all files")
+                raise FileError(path, problem, f"write the {argument} alike in all files")
         self._origin.setdefault(argument, path)
         return part.extend(rows, tail, dtype)
 
@@ -129,7 +129,7 @@ class _Reader:
         return array.astype(np.float16, copy=False) if name in self.table.narrow else array
 
     def values(self, name: str, column: Any) -> NDArray[Any]:
-        """Return a column of targets: numbers, lists of numbers or strings."""
+        """Return a column of targets or of groups: numbers, lists of numbers or strings."""
         types = self._arrow.types
         kind = column.type.value_type if types.is_dictionary(column.type) else column.type
         if types.is_temporal(kind):

@@ -77,6 +77,8 @@ class CsvTable(EngineTable):
             else:
                 self._cast(name, NUMBER if kind in (WHOLE, MIXED) else kind)
                 self.whole = frozenset([name]) if kind == WHOLE else frozenset()
+        if selection.groups is not None and selection.groups not in self.casts:
+            self.casts[selection.groups] = self.text_of(selection.groups)  # names, whatever they look like
         return self._any
 
     def _cast(self, name: str, kind: str) -> None:
@@ -209,6 +211,8 @@ class JsonTable(EngineTable):
             elif kind in ("DATE", "TIME", "TIMESTAMP", "UUID"):
                 # A label that looks like a date is a label.
                 self._types[name] = TEXT
+        if selection.groups is not None and self._types[selection.groups] == "JSON":
+            self.casts.setdefault(selection.groups, self.text_of(selection.groups))
         return True
 
     def explain(self, error: Exception, condition: bool = True) -> CalibrantError:

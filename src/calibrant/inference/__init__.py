@@ -1,5 +1,6 @@
 """Intervals, noise floors and tests of calibration, from a reliability table."""
 
+from calibrant.inference.floor import NoiseFloor, noise_floor
 from calibrant.inference.hypotheses import (
     cox_test,
     hosmer_lemeshow_test,
@@ -11,12 +12,14 @@ from calibrant.inference.statistic import bootstrap, consistency
 from calibrant.inference.t_cal import t_cal_test
 
 __all__ = [
+    "NoiseFloor",
     "bootstrap",
     "consistency",
     "cox_test",
     "hosmer_lemeshow_test",
     "ks_test",
     "kuiper_test",
+    "noise_floor",
     "spiegelhalter_test",
     "t_cal_test",
 ]

@@ -26,7 +26,7 @@ from calibrant.results import Estimate
 Float64s = NDArray[np.float64]
 
 #: What differs between two models, the deciding measure first.
-MEASURES: Final = ("square_ce", "ece", "brier", "nll", "accuracy")
+MEASURES: Final = ("debiased_square", "ece", "brier", "nll", "accuracy")
 
 _DENSE: Final = 1 << 20  # pairs of bins that are counted in an array of all pairs, however few the rows
 
@@ -206,7 +206,7 @@ def differences(first: Model, second: Model, level: float) -> dict[str, Estimate
 
     z, weighting = float(ndtri((1 + level) / 2)), first.judged.weighting
     found = {
-        "square_ce": square_difference(first.judged, second.judged, z),
+        "debiased_square": square_difference(first.judged, second.judged, z),
         "ece": absolute_difference(first.judged, second.judged, z),
         "brier": mean_difference(first.brier, second.brier, weighting, z),
         "nll": loss_difference(first, second, z),

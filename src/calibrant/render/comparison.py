@@ -13,7 +13,7 @@ _NAME: Final = 24  # characters of a model's name
 
 #: The measures by the words for them.
 _LABELS: Final = {
-    "square_ce": "squared CE", "ece": "ECE", "brier": "Brier score", "nll": "log loss", "accuracy": "accuracy",
+    "debiased_square": "squared CE", "ece": "ECE", "brier": "Brier score", "nll": "log loss", "accuracy": "accuracy",
 }  # fmt: skip
 
 
@@ -39,12 +39,12 @@ def verdict(summary: Summary) -> list[str]:
         sentences += _sharpness(pairs[0])
     else:
         sentences.append(f"The p-values are adjusted for {len(pairs)} pairs (Holm); intervals are of one pair each.")
-    flags = [pair["estimates"]["square_ce"]["details"].get("flag") for pair in pairs]
+    flags = [pair["estimates"]["debiased_square"]["details"].get("flag") for pair in pairs]
     return sentences + [f"Caution: {flag}." for flag in dict.fromkeys(flags) if flag]
 
 
 def _decision(pair: Mapping[str, Any], summary: Summary) -> str:
-    estimate = pair["estimates"]["square_ce"]
+    estimate = pair["estimates"]["debiased_square"]
     first, second = short(pair["first"]), short(pair["second"])
     p = f"p {chance(estimate['p_value'])}"
     if estimate["p_value"] >= 1 - summary["level"]:
@@ -82,11 +82,11 @@ def _size(estimate: Mapping[str, Any]) -> str:
 def _models(summary: Summary, style: Style) -> list[str]:
     names = {name: short(name, _NAME) for name in summary["models"]}
     width = max(len("model"), *map(len, names.values()))
-    heads = "".join(f"{label:>13}" if key == "square_ce" else f"{label:>12}" for key, label in _LABELS.items())
+    heads = "".join(f"{label:>13}" if key == "debiased_square" else f"{label:>12}" for key, label in _LABELS.items())
     lines = [style.faint(f"  {'model':<{width}}{heads}")]
     for name, values in summary["models"].items():
-        cells = "".join(f"{number(values[key]):>12}" for key in _LABELS if key != "square_ce")
-        lines.append(f"  {names[name]:<{width}}{values['square_ce']:>13.6f}{cells}")
+        cells = "".join(f"{number(values[key]):>12}" for key in _LABELS if key != "debiased_square")
+        lines.append(f"  {names[name]:<{width}}{values['debiased_square']:>13.6f}{cells}")
     return lines
 
 
@@ -114,7 +114,7 @@ def _note(name: str, estimate: Mapping[str, Any], summary: Summary) -> str:
     if estimate["low"] is None:
         return str(details.get("reason", "no interval of a single row"))
     return {
-        "square_ce": lambda: f"decides: p {chance(estimate['p_value'])}",
+        "debiased_square": lambda: f"decides: p {chance(estimate['p_value'])}",
         "ece": lambda: f"{summary['n_bins']} bins; safe, hence wide",
         "accuracy": lambda: f"right alone: {details['only_first']:,.6g} and {details['only_second']:,.6g} rows",
     }.get(name, str)()

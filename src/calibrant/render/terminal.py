@@ -176,8 +176,8 @@ def _groups(summary: Summary, style: Style) -> list[str]:
             line += f"  {ends:^15} {number(ece['floor']['upper']):>7} {p_value:>7}"
         lines.append(line + (" *" if group["called_out"] else f"  {group['flag']}" if group["flag"] else ""))
     if inferred:
-        out = sum(group["called_out"] for group in groups)
-        lines.append(
-            style.faint(f"  * miscalibrated after Holm's correction for {len(groups)} groups: {out or 'none'}")
-        )
+        tested = [group for group in groups if group["adjusted_p_value"] is not None]
+        found = sum(group["called_out"] for group in tested) or "none"
+        note = f"* miscalibrated after Holm's correction for {len(tested)} groups: {found}"
+        lines.append(style.faint(f"  {note}"))
     return lines

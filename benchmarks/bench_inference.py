@@ -1,0 +1,64 @@
+"""What intervals, noise floors and p-values with 1,000 resamples add to `evaluate`; the floor is the values alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import relplot
+from contest import Contest, over_floor
+from samples import Sample, binary
+
+import calibrant
+
+
+def asked(sample: Sample) -> calibrant.Report:
+    return calibrant.evaluate(sample.probs, sample.targets, n_resamples=1000)
+
+
+def values(sample: Sample) -> calibrant.Report:
+    return calibrant.evaluate(sample.probs, sample.targets, level=None)
+
+
+def check(report: calibrant.Report, sample: Sample) -> None:
+    """Hold value, floor and interval against what is known of them."""
+    ece, n = report["ece"], len(sample.probs)
+    assert ece.value == pytest.approx(values(sample)["ece"].value, rel=1e-12)
+    assert ece.low <= ece.value <= ece.high
+    p = sample.probs.astype(np.float64)
+    bins = np.minimum(np.ceil(p * 15).astype(int) - 1, 14)
+    mean = np.sqrt(2 / np.pi) * np.sqrt(np.bincount(bins, p * (1 - p))).sum() / n
+    assert ece.floor.mean == pytest.approx(mean, rel=0.05)  # 1,000 replicates with a deviation of a fifth of the mean
+    assert ece.p_value == pytest.approx(1 / 1001)
+
+
+@pytest.mark.parametrize(("n", "goal", "rounds"), [(1_000, 0.3, 21), (2_000_000, 1.5, 5)])
+def test_intervals(contest: Contest, n: int, goal: float, rounds: int) -> None:
+    sample = binary(n)
+    answers = contest(
+        f"{n:,} scores of one event: `evaluate` with every interval and curve; floor: values alone",
+        lambda: asked(sample),
+        floor=lambda: values(sample),
+        goals=[over_floor(goal)],
+        rounds=rounds,
+    )
+    if n > 1_000:
+        check(answers.ours, sample)
+
+
+def test_against_relplot(contest: Contest) -> None:
+    sample = binary(100_000)
+
+    def peer() -> float:
+        found = relplot.prepare_rel_diagram(sample.probs, sample.targets, plot_confidence_band=False, num_bootstrap=1)
+        return float(found["ce"])
+
+    answers = contest(
+        "100,000 scores: `evaluate` with every interval and curve; peer: one interval of the smooth ECE, 100 resamples",
+        lambda: asked(sample),
+        floor=lambda: values(sample),
+        peers={"relplot": peer},
+        rounds=5,
+        peer_rounds=2,
+    )
+    check(answers.ours, sample)
+    assert answers.ours["smece"].value == pytest.approx(answers.peers["relplot"], abs=2e-3)

@@ -1,0 +1,142 @@
+"""What noise alone shows: the noise floor before there are any data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError, check_choice
+from calibrant.estimators import binned
+from calibrant.inference.binned import BinMoments, BinStatistics
+from calibrant.inference.cells import Cells
+from calibrant.inference.laws import Observed, draw, floor_of
+from calibrant.inference.resampling import Resampling, Rng
+from calibrant.inputs import as_array
+from calibrant.results import Floor
+from calibrant.table import ReliabilityTable
+
+Float64s = NDArray[np.float64]
+
+#: Laws of scores to choose from: parameters of a beta law, and what such scores are like.
+SCORE_LAWS: Final[Mapping[str, tuple[float, float, str]]] = {
+    "uniform": (1.0, 1.0, "spread evenly over 0 to 1"),
+    "confident": (8.0, 1.0, "mostly near 1, .89 on average: the top label of a good classifier"),
+    "rare": (1.0, 20.0, "mostly near 0, .05 on average: a rare event"),
+}
+
+_POINTS: Final = 4_000  # scores at which many rows are laid
+_MOST: Final = 10**15
+
+
+@dataclass(frozen=True)
+class NoiseFloor:
+    """The noise floors of the measures at a number of rows.
+
+    Attributes
+    ----------
+    n : int
+        The rows.
+    n_bins : int
+        The bins of the binned measures.
+    scores : str
+        The law of the scores: a name of `SCORE_LAWS`, or "given".
+    level : float
+        The share of calibrated samples below each floor's ``upper``.
+    floors : mapping
+        The `Floor` of ece, rmsce, ace, smece, ks, miscalibration, and mce where a bin holds 30 rows.
+    """
+
+    n: int
+    n_bins: int
+    scores: str
+    level: float
+    floors: Mapping[str, Floor]
+
+    def rows_for(self, size: float, measure: str = "ece") -> int:
+        """Return about how many rows bring the mean floor of a binned l1 or l2 error down to this size.
+
+        It falls with the square root of the number of rows.
+        """
+        check_choice("measure", measure, ("ece", "ace", "rmsce"))
+        return int(np.ceil(self.n * (self.floors[measure].mean / size) ** 2))
+
+
+def noise_floor(
+    n: int, n_bins: int = 15, *, scores: Any = "uniform", level: float = 0.95, n_resamples: int = 1000, rng: Rng = 0
+) -> NoiseFloor:
+    r"""Return what each measure would show of perfectly calibrated scores, by chance alone.
+
+    For the ECE the mean is close to :math:`\sqrt{2/\pi} \sum_b \sqrt{v_b} / N` with :math:`v_b = \sum_{i \in b} p_i
+    (1 - p_i)`: more bins and fewer rows make it larger.
+
+    Parameters
+    ----------
+    n : int
+        The number of rows.
+    n_bins : int, default 15
+        The bins of the binned measures.
+    scores : {"uniform", "confident", "rare"} or array, default "uniform"
+        How the scores are spread: evenly over 0 to 1, like Beta(8, 1) (top labels) or like Beta(1, 20) (rare events);
+        or scores of one's own, any number of them, whose distribution the n rows then have.
+    level, n_resamples, rng
+        As in `calibrant.evaluate`; at least one resample.
+
+    Returns
+    -------
+    NoiseFloor
+        The floor of each measure.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For a number of rows or bins, a law or scores that cannot be used.
+
+    References
+    ----------
+    Bröcker, Smith (2007), doi 10.1175/WAF993.1.
+
+    Examples
+    --------
+    >>> from calibrant.inference import noise_floor
+    >>> floor = noise_floor(500, 15).floors["ece"]
+    >>> round(floor.mean, 2), round(floor.upper, 2)
+    (0.05, 0.07)
+    """
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or not 1 <= n <= _MOST:
+        raise InputError("n", f"an integer from 1 to {_MOST:,}", repr(n), "pass the number of rows, such as 500")
+    binned.check_bins(n_bins)
+    resampling = Resampling.of(level, n_resamples, rng)
+    if n_resamples == 0:
+        raise InputError("n_resamples", "at least 1", "0", "pass 1000")
+    name, table = _table(int(n), scores)
+    cells = Cells.of(table)
+    uniform = BinStatistics(BinMoments.of(cells, binned.uniform_bin_of(cells.table, n_bins)))
+    quantile = BinStatistics(BinMoments.of(cells, binned.quantile_bin_of(cells.table, n_bins)))
+    drawn = draw(Observed(cells, uniform, quantile, 1.0, np.zeros(1, dtype=np.intp)), resampling).measures
+    names = ("ece", "rmsce", "mce", "ace", "smece", "ks", "miscalibration")
+    floors = {measure: floor_of(drawn[measure], level) for measure in names if measure in drawn}
+    return NoiseFloor(int(n), n_bins, name, level, floors)
+
+
+def _table(n: int, scores: Any) -> tuple[str, ReliabilityTable]:
+    """Return a table of n rows whose scores have the law asked for; its outcomes mean nothing."""
+    points = min(n, _POINTS)
+    shares = (np.arange(points) + 0.5) / points
+    if isinstance(scores, str):
+        check_choice("scores", scores, SCORE_LAWS)
+        from scipy.special import betaincinv
+
+        a, b, _ = SCORE_LAWS[scores]
+        name, placed = scores, np.asarray(betaincinv(a, b, shares))
+    else:
+        own = ReliabilityTable.from_scores(scores, np.zeros(np.shape(as_array("scores", scores)), dtype=np.int64))
+        upto = np.cumsum(own.counts) / own.total
+        name, placed = "given", own.scores[np.searchsorted(upto, shares)].astype(np.float64)
+    counts = binned.even_sizes(n, points, "first")
+    distinct, first = np.unique(placed, return_index=True)
+    counts = np.add.reduceat(counts, first)
+    return name, ReliabilityTable(distinct, counts, np.zeros_like(counts), n)
