@@ -974,6 +974,25 @@ def test_plot_of_adaptive_bins_stands_where_the_scores_are():
 
 
 @pytest.mark.usefixtures("pyplot")
+def test_plot_of_a_report_has_intervals_and_a_band():
+    metric = filled("report")
+    diagram = metric.compute().diagram
+    _, axes = metric.plot()
+    at = np.flatnonzero(diagram.counts)
+    whiskers = axes[0].collections[-1].get_segments()
+    for whisker, score, low, high in zip(
+        whiskers, diagram.confidences[at], diagram.lows[at], diagram.highs[at], strict=True
+    ):
+        np.testing.assert_allclose(whisker, [[100 * score, 100 * low], [100 * score, 100 * high]])
+    boxes = axes[0].containers[-1].patches
+    for box, low, high in zip(boxes, diagram.band_lows[at], diagram.band_highs[at], strict=True):
+        assert (box.get_y(), box.get_y() + box.get_height()) == pytest.approx((100 * low, 100 * high))
+    words = [text.get_text() for text in axes[0].get_legend().get_texts()]
+    assert "95 % interval" in words
+    assert "Calibrated scores, 95 %" in words
+
+
+@pytest.mark.usefixtures("pyplot")
 def test_other_plots():
     for name in ("smooth", "brier", "nll", "classwise", "classwise none"):
         figure, _ = filled(name).plot()

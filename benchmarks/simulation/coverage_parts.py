@@ -35,7 +35,7 @@ LEVELS = (0.9, 0.95)
 RESAMPLES = 199  # (B + 1) alpha is whole at both levels, so the tests are exact where the law is continuous
 PART = 50  # data sets of one part
 AWAY, NULL, PEERS = 300, 1_000, 40  # data sets of a setting
-LARGE_SHARE = 2  # of the largest N, half as many
+LARGE = 20_000  # of samples of this size and more, half as many
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,13 @@ def parts(quick: bool) -> list[Part]:
         total = NULL if law.calibrated else AWAY
         total = max(total // 10, PART) if quick else total
         for n in sizes:
-            own = total // LARGE_SHARE if n == SIZES[-1] else total
+            own = total // 2 if n >= LARGE else total
             found += [Part("event", i, n, j, PART) for j in range(own // PART)]
             if n <= 2_000 and law.name in ("Uniform", "Beta(8, 1)") and law.tilt in (1.0, 1.4):
                 found += [Part("peers", i, n, j, 10) for j in range((20 if quick else PEERS) // 10)]
     for i in range(4):
         for n in sizes:
-            found += [Part("classwise", i, n, j, PART) for j in range((PART if quick else AWAY) // PART)]
+            found += [Part("classwise", i, n, j, PART) for j in range((PART if quick else AWAY // 2) // PART)]
     return sorted(found, key=lambda part: -part.n)
 
 
@@ -162,7 +162,7 @@ def row(name: str, estimate: Estimate, true: float, level: float, few: bool) -> 
 
 
 TILTS = (1.0, 1.1, 1.4, 2.0)
-LARGE = 1_000_000
+POPULATION = 1_000_000
 
 
 @cache
@@ -170,12 +170,12 @@ def class_truth(tilt: float) -> float:
     """Return the mean over classes of the binned error of a population of a million rows, without their noise."""
     rng, gaps = np.random.default_rng(7), np.zeros((CLASSES, BINS))
     for _ in range(20):
-        logits = softmax_logits(rng, LARGE // 20).astype(np.float64)
+        logits = softmax_logits(rng, POPULATION // 20).astype(np.float64)
         said, real = softmax(tilt * logits, axis=1), softmax(logits, axis=1)
         bins = np.clip(np.ceil(said * BINS).astype(int) - 1, 0, BINS - 1)
         for k in range(CLASSES):
             gaps[k] += np.bincount(bins[:, k], said[:, k] - real[:, k], BINS)
-    return float(np.abs(gaps).sum(axis=1).mean() / LARGE)
+    return float(np.abs(gaps).sum(axis=1).mean() / POPULATION)
 
 
 def class_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.errors import MissingDependencyError
 from calibrant.results import ReliabilityDiagram
@@ -26,7 +27,8 @@ def reliability_figure(
     Parameters
     ----------
     diagram : ReliabilityDiagram
-        The bins: each bar stands where its bin stands, from mean score to outcome rate, the darker the more rows.
+        The bins: each bar stands where its bin stands, from mean score to outcome rate, the darker the more rows. Its
+        intervals and its consistency band are drawn where it has them.
     number : str
         What is written into the picture.
     title : str
@@ -61,9 +63,10 @@ def reliability_figure(
     )  # fmt: skip
     reached = top.hlines(rates, lefts, rights, colors="black", linewidth=2, label=labels[1].removesuffix(" (%)"))
     top.plot([0, 100], [0, 100], linestyle="--", color="grey", linewidth=1)
+    handles = [gaps, reached, *_intervals(top, diagram, filled)]
     top.text(0.97, 0.03, number, ha="right", va="bottom", transform=top.transAxes)
     top.set(xlim=(0, 100), ylim=(0, 100), title=title, xlabel=labels[0], ylabel=labels[1])
-    top.legend(handles=[gaps, reached], loc="upper left")
+    top.legend(handles=handles, loc="upper left")
     bottom.bar(lefts, shares, rights - lefts, align="edge", color="0.75", edgecolor="0.45", linewidth=0.8)
     mean_rate, mean_score = (float(values @ shares) / 100 for values in (rates, scores))
     lines = [
@@ -76,3 +79,22 @@ def reliability_figure(
         axes.grid(visible=True, alpha=0.3, linestyle="--")
         axes.set_axisbelow(True)
     return figure, np.array([top, bottom])
+
+
+def _intervals(axes: Any, diagram: ReliabilityDiagram, filled: NDArray[np.bool_]) -> list[Any]:
+    """Draw the bins' intervals as whiskers at their mean scores, and the band as steps; return the legend's entries."""
+    if diagram.lows is None or diagram.highs is None or diagram.band_lows is None or diagram.band_highs is None:
+        return []
+    lefts, rights = 100 * diagram.edges[:-1][filled], 100 * diagram.edges[1:][filled]
+    low, high = 100 * diagram.band_lows[filled], 100 * diagram.band_highs[filled]
+    share = f"{100 * diagram.level:g} %"
+    band = axes.bar(
+        lefts, high - low, rights - lefts, low, align="edge", color="0.6", alpha=0.35, linewidth=0, zorder=0.5,
+        label=f"Calibrated scores, {share}",
+    )  # fmt: skip
+    scores = 100 * diagram.confidences[filled]
+    whiskers = axes.vlines(
+        scores, 100 * diagram.lows[filled], 100 * diagram.highs[filled], colors="black", linewidth=1,
+        label=f"{share} interval",
+    )  # fmt: skip
+    return [whiskers, band]

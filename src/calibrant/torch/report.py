@@ -55,7 +55,8 @@ class CalibrationReport(ProbabilityMetric):
     Notes
     -----
     The state keeps score and outcome of the judged event, 4 bytes a row (8 in double precision), and 24 bytes for each
-    bin of each class.
+    bin of each class. Intervals take a tenth of a second to a second in `compute`, and in `forward` for each batch:
+    ``level=None`` leaves them out.
 
     Examples
     --------
