@@ -28,8 +28,8 @@ sys.path[:] = [str(HERE / "simulation"), *(place for place in sys.path if Path(p
 
 import numpy as np  # noqa: E402
 from coverage_laws import laws  # noqa: E402
-from coverage_page import write_page  # noqa: E402
-from coverage_parts import Part, parts, run  # noqa: E402
+from coverage_page import failing, write_page  # noqa: E402
+from coverage_parts import Part, parts, repeats, run  # noqa: E402
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -41,13 +41,18 @@ def main(arguments: list[str] | None = None) -> int:
     missing = [part for part in wanted if not part.path.exists()]
     started = time.monotonic()
     compute(missing, options.processes)
+    again = repeats(failing(loaded(wanted), laws()), options.quick)
+    compute([part for part in again if not part.path.exists()], options.processes)
     spent = time.monotonic() - started
-    rows = {part: dict(np.load(part.path)) for part in wanted}
-    page = write_page(rows, laws(), None if options.quick else HERE.parent / "docs")
+    page = write_page(loaded(wanted), loaded(again), laws(), None if options.quick else HERE.parent / "docs")
     if options.quick:
         print(page)
     print(f"{len(missing)} of {len(wanted)} parts computed in {spent / 60:.1f} minutes", file=sys.stderr)
     return 0
+
+
+def loaded(wanted: list[Part]) -> dict[Part, dict[str, np.ndarray]]:
+    return {part: dict(np.load(part.path)) for part in wanted}
 
 
 def compute(missing: list[Part], processes: int) -> None:

@@ -117,7 +117,7 @@ def groups() -> dict[str, str]:
 
 
 def compact(document: Any) -> str:
-    """Return JSON with numbers of six digits and a list of numbers on one line."""
+    """Return JSON with numbers of six digits, and a list of numbers and a noise floor on one line."""
 
     def rounded(value: Any) -> Any:
         if isinstance(value, float):
@@ -128,6 +128,8 @@ def compact(document: Any) -> str:
 
     text = json.dumps(rounded(document), indent=2, ensure_ascii=False)
     text = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda match: "[" + re.sub(r"\s+", " ", match[1]) + "]", text)
+    floors = r'"floor": \{\s+([^{}]*?)\s+\}'
+    text = re.sub(floors, lambda match: '"floor": {' + re.sub(r"\s+", " ", match[1]) + "}", text)
     return text + "\n"
 
 

@@ -23,8 +23,17 @@ import calibrant
 from calibrant import ReliabilityTable, evaluate
 from calibrant.errors import InputError
 from calibrant.estimators.binned import uniform_bin_of
-from calibrant.inference import bootstrap, closed, consistency, corp, cumulative, laws, spiegelhalter_test
-from calibrant.inference.binned import BinMoments
+from calibrant.inference import (
+    bootstrap,
+    closed,
+    consistency,
+    corp,
+    cumulative,
+    laws,
+    spiegelhalter_test,
+    standardised_maximum,
+)
+from calibrant.inference.binned import BinMoments, absolute_interval, maximum_interval, square_interval
 from calibrant.inference.cells import Cells
 from calibrant.inference.resampling import draw_outcomes, draw_rows
 from calibrant.inference.smooth import NullSmooth, expected
@@ -178,9 +187,10 @@ def test_squared_l2_interval_is_its_formula(case):
     assert square.p_value == root.p_value
     assert root.high == near(max(math.sqrt(high), root.value))
     assert root.low == near(math.sqrt(square.low))
-    if w[0] == w[-1] == 1:  # the U-statistic of whole rows
-        sums = bin_sums(p, y, w, uniform_members(p, n_bins))
-        assert square.value == near(sum((S**2 - Q) / (n - 1) for n, _, S, Q, _ in sums if n > 1) / len(p))
+    # The mean over pairs of rows in a bin, each pair with the product of its weights: those are n^2 - sum w^2.
+    sums = bin_sums(p, y, w, uniform_members(p, n_bins))
+    pairs = sum(weight * (S**2 - Q) / (weight**2 * (1 - 1 / n)) for n, weight, S, Q, _ in sums if n > 1.001)
+    assert square.value == near(pairs / w.sum())
 
 
 @binned_cases
@@ -209,6 +219,28 @@ def test_interval_of_the_maximum_is_its_formula(case):
     assert found.value == near(value)
     assert found.high == near(max(value, *(bounds(b, TAIL)[1] for b in held)))
     assert found.low == near(low if found.p_value <= TAIL else 0)
+
+
+@pytest.mark.parametrize("interval", [absolute_interval, square_interval, maximum_interval])
+def test_low_is_gated_and_high_is_never_below_the_value(interval):
+    p, y, _, _ = BINNED_CASES["tilted"]
+    cells = cells_of(p, y)
+    bins = BinMoments.of(cells, uniform_bin_of(cells.table, 8))
+    how = LEVEL if interval is maximum_interval else Z
+    low, high = interval(bins, 0.01, how, rejected=True)
+    assert interval(bins, 0.01, how, rejected=False) == (0.0, high)
+    assert interval(bins, 2.0, how, rejected=False)[1] >= 2.0
+    assert high < 1
+    if interval is not square_interval:  # whose lower end starts from the value given
+        assert low > 0
+
+
+def test_ten_resamples_reject_nothing():
+    """Their least p-value is 1 / 11, above alpha / 2: no lower end rises above 0."""
+    report = evaluate(*BINNED_CASES["wrong"][:2], level=LEVEL, n_resamples=10)
+    for name in ERRORS:
+        if name != "ks":  # whose ends are by Brownian bounds
+            assert (report[name].p_value, report[name].low) == (1 / 11, 0.0), name
 
 
 def reflected(t, c, s):
@@ -336,6 +368,12 @@ def test_corp_intervals_are_their_formulas(monkeypatch, slope):
     ends = stats.beta.ppf(TAIL, k, N - k + 1), stats.beta.ppf(1 - TAIL, k + 1, N - k)
     assert found.low == near(min(r * (1 - r) for r in ends))
     assert found.high == near(0.25 if ends[0] <= 0.5 <= ends[1] else max(r * (1 - r) for r in ends))
+
+
+@pytest.mark.parametrize(("chance", "told"), [(0.051, False), (0.049, True)])
+def test_the_low_end_of_the_discrimination_is_gated_by_ranks(monkeypatch, chance, told):
+    monkeypatch.setattr(corp, "rank_p_value", lambda _: chance)
+    assert (evaluate(*draw(10, 200, 4.0), level=LEVEL, n_resamples=0)["discrimination"].low > 0) == told
 
 
 def test_discrimination_of_scores_that_tell_nothing():
@@ -688,7 +726,7 @@ def test_floors_of_the_proper_scores(slope):
 # ---------------------------------------------------------------- p-values and coverage by simulation
 
 
-RUNS = 160
+RUNS = 150
 
 
 def over_confident(rng, n):
@@ -826,6 +864,19 @@ def test_consistency_of_the_ece_is_the_report_s(weights):
     )
     assert math.isnan(found.low)
     assert found.method == "consistency test, 99 resamples"
+
+
+def test_consistency_of_the_standardised_maximum_is_the_report_s():
+    p, y = draw(56, 400, 1.4)
+    table, members = ReliabilityTable.from_scores(p, y), uniform_members(p, 10)
+    sums = [(abs(S), V0) for n, _, S, _, V0 in bin_sums(p, y, np.ones(400), members) if n >= 30]
+    assert standardised_maximum(table, 10) == near(max(S / math.sqrt(max(V0, 1)) for S, V0 in sums))
+    found = consistency(table, functools.partial(standardised_maximum, n_bins=10), n_resamples=99)
+    assert found.p_value == evaluate(p, y, n_bins=10, n_resamples=99)["mce"].p_value
+    with bad(match="table: expected a bin with 30 rows, got none; pass fewer bins or more rows"):
+        standardised_maximum(table, 100)
+    with bad(match="n_bins: expected an integer from 1"):
+        standardised_maximum(table, 0)
 
 
 def test_consistency_pools_large_tables_and_keeps_their_value():

@@ -471,6 +471,24 @@ def assert_event(report, probs, targets, options):
     assert_same(sides["over_stated"] + sides["under_stated"], report["ece"].value, CLOSE, "sides")
 
 
+@law
+@given(events(), seeds(), st.sampled_from(["uniform", "quantile"]))
+def test_the_debiased_square_is_over_pairs_of_rows_with_any_weights(data, rng, binning):
+    """Sum over pairs i != j of w_i w_j r_i r_j over that of w_i w_j, bin by bin; so the unit of weights is nothing."""
+    p, y = data
+    weights = rng.uniform(0.2, 1.7, len(p))
+    options = {"binning": binning, "debiased": True}
+    own, in_tenths = (rmsce(p, y, 6, weights=w, **options) for w in (weights, weights / 10))
+    assert_same(own, in_tenths, LOOSE, "unit")
+    if binning == "uniform":
+        bins, expected = np.clip(np.ceil(p * 6) - 1, 0, 5), 0.0
+        for b in np.unique(bins):
+            r, w = ((p - y) * weights)[bins == b], weights[bins == b]
+            pairs = w.sum() ** 2 - (w**2).sum()
+            expected += w.sum() * (r.sum() ** 2 - (r**2).sum()) / pairs if len(w) > 1 else 0.0
+        assert_same(own**2, max(expected / weights.sum(), 0.0), CLOSE, "pairs")
+
+
 # ---------------------------------------------------------------- inequalities and identities
 
 

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,6 +35,8 @@ LEVELS = (0.9, 0.95)
 RESAMPLES = 199  # (B + 1) alpha is whole at both levels, so the tests are exact where the law is continuous
 PART = 50  # data sets of one part
 AWAY, NULL, PEERS = 300, 1_000, 40  # data sets of a setting
+AGAIN = 600  # fresh data sets of a setting in which something failed
+FRESH = 1_000  # the number of their first part
 LARGE = 20_000  # of samples of this size and more, half as many
 
 
@@ -76,6 +78,12 @@ def parts(quick: bool) -> list[Part]:
         for n in sizes:
             found += [Part("classwise", i, n, j, PART) for j in range((PART if quick else AWAY // 2) // PART)]
     return sorted(found, key=lambda part: -part.n)
+
+
+def repeats(settings: Iterable[tuple[str, int, int]], quick: bool) -> list[Part]:
+    """Return parts with fresh data sets of settings (kind, law, N), to tell a fault from chance."""
+    fresh = range(FRESH, FRESH + (2 if quick else AGAIN // PART))
+    return [Part(*setting, number, PART) for setting in settings for number in fresh]
 
 
 # ---------------------------------------------------------------- one part

@@ -168,7 +168,8 @@ class GroupReport:
     report : Report
         Every measure of its predictions.
     p_value : float
-        Of the hypothesis that the group is calibrated, by its ECE, in closed form.
+        Of the hypothesis that the group is calibrated, by its ECE; in closed form where it is at the limit of what the
+        resamples resolve. NaN for a group that is too small.
     adjusted_p_value : float
         The same with Holm's correction for the number of groups.
     called_out : bool

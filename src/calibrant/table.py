@@ -58,9 +58,9 @@ class ReliabilityTable:
     score_sums, positive_scores, square_scores : (K,) float64 or None
         On a grid: the sum of the scores, the sum of the scores whose outcome was 1, and the sum of squared scores. A
         row of an exact table has one score, so they need not be kept.
-    square_weights : (K,) float64 or None
-        The sum of the squared weights of each row, where weights are not whole numbers; None where each unit of count
-        is a prediction. Only variances ask for it.
+    square_weights : (2, K) float64 or None
+        Where weights are not whole numbers, the sums of their squares over the predictions with outcome 0 and with
+        outcome 1; None where each unit of count is a prediction. Only variances and pairs ask for it.
     """
 
     scores: NDArray[np.floating[Any]]
@@ -129,13 +129,13 @@ class ReliabilityTable:
             return _on_grid(events, grid)
         if weights is None:
             return cls.unpack(dispatch.pack(scores, outcomes))
-        squares = _square_weights(weights)
+        squares = _square_weights(weights, outcomes)
         order = np.argsort(scores, kind="stable")
         ordered, mass = scores[order] + scores.dtype.type(0), weights[order]  # + 0 turns -0.0 into 0.0
         first = np.flatnonzero(np.diff(ordered, prepend=-1))
         counts, positives = np.add.reduceat(mass, first), np.add.reduceat(mass * outcomes[order], first)
         if squares is not None and len(first):
-            squares = np.add.reduceat(squares[order], first)
+            squares = np.add.reduceat(squares[:, order], first, axis=1)
         return cls(ordered[first], counts, positives, n=len(scores), square_weights=squares)
 
     @classmethod
@@ -203,7 +203,7 @@ class ReliabilityTable:
         scores = self.scores.astype(np.float64)
 
         def cut(values: NDArray[Any]) -> NDArray[Any]:
-            return np.add.reduceat(values, first) if len(first) else values
+            return np.add.reduceat(values, first, axis=-1) if len(first) else values
 
         return _of_cells(
             cells[first], cut(self.counts), cut(self.positives), self.n, grid,
@@ -243,6 +243,21 @@ class ReliabilityTable:
         wide = self.scores.astype(np.float64)
         return np.asarray((self.counts - self.positives) * wide**2 + self.positives * (1 - wide) ** 2)
 
+    @property
+    def own_weights(self) -> NDArray[np.float64]:
+        """The sums of squared weights by outcome, (2, K); with whole weights the counts, as each unit weighs 1."""
+        if self.square_weights is not None:
+            return self.square_weights
+        return np.stack([self.counts - self.positives, self.positives]).astype(np.float64)
+
+    @property
+    def own_products(self) -> NDArray[np.float64]:
+        """The sum of squared weight times (score - outcome)^2 in each row: its variance around the scores."""
+        if self.square_weights is None:
+            return self.square_residuals
+        wide = self.scores.astype(np.float64)
+        return np.asarray(self.square_weights[0] * wide**2 + self.square_weights[1] * (1 - wide) ** 2)
+
     def __len__(self) -> int:
         return len(self.scores)
 
@@ -268,8 +283,8 @@ class ReliabilityTable:
         counts, positives, n = pooled("counts"), pooled("positives"), self.n + other.n
         squares = None
         if self.square_weights is not None or other.square_weights is not None:
-            both = [t.counts if t.square_weights is None else t.square_weights for t in (self, other)]
-            squares = np.add.reduceat(np.concatenate(both)[order], first).astype(np.float64)
+            both = np.concatenate([self.own_weights, other.own_weights], axis=1)
+            squares = np.add.reduceat(both[:, order], first, axis=1)
         if self.grid is None:
             return ReliabilityTable(keys[order][first], counts, positives, n, square_weights=squares)
         return _of_cells(
@@ -284,8 +299,10 @@ class ReliabilityTable:
     def to_arrow(self) -> pa.Table:
         """Return the table as a `pyarrow.Table`, its make in the schema's metadata."""
         pa = _pyarrow()
-        names = (*_COLUMNS, *_GRID_COLUMNS, _SQUARES)
+        names = (*_COLUMNS, *_GRID_COLUMNS)
         columns = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.square_weights is not None:
+            columns |= dict(zip(_SQUARES, self.square_weights, strict=True))
         made = {"calibrant.table": str(_VERSION), "calibrant.n": str(self.n), "calibrant.grid": self.grid or ""}
         return pa.table(columns).replace_schema_metadata(made)
 
@@ -311,20 +328,23 @@ class ReliabilityTable:
         missing = [name for name in names if name not in table.column_names]
         if missing:
             raise InputError("table", f"columns {', '.join(names)}", f"no column {missing[0]!r}", "write it again")
-        if _SQUARES in table.column_names:
-            names = (*names, _SQUARES)
         columns = {name: np.ascontiguousarray(table.column(name).to_numpy()) for name in names}
-        return cls(n=int(made["calibrant.n"]), grid=grid, **columns)
+        squares = None
+        if all(name in table.column_names for name in _SQUARES):
+            squares = np.stack([table.column(name).to_numpy() for name in _SQUARES])
+        return cls(n=int(made["calibrant.n"]), grid=grid, square_weights=squares, **columns)
 
 
 _COLUMNS = ("scores", "counts", "positives")
 _GRID_COLUMNS = ("cells", "score_sums", "positive_scores", "square_scores")
-_SQUARES = "square_weights"
+_SQUARES = ("square_weights_0", "square_weights_1")
 
 
-def _square_weights(weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Return the squared weights, or None where all are whole numbers: then each unit is a prediction."""
-    return None if np.array_equal(weights, np.rint(weights)) else weights**2
+def _square_weights(weights: NDArray[np.float64], outcomes: NDArray[np.uint8]) -> NDArray[np.float64] | None:
+    """Return the squared weights by outcome, or None where all are whole numbers: then each unit is a prediction."""
+    if np.array_equal(weights, np.rint(weights)):
+        return None
+    return np.asarray(weights**2 * np.stack([outcomes == 0, outcomes == 1]))
 
 
 def _cells_of_sorted(scores: NDArray[np.floating[Any]], grid: grids.Grid) -> NDArray[np.int64]:
@@ -359,11 +379,11 @@ def _on_grid(events: Events, grid: grids.Grid) -> ReliabilityTable:
     counts = cut(mass)
     occupied = np.flatnonzero(counts)
     numbers = np.float64 if events.weights is not None else np.int64
-    squares = None if events.weights is None else _square_weights(events.weights)
+    squares = None if events.weights is None else _square_weights(events.weights, events.outcomes)
     return _of_cells(
         occupied, counts[occupied].astype(numbers), cut(hits)[occupied].astype(numbers), len(scores), grid,
         cut(mass * scores)[occupied], cut(hits * scores)[occupied], cut(mass * scores**2)[occupied],
-        None if squares is None else cut(squares)[occupied],
+        None if squares is None else np.stack([cut(own)[occupied] for own in squares]),
     )  # fmt: skip
 
 

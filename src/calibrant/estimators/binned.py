@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ BINNINGS: Final = ("uniform", "quantile")
 NORMS: Final = ("l1", "l2", "max")
 SIDES: Final = ("right", "left")
 
+_ALONE = 1e-12  # of n^2: what rounding leaves of the pairs of a single row
 _MOST_BINS = 1_000_000  # beyond that, neighbouring edges meet in single precision
 
 Float64s = NDArray[np.float64]
@@ -32,7 +34,8 @@ class Bins:
     """Sums over the bins of a histogram of scores.
 
     Each array is (M,): ``counts`` the weight, ``score_sums``, ``positives`` (sum of outcomes) and ``square_residuals``
-    (sum of (score - outcome)^2); ``edges`` is (M + 1,).
+    (sum of (score - outcome)^2); ``edges`` is (M + 1,). Where weights are not whole numbers, ``square_weights`` is the
+    sum of their squares, and ``own_products`` that of weight^2 (score - outcome)^2: what rows add to S^2 by themselves.
     """
 
     edges: Float64s
@@ -40,6 +43,8 @@ class Bins:
     score_sums: Float64s
     positives: Float64s
     square_residuals: Float64s
+    square_weights: Float64s | None = None
+    own_products: Float64s | None = None
 
     @property
     def total(self) -> float:
@@ -105,7 +110,7 @@ def bin_table(table: ReliabilityTable, n_bins: int, closed: Closed = "right") ->
     sums = dispatch.bin_pooled(table.scores, table.counts, table.positives, uppers)
     if table.grid is not None:
         _take_sums(table, sums, uniform_bin_of(table, n_bins, closed))
-    return Bins(edges, *sums)
+    return _with_squares(Bins(edges, *sums), table, lambda: uniform_bin_of(table, n_bins, closed))
 
 
 def uniform_bin_of(table: ReliabilityTable, n_bins: int, closed: Closed = "right") -> NDArray[np.intp]:
@@ -125,7 +130,21 @@ def quantile_bins(table: ReliabilityTable, n_bins: int) -> Bins:
     if table.grid is not None:
         _take_sums(table, sums, quantile_bin_of(table, n_bins))
     uppers[-1] = 1.0
-    return Bins(np.concatenate([[0.0], uppers]), *sums)
+    found = Bins(np.concatenate([[0.0], uppers]), *sums)
+    return _with_squares(found, table, lambda: quantile_bin_of(table, n_bins))
+
+
+def _with_squares(bins: Bins, table: ReliabilityTable, place: Callable[[], NDArray[np.intp]]) -> Bins:
+    """Return the bins with the sums of squared weights, where the table's weights are not whole numbers."""
+    squares = table.square_weights
+    if squares is None:
+        return bins
+    at, size = place(), len(bins.counts)
+    own, weights = (
+        np.bincount(at, values, size).astype(np.float64)
+        for values in (table.own_products, squares.sum(axis=0))
+    )
+    return replace(bins, square_weights=weights, own_products=own)
 
 
 Remainder = Literal["first", "last", "tail"]
@@ -190,8 +209,14 @@ def debiased_square_error(bins: Bins) -> float:
     """Return the unbiased estimate of the squared l2 error, which may be negative.
 
     sum_b o_b [n_b D_b^2 - mean_b (p - y)^2] / (n_b - 1), bins of fewer than two rows adding nothing: a U-statistic
-    (Bröcker 2012, Ferro and Fricker 2012, Kumar 2019, Sun 2024).
+    (Bröcker 2012, Ferro and Fricker 2012, Kumar 2019, Sun 2024). With weights that are not whole, over pairs of rows:
+    sum_b o_b [S_b^2 - sum w^2 (p - y)^2] / (n_b^2 - sum w^2).
     """
+    if bins.square_weights is not None and bins.own_products is not None:
+        pairs = bins.counts**2 - bins.square_weights
+        enough = pairs > _ALONE * bins.counts**2
+        products = ((bins.score_sums - bins.positives) ** 2 - bins.own_products)[enough]
+        return float(np.sum(products * bins.counts[enough] / pairs[enough]) / bins.total)
     enough = bins.counts > 1
     n = bins.counts[enough]
     square = (bins.score_sums - bins.positives)[enough] ** 2

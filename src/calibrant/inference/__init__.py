@@ -8,7 +8,7 @@ from calibrant.inference.hypotheses import (
     kuiper_test,
     spiegelhalter_test,
 )
-from calibrant.inference.statistic import bootstrap, consistency
+from calibrant.inference.statistic import bootstrap, consistency, standardised_maximum
 from calibrant.inference.t_cal import t_cal_test
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "kuiper_test",
     "noise_floor",
     "spiegelhalter_test",
+    "standardised_maximum",
     "t_cal_test",
 ]

@@ -85,9 +85,9 @@ class BinStatistics:
 
     def debiased_square(self, gaps: Float64s, squares: Float64s) -> Float64s:
         """Return the unbiased squared l2 error, of S and Q of each bin."""
-        several = self.bins.counts > 1
+        several = self.bins.rows > 1
         n = self.bins.counts[several]
-        parts = (gaps[..., several] ** 2 - squares[..., several]) / (n - 1)
+        parts = (gaps[..., several] ** 2 - squares[..., several]) / (n - n / self.bins.rows[several])
         return np.asarray(parts.sum(axis=-1) / self.bins.total)
 
     @property

@@ -67,7 +67,8 @@ class Cells:
         squares = self.table.square_weights
         if squares is None:
             return np.rint(self.counts).astype(np.int64)
-        return np.maximum(np.rint(self.counts**2 / squares), 1).astype(np.int64)
+        alike = np.rint(self.counts**2 / squares.sum(axis=0))
+        return np.asarray(np.maximum(alike, 1), dtype=np.int64)
 
     @cached_property
     def units(self) -> Float64s:
@@ -81,7 +82,7 @@ class Cells:
     @cached_property
     def squares(self) -> Float64s:
         """Q, the sum of (score - outcome)^2, in units of squared weight."""
-        return self.units * self.table.square_residuals
+        return self.table.own_products
 
     @cached_property
     def spreads(self) -> Float64s:
@@ -105,7 +106,7 @@ class Cells:
         own, held = self.table, np.flatnonzero(trials)
         units = self.units[held]
         counts, positives = trials[held] * units, successes[held] * units
-        squares = None if own.square_weights is None else counts * units
+        squares = None if own.square_weights is None else units * np.stack([counts - positives, positives])
         if squares is None:
             counts, positives = (x.astype(own.counts.dtype) for x in (counts, positives))
         n = int(trials.sum()) if own.square_weights is None and own.counts.dtype.kind != "f" else own.n
@@ -121,8 +122,13 @@ class Cells:
         """Return the table of the same scores with other outcomes."""
         own = self.table
         if own.grid is None:
-            return ReliabilityTable(own.scores, own.counts, positives, own.n, square_weights=own.square_weights)
+            return ReliabilityTable(own.scores, own.counts, positives, own.n, square_weights=self._squares(positives))
         return ReliabilityTable(
             own.scores, own.counts, positives, own.n, own.grid, own.cells, own.score_sums,
-            positives * self.scores, own.square_scores, own.square_weights,
+            positives * self.scores, own.square_scores, self._squares(positives),
         )  # fmt: skip
+
+    def _squares(self, positives: NDArray[Any]) -> Float64s | None:
+        if self.table.square_weights is None:
+            return None
+        return np.asarray(self.units * np.stack([self.counts - positives, positives]))

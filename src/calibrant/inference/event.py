@@ -60,7 +60,7 @@ class Event:
         """The uniform bins with rows enough for the maximum."""
         rows, squares = self.bins.counts, self.table.square_weights
         if squares is not None:
-            own = np.bincount(binned.uniform_bin_of(self.table, self.n_bins), squares, self.n_bins)
+            own = np.bincount(binned.uniform_bin_of(self.table, self.n_bins), squares.sum(axis=0), self.n_bins)
             rows = np.divide(rows**2, own, out=np.zeros_like(rows), where=own > 0)
         return np.flatnonzero(rows >= LEAST_ROWS)
 

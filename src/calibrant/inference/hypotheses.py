@@ -184,8 +184,8 @@ def ks_test(
 
     over the distinct scores :math:`s_k`: N times the Kolmogorov-Smirnov calibration error, in standard deviations of
     the whole sum. Under calibration the cumulative residuals approach a Brownian motion W, and the p-value is
-    P(sup |W| > T) on [0, 1]. Larger is worse. With few distinct scores the maximum is over few points and the p-value
-    too large: the test errs to the safe side.
+    ``P(sup |W| > T)`` on [0, 1]. Larger is worse. With few distinct scores the maximum is over few points and the
+    p-value too large: the test errs to the safe side.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def ks_test(
     Returns
     -------
     TestResult
-        ``details`` hold the ``error``, max |sum| / N. Scores of 0 and 1 alone leave no variance: then T is 0 with
+        ``details`` hold the ``error``, ``max |sum| / N``. Scores of 0 and 1 alone leave no variance: then T is 0 with
         p-value 1, or inf with p-value 0 if an outcome happened to which its score gave no chance.
 
     Raises
@@ -361,7 +361,7 @@ def _standardised(deviation: float, variance: float, total: float) -> float:
 
 def _units(table: ReliabilityTable) -> Float64s | float:
     """Return the mean weight of a prediction in each row: 1 where each unit of count is a prediction."""
-    return 1.0 if table.square_weights is None else table.square_weights / table.counts
+    return 1.0 if table.square_weights is None else table.square_weights.sum(axis=0) / table.counts
 
 
 def _score_sums(table: ReliabilityTable) -> Float64s:

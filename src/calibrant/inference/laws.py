@@ -160,7 +160,7 @@ def resampled(data: Observed, draws: Draws, resampling: Resampling) -> Null:
 
 
 def _squares(cells: Cells, positives: Float64s) -> Float64s:
-    """Return the sums of (score - outcome)^2 of cells with other outcomes."""
+    """Return the sums of (score - outcome)^2 of cells with other outcomes, in units of squared weight."""
     own = cells.table.square_scores
     scores = cells.counts * cells.scores**2 if own is None else own
-    return np.asarray(scores + positives * (1 - 2 * cells.scores))
+    return np.asarray(cells.units * (scores + positives * (1 - 2 * cells.scores)))

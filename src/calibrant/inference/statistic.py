@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
+from calibrant.estimators.binned import check_bins, uniform_bin_of
+from calibrant.inference.binned import LEAST_ROWS, BinMoments, BinStatistics
 from calibrant.inference.cells import Cells
 from calibrant.inference.laws import floor_of, p_value
 from calibrant.inference.resampling import Resampling, Rng, draw_outcomes, draw_rows, in_blocks
@@ -161,6 +163,43 @@ def bootstrap(
             "the interval of such a statistic does not cover what it should"
         )
     return Estimate(value, low, high, level, method=method, n=table.n, details=details)
+
+
+def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
+    r"""Return the largest gap of the bins in standard deviations: the form in which the maximum is tested.
+
+    .. math:: \max_b \frac{|S_b|}{\sqrt{\max(V_b, 1)}}, \qquad S_b = \sum_{i \in b} (p_i - y_i), \quad
+              V_b = \sum_{i \in b} p_i (1 - p_i)
+
+    over equal-width bins with at least 30 rows. The plain maximum is decided by whichever bin is noisiest, and has no
+    power where events are rare. From 0 up; a statistic for `consistency`, and behind the p-value of
+    ``evaluate(...)["mce"]``.
+
+    Parameters
+    ----------
+    table : ReliabilityTable
+        The scores and outcomes of one event.
+    n_bins : int, default 15
+        The number of bins.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        Where no bin holds 30 rows.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> table = calibrant.ReliabilityTable.from_scores([0.2] * 50 + [0.8] * 50, [0] * 25 + [1] * 75)
+    >>> round(calibrant.inference.standardised_maximum(table), 3)
+    5.303
+    """
+    check_bins(n_bins)
+    cells = Cells.of(table)
+    statistics = BinStatistics(BinMoments.of(cells, uniform_bin_of(cells.table, n_bins)))
+    if not statistics.held.any():
+        raise InputError("table", f"a bin with {LEAST_ROWS} rows", "none", "pass fewer bins or more rows")
+    return float(statistics.standard_maximum(statistics.bins.gaps))
 
 
 def _checked(table: Any, statistic: Any, level: float, n_resamples: int, rng: Rng) -> Resampling:

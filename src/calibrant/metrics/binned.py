@@ -196,6 +196,8 @@ def root_mean_square_calibration_error(
     if events is None:
         predictions, judged = prepare(probs, targets, notion, weights, ignore_index, logits)
         events = judged_event(predictions, judged, "the debiased error")
+        if events.weights is not None:  # a table knows the squares of the weights
+            events = ReliabilityTable.pool(events)
     return math.sqrt(max(0.0, binned.debiased_square_error(bins_of(events, n_bins, binning, closed))))
 
 

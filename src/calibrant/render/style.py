@@ -45,9 +45,9 @@ class Style:
 
 
 #: What a terminal must be able to show for `Style.unicode`.
-GLYPHS: Final = "█░┃·–…"
+GLYPHS: Final = "█░┃·–…≤"
 
-_ASCII = str.maketrans({"█": "#", "░": "-", "┃": "|", "·": "-", "–": "-", "…": "..."})
+_ASCII = str.maketrans({"█": "#", "░": "-", "┃": "|", "·": "-", "–": "-", "…": "...", "≤": "<="})
 
 
 def head(line: str, title: str, used: str, style: Style) -> list[str]:

@@ -62,15 +62,15 @@ def _numbers(summary: Summary, style: Style) -> list[str]:
     notes = [style.faint(line) for line in paragraphs(_notes(summary), style)]
     if level is None:
         return [f"  {label:<17}{number(part['value']):>8}" for label, part in shown] + notes
-    head = f"  {'':<17}{'value':>8}  {percent(level) + ' interval':^17}  {'noise':>7}{'up to':>8}  {'p':>6}"
+    head = f"  {'':<17}{'value':>8}  {percent(level) + ' interval':^17}  {'noise':>7}{'up to':>8}  {'p':>7}"
     lines = [style.faint(head.rstrip())]
     for label, part in shown:
         write = signed if label == "mean gap" else number
         ends = "" if part["low"] is None else f"{write(part['low'])} – {write(part['high'])}"
         floor = part["floor"]
         noise = "" if floor is None else f"{number(floor['mean']):>7}{number(floor['upper']):>8}"
-        p_value = "" if part["p_value"] is None else chance(part["p_value"]).removeprefix("= ")
-        line = f"  {label:<17}{write(part['value']):>8}  {ends:^17}  {noise:<15}  {p_value:>6}"
+        p_value = "" if part["p_value"] is None else chance(part["p_value"], summary["n_resamples"]).removeprefix("= ")
+        line = f"  {label:<17}{write(part['value']):>8}  {ends:^17}  {noise:<15}  {p_value:>7}"
         lines.append(line.rstrip())
     return lines + notes
 

@@ -26,11 +26,14 @@ def _evidence(summary: Summary) -> str:
     shown = f"noise alone shows up to {ece['floor']['upper']:.4f} in {percent(level)} of samples"
     if ece["p_value"] > 1 - level:
         return f"No evidence of miscalibration at this N: the ECE is {ece['value']:.4f}, and {shown}."
-    return f"Miscalibrated: the ECE is {ece['value']:.4f}, where {shown} (p {chance(ece['p_value'])})."
+    p_value = chance(ece["p_value"], summary["n_resamples"])
+    return f"Miscalibrated: the ECE is {ece['value']:.4f}, where {shown} (p {p_value})."
 
 
-def chance(p_value: float) -> str:
-    """Return a p-value with its sign of equality."""
+def chance(p_value: float, n_resamples: int = 0) -> str:
+    """Return a p-value with its sign of equality; at the limit of what the resamples resolve it is a bound."""
+    if n_resamples and math.isclose(p_value, 1 / (n_resamples + 1), rel_tol=1e-9):
+        return f"≤ {p_value:.3f}"
     return f"= {p_value:.3f}" if p_value >= 0.0005 else "< 0.001"
 
 
