@@ -358,8 +358,8 @@ _COVERAGE = """## Coverage
 The goal: no setting below its level by more than two points, Monte-Carlo error aside (two standard errors). Intervals
 that hold 0 are honest near calibration and cover more than they say there.
 """
-_FAILS = """What fails the goal is listed here as it is. Of so many cells {chance} would fail by chance if all covered just
-what they say; so each setting of the list was tried once more, on 600 fresh data sets.
+_FAILS = """What fails the goal is listed here as it is. Of so many cells {chance} would fail by chance if all covered
+just what they say; so each setting of the list was tried once more, on 600 fresh data sets.
 """
 _WIDTH = """## Width
 

@@ -126,13 +126,16 @@ def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[
     InputError
         For another number of rows than the predictions have, and for a missing name.
     """
-    array = as_array("groups", groups)
+    # NumPy would write a missing value among strings as the string "nan".
+    mixed = isinstance(groups, (list, tuple)) and any(isinstance(name, str) for name in groups)
+    array = _typed("groups", np.array(groups, dtype=object)) if mixed else as_array("groups", groups)
     if array.size != predictions.n:
         expected = f"{predictions.n} names, one for each prediction"
         raise InputError("groups", expected, f"shape {array.shape}", "pass the column that says each row's group")
     flat = array.reshape(-1)
-    if flat.dtype.kind == "f" and np.isnan(flat).any():
-        row = int(np.flatnonzero(np.isnan(flat))[0])
+    unknown = np.isnan(flat) if flat.dtype.kind == "f" else np.isnat(flat) if flat.dtype.kind in "mM" else flat != flat
+    if unknown.any():
+        row = int(np.flatnonzero(unknown)[0])
         remedy = "name the row's group, such as 'unknown'"
         raise InputError("groups", "a name in every row", f"a missing value at row {row}", remedy, row=row)
     names, of_row = np.unique(flat, return_inverse=True)
@@ -141,7 +144,7 @@ def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[
     order = np.argsort(of_kept, kind="stable")
     places = np.split(kept[order], np.cumsum(np.bincount(of_kept, minlength=len(names)))[:-1])
     whole = names.dtype.kind == "f" and bool(np.all(names == np.rint(names)))
-    words = [str(int(name)) if whole else str(name) for name in names.tolist()]
+    words = [str(int(name)) if whole else str(name) for name in names]
     return [(word, rows) for word, rows in zip(words, places, strict=True) if len(rows)]
 
 

@@ -202,7 +202,7 @@ def _reading(
         brier=float(totals[dispatch.BRIER]) / total,
         nll=float(totals[dispatch.NLL]) / total if totals[dispatch.INFINITE] == 0 else float("inf"),
         infinite=float(totals[dispatch.INFINITE]),
-        correct=float(totals[dispatch.CORRECT]) / total,
+        correct=min(float(totals[dispatch.CORRECT]) / total, 1.0),
         brier_square=float(totals[dispatch.BRIER_SQUARES]) / total,
         nll_square=float(totals[dispatch.NLL_SQUARES]) / total,
         histograms=histograms,

@@ -16,7 +16,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned, isotonic
 from calibrant.inference.cells import Cells
 from calibrant.inference.classwise import class_estimate
-from calibrant.inference.event import Event, EventInference, with_details
+from calibrant.inference.event import NO_BIN, Event, EventInference, with_details
 from calibrant.inference.groups import LEAST_GROUP, finest_p_value, holm
 from calibrant.inference.means import Whole, effective_rows, flag_of
 from calibrant.inference.resampling import Resampling, Rng
@@ -468,7 +468,10 @@ def _of_classes(
             histograms = _class_histograms(tables, n_bins, _CLASS_BINS[name])
             estimates[name] = class_estimate(value, histograms, whole.effective, n, resampling, details, **apart)
         else:
-            estimates[name] = Estimate(value, method=NO_MEAN, n=n, details=details)
+            missing = name == "mce" and math.isnan(value)
+            method = NO_BIN if missing else NO_MEAN
+            more = {"reason": NO_BIN} if missing else {}
+            estimates[name] = Estimate(value, method=method, n=n, details={**details, **more})
     supports = np.array([table.sums.positives if len(table) else 0.0 for table in tables])
     kept = np.array([float(len(table) > 0) for table in tables])
     per_class = ClasswiseCalibration(errors, kept, supports, binned.combine(errors, "l1"))

@@ -93,7 +93,7 @@ class BinStatistics:
     @property
     def held(self) -> NDArray[np.bool_]:
         """The bins with rows enough to take part in the maximum."""
-        return self.bins.rows >= LEAST_ROWS
+        return enough_rows(self.bins.rows)
 
     def maximum(self, gaps: Float64s) -> Float64s:
         """Return the largest gap of the bins with 30 rows."""
@@ -103,6 +103,11 @@ class BinStatistics:
         """Return it in standard deviations: max |S| / sqrt(max(V0, 1)), which has power for rare events too."""
         unit = (self.bins.total / self.bins.effective) ** 2
         return np.asarray((np.abs(gaps) / np.sqrt(np.maximum(self.bins.spreads, unit)))[..., self.held].max(axis=-1))
+
+
+def enough_rows(rows: Float64s) -> NDArray[np.bool_]:
+    """Return which bins have rows enough for the maximum, whatever rounding makes of the weights."""
+    return np.asarray(rows >= LEAST_ROWS * (1 - 1e-9))
 
 
 def blend(rows: Float64s, squares: Float64s, spreads: Float64s) -> Float64s:
@@ -207,7 +212,7 @@ def maximum_interval(bins: BinMoments, value: float, level: float, *, rejected: 
     The upper end is the largest of the bins' one-sided Clopper-Pearson bounds of their own gap, each at alpha / 2; the
     lower end is the largest one-sided bound at alpha / (2 m) among the m bins that may hold the maximum.
     """
-    held = bins.rows >= LEAST_ROWS
+    held = enough_rows(bins.rows)
     n, means = bins.rows[held], (bins.score_sums / bins.counts)[held]
     hits = means * n - (bins.gaps / bins.counts)[held] * n
 

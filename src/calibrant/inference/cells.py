@@ -68,7 +68,8 @@ class Cells:
         if squares is None:
             return np.rint(self.counts).astype(np.int64)
         alike = np.rint(self.counts**2 / squares.sum(axis=0))
-        return np.asarray(np.maximum(alike, 1), dtype=np.int64)
+        kinds = (self.positives > 0).astype(np.int64) + (self.positives < self.counts)
+        return np.asarray(np.maximum(alike, kinds), dtype=np.int64)
 
     @cached_property
     def units(self) -> Float64s:
@@ -76,8 +77,9 @@ class Cells:
 
     @cached_property
     def successes(self) -> NDArray[np.int64]:
-        """How many of the trials had outcome 1, to the nearest whole number where weights are not whole."""
-        return np.clip(np.rint(self.positives / self.units), 0, self.trials).astype(np.int64)
+        """How many of the trials had outcome 1: with weights that are not whole, the nearest that keeps both kinds."""
+        least, most = self.positives > 0, self.trials - (self.positives < self.counts)
+        return np.clip(np.rint(self.positives / self.units), least, most).astype(np.int64)
 
     @cached_property
     def squares(self) -> Float64s:

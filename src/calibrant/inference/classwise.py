@@ -51,35 +51,52 @@ def class_estimate(
     floor, chance = _law(bins, value, resampling, dependence)
     rejected = chance <= resampling.tail
     ends = absolute_interval(bins, value, resampling.z, rejected=rejected, dependence=dependence)
-    drawn = resampling.n_resamples and len(bins.rows) <= _MOST_DRAWN
-    source = resampling.source if drawn else "closed form"
+    source = "closed form"
+    if _is_drawn(bins, resampling):
+        source, closed_form = resampling.source, _closed_law(bins, value, resampling, dependence)[1]
+        limits = {"closed_form_p_value": closed_form, "least_p_value": 1 / (resampling.n_resamples + 1)}
+        details = {**details, **limits}
     how = f"Gaussian thinning over classes and bins, variances times {dependence:g}; floor: {source}"
     return Estimate(value, *ends, resampling.level, floor, chance, how, n, details)
 
 
 def _moments(histograms: Float64s, rows: float) -> BinMoments:
     """Return the moments of all classes' bins; ``rows`` weigh as much as the judged rows."""
+    masses = histograms[0].sum(axis=0)
+    weight = float(masses.max())
+    # The error of a class is over its own rows: where labels are judged on fewer rows, a row of theirs weighs more.
+    shares = np.divide(weight, masses, out=np.zeros_like(masses), where=masses > 0)
     counts, scores, positives = (part.T.reshape(-1) for part in histograms)
     index = np.flatnonzero(counts > 0)
-    counts, scores, positives = counts[index], scores[index], positives[index]
-    kept = int(np.count_nonzero(histograms[0].sum(axis=0)))
-    weight = float(histograms[0].sum(axis=0).max())  # of the judged rows; each class has them all
+    share = np.repeat(shares, histograms.shape[1])[index]
     unit = weight / rows
+    n = counts[index] / unit
+    counts, scores, positives = (part[index] * share for part in (counts, scores, positives))
     means = np.clip(scores / counts, 0.0, 1.0)
     squares = counts * means**2 + positives * (1 - 2 * means)
     return BinMoments(
-        index, np.arange(len(index)), counts / unit, counts, scores, scores - positives, unit * squares,
-        unit * counts * means * (1 - means), kept * weight, rows,
+        index, np.arange(len(index)), n, counts, scores, scores - positives, unit * share * squares,
+        unit * share * counts * means * (1 - means), int(np.count_nonzero(masses)) * weight, rows,
     )  # fmt: skip
+
+
+def _is_drawn(bins: BinMoments, resampling: Resampling) -> bool:
+    return resampling.n_resamples > 0 and len(bins.rows) <= _MOST_DRAWN
+
+
+def _closed_law(bins: BinMoments, value: float, resampling: Resampling, dependence: float) -> tuple[Floor, float]:
+    rates, trials = np.clip(bins.score_sums / bins.counts, 0.0, 1.0), np.maximum(np.rint(bins.rows), 1)
+    return closed.exact_absolute_law(
+        trials, rates, bins.counts / trials, bins.total, value, resampling.level, dependence=dependence
+    )
 
 
 def _law(bins: BinMoments, value: float, resampling: Resampling, dependence: float) -> tuple[Floor, float]:
     """Return floor and p-value, deviations from the mean widened for the classes' common rows."""
     rates = np.clip(bins.score_sums / bins.counts, 0.0, 1.0)
     trials = np.maximum(np.rint(bins.rows), 1)
-    if not resampling.n_resamples or len(trials) > _MOST_DRAWN:
-        rows = bins.total * float(trials.sum() / bins.counts.sum())
-        return closed.exact_absolute_law(trials, rates, rows, value, resampling.level, dependence=dependence)
+    if not _is_drawn(bins, resampling):
+        return _closed_law(bins, value, resampling, dependence)
     statistic, units = BinStatistics(bins), bins.counts / trials
 
     def block(rng: np.random.Generator, size: int) -> Float64s:

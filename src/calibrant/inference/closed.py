@@ -36,13 +36,20 @@ def absolute_law(bins: BinMoments, value: float, level: float) -> Law:
         return Floor(0.0, 0.0), float(value <= 0)
     mean = math.sqrt(2 / math.pi) * float(np.sqrt(bins.spreads).sum()) / bins.total
     sd = math.sqrt((1 - 2 / math.pi) * total) / bins.total
-    return _gamma_law(mean, sd, _FOLDED_SKEWNESS * float(np.sum(bins.spreads**1.5)) / total**1.5, value, level)
+    return _gamma_law(mean, sd, _FOLDED_SKEWNESS * float(np.sum((bins.spreads / total) ** 1.5)), value, level)
 
 
 def exact_absolute_law(
-    counts: Float64s, rates: Float64s, total: float, value: float, level: float, *, dependence: float = 1.0
+    counts: Float64s,
+    rates: Float64s,
+    units: Float64s,
+    total: float,
+    value: float,
+    level: float,
+    *,
+    dependence: float = 1.0,
 ) -> Law:
-    """Return floor and p-value of the l1 error of many bins, each a binomial count: rare events included.
+    """Return floor and p-value of the l1 error of many bins, each a binomial count of rows of some weight.
 
     E |k - n p| = 2 (m + 1) C(n, m + 1) p^(m + 1) (1 - p)^(n - m) with m = floor(n p) (de Moivre).
     """
@@ -53,8 +60,8 @@ def exact_absolute_law(
     logs = gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m) + xlogy(m + 1, p) + xlog1py(n - m, -p)
     deviations = np.where(n > 0, 2 * np.exp(logs), 0.0)
     squares = np.maximum(n * p * (1 - p) - deviations**2, 0.0)
-    sd = math.sqrt(dependence * float(squares.sum())) / total
-    return _normal_law(float(deviations.sum()) / total, sd, value, level)
+    sd = math.sqrt(dependence * float(np.sum(units**2 * squares))) / total
+    return _normal_law(float(np.sum(units * deviations)) / total, sd, value, level)
 
 
 def square_law(bins: BinMoments, value: float, level: float) -> tuple[Floor, Floor, float]:
@@ -69,7 +76,7 @@ def square_law(bins: BinMoments, value: float, level: float) -> tuple[Floor, Flo
     mean = float(parts.sum())
     if mean == 0:
         return Floor(0.0, 0.0), Floor(0.0, 0.0), float(value <= 0)
-    freedom = mean**2 / float(np.sum(parts**2))
+    freedom = 1 / float(np.sum((parts / mean) ** 2))
     scale = mean / freedom
     upper = scale * float(chdtri(freedom, 1 - level))
     root = math.sqrt(2 * scale) * math.exp(float(gammaln((freedom + 1) / 2) - gammaln(freedom / 2)))
@@ -94,7 +101,9 @@ def maximum_law(statistics: BinStatistics, level: float) -> Law:
     unit = (bins.total / bins.effective) ** 2
     ratio = np.sqrt(np.maximum(bins.spreads, unit) / np.maximum(bins.spreads, 1e-300))[held]
     standard = float(statistics.standard_maximum(bins.gaps))
-    return Floor(mean, upper), float(abs(np.expm1(np.sum(np.log1p(-2 * ndtr(-standard * ratio))))))
+    with np.errstate(divide="ignore"):  # where nothing deviates the product is 0 and p is 1
+        inside = np.log1p(-2 * ndtr(-standard * ratio))
+    return Floor(mean, upper), float(abs(np.expm1(np.sum(inside))))
 
 
 def cumulative_law(cells: Cells, value: float, level: float) -> Law:

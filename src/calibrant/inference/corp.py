@@ -64,8 +64,13 @@ def out_of_fold(
     """
     rng = generator(seed, stream)
     shares = np.full(FOLDS, 1 / FOLDS)
-    hits = rng.multinomial(cells.successes, shares).T * cells.units
-    misses = rng.multinomial(cells.trials - cells.successes, shares).T * cells.units
+
+    def split(trials: NDArray[np.int64], mass: Float64s) -> Float64s:
+        each = np.divide(mass, trials, out=np.zeros(len(cells)), where=trials > 0)
+        return np.asarray(rng.multinomial(trials, shares).T * each)
+
+    hits = split(cells.successes, cells.positives)
+    misses = split(cells.trials - cells.successes, cells.counts - cells.positives)
     counts, fits, bases = hits + misses, np.empty_like(hits), np.empty_like(hits)
     for fold in range(FOLDS):
         others = np.arange(FOLDS) != fold

@@ -21,6 +21,7 @@ from calibrant.inference.binned import (
     BinStatistics,
     absolute_interval,
     clopper_pearson,
+    enough_rows,
     maximum_interval,
     square_interval,
 )
@@ -56,13 +57,18 @@ class Event:
         return isotonic.corp(self.table, "brier")
 
     @cached_property
-    def held(self) -> NDArray[np.intp]:
-        """The uniform bins with rows enough for the maximum."""
+    def rows(self) -> Float64s:
+        """The number of rows of each bin, with weights that are not whole that of as many equal ones."""
         rows, squares = self.bins.counts, self.table.square_weights
         if squares is not None:
             own = np.bincount(binned.uniform_bin_of(self.table, self.n_bins), squares.sum(axis=0), self.n_bins)
             rows = np.divide(rows**2, own, out=np.zeros_like(rows), where=own > 0)
-        return np.flatnonzero(rows >= LEAST_ROWS)
+        return rows
+
+    @property
+    def held(self) -> NDArray[np.intp]:
+        """The uniform bins with rows enough for the maximum."""
+        return np.flatnonzero(enough_rows(self.rows))
 
     @cached_property
     def values(self) -> dict[str, float]:
@@ -167,8 +173,10 @@ class EventInference:
         source = "" if floor is None else f"; floor: {self.resampling.source}"
         level = math.nan if math.isnan(ends[1]) else self.resampling.level
         details = self.event.details.get(name, {})
+        value = self.event.values[name]
+        ends = ends[0], min(ends[1], max(value, 1.0)) if ends[1] > 1 else ends[1]  # no error is above 1
         return Estimate(
-            self.event.values[name], *ends, level, floor, p_value, how + source, self.event.table.n, details
+            value, *ends, level, floor, p_value, how + source, self.event.table.n, details
         )  # fmt: skip
 
     def estimates(self) -> dict[str, Estimate]:
@@ -188,7 +196,7 @@ class EventInference:
         how = f"{means.NORMAL}; floor: closed form, of its size"
         return {
             "mean_confidence": Estimate(said, max(low, 0.0), min(high, 1.0), level, method=means.NORMAL, n=n),
-            "mean_gap": Estimate(gap, gap - half, gap + half, level, floor, p_value, how, n),
+            "mean_gap": Estimate(gap, max(gap - half, -1.0), min(gap + half, 1.0), level, floor, p_value, how, n),
         }
 
     def _binned(self) -> dict[str, Estimate]:
@@ -245,7 +253,8 @@ class EventInference:
             how, ends = corp.METHOD, (min(low, value), max(high, value))
         gains = corp.difference(cells, *own, base, fit), corp.difference(cells, *rest, bases, fits)
         told = corp.rank_p_value(cells) <= self.resampling.tail
-        gain = corp.discrimination_interval(*gains, corp.null_discrimination_sd(cells), z, told=told)
+        low, high = corp.discrimination_interval(*gains, corp.null_discrimination_sd(cells), z, told=told)
+        gain = min(low, values["discrimination"]), max(high, values["discrimination"])
         doubt, of_rate = corp.uncertainty_interval(cells, self.resampling.tail), "Clopper-Pearson of the base rate"
         return {
             "miscalibration": self._estimate("miscalibration", ends, how),
@@ -257,10 +266,9 @@ class EventInference:
         """Return the uniform bins with Clopper-Pearson intervals of their rates, and the band of calibration."""
         plain, moments = self.event.diagram(), self._data.uniform.bins
         low, high, least, most = (np.full(len(plain.accuracies), math.nan) for _ in range(4))
-        rates = 1 - (moments.counts - moments.score_sums + moments.gaps) / moments.counts
-        low[moments.index], high[moments.index] = clopper_pearson(
-            rates * moments.rows, moments.rows, self.resampling.tail
-        )
+        filled, rows = self.event.bins.counts > 0, self.event.rows
+        hits = plain.accuracies[filled] * rows[filled]
+        low[filled], high[filled] = clopper_pearson(hits, rows[filled], self.resampling.tail)
         least[moments.index], most[moments.index] = self._null.rates
         level = self.resampling.level
         return replace(plain, lows=low, highs=high, band_lows=least, band_highs=most, level=level)

@@ -91,8 +91,10 @@ def gap_error(cells: Cells) -> float:
     """Return the standard error of the mean of score - outcome, of the blended variance of the residuals."""
     rows = np.array([cells.effective])
     squares, spreads = np.array([cells.squares.sum()]), np.array([cells.spreads.sum()])
+    if cells.effective <= 1:
+        return math.inf
     square = float(blend(rows, squares, spreads)[0]) - float(cells.gaps.sum()) ** 2 / cells.effective
-    return math.sqrt(max(square, 0.0)) / cells.total
+    return math.sqrt(max(square, 0.0) * cells.effective / (cells.effective - 1)) / cells.total
 
 
 def normal_interval(mean: float, square: float, n: float, z: float) -> tuple[float, float]:
@@ -107,4 +109,5 @@ def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
     """Return Wilson's interval (1927) of a share seen in n rows."""
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return max(middle - half, 0.0), min(middle + half, 1.0)
+    low = 0.0 if share <= 0 else max(middle - half, 0.0)
+    return low, 1.0 if share >= 1 else min(middle + half, 1.0)

@@ -121,7 +121,7 @@ def draw_outcomes(cells: Cells, rates: Float64s, rng: np.random.Generator, size:
 
 def draw_rows(cells: Cells, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Draw as many predictions as there are, with replacement: trials and successes of each cell."""
-    own = np.concatenate([cells.trials - cells.successes, cells.successes])
-    drawn = rng.multinomial(int(own.sum()), own / own.sum())
+    own = np.concatenate([cells.counts - cells.positives, cells.positives]) / np.tile(cells.units, 2)
+    drawn = rng.multinomial(int(cells.trials.sum()), own / own.sum())
     failures, successes = drawn[: len(cells)], drawn[len(cells) :]
     return failures + successes, successes

@@ -203,7 +203,8 @@ class NullSmooth:
         share = low / np.maximum(low - high, 1e-12)
         step = logs[1] - logs[0]
         roots = np.exp(logs[right[:, 0] - 1] + share * step)
-        return np.minimum(roots, 1.0), self.at_value(spectrum)
+        roots = np.where(errors[..., 0] > 0, np.minimum(roots, 1.0), 0.0)  # nothing varies, or nothing deviates
+        return roots, self.at_value(spectrum)
 
     def at_value(self, spectrum: Float64s) -> Float64s:
         return self.mesh.error_of(spectrum, max(self.value, _SMALLEST))
