@@ -86,6 +86,7 @@ def test_the_printed_numbers_are_the_measures(one_event: Path) -> None:
         shown = [f"{own.value:z.4f}", f"{own.low:z.4f} – {own.high:z.4f}"]
         if own.floor is not None:
             p_value = f"{own.p_value:.3f}" if own.p_value >= 0.0005 else "< 0.001"
+            p_value = f"≤ {p_value}" if own.p_value == 1 / 1001 else p_value  # no less can be told by 1,000 resamples
             shown += [f"{own.floor.mean:z.4f}  {own.floor.upper:z.4f}", p_value]
         assert re.split(r" {2,}", line.strip())[1:] == "  ".join(shown).split("  "), label
     gap = report["mean_gap"]
