@@ -18,13 +18,17 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
+if __name__ not in ("__main__", "__mp_main__"):
+    # Numba imports a package `coverage` where it finds one. This file, beside the benchmarks on their path, is none.
+    msg = "a script, and no module"
+    raise ImportError(msg)
+
 os.environ.setdefault("CALIBRANT_NUM_THREADS", "1")  # the data sets are what runs side by side
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
-# Numba imports a package `coverage` where it finds one, and this file is none: its folder leaves the search path.
 HERE = Path(__file__).resolve().parent
-sys.path[:] = [str(HERE / "simulation"), *(place for place in sys.path if Path(place or ".").resolve() != HERE)]
+sys.path.insert(0, str(HERE / "simulation"))
 
 import numpy as np  # noqa: E402
 from coverage_laws import laws  # noqa: E402
