@@ -141,8 +141,7 @@ def _with_squares(bins: Bins, table: ReliabilityTable, place: Callable[[], NDArr
         return bins
     at, size = place(), len(bins.counts)
     own, weights = (
-        np.bincount(at, values, size).astype(np.float64)
-        for values in (table.own_products, squares.sum(axis=0))
+        np.bincount(at, values, size).astype(np.float64) for values in (table.own_products, squares.sum(axis=0))
     )
     return replace(bins, square_weights=weights, own_products=own)
 
