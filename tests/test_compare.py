@@ -778,6 +778,7 @@ def test_json_and_options_reach_the_comparison(games: Path, tmp_path: Path) -> N
     }
     status, out, _ = run(games, "--scores", "old,new", "--outcome", "won", "--json", "-")
     assert json.loads(out)["n"] == 300
+    assert run(games, "--scores", "old,new", "--target", "won", "--json", "-")[1] == out
 
 
 def test_logits_are_found_by_their_name(games: Path) -> None:

@@ -170,7 +170,7 @@ def report(ctx: click.Context, /, **options: Any) -> None:
     metavar="COLUMNS",
     help="The models, with commas between them: for each its column, or a pattern of a column for each class.",
 )
-@click.option("--outcome", metavar="COLUMN", help="What happened: 0 or 1, or the true class.")
+@click.option("--outcome", "--target", metavar="COLUMN", help="What happened: 0 or 1, or the true class.")
 @click.option("--weight", metavar="COLUMN", help="How often each row counts.")
 @click.option("--where", metavar="SQL", help="Leave out the rows that do not meet this condition.")
 @click.option("--logits", is_flag=True, help="The numbers are logits, no probabilities, of all models.")
