@@ -3,10 +3,10 @@
     python benchmarks/coverage.py            # everything, under an hour on 2 processors; writes docs/coverage.md
     python benchmarks/coverage.py --quick    # N = 200 and 2,000, a tenth of the data sets: minutes; prints only
 
-Data sets are drawn from laws whose calibration is known (`simulation/coverage_laws.py`), and every interval of
-`evaluate` is held against the true value: at 90 % and 95 %, at N = 200 to 200,000, at calibration and away from it. The
-finished parts lie in `benchmarks/.coverage/`; a run that was stopped goes on where it was. Every part has a seed of its
-own, so the table does not depend on processors or interruptions.
+Data sets are drawn from laws whose calibration is known (`simulation/coverage_laws.py`, `coverage_pairs.py`), and every
+interval of `evaluate` and `compare` is held against the true value: at 90 % and 95 %, at N = 200 to 200,000, at
+calibration and away from it. The finished parts lie in `benchmarks/.coverage/`; a run that was stopped goes on where it
+was. Every part has a seed of its own, so the table does not depend on processors or interruptions.
 """
 
 from __future__ import annotations

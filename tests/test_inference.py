@@ -957,7 +957,7 @@ def test_errors_about_own_statistics(method):
         method(table, lambda _: None)
     with bad(match="statistic: expected a function that returns a number, got nan; return a float for every table"):
         method(table, lambda _: math.nan)
-    with bad(match="n_resamples: expected at least 1, got 0; pass 1000"):
+    with bad(match="n_resamples: expected an integer from 1 to 10,000,000, got 0; pass 1000"):
         method(table, ece, n_resamples=0)
     with bad(match="level: expected a number from 0.5 to below 1, got 95; pass a share such as 0.95, not per cent"):
         method(table, ece, level=95)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from coverage_laws import Law
+from coverage_pairs import KINDS, MEASURES, PAIRS
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
@@ -26,6 +27,8 @@ NAMES = {
 }  # fmt: skip
 CLASSES = "softmax, 10 classes"
 TILTS = (1.0, 1.1, 1.4, 2.0)
+#: The differences between two models.
+DIFFERENCES = {f"pair {name}": f"difference of the {label}" for name, label in MEASURES.items()}
 PEERS = ("relplot", "uncertainty-calibration")
 TESTS = (
     "ece", "ace", "rmsce", "mce", "smece", "ks", "miscalibration", "Spiegelhalter", "Hosmer-Lemeshow",
@@ -78,13 +81,20 @@ class Cell:
         return REGIMES[1 + int(np.searchsorted(edges, self.ratio, side="right"))]
 
 
+def setting_of(part: Any, laws: Sequence[Law]) -> tuple[str, float]:
+    """Return the law of a part, by its name and how far it is from calibration; that of pairs names both models."""
+    if part.kind == "classwise":
+        return CLASSES, TILTS[part.law]
+    if part.kind == "pairs":
+        return PAIRS[part.law].name, 0.0
+    return laws[part.law].name, laws[part.law].tilt
+
+
 def gather(parts: Mapping[Any, Columns], laws: Sequence[Law]) -> dict[tuple[str, str, float, int], Columns]:
     """Join the parts of each setting and measure."""
     found: dict[tuple[str, str, float, int], list[Columns]] = defaultdict(list)
     for part, columns in parts.items():
-        name, tilt = laws[part.law].name, laws[part.law].tilt
-        if part.kind == "classwise":
-            name, tilt = CLASSES, TILTS[part.law]
+        name, tilt = setting_of(part, laws)
         for measure in np.unique(columns["measure"]):
             rows = columns["measure"] == measure
             found[str(measure), name, tilt, part.n].append({key: column[rows] for key, column in columns.items()})
@@ -121,15 +131,10 @@ def cells_of(settings: Mapping[tuple[str, str, float, int], Columns]) -> list[Ce
 
 def failing(parts: Mapping[Any, Columns], laws: Sequence[Law]) -> list[tuple[str, int, int]]:
     """Return the settings, as (kind, law, N), in which a measure's coverage is below the goal."""
-    found = {
-        (cell.law, cell.tilt, cell.n)
-        for cell in cells_of(gather(parts, laws))
-        if cell.fails and cell.measure not in PEERS
-    }
-    index = {(law.name, law.tilt): i for i, law in enumerate(laws)}
-    events = [("event", index[law, tilt], n) for law, tilt, n in found if (law, tilt) in index]
-    classes = [("classwise", TILTS.index(tilt), n) for law, tilt, n in found if law == CLASSES]
-    return sorted(events + classes)
+    index = {(*setting_of(part, laws), part.n): part for part in parts if part.kind != "peers"}
+    fails = [cell for cell in cells_of(gather(parts, laws)) if cell.fails and cell.measure not in PEERS]
+    found = (index[cell.law, cell.tilt, cell.n] for cell in fails)
+    return sorted({(part.kind, part.law, part.n) for part in found})
 
 
 def write_page(
@@ -147,7 +152,7 @@ def write_page(
         _COVERAGE, table(coverage_rows(own)), _FAILS.format(chance=by_chance(own)),
         failures(own, cells_of(gather(repeated, laws))),
         _WIDTH, table(width_rows(own)), _SIZE, table(size_rows(settings)), _POWER, table(power_rows(settings)),
-        _PEERS, table(peer_rows(cells)), _END,
+        _PAIRS, table(pair_rows(own, settings)), _PEERS, table(peer_rows(cells)), _END,
     ]  # fmt: skip
     page = "\n".join(pieces)
     if docs is not None:
@@ -179,6 +184,8 @@ def coverage_rows(cells: Sequence[Cell]) -> Iterable[Sequence[str]]:
 
 
 def place(cell: Cell) -> str:
+    if cell.measure in DIFFERENCES:
+        return f"{cell.law}, N = {cell.n:,}"
     way = "gap" if cell.law.startswith("alternating") else "a" if not cell.law.startswith("softmax") else "factor"
     return f"{cell.law}, {way} = {cell.tilt:g}, N = {cell.n:,}"
 
@@ -201,8 +208,9 @@ def failures(cells: Sequence[Cell], repeated: Sequence[Cell]) -> str:
     ]]  # fmt: skip
     for cell in found:
         ratio = "" if math.isnan(cell.ratio) else f"{cell.ratio:.1f}"
+        label = NAMES.get(cell.measure) or DIFFERENCES[cell.measure]
         rows.append([
-            NAMES[cell.measure], place(cell), f"{cell.level:.0%}", f"{cell.coverage:.3f}", f"{cell.error:.3f}",
+            label, place(cell), f"{cell.level:.0%}", f"{cell.coverage:.3f}", f"{cell.error:.3f}",
             f"{cell.below:.3f}", ratio, *repeat(again.get((cell.measure, cell.law, cell.tilt, cell.n, cell.level))),
         ])  # fmt: skip
     return table(rows)
@@ -296,6 +304,32 @@ def peer_rows(cells: Sequence[Cell]) -> Iterable[Sequence[str]]:
         yield [place(by[measure, law, tilt, n]), *entries]
 
 
+def pair_rows(
+    cells: Sequence[Cell], settings: Mapping[tuple[str, str, float, int], Columns]
+) -> Iterable[Sequence[str]]:
+    yield ["models", "difference of the", "settings", "90%: mean", "lowest", "95%: mean", "lowest", "below the goal",
+           "width", "called different"]  # fmt: skip
+    for kind in KINDS:
+        laws = {pair.name for pair in PAIRS if pair.models == kind}
+        for measure, label in MEASURES.items():
+            own = [cell for cell in cells if cell.measure == f"pair {measure}" and cell.law in laws]
+            entries = []
+            for level in (0.9, 0.95):
+                held = [cell.coverage for cell in own if cell.level == level]
+                entries += [f"{np.mean(held):.3f}", f"{min(held):.3f}"]
+            fails = sum(cell.fails for cell in own)
+            ratios = [cell.relative for cell in own if not math.isnan(cell.relative)]
+            width = f"{np.median(ratios):.2f}" if ratios else "–"
+            called = "–"
+            if measure == "debiased_square":
+                told = np.concatenate([
+                    unique_p(columns) for (name, law, *_), columns in settings.items()
+                    if name == f"pair {measure}" and law in laws
+                ])  # fmt: skip
+                called = f"{np.mean(told <= 0.05):.3f}"
+            yield [kind, label, str(len(own) // 2), *entries, str(fails) if fails else "none", width, called]
+
+
 def write_cells(cells: Sequence[Cell], path: Path) -> None:
     names = ("measure", "law", "tilt", "n", "level", "sets", "flagged", "true", "coverage", "error", "below", "width",
              "oracle", "ratio")  # fmt: skip
@@ -375,6 +409,14 @@ settings together and in each, two of its standard errors aside.
 _POWER = """## Tests: how often they find
 
 The share of p at most 5 %, over all laws with that tilt.
+"""
+_PAIRS = """## Two models on the same rows
+
+What `compare` says of the differences, first minus second, at N = 200, 2,000 and 20,000, with x uniform, Beta(.5, .5),
+Beta(8, 1) and Beta(1, 20) the probability of the outcome. A coarse model knows only twenty values of x. The log-odds of
+models that are nearly the same are those of x times 1 and 1.05, where one is calibrated times 1 and 1.4, to opposite
+sides times 1.4 and 1 / 1.4, equally wrong times 1.4. Where two models never differ in accuracy its width has no oracle.
+The width is the median's multiple of the oracle's; "called different" is the share of p at most 5 %, over all settings.
 """
 _PEERS = """## Others' intervals
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from coverage_laws import BINS, CLASSES, SIZES, Law, laws, softmax_logits, truths
+from coverage_pairs import PAIRS, compared
 from scipy.special import softmax
 
 from calibrant import ReliabilityTable
@@ -56,7 +57,7 @@ class Part:
         return PARTS / f"{hashlib.sha256(named.encode()).hexdigest()[:20]}.npz"
 
     def generators(self) -> Iterator[tuple[int, np.random.Generator]]:
-        kinds = ("event", "classwise", "peers")
+        kinds = ("event", "classwise", "peers", "pairs")
         for i in range(self.size):
             seed = (kinds.index(self.kind), self.law, self.n, self.number, i)
             yield self.number * PART + i, np.random.default_rng(seed)
@@ -77,6 +78,9 @@ def parts(quick: bool) -> list[Part]:
     for i in range(4):
         for n in sizes:
             found += [Part("classwise", i, n, j, PART) for j in range((PART if quick else AWAY // 2) // PART)]
+    for i in range(len(PAIRS)):
+        for n in (n for n in sizes if n <= LARGE):
+            found += [Part("pairs", i, n, j, PART) for j in range((PART if quick else AWAY) // PART)]
     return sorted(found, key=lambda part: -part.n)
 
 
@@ -91,7 +95,7 @@ def repeats(settings: Iterable[tuple[str, int, int]], quick: bool) -> list[Part]
 
 def run(part: Part) -> Part:
     """Compute a part and leave it on disk."""
-    work = {"event": event_rows, "classwise": class_rows, "peers": peer_rows}[part.kind]
+    work = {"event": event_rows, "classwise": class_rows, "peers": peer_rows, "pairs": pair_rows}[part.kind]
     rows = [row for i, rng in part.generators() for row in work(part, i, rng)]
     columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
     PARTS.mkdir(exist_ok=True)
@@ -221,3 +225,12 @@ def peer_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[str
     yield row("relplot", Estimate(value, value - half, value + half), true["smece"], 0.95, few=False)
     root = true["rmsce of equal mass"]
     yield row("uncertainty-calibration", Estimate(float(middle), float(low), float(high)), root, 0.95, few=False)
+
+
+def pair_rows(part: Part, _: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """Compare two models on the same rows."""
+    state = rng.bit_generator.state
+    for level in LEVELS:
+        rng.bit_generator.state = state  # the same data
+        for name, estimate, true in compared(PAIRS[part.law], part.n, level, rng):
+            yield row(f"pair {name}", estimate, true, level, few="flag" in estimate.details)

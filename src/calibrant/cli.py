@@ -88,6 +88,23 @@ def main() -> None:
     """  # noqa: D301 - click wants the backspace itself
 
 
+# Options of several commands.
+_weight = click.option("--weight", metavar="COLUMN", help="How often each row counts.")
+_where = click.option("--where", metavar="SQL", help="Leave out the rows that do not meet this condition.")
+_n_bins = click.option("--n-bins", type=int, default=15, show_default=True, help="The number of bins.")
+_class_names = click.option(
+    "--class-names",
+    metavar="NAMES",
+    callback=lambda _ctx, _option, listed: None if listed is None else [name.strip() for name in listed.split(",")],
+    help="Names of the classes in column order, with commas between them.",
+)
+_ignore_index = click.option("--ignore-index", type=int, metavar="LABEL", help="Leave out the rows with this label.")
+_level = click.option("--level", type=float, default=0.95, show_default=True, help="The confidence of the intervals.")
+_json = click.option(
+    "--json", "json_path", metavar="PATH", help="Write every number there as JSON; - for standard output."
+)
+
+
 @main.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--score", metavar="COLUMN", help="The probability of one event.")
@@ -95,20 +112,20 @@ def main() -> None:
 @click.option("--probs", metavar="COLUMNS", help="The probabilities of many classes: 'p_*', a column of lists, a key.")
 @click.option("--target", metavar="COLUMN", help="The true class: an index from 0, or a name.")
 @click.option("--targets", "targets_file", metavar="FILE", help="The .npy file of the targets of an .npy file.")
-@click.option("--weight", metavar="COLUMN", help="How often each row counts.")
+@_weight
 @click.option("--by", metavar="COLUMN", help="Report on each group of rows as well.")
-@click.option("--where", metavar="SQL", help="Leave out the rows that do not meet this condition.")
+@_where
 @click.option("--logits", is_flag=True, help="The numbers are logits, no probabilities.")
 @click.option("--notion", metavar="NOTION", help="The event judged: positive, top-label, classwise or multilabel.")
-@click.option("--n-bins", type=int, default=15, show_default=True, help="The number of bins.")
-@click.option("--class-names", metavar="NAMES", help="Names of the classes in column order, with commas between them.")
-@click.option("--ignore-index", type=int, metavar="LABEL", help="Leave out the rows with this label.")
-@click.option("--level", type=float, default=0.95, show_default=True, help="The confidence of the intervals.")
+@_n_bins
+@_class_names
+@_ignore_index
+@_level
 @click.option(
     "--n-resamples", type=int, default=1000, show_default=True, help="Replicates behind the noise floors; 0 for none."
 )
 @click.option("--rng", type=int, default=0, show_default=True, help="The seed of the replicates.")
-@click.option("--json", "json_path", metavar="PATH", help="Write every number there as JSON; - for standard output.")
+@_json
 @click.option(
     "--fail-if",
     "conditions",
@@ -137,12 +154,10 @@ def report(ctx: click.Context, /, **options: Any) -> None:
             from calibrant.files import read_predictions
             from calibrant.report import evaluate
 
-            names = options["class_names"]
             predictions = read_predictions(
                 options["files"], score=options["score"], outcome=options["outcome"], probs=options["probs"],
                 target=options["target"], weight=options["weight"], by=options["by"], where=options["where"],
-                targets_file=options["targets_file"],
-                class_names=None if names is None else [name.strip() for name in names.split(",")], progress=step,
+                targets_file=options["targets_file"], class_names=options["class_names"], progress=step,
             )  # fmt: skip
             files.append(predictions)
             step(0, 0)
@@ -171,15 +186,15 @@ def report(ctx: click.Context, /, **options: Any) -> None:
     help="The models, with commas between them: for each its column, or a pattern of a column for each class.",
 )
 @click.option("--outcome", "--target", metavar="COLUMN", help="What happened: 0 or 1, or the true class.")
-@click.option("--weight", metavar="COLUMN", help="How often each row counts.")
-@click.option("--where", metavar="SQL", help="Leave out the rows that do not meet this condition.")
+@_weight
+@_where
 @click.option("--logits", is_flag=True, help="The numbers are logits, no probabilities, of all models.")
 @click.option("--notion", metavar="NOTION", help="The event judged: positive or top-label.")
-@click.option("--n-bins", type=int, default=15, show_default=True, help="The number of bins.")
-@click.option("--class-names", metavar="NAMES", help="Names of the classes in column order, with commas between them.")
-@click.option("--ignore-index", type=int, metavar="LABEL", help="Leave out the rows with this label.")
-@click.option("--level", type=float, default=0.95, show_default=True, help="The confidence of the intervals.")
-@click.option("--json", "json_path", metavar="PATH", help="Write every number there as JSON; - for standard output.")
+@_n_bins
+@_class_names
+@_ignore_index
+@_level
+@_json
 @click.pass_context
 def compare(ctx: click.Context, /, **options: Any) -> None:
     """Compare models whose predictions of the same rows are in FILE..., and say which is better calibrated.
@@ -197,11 +212,9 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
             from calibrant import comparison
             from calibrant.files import read_models
 
-            names = options["class_names"]
             predictions = read_models(
                 options["files"], scores=scores, outcome=options["outcome"], weight=options["weight"],
-                where=options["where"],
-                class_names=None if names is None else [name.strip() for name in names.split(",")], progress=step,
+                where=options["where"], class_names=options["class_names"], progress=step,
             )  # fmt: skip
             files.append(predictions)
             step(0, 0)
@@ -228,7 +241,7 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
 @click.option("--level", type=float, default=0.95, show_default=True, help="The share of samples below the floor.")
 @click.option("--n-resamples", type=click.IntRange(min=1), default=1000, show_default=True, help="Samples drawn.")
 @click.option("--rng", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of the samples.")
-@click.option("--json", "json_path", metavar="PATH", help="Write every number there as JSON; - for standard output.")
+@_json
 @click.pass_context
 def floor(ctx: click.Context, /, **options: Any) -> None:
     """Print what noise alone shows: the calibration errors of perfectly calibrated scores, before there are any data.

@@ -207,9 +207,8 @@ def compare(
 
     Notes
     -----
-    In 18 settings (scores and truth of several shapes; N = 200, 2,000 and 20,000) the 90 % interval of the squared
-    error held the truth in 88 to 100 % of 250 to 400 samples, that of the ECE in 95 to 100 %. Fewer than 15 rows of the
-    rarer outcome are flagged in the details.
+    How often the intervals hold the truth is in the documentation's page of coverage. Fewer than 15 rows of the rarer
+    outcome are flagged in the details.
 
     Cost: one read of each model's N x C numbers for the judged event and one for the scores of the rows, with memory
     below 80 bytes a row and model; of each pair some passes over N rows.

@@ -220,3 +220,8 @@ def plain(value: Any, path: str, missing: dict[str, str], reason: str | None = N
         missing[path] = reason or ("infinite" if math.isinf(value) else "not a number")
         return None
     return value
+
+
+def whole_number(weight: float) -> int | float:
+    """Return a weight as an integer where it is one, but for rounding."""
+    return round(weight) if abs(weight - round(weight)) <= 1e-9 * abs(weight) else weight

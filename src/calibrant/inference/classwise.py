@@ -18,13 +18,12 @@ from calibrant.inference import closed
 from calibrant.inference.binned import BinMoments, BinStatistics, absolute_interval
 from calibrant.inference.laws import floor_of, p_value
 from calibrant.inference.means import NOT_ASKED
-from calibrant.inference.resampling import Resampling, in_blocks
+from calibrant.inference.resampling import Resampling, Stream, in_blocks
 from calibrant.results import Estimate, Floor
 
 Float64s = NDArray[np.float64]
 
 DEPENDENCE: Final = 2.0
-_CLASSES: Final = 3  # the stream of draws of the classes' bins
 _MOST_DRAWN: Final = 4_000  # bins: of more, the sum is normal
 
 
@@ -103,6 +102,6 @@ def _law(bins: BinMoments, value: float, resampling: Resampling, dependence: flo
         drawn = rng.binomial(trials.astype(np.int64)[:, None], rates[:, None], (len(trials), size)).T
         return statistic.absolute(bins.score_sums - drawn * units)
 
-    drawn = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, _CLASSES, block)))
+    drawn = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.CLASSES, block)))
     widened = drawn.mean() + math.sqrt(dependence) * (drawn - drawn.mean())
     return floor_of(np.maximum(widened, 0.0), resampling.level), p_value(widened, value)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calibrant.inference.binned import clopper_pearson
 from calibrant.inference.cells import Cells
-from calibrant.inference.resampling import generator
+from calibrant.inference.resampling import Stream, generator
 from calibrant.kernels import dispatch
 
 Float64s = NDArray[np.float64]
@@ -55,14 +55,12 @@ def in_sample(cells: Cells) -> tuple[Float64s, Float64s]:
     return fit, np.full(len(cells), cells.positives.sum() / cells.total)
 
 
-def out_of_fold(
-    cells: Cells, seed: np.random.SeedSequence, stream: int
-) -> tuple[Float64s, Float64s, Float64s, Float64s]:
+def out_of_fold(cells: Cells, seed: np.random.SeedSequence) -> tuple[Float64s, Float64s, Float64s, Float64s]:
     """Return trials, successes and forecasts of (5, K) folds, each fitted without its own rows, and their base rates.
 
     The rows of each cell and outcome fall into the folds at random.
     """
-    rng = generator(seed, stream)
+    rng = generator(seed, Stream.FOLDS)
     shares = np.full(FOLDS, 1 / FOLDS)
 
     def split(trials: NDArray[np.int64], mass: Float64s) -> Float64s:
@@ -91,24 +89,15 @@ def difference(cells: Cells, counts: Float64s, positives: Float64s, first: Float
     return Part(mean, math.sqrt(max(square - mean**2, 0.0) / cells.effective))
 
 
-def miscalibration_interval(
-    inside: Part, outside: Part, null_sd: float, z: float, *, rejected: bool
-) -> tuple[float, float]:
+def part_interval(inside: Part, outside: Part, null_sd: float, z: float, *, shown: bool) -> tuple[float, float]:
     """Return low = O - z se_O and high = (IS + O) / 2 + z sqrt(se_IS^2 + s0^2), never below IS.
 
     IS is the part in sample, biased upwards; O the part out of fold, biased downwards; s0 the standard deviation of IS
-    where the true value is 0.
+    where the true value is 0. ``shown`` says that a test has shown the part to be above 0; without, low is 0.
     """
     high = max((inside.value + outside.value) / 2, 0.0) + z * math.hypot(inside.error, null_sd)
-    low = max(outside.value - z * outside.error, 0.0) if rejected else 0.0
+    low = max(outside.value - z * outside.error, 0.0) if shown else 0.0
     return min(low, inside.value), max(high, inside.value)
-
-
-def discrimination_interval(
-    inside: Part, outside: Part, null_sd: float, z: float, *, told: bool
-) -> tuple[float, float]:
-    """Return the same interval for the discrimination; ``told`` says whether scores tell anything, by their ranks."""
-    return miscalibration_interval(inside, outside, null_sd, z, rejected=told)
 
 
 def uncertainty_interval(cells: Cells, tail: float) -> tuple[float, float]:

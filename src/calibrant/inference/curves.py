@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from calibrant.inference import corp
 from calibrant.inference.cells import Cells
-from calibrant.inference.resampling import Resampling, draw_outcomes, in_blocks
+from calibrant.inference.resampling import Resampling, Stream, draw_outcomes, in_blocks
 from calibrant.inference.smooth import Mesh
 from calibrant.results import CalibrationCurve
 
 Float64s = NDArray[np.float64]
 
 _POINTS: Final = 64  # points of a curve along the scores, and again as many along the rows
-_REFITTED: Final = 2  # the stream of draws from the isotonic fit
 _NARROWEST: Final = 1e-3  # bandwidths below it show single cells
 
 
@@ -45,7 +44,7 @@ def isotonic_curve(
         def block(rng: np.random.Generator, size: int) -> Float64s:
             return corp.isotonic_fits(cells, draw_outcomes(cells, fit, rng, size))[:, shown]
 
-        drawn = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, _REFITTED, block)))
+        drawn = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.REFITTED, block)))
         confidence = resampling.band(drawn)
     own = fit[shown]
     low, high = np.minimum(confidence[0], own), np.maximum(confidence[1], own)

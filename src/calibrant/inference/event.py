@@ -27,14 +27,13 @@ from calibrant.inference.binned import (
 )
 from calibrant.inference.cells import Cells
 from calibrant.inference.resampling import Resampling
-from calibrant.results import CalibrationCurve, Estimate, ReliabilityDiagram, ScoreDecomposition
+from calibrant.results import CalibrationCurve, Estimate, ReliabilityDiagram, ScoreDecomposition, whole_number
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
 
 NEEDS_RESAMPLING: Final = "no interval: it needs resampling (n_resamples)"
 NO_BIN: Final = f"not available: no bin holds {LEAST_ROWS} rows"
-_FOLDS: Final = 1  # the stream of the split into folds
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,9 +174,7 @@ class EventInference:
         details = self.event.details.get(name, {})
         value = self.event.values[name]
         ends = ends[0], min(ends[1], max(value, 1.0)) if ends[1] > 1 else ends[1]  # no error is above 1
-        return Estimate(
-            value, *ends, level, floor, p_value, how + source, self.event.table.n, details
-        )  # fmt: skip
+        return Estimate(value, *ends, level, floor, p_value, how + source, self.event.table.n, details)
 
     def estimates(self) -> dict[str, Estimate]:
         """Return every measure that is a function of the event's table."""
@@ -243,17 +240,17 @@ class EventInference:
         cells, z, n, level = self.cells, self.resampling.z, self.event.table.n, self.resampling.level
         values = self.event.values
         fit, base = corp.in_sample(cells)
-        counts, hits, fits, bases = corp.out_of_fold(cells, self.resampling.seed, _FOLDS)
+        counts, hits, fits, bases = corp.out_of_fold(cells, self.resampling.seed)
         own, rest = (cells.counts, cells.positives), (counts, hits)
         value, how, ends = values["miscalibration"], NEEDS_RESAMPLING, (math.nan, math.nan)
         if self._null.miscalibration_sd is not None:
             sides = corp.difference(cells, *own, cells.scores, fit), corp.difference(cells, *rest, cells.scores, fits)
-            rejected = self._rejected("miscalibration")
-            low, high = corp.miscalibration_interval(*sides, self._null.miscalibration_sd, z, rejected=rejected)
+            shown = self._rejected("miscalibration")
+            low, high = corp.part_interval(*sides, self._null.miscalibration_sd, z, shown=shown)
             how, ends = corp.METHOD, (min(low, value), max(high, value))
         gains = corp.difference(cells, *own, base, fit), corp.difference(cells, *rest, bases, fits)
         told = corp.rank_p_value(cells) <= self.resampling.tail
-        low, high = corp.discrimination_interval(*gains, corp.null_discrimination_sd(cells), z, told=told)
+        low, high = corp.part_interval(*gains, corp.null_discrimination_sd(cells), z, shown=told)
         gain = min(low, values["discrimination"]), max(high, values["discrimination"])
         doubt, of_rate = corp.uncertainty_interval(cells, self.resampling.tail), "Clopper-Pearson of the base rate"
         return {
@@ -285,8 +282,3 @@ class EventInference:
 def with_details(estimate: Estimate, more: Mapping[str, Any]) -> Estimate:
     """Return the estimate with more details."""
     return replace(estimate, details={**estimate.details, **more})
-
-
-def whole_number(weight: float) -> int | float:
-    """Return a count as an integer where it is one."""
-    return int(weight) if weight == int(weight) else weight

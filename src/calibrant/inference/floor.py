@@ -109,9 +109,7 @@ def noise_floor(
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or not 1 <= n <= _MOST:
         raise InputError("n", f"an integer from 1 to {_MOST:,}", repr(n), "pass the number of rows, such as 500")
     binned.check_bins(n_bins)
-    resampling = Resampling.of(level, n_resamples, rng)
-    if n_resamples == 0:
-        raise InputError("n_resamples", "at least 1", "0", "pass 1000")
+    resampling = Resampling.of(level, n_resamples, rng, least=1)
     name, table = _table(int(n), scores)
     cells = Cells.of(table)
     uniform = BinStatistics(BinMoments.of(cells, binned.uniform_bin_of(cells.table, n_bins)))

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from calibrant.inference import closed, corp
 from calibrant.inference.binned import BinStatistics
 from calibrant.inference.cells import Cells
-from calibrant.inference.resampling import Resampling, draw_outcomes, in_blocks
+from calibrant.inference.resampling import Resampling, Stream, draw_outcomes, in_blocks
 from calibrant.inference.smooth import NullSmooth
 from calibrant.results import Floor
 
 Float64s = NDArray[np.float64]
 
 _TIE: Final = 1e-9  # relative: a replicate that equals the data but for rounding is at least as large
-CALIBRATED: Final = 0  # the stream of draws under calibration
 
 
 def p_value(replicates: Float64s, value: float) -> float:
@@ -133,7 +132,7 @@ def draw(data: Observed, resampling: Resampling) -> Draws:
             drawn |= {"mce": uniform.maximum(own), "standard_maximum": uniform.standard_maximum(own)}
         return drawn
 
-    blocks = list(in_blocks(resampling.n_resamples, resampling.seed, CALIBRATED, block))
+    blocks = list(in_blocks(resampling.n_resamples, resampling.seed, Stream.CALIBRATED, block))
     return Draws({name: np.concatenate([one[name] for one in blocks]) for name in blocks[0]}, law.threshold)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibrant.inference import closed
 from calibrant.inference.binned import blend
 from calibrant.inference.cells import Cells
-from calibrant.results import Estimate
+from calibrant.results import Estimate, whole_number
 
 MINORITY: Final = 15  # rows of the rarer outcome below which every interval is flagged
 NORMAL: Final = "central limit theorem"
@@ -45,8 +45,7 @@ class Whole:
 
     def _infinite(self) -> Estimate:
         reason = "infinite: an outcome that happened had probability 0"
-        rows = int(self.infinite) if self.infinite == int(self.infinite) else self.infinite
-        details = {"infinite_rows": rows, "reason": reason}
+        details = {"infinite_rows": whole_number(self.infinite), "reason": reason}
         return Estimate(self.nll, method=f"no interval: {reason}", n=self.n, details=details)
 
     def estimates(self, level: float, z: float, cells: Cells | None) -> dict[str, Estimate]:

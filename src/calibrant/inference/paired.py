@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from calibrant.estimators.binned import largest_members, uniform_edges
 from calibrant.inference.binned import blend, thinned
 from calibrant.inference.means import MINORITY
-from calibrant.results import Estimate
+from calibrant.results import Estimate, whole_number
 
 Float64s = NDArray[np.float64]
 
@@ -284,7 +284,7 @@ def mean_difference(first: Float64s, second: Float64s, weighting: Weighting, z: 
 def loss_difference(first: Model, second: Model, z: float) -> Estimate:
     """Return the difference of the log losses; infinite, or not a number where both are infinite, with the reason."""
     weighting = first.judged.weighting
-    lost = {model.name: _count(float(np.sum(weighting.mass[np.isinf(model.nll)]))) for model in (first, second)}
+    lost = {model.name: whole_number(float(np.sum(weighting.mass[np.isinf(model.nll)]))) for model in (first, second)}
     if not any(lost.values()):
         return mean_difference(first.nll, second.nll, weighting, z)
     value = math.nan if all(lost.values()) else math.inf if lost[first.name] else -math.inf
@@ -310,14 +310,11 @@ def accuracy_difference(
     value, n = only[0] - only[1], weighting.effective
     p, q = ((share * n + 1) / (n + 2) for share in only)
     half = z * math.sqrt(max(p + q - (p - q) ** 2, 0.0) / (n + 2))
-    counts = dict(zip(("only_first", "only_second"), (_count(share * weighting.total) for share in only), strict=True))
+    counts = dict(
+        zip(("only_first", "only_second"), (whole_number(share * weighting.total) for share in only), strict=True)
+    )
     ends = min(p - q - half, value), max(p - q + half, value)
     return Estimate(value, *ends, method="Bonett and Price", details=counts)
-
-
-def _count(weight: float) -> int | float:
-    """Return a count as an integer where it is one, but for rounding."""
-    return round(weight) if abs(weight - round(weight)) < 1e-9 * weight else weight
 
 
 def flags(first: Model, second: Model) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -16,21 +17,29 @@ from calibrant.kernels import dispatch
 Float64s = NDArray[np.float64]
 Rng: TypeAlias = int | np.integer[Any] | np.random.Generator | np.random.SeedSequence
 
+
+class Stream(IntEnum):
+    """What is drawn: each has random numbers of its own, whatever else is drawn with the same seed."""
+
+    CALIBRATED = 0  # outcomes, from the scores
+    FOLDS = 1  # the split into folds
+    REFITTED = 2  # outcomes, from the isotonic fit
+    CLASSES = 3  # outcomes of the classes' bins
+    BOOTSTRAP = 4  # predictions, with replacement
+
+
 _BLOCK: Final = 32  # replicates drawn together: 32 of 4,396 cells are a megabyte
 _MOST: Final = 10_000_000
 
 Result = TypeVar("Result")
 
 
-def check_resampling(n_resamples: object, level: object) -> None:
-    """Raise for a number of resamples or a level that does not exist."""
+def check_draws(n_resamples: object, least: int = 1) -> None:
+    """Raise for a number of resamples that cannot be drawn; ``least`` is 0 where some things need none."""
     whole = isinstance(n_resamples, (int, np.integer)) and not isinstance(n_resamples, bool)
-    if not whole or not 0 <= n_resamples <= _MOST:  # type: ignore[operator]
-        raise InputError(
-            "n_resamples", f"an integer from 0 to {_MOST:,}", repr(n_resamples),
-            "pass 1000, or 0 for what needs no resampling",
-        )  # fmt: skip
-    check_level(level)
+    if not whole or not least <= n_resamples <= _MOST:  # type: ignore[operator]
+        remedy = "pass 1000" + ("" if least else ", or 0 for what needs no resampling")
+        raise InputError("n_resamples", f"an integer from {least} to {_MOST:,}", repr(n_resamples), remedy)
 
 
 def check_level(level: object) -> None:
@@ -62,15 +71,16 @@ class Resampling:
     seed: np.random.SeedSequence
 
     @classmethod
-    def of(cls, level: float, n_resamples: int, rng: Rng) -> Resampling:
-        """Return the checked settings.
+    def of(cls, level: float, n_resamples: int, rng: Rng, *, least: int = 0) -> Resampling:
+        """Return the checked settings, with ``least`` resamples or more.
 
         Raises
         ------
         InputError
             For a level, a number of resamples or a seed that does not exist.
         """
-        check_resampling(n_resamples, level)
+        check_draws(n_resamples, least)
+        check_level(level)
         return cls(float(level), int(n_resamples), seed_of(rng))
 
     @property
@@ -96,14 +106,14 @@ class Resampling:
         return f"{self.n_resamples:,} resamples" if self.n_resamples else "closed form"
 
 
-def generator(seed: np.random.SeedSequence, stream: int, block: int = 0) -> np.random.Generator:
+def generator(seed: np.random.SeedSequence, stream: Stream, block: int = 0) -> np.random.Generator:
     """Return the generator of one block of one stream of draws."""
-    key = (*seed.spawn_key, stream, block)
+    key = (*seed.spawn_key, int(stream), block)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed.entropy, spawn_key=key)))
 
 
 def in_blocks(
-    n_resamples: int, seed: np.random.SeedSequence, stream: int, work: Callable[[np.random.Generator, int], Result]
+    n_resamples: int, seed: np.random.SeedSequence, stream: Stream, work: Callable[[np.random.Generator, int], Result]
 ) -> Iterator[Result]:
     """Yield ``work(generator, size)`` of each block of replicates in order, computed on several threads."""
 

@@ -47,11 +47,6 @@ class Mesh:
         wanted = _STEPS_PER_SD / max(bandwidth, 1e-12)
         return cls(cells, min(max(_LEAST_MESH, 1 << math.ceil(math.log2(wanted))), _MOST_MESH))
 
-    @property
-    def finest(self) -> float:
-        """The smallest bandwidth that this mesh resolves."""
-        return _STEPS_PER_SD / self.size
-
     @cached_property
     def _place(self) -> tuple[NDArray[np.intp], Float64s, NDArray[np.intp], NDArray[np.intp]]:
         """The node at the left of each cell, how far beyond it the cell lies, the runs of equal nodes, their nodes."""

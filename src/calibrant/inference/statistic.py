@@ -14,15 +14,13 @@ from calibrant.estimators.binned import check_bins, uniform_bin_of
 from calibrant.inference.binned import LEAST_ROWS, BinMoments, BinStatistics
 from calibrant.inference.cells import Cells
 from calibrant.inference.laws import floor_of, p_value
-from calibrant.inference.resampling import Resampling, Rng, draw_outcomes, draw_rows, in_blocks
+from calibrant.inference.resampling import Resampling, Rng, Stream, draw_outcomes, draw_rows, in_blocks
 from calibrant.results import Estimate
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
 Statistic = Callable[[ReliabilityTable], float]
 
-_CALIBRATED: Final = 0
-_BOOTSTRAP: Final = 5  # the streams of draws
 _BIASED: Final = 0.25  # standard errors of bias beyond which a bootstrap interval is called not valid
 
 
@@ -88,7 +86,7 @@ def consistency(
             drawn = drawn.astype(cells.table.positives.dtype)
         return np.array([_number(statistic, cells.with_positives(row)) for row in drawn])
 
-    replicates = np.concatenate(list(in_blocks(n_resamples, resampling.seed, _CALIBRATED, block)))
+    replicates = np.concatenate(list(in_blocks(n_resamples, resampling.seed, Stream.CALIBRATED, block)))
     value = _number(statistic, cells.table)
     return Estimate(
         _number(statistic, table), floor=floor_of(replicates, level), p_value=p_value(replicates, value),
@@ -150,7 +148,7 @@ def bootstrap(
     def block(generator: np.random.Generator, size: int) -> Float64s:
         return np.array([_number(statistic, cells.drawn(*draw_rows(cells, generator))) for _ in range(size)])
 
-    replicates = np.concatenate(list(in_blocks(n_resamples, resampling.seed, _BOOTSTRAP, block)))
+    replicates = np.concatenate(list(in_blocks(n_resamples, resampling.seed, Stream.BOOTSTRAP, block)))
     value, error = _number(statistic, table), float(replicates.std(ddof=1)) if n_resamples > 1 else math.nan
     low, high = (float(end) for end in resampling.band(replicates))
     bias = float(replicates.mean()) - value
@@ -211,10 +209,7 @@ def _checked(table: Any, statistic: Any, level: float, n_resamples: int, rng: Rn
     if not callable(statistic):
         remedy = "pass a function of a table, such as calibrant.expected_calibration_error"
         raise InputError("statistic", "a callable", repr(statistic), remedy)
-    resampling = Resampling.of(level, n_resamples, rng)
-    if n_resamples == 0:
-        raise InputError("n_resamples", "at least 1", "0", "pass 1000")
-    return resampling
+    return Resampling.of(level, n_resamples, rng, least=1)
 
 
 def _number(statistic: Statistic, table: ReliabilityTable) -> float:

@@ -8,11 +8,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError
 from calibrant.estimators.binned import uniform_bin_of
 from calibrant.inference.cells import Cells
-from calibrant.inference.laws import CALIBRATED, p_value
-from calibrant.inference.resampling import Rng, draw_outcomes, in_blocks, seed_of
+from calibrant.inference.laws import p_value
+from calibrant.inference.resampling import Rng, Stream, check_draws, draw_outcomes, in_blocks, seed_of
 from calibrant.inputs import Notion
 from calibrant.results import TestResult
 from calibrant.table import ReliabilityTable
@@ -21,7 +20,6 @@ Float64s = NDArray[np.float64]
 
 _FINEST: Final = 2048  # bins: in the middle of the scores the standard grid's cells are hardly narrower
 _ROUNDING: Final = 1e-9  # squared errors below it, where calibration allows none, are 0
-_MOST: Final = 10_000_000
 
 
 def t_cal_test(
@@ -83,7 +81,7 @@ def t_cal_test(
     >>> test.details["n_bins"], round(test.p_value, 6)
     (4, 0.000999)
     """
-    _check_draws(n_resamples)
+    check_draws(n_resamples)
     table = ReliabilityTable.from_predictions(
         probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     )
@@ -95,7 +93,7 @@ def t_cal_test(
         drawn = draw_outcomes(scales.cells, scales.cells.scores, generator, size)
         return np.asarray(scales.statistics(drawn)[1].max(axis=-1))
 
-    replicates = np.concatenate(list(in_blocks(n_resamples, seed, CALIBRATED, block)))
+    replicates = np.concatenate(list(in_blocks(n_resamples, seed, Stream.CALIBRATED, block)))
     best = int(np.argmax(statistics))
     details = {
         "n_bins": scales.n_bins[best],
@@ -155,10 +153,3 @@ class _Scales:
         errors = np.stack(parts, axis=-1)
         certain = np.where(np.abs(errors) <= _ROUNDING, 0.0, np.copysign(np.inf, errors))
         return errors, np.divide(errors, self.deviations, out=certain, where=self.deviations > 0)
-
-
-def _check_draws(n_resamples: object) -> None:
-    whole = isinstance(n_resamples, (int, np.integer)) and not isinstance(n_resamples, bool)
-    if not whole or not 1 <= n_resamples <= _MOST:  # type: ignore[operator]
-        remedy = "pass 1000: the p-value is drawn"
-        raise InputError("n_resamples", f"an integer from 1 to {_MOST:,}", repr(n_resamples), remedy)

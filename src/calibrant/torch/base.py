@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -341,11 +342,13 @@ class ProbabilityMetric(Metric):
         del probs, targets, notion
         return None
 
+    @abstractmethod
     def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
-        raise NotImplementedError
+        """Return what a batch in host memory adds to the state."""
 
+    @abstractmethod
     def _of_device(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
-        raise NotImplementedError
+        """Return what a batch adds to the state, where it is, without waiting for it."""
 
     # ------------------------------------------------------------ the value
 
@@ -354,8 +357,9 @@ class ProbabilityMetric(Metric):
         self._raise_faults()
         return self._value()
 
+    @abstractmethod
     def _value(self) -> Any:
-        raise NotImplementedError
+        """Return the value of what the state has seen."""
 
     def _raise_faults(self) -> None:
         counts = dict(zip(tensors.FAULTS, self.faults.tolist(), strict=True))
