@@ -32,10 +32,11 @@ FLOORS = (
     ("table",),
     ("estimators",),
     ("inference",),
-    ("metrics", "files", "frames", "plot", "render"),
+    ("metrics", "files", "frames", "render"),
     ("report", "comparison"),
     ("__init__",),
-    ("torch", "compat"),
+    ("plot",),
+    ("torch", "compat", "sklearn"),
     ("cli",),
 )
 # Inside a folder likewise. The folder's __init__ is above its modules and below whoever is outside.

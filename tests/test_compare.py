@@ -907,3 +907,22 @@ def test_a_single_array_holds_no_models(tmp_path: Path) -> None:
     assert "array 'b' has 2 rows and 'a' has 3" in run(tmp_path / "p.npz", "--scores", "a,b")[2]
     np.savez(tmp_path / "p.npz", a=np.zeros(3), b=np.array(["x"] * 3), y=np.zeros(3))
     assert "array 'b' holds text, not numbers" in run(tmp_path / "p.npz", "--scores", "a,b")[2]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_each_model_has_the_diagram_of_its_report(weighted: bool) -> None:
+    rng = np.random.default_rng(8)
+    a, b = rng.random((2, 500))
+    targets = rng.random(500) < a
+    weights = rng.random(500) + 0.5 if weighted else None
+    found = calibrant.compare({"a": a, "b": 0.5 * b}, targets, weights=weights)
+    for name, probs in (("a", a), ("b", 0.5 * b)):
+        own = found.diagrams[name]
+        of_report = calibrant.evaluate(probs, targets, weights=weights, n_resamples=0).diagram
+        assert of_report is not None
+        assert own.level == of_report.level == 0.95
+        for field in (
+            "edges", "counts", "confidences", "accuracies", "proportions", "lows", "highs", "band_lows", "band_highs",
+        ):  # fmt: skip
+            np.testing.assert_allclose(getattr(own, field), getattr(of_report, field), atol=1e-12, err_msg=field)
+        assert found.to_dict()["diagrams"][name]["counts"] == own.counts.tolist()

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 import calibrant
 from calibrant.report import MEASURES
@@ -60,3 +61,65 @@ def test_words_for_scores_that_are_right_on_average() -> None:
     assert "Neither too high nor too low on average" in text
     assert "Neither over- nor under-confident" in text
     assert "A monotone recalibration could not lower the Brier score of the judged event" in text
+
+
+def test_the_bins_of_the_classes_are_counted_by_hand() -> None:
+    rng = np.random.default_rng(5)
+    probs, targets = rng.dirichlet([0.4, 1, 2], 400), rng.integers(3, size=400)
+    found = calibrant.evaluate(probs, targets, n_bins=4, n_resamples=0)
+    classes = found.classwise
+    assert classes is not None
+    assert classes.lows is not None
+    edges = np.linspace(0, 1, 5)
+    columns = found.to_dict()["classwise"]["bins"]
+    listed = 0
+    for k in range(3):
+        own = classes.diagram(k)
+        np.testing.assert_array_equal(own.edges, edges)
+        for b in range(4):
+            inside = (probs[:, k] > edges[b]) & (probs[:, k] <= edges[b + 1])
+            assert own.counts[b] == inside.sum()
+            assert own.proportions[b] == pytest.approx(inside.mean())
+            if not inside.any():
+                assert np.isnan([own.confidences[b], own.accuracies[b], classes.lows[k, b]]).all()
+                continue
+            hits = int((targets[inside] == k).sum())
+            assert own.confidences[b] == pytest.approx(probs[inside, k].mean())
+            assert own.accuracies[b] == pytest.approx(hits / inside.sum())
+            exact = binomtest(hits, int(inside.sum())).proportion_ci(0.95, "exact")
+            assert classes.lows[k, b] == pytest.approx(exact.low, abs=1e-12)
+            assert own.highs is not None
+            assert own.highs[b] == pytest.approx(exact.high, abs=1e-12)
+            row = {name: values[listed] for name, values in columns.items()}
+            assert (row["class"], row["left"], row["right"], row["count"]) == (k, edges[b], edges[b + 1], inside.sum())
+            assert row["accuracy"] == own.accuracies[b]
+            assert row["high"] == own.highs[b]
+            listed += 1
+    assert {len(values) for values in columns.values()} == {listed}
+
+
+def test_every_class_judged_by_itself_has_the_same_bins() -> None:
+    rng = np.random.default_rng(6)
+    probs, targets = rng.dirichlet([1, 1, 3], 300), rng.integers(3, size=300)
+    weights = rng.integers(1, 4, size=300)
+    pooled = calibrant.evaluate(probs, targets, weights=weights, n_resamples=0).classwise
+    single = calibrant.evaluate(probs, targets, weights=weights, n_resamples=0, notion="classwise").classwise
+    assert pooled is not None
+    assert single is not None
+    for name in ("errors", "kept", "supports", "counts", "confidences", "accuracies", "lows", "highs", "edges"):
+        np.testing.assert_allclose(getattr(pooled, name), getattr(single, name), atol=1e-12, err_msg=name)
+
+
+def test_quantile_bins_of_classes_have_ends_of_their_own() -> None:
+    rng = np.random.default_rng(7)
+    probs, targets = rng.dirichlet([1, 2, 5], 90), rng.integers(3, size=90)
+    found = calibrant.classwise_calibration(probs, targets, n_bins=3, binning="quantile", threshold=0.2)
+    for k in range(3):
+        own = found.diagram(k)
+        kept = probs[:, k] >= 0.2
+        assert own.counts.sum() == kept.sum()
+        assert own.edges[-1] == 1.0
+        for b in range(3):
+            inside = kept & (probs[:, k] > own.edges[b]) & (probs[:, k] <= own.edges[b + 1])
+            assert inside.sum() == own.counts[b]
+    assert found.lows is None

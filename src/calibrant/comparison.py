@@ -20,7 +20,7 @@ from calibrant.inference.resampling import check_level
 from calibrant.inputs import Notion, Predictions, as_predictions
 from calibrant.notions import Reading, read, resolve
 from calibrant.render import comparison as text
-from calibrant.results import Estimate, plain
+from calibrant.results import Estimate, ReliabilityDiagram, plain, plain_diagram
 
 Float64s = NDArray[np.float64]
 
@@ -80,6 +80,8 @@ class Comparison:
     pairs : tuple of Pair
         Each two models: ``pair.first`` and ``pair.second``, and ``pair["debiased_square"]``, ``pair["ece"]``,
         ``pair["brier"]``, ``pair["nll"]``, ``pair["accuracy"]``, the `Estimate` of first minus second.
+    diagrams : mapping
+        Of each model the `ReliabilityDiagram` of the judged event, with intervals and consistency band.
     """
 
     names: tuple[str, ...]
@@ -90,6 +92,7 @@ class Comparison:
     level: float
     models: Mapping[str, Mapping[str, float]]
     pairs: tuple[Pair, ...]
+    diagrams: Mapping[str, ReliabilityDiagram]
 
     def verdict(self) -> list[str]:
         """Say in sentences which of each two models is better calibrated, or that these rows do not tell."""
@@ -124,6 +127,9 @@ class Comparison:
                 }
                 for i, pair in enumerate(self.pairs)
             ],
+            "diagrams": {
+                name: plain_diagram(diagram, f"diagrams.{name}", missing) for name, diagram in self.diagrams.items()
+            },
             "not_finite": missing,
         }
 
@@ -265,7 +271,8 @@ def compare(
         }  # fmt: skip
     n_classes = None if predictions.layout == "binary" else predictions.n_classes
     pairs = _pairs(models, level)
-    return Comparison(tuple(values), reading.n, judged, n_classes, n_bins, float(level), values, pairs)
+    diagrams = {model.name: model.judged.diagram(level) for model in models}
+    return Comparison(tuple(values), reading.n, judged, n_classes, n_bins, float(level), values, pairs, diagrams)
 
 
 def _pairs(models: Sequence[Model], level: float) -> tuple[Pair, ...]:

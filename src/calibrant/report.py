@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned, isotonic
 from calibrant.inference.cells import Cells
-from calibrant.inference.classwise import class_estimate
+from calibrant.inference.classwise import class_estimate, with_intervals
 from calibrant.inference.event import NO_BIN, Event, EventInference, with_details
 from calibrant.inference.groups import LEAST_GROUP, finest_p_value, holm
 from calibrant.inference.means import Whole, effective_rows, flag_of
@@ -23,7 +23,7 @@ from calibrant.inference.resampling import Resampling, Rng
 from calibrant.inputs import Notion, Predictions, as_groups, as_predictions
 from calibrant.notions import NOTIONS, class_events, read, resolve
 from calibrant.render import terminal
-from calibrant.results import CalibrationCurve, ClasswiseCalibration, Estimate, ReliabilityDiagram, plain
+from calibrant.results import CalibrationCurve, ClasswiseCalibration, Estimate, ReliabilityDiagram, plain, plain_diagram
 from calibrant.table import ReliabilityTable
 
 #: Of the dictionary and the JSON that a report writes.
@@ -114,20 +114,14 @@ class Report(Mapping[str, Estimate]):
         }
         diagram = classes = None
         if self.diagram is not None:
-            names = (
-                "edges", "counts", "confidences", "accuracies", "proportions", "lows", "highs", "band_lows",
-                "band_highs",
-            )  # fmt: skip
-            diagram = {
-                name: plain(getattr(self.diagram, name), f"diagram.{name}", missing, "the bin is empty")
-                for name in names
-            }
+            diagram = plain_diagram(self.diagram, "diagram", missing)
         if self.classwise is not None:
             classes = {
                 "names": list(self.class_names) if self.class_names else [str(k) for k in range(self.n_classes or 0)],
                 "errors": plain(self.classwise.errors, "classwise.errors", missing, "the threshold kept no score"),
                 "kept": plain(self.classwise.kept, "classwise.kept", missing),
                 "supports": plain(self.classwise.supports, "classwise.supports", missing),
+                "bins": _class_bins(self.classwise),
             }
         return {
             "schema_version": SCHEMA_VERSION,
@@ -221,6 +215,23 @@ def _plain_curve(curve: CalibrationCurve, path: str, missing: dict[str, str]) ->
         name: plain(getattr(curve, name), f"{path}.{name}", missing, reasons.get(name, "needs resampling"))
         for name in names
     }
+
+
+def _class_bins(result: ClasswiseCalibration) -> dict[str, list[Any]]:
+    """Return the filled bins of all classes, one after the other, as columns."""
+    filled = result.counts > 0
+    classes, _ = np.nonzero(filled)
+    counts = result.counts[filled]
+    whole = np.rint(counts).astype(np.int64)
+    columns: dict[str, NDArray[Any]] = {
+        "class": classes, "left": result.edges[:, :-1][filled], "right": result.edges[:, 1:][filled],
+        "count": whole if np.array_equal(whole, counts) else counts, "confidence": result.confidences[filled],
+        "accuracy": result.accuracies[filled],
+    }  # fmt: skip
+    for name, ends in (("low", result.lows), ("high", result.highs)):
+        if ends is not None:
+            columns[name] = ends[filled]
+    return {name: values.tolist() for name, values in columns.items()}
 
 
 def evaluate(
@@ -421,7 +432,7 @@ def event_report(
     classes = Estimate(math.nan, method=f"not available: {reason}", n=table.n, details={"reason": reason})
     per_class = None
     if histograms is not None:
-        per_class = binned.classwise_errors(histograms, table.total, "l1")
+        per_class = with_intervals(binned.classwise_errors(histograms, table.total, "l1"), whole.effective, resampling)
         details = _worst_class(per_class, names)
         classes = class_estimate(per_class.value, histograms, whole.effective, table.n, resampling, details)
     shape = (notion, table.n, n_classes, n_bins, table.sums.positives / table.total)
@@ -456,27 +467,24 @@ def _of_classes(
     each = [Event(table, n_bins).values if len(table) else None for table in tables]  # None: no rows
     names_of = next(own for own in each if own is not None)
     norms: dict[str, binned.Norm] = {"rmsce": "l2", "mce": "max"}
-    errors, n = np.empty(0), whole.n
+    n, found = whole.n, {name: _class_histograms(tables, n_bins, bin_up) for name, bin_up in _CLASS_BINS.items()}
     estimates = whole.plain_estimates() if resampling is None else whole.estimates(resampling.level, resampling.z, None)
     for name in names_of:
         values = np.array([math.nan if own is None else own[name] for own in each])
-        errors = values if name == "ece" else errors
         value, details = binned.combine(values, norms.get(name, "l1")), {"per_class": values.tolist()}
         if name in _CLASS_BINS:
             # Labels of one row may all depend on one another, classes of one row only by excluding one another.
             apart = {"dependence": float(len(tables))} if notion == "multilabel" else {}
-            histograms = _class_histograms(tables, n_bins, _CLASS_BINS[name])
-            estimates[name] = class_estimate(value, histograms, whole.effective, n, resampling, details, **apart)
+            estimates[name] = class_estimate(value, found[name], whole.effective, n, resampling, details, **apart)
         else:
             missing = name == "mce" and math.isnan(value)
             method = NO_BIN if missing else NO_MEAN
             more = {"reason": NO_BIN} if missing else {}
             estimates[name] = Estimate(value, method=method, n=n, details={**details, **more})
-    supports = np.array([table.sums.positives if len(table) else 0.0 for table in tables])
-    kept = np.array([float(len(table) > 0) for table in tables])
-    per_class = ClasswiseCalibration(errors, kept, supports, binned.combine(errors, "l1"))
+    totals = np.array([table.total if len(table) else 0.0 for table in tables])
+    per_class = with_intervals(binned.classwise_errors(found["ece"], totals, "l1"), whole.effective, resampling)
     estimates["classwise_ece"] = replace(estimates["ece"], details=_worst_class(per_class, names))
-    rate = float(supports.sum() / sum(table.total for table in tables if len(table)))
+    rate = float(per_class.supports.sum() / totals.sum())
     return Report(
         {name: estimates[name] for name in MEASURES}, notion, n, len(tables), n_bins, rate, None, per_class, names,
         *(() if resampling is None else (resampling.level, resampling.n_resamples)),

@@ -188,7 +188,7 @@ class ScoreDecomposition:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ClasswiseCalibration:
-    """The calibration error of every class by itself.
+    """The calibration error of every class by itself, and the bins of its reliability diagram.
 
     Attributes
     ----------
@@ -200,12 +200,39 @@ class ClasswiseCalibration:
         The number (weight) of rows whose true class it is, among those kept.
     value : float
         Their mean (l1), root mean square (l2) or maximum (max) over the classes that kept something.
+    edges : (C, M + 1) float64
+        The ends of each class's bins; NaN for quantile bins of a class of which nothing was kept.
+    counts : (C, M) float64
+        The predictions (weight) in each bin of each class.
+    confidences, accuracies : (C, M) float64
+        The mean score and the share of outcomes 1 of each bin, NaN where it is empty.
+    lows, highs : (C, M) float64 or None
+        The Clopper-Pearson interval of that share, in reports; NaN where the bin is empty.
+    level : float
+        The confidence of the intervals; NaN where there are none.
     """
 
     errors: NDArray[np.float64]
     kept: NDArray[np.float64]
     supports: NDArray[np.float64]
     value: float
+    edges: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    confidences: NDArray[np.float64]
+    accuracies: NDArray[np.float64]
+    lows: NDArray[np.float64] | None = None
+    highs: NDArray[np.float64] | None = None
+    level: float = math.nan
+
+    def diagram(self, k: int) -> ReliabilityDiagram:
+        """Return the reliability diagram of one class, by its index from 0."""
+        counts = self.counts[k]
+        total = float(counts.sum())
+        lows, highs = (None if ends is None else ends[k] for ends in (self.lows, self.highs))
+        return ReliabilityDiagram(
+            self.edges[k], counts, self.confidences[k], self.accuracies[k], counts / total if total else counts,
+            lows, highs, level=self.level,
+        )  # fmt: skip
 
 
 def plain(value: Any, path: str, missing: dict[str, str], reason: str | None = None) -> Any:
@@ -220,6 +247,14 @@ def plain(value: Any, path: str, missing: dict[str, str], reason: str | None = N
         missing[path] = reason or ("infinite" if math.isinf(value) else "not a number")
         return None
     return value
+
+
+def plain_diagram(diagram: ReliabilityDiagram, path: str, missing: dict[str, str]) -> dict[str, Any]:
+    """Turn the bins of a diagram into plain Python, the numbers of empty ones into None with the reason noted."""
+    names = (
+        "edges", "counts", "confidences", "accuracies", "proportions", "lows", "highs", "band_lows", "band_highs",
+    )  # fmt: skip
+    return {name: plain(getattr(diagram, name), f"{path}.{name}", missing, "the bin is empty") for name in names}
 
 
 def whole_number(weight: float) -> int | float:

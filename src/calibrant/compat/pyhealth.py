@@ -141,7 +141,9 @@ def ece_classwise(prob: Any, label: Any, bins: int = 20, threshold: float = 0.0,
         if predictions.layout != "multiclass":
             raise InputError("probs", "shape (N, C)", "one column", "for one event use ece_confidence_binary")
         if not adaptive:
-            histograms, total = class_histograms(predictions, "classwise", bins, "uniform", "right", float(threshold))
+            histograms, total, _ = class_histograms(
+                predictions, "classwise", bins, "uniform", "right", float(threshold)
+            )
             return binned.classwise_errors(histograms, total, "l1").value
         read(predictions, "top-label", scoring=False)
         kept = [events for events, _ in class_events(predictions, float(threshold)) if len(events.scores)]

@@ -233,10 +233,13 @@ def diagram(bins: Bins, *, weighted: bool) -> ReliabilityDiagram:
     )
 
 
-def classwise_errors(histograms: Float64s, total: float | Float64s, norm: Norm) -> ClasswiseCalibration:
+def classwise_errors(
+    histograms: Float64s, total: float | Float64s, norm: Norm, edges: Float64s | None = None
+) -> ClasswiseCalibration:
     """Return the calibration error of each class from histograms (3, bins, classes) of counts, scores and outcomes.
 
-    ``total`` is the weight of the judged rows, of each class where they differ.
+    ``total`` is the weight of the judged rows, ``edges`` are the ends of the bins; each of every class where they
+    differ. Without edges the bins are uniform.
     """
     counts, score_sums, positives = histograms
     mass = counts.sum(axis=0)
@@ -250,7 +253,10 @@ def classwise_errors(histograms: Float64s, total: float | Float64s, norm: Norm) 
         gaps = np.divide(residuals, counts, out=np.zeros_like(counts), where=counts > 0)
         errors = np.where(mass > 0, gaps.max(axis=0), np.nan)
     kept = np.nan_to_num(_ratio(mass, np.broadcast_to(np.asarray(total, dtype=np.float64), mass.shape)))
-    return ClasswiseCalibration(errors, kept, positives.sum(axis=0), combine(errors, norm))
+    ends = np.broadcast_to(uniform_edges(len(counts)) if edges is None else edges, (len(mass), len(counts) + 1))
+    means, rates = _ratio(score_sums, counts).T, _ratio(positives, counts).T
+    support = positives.sum(axis=0)
+    return ClasswiseCalibration(errors, kept, support, combine(errors, norm), ends, counts.T, means, rates)
 
 
 def combine(errors: Float64s, norm: Norm) -> float:

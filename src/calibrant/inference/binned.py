@@ -228,6 +228,15 @@ def maximum_interval(bins: BinMoments, value: float, level: float, *, rejected: 
     return (low if rejected else 0.0), max(high, value)
 
 
+def consistency_band(means: Float64s, rows: Float64s, tail: float) -> tuple[Float64s, Float64s]:
+    """Return what the outcome rates of bins are within if the mean scores are right: binomial quantiles."""
+    from scipy.special import bdtrik
+
+    means = np.clip(means, 0.0, 1.0)
+    low, high = (np.clip(np.ceil(bdtrik(q, rows, means)) / rows, 0, 1) for q in (tail, 1 - tail))
+    return low, high
+
+
 def clopper_pearson(successes: Any, trials: Any, alpha: float) -> tuple[Float64s, Float64s]:
     """Return one-sided bounds, each at ``alpha``, of the probability of an event that happened so often.
 

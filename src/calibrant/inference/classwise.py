@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.inference import closed
-from calibrant.inference.binned import BinMoments, BinStatistics, absolute_interval
+from calibrant.inference.binned import BinMoments, BinStatistics, absolute_interval, clopper_pearson
 from calibrant.inference.laws import floor_of, p_value
 from calibrant.inference.means import NOT_ASKED
 from calibrant.inference.resampling import Resampling, Stream, in_blocks
-from calibrant.results import Estimate, Floor
+from calibrant.results import ClasswiseCalibration, Estimate, Floor
 
 Float64s = NDArray[np.float64]
 
@@ -57,6 +58,17 @@ def class_estimate(
         details = {**details, **limits}
     how = f"Gaussian thinning over classes and bins, variances times {dependence:g}; floor: {source}"
     return Estimate(value, *ends, resampling.level, floor, chance, how, n, details)
+
+
+def with_intervals(result: ClasswiseCalibration, rows: float, resampling: Resampling | None) -> ClasswiseCalibration:
+    """Return the same with Clopper-Pearson intervals of the bins' rates; ``rows`` weigh as much as the judged ones."""
+    if resampling is None:
+        return result
+    filled = result.counts > 0
+    trials = result.counts[filled] * (rows / result.counts.sum(axis=1).max())
+    low, high = np.full((2, *filled.shape), math.nan)
+    low[filled], high[filled] = clopper_pearson(result.accuracies[filled] * trials, trials, resampling.tail)
+    return replace(result, lows=low, highs=high, level=resampling.level)
 
 
 def _moments(histograms: Float64s, rows: float) -> BinMoments:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.inference import closed, corp
-from calibrant.inference.binned import BinStatistics
+from calibrant.inference.binned import BinStatistics, consistency_band
 from calibrant.inference.cells import Cells
 from calibrant.inference.resampling import Resampling, Stream, draw_outcomes, in_blocks
 from calibrant.inference.smooth import NullSmooth
@@ -74,8 +74,6 @@ class Observed:
 
 def closed_form(data: Observed, resampling: Resampling) -> Null:
     """Return what needs no resampling."""
-    from scipy.special import bdtrik
-
     level, values, bins = resampling.level, data.values(), data.uniform.bins
     laws = {
         "ece": closed.absolute_law(bins, values["ece"], level),
@@ -86,11 +84,9 @@ def closed_form(data: Observed, resampling: Resampling) -> Null:
         laws["mce"] = closed.maximum_law(data.uniform, level)
     root, square, tail = closed.square_law(bins, values["rmsce"], level)
     laws |= {"rmsce": (root, tail), "debiased_square": (square, tail)}
-    said = np.clip(bins.score_sums / bins.counts, 0.0, 1.0)
-    tails = (resampling.tail, 1 - resampling.tail)
-    low, high = (np.clip(np.ceil(bdtrik(q, bins.rows, said)) / bins.rows, 0, 1) for q in tails)
+    band = consistency_band(bins.score_sums / bins.counts, bins.rows, resampling.tail)
     floors, p_values = ({name: law[i] for name, law in laws.items()} for i in (0, 1))
-    return Null(floors, p_values, (low, high))  # type: ignore[arg-type]
+    return Null(floors, p_values, band)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

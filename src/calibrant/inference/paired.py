@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.estimators.binned import largest_members, uniform_edges
-from calibrant.inference.binned import blend, thinned
+from calibrant.inference.binned import blend, clopper_pearson, consistency_band, thinned
 from calibrant.inference.means import MINORITY
-from calibrant.results import Estimate, whole_number
+from calibrant.results import Estimate, ReliabilityDiagram, whole_number
 
 Float64s = NDArray[np.float64]
 
@@ -77,15 +77,19 @@ class Weighting:
 class Judged:
     """One model's judged rows: ``index`` is each row's place among the filled bins, ``residuals`` its p - y, both (N,).
 
-    ``counts`` is the weight of each filled bin, ``rows`` the number of rows that weigh as much, ``gaps`` S, ``squares``
-    the sum of q r^2 and ``spreads`` that of q p (1 - p), each (M,).
+    ``places`` are the filled ones of the ``n_bins`` bins; ``counts`` is the weight of each, ``rows`` the number of rows
+    that weigh as much, ``score_sums`` the sum of p, ``gaps`` S, ``squares`` the sum of q r^2 and ``spreads`` that of
+    q p (1 - p), each (M,).
     """
 
     weighting: Weighting
+    n_bins: int
+    places: NDArray[np.intp]
     index: NDArray[np.intp]
     residuals: Float64s
     counts: Float64s
     rows: Float64s
+    score_sums: Float64s
     gaps: Float64s
     squares: Float64s
     spreads: Float64s
@@ -97,7 +101,8 @@ class Judged:
     ) -> Judged:
         """Put rows into equal-width bins, of which the empty ones are left out."""
         bins = np.searchsorted(largest_members(uniform_edges(n_bins), "right", scores.dtype), scores)
-        index = (np.cumsum(np.bincount(bins, minlength=n_bins) > 0) - 1)[bins]
+        filled = np.bincount(bins, minlength=n_bins) > 0
+        index = (np.cumsum(filled) - 1)[bins]
         p, w, q = scores.astype(np.float64), weighting.mass, weighting.squares
         r = p - outcomes
 
@@ -107,8 +112,26 @@ class Judged:
         counts = cut(w)
         share = weighting.mean(outcomes) * weighting.effective
         return cls(
-            weighting, index, r, counts, counts**2 / cut(q), cut(w * r), cut(q * r * r), cut(q * p * (1 - p)),
-            min(share, weighting.effective - share),
+            weighting, n_bins, np.flatnonzero(filled), index, r, counts, counts**2 / cut(q), cut(w * p), cut(w * r),
+            cut(q * r * r), cut(q * p * (1 - p)), min(share, weighting.effective - share),
+        )  # fmt: skip
+
+    def diagram(self, level: float) -> ReliabilityDiagram:
+        """Return the bins with Clopper-Pearson intervals of their rates and the band of calibration."""
+        means, rates, tail = self.score_sums / self.counts, (self.score_sums - self.gaps) / self.counts, (1 - level) / 2
+        rates = np.clip(rates, 0.0, 1.0)
+        columns = (
+            means, rates, *clopper_pearson(rates * self.rows, self.rows, tail),
+            *consistency_band(means, self.rows, tail),
+        )  # fmt: skip
+        counts = np.zeros(self.n_bins)
+        counts[self.places] = self.counts
+        said, happened, low, high, least, most = np.full((6, self.n_bins), math.nan)
+        for everywhere, own in zip((said, happened, low, high, least, most), columns, strict=True):
+            everywhere[self.places] = own
+        return ReliabilityDiagram(
+            uniform_edges(self.n_bins), np.rint(counts).astype(np.int64) if self.weighting.whole else counts, said,
+            happened, counts / self.weighting.total, low, high, least, most, level,
         )  # fmt: skip
 
     @cached_property

@@ -25,7 +25,7 @@ def _error(
         return binned.calibration_error(bins_of(table, n_bins, binning, closed), norm)
     predictions, judged = prepare(probs, targets, notion, weights, ignore_index, logits)
     if judged in PER_CLASS:
-        histograms, total = class_histograms(predictions, judged, n_bins, binning, closed, 0.0)
+        histograms, total, _ = class_histograms(predictions, judged, n_bins, binning, closed, 0.0)
         return binned.classwise_errors(histograms, total, norm).value
     return binned.calibration_error(event_bins(predictions, judged, n_bins, binning, closed), norm)
 

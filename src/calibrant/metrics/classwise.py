@@ -18,20 +18,22 @@ from calibrant.results import ClasswiseCalibration
 
 def class_histograms(
     predictions: Predictions, notion: Notion, n_bins: int, binning: Binning, closed: Closed, threshold: float
-) -> tuple[NDArray[np.float64], float | NDArray[np.float64]]:
-    """Return the histograms of all classes, (3, bins, classes), and the weight of the judged rows."""
+) -> tuple[NDArray[np.float64], float | NDArray[np.float64], NDArray[np.float64]]:
+    """Return the histograms of all classes, (3, bins, classes), the weight of the judged rows, the ends of the bins."""
+    ends = binned.uniform_edges(n_bins)
     if binning == "uniform" and predictions.layout == "multiclass":
-        uppers = binned.largest_members(binned.uniform_edges(n_bins), closed, predictions.rows.dtype)
+        uppers = binned.largest_members(ends, closed, predictions.rows.dtype)
         reading = read(predictions, "top-label", scoring=False, uppers=uppers, threshold=threshold)
-        return reading.histograms, reading.total
+        return reading.histograms, reading.total, ends
     read(predictions, "multilabel" if notion == "multilabel" else "top-label", scoring=False)
     histograms, totals = np.zeros((3, n_bins, predictions.n_classes)), np.zeros(predictions.n_classes)
+    edges = np.full((predictions.n_classes, n_bins + 1), ends if binning == "uniform" else np.nan)
     for k, (events, total) in enumerate(class_events(predictions, threshold)):
         totals[k] = total
         if len(events.scores):
             bins = bins_of(events, n_bins, binning, closed)
-            histograms[:, :, k] = bins.counts, bins.score_sums, bins.positives
-    return histograms, totals
+            histograms[:, :, k], edges[k] = (bins.counts, bins.score_sums, bins.positives), bins.edges
+    return histograms, totals, edges
 
 
 def classwise_calibration(
@@ -68,8 +70,8 @@ def classwise_calibration(
     judged = resolve(predictions, "multilabel" if notion == "multilabel" else "classwise")
     if notion not in (None, *PER_CLASS):
         raise InputError("notion", "'classwise' or 'multilabel'", repr(notion), "leave notion out")
-    histograms, total = class_histograms(predictions, judged, n_bins, binning, closed, float(threshold))
-    return binned.classwise_errors(histograms, total, norm)
+    histograms, total, edges = class_histograms(predictions, judged, n_bins, binning, closed, float(threshold))
+    return binned.classwise_errors(histograms, total, norm, edges)
 
 
 def classwise_calibration_errors(

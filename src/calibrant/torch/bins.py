@@ -23,7 +23,7 @@ from calibrant.torch.base import Increments
 def bins_of_host(predictions: Predictions, notion: Notion, num_bins: int, closed: Closed) -> Increments:
     """Count a batch into uniform bins: of the judged event, or of all classes."""
     if notion in ("classwise", "multilabel"):
-        histograms, _ = class_histograms(predictions, notion, num_bins, "uniform", closed, 0.0)
+        histograms, _, _ = class_histograms(predictions, notion, num_bins, "uniform", closed, 0.0)
         counts, score_sums, positives = histograms
     else:
         bins = binned.bin_events(read(predictions, notion, scoring=False).events, num_bins, closed)
