@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
 import calibrant
+
+
+def write_pages(folder: Path) -> None:
+    """Write the pages that the documentation shows, from the example in the tree."""
+    folder.mkdir(exist_ok=True)
+    digits = pq.read_table(Path(__file__).parents[1] / "examples" / "digits.parquet")
+    models = {
+        name: np.stack([digits[f"{prefix}_{k}"].to_numpy() for k in range(10)], axis=1)
+        for name, prefix in (("logistic regression", "p"), ("naive Bayes", "overconfident"))
+    }
+    targets = digits["target"].to_numpy()
+    report = calibrant.evaluate(models["logistic regression"], targets)
+    report.to_html(folder / "digits-report.html", title="Handwritten digits")
+    calibrant.compare(models, targets).to_html(folder / "digits-comparison.html", title="Two models of digits")
+
+
+write_pages(Path(__file__).with_name("_pages"))
 
 project = "calibrant"
 author = "The calibrant developers"
@@ -10,7 +32,7 @@ copyright = "The calibrant developers"
 version = release = calibrant.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build", "_generated"]
+exclude_patterns = ["_build", "_generated", "_pages"]
 language = "en_GB"
 smartquotes_action = "D"  # dashes, no quotes: "top-label" is typed as it stands
 default_role = "py:obj"  # `evaluate` in a docstring is a link
@@ -18,6 +40,7 @@ default_role = "py:obj"  # `evaluate` in a docstring is a link
 html_theme = "furo"
 html_title = "calibrant"
 html_static_path = ["_static"]
+html_extra_path = ["_pages"]
 html_css_files = ["calibrant.css"]
 html_show_copyright = False
 html_copy_source = False

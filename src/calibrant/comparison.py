@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from calibrant.inference.resampling import check_level
 from calibrant.inputs import Notion, Predictions, as_predictions
 from calibrant.notions import Reading, read, resolve
 from calibrant.render import comparison as text
+from calibrant.render import html
 from calibrant.results import Estimate, ReliabilityDiagram, plain, plain_diagram
 
 Float64s = NDArray[np.float64]
@@ -58,8 +60,8 @@ class Pair:
 class Comparison:
     """What `compare` found: each model's measures, and of each pair of models the differences with their intervals.
 
-    ``print(comparison)`` draws it in the terminal, ``verdict`` says it in sentences, ``to_dict`` and ``to_json`` give
-    every number.
+    ``print(comparison)`` draws it in the terminal, ``verdict`` says it in sentences, ``to_html`` writes it as a page,
+    ``to_dict`` and ``to_json`` give every number. Notebooks show it as it is.
 
     Attributes
     ----------
@@ -137,11 +139,30 @@ class Comparison:
         """Return `to_dict` as strict JSON: no NaN, no Infinity."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
 
+    def to_html(self, path: str | os.PathLike[str], *, title: str = "") -> Path:
+        """Write the comparison as one page of HTML, which needs no other file and no network, and return its path.
+
+        The verdict, each model's reliability diagram, and every difference with its interval.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write. What stood there is replaced.
+        title : str
+            What stands above the page.
+
+        Raises
+        ------
+        calibrant.errors.MissingDependencyError
+            Without jinja2, which the extra ``report`` installs.
+        """
+        return html.write_page(html.page(self.to_dict(), title=title), path)
+
     def __str__(self) -> str:
         return text.render(self.to_dict())
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return html.cell(self.to_dict(), str(self))
 
 
 def _plain_estimate(key: str, estimate: Estimate, path: str, missing: dict[str, str]) -> dict[str, Any]:

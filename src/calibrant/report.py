@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from calibrant.inference.means import Whole, effective_rows, flag_of
 from calibrant.inference.resampling import Resampling, Rng
 from calibrant.inputs import Notion, Predictions, as_groups, as_predictions
 from calibrant.notions import NOTIONS, class_events, read, resolve
-from calibrant.render import terminal
+from calibrant.render import html, terminal
 from calibrant.results import CalibrationCurve, ClasswiseCalibration, Estimate, ReliabilityDiagram, plain, plain_diagram
 from calibrant.table import ReliabilityTable
 
@@ -47,7 +48,8 @@ NO_MEAN: Final = "no interval: none is known for this measure's mean over classe
 class Report(Mapping[str, Estimate]):
     """What `evaluate` found: a mapping from the name of a measure to its `Estimate`, and the curves behind them.
 
-    ``print(report)`` draws it in the terminal, ``to_dict`` and ``to_json`` give every number.
+    ``print(report)`` draws it in the terminal, ``to_html`` writes it as a page, ``to_dict`` and ``to_json`` give every
+    number. Notebooks show it as it is.
 
     Attributes
     ----------
@@ -144,11 +146,32 @@ class Report(Mapping[str, Estimate]):
         """Return `to_dict` as strict JSON: no NaN, no Infinity."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
 
+    def to_html(self, path: str | os.PathLike[str], *, title: str = "") -> Path:
+        """Write the report as one page of HTML, which needs no other file and no network, and return its path.
+
+        The verdict, the reliability diagram with its curves and bands, every number with interval and noise floor, the
+        classes, the groups, and how all of it was computed. It is readable without JavaScript, on paper and on a
+        phone; the numbers behind each picture can be downloaded from it.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write. What stood there is replaced.
+        title : str
+            What stands above the page.
+
+        Raises
+        ------
+        calibrant.errors.MissingDependencyError
+            Without jinja2, which the extra ``report`` installs.
+        """
+        return html.write_page(html.page(self.to_dict(), title=title), path)
+
     def __str__(self) -> str:
         return terminal.render(self.to_dict())
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return html.cell(self.to_dict(), str(self))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,19 +11,23 @@ from calibrant.render.words import chance
 
 _NAME: Final = 24  # characters of a model's name
 
-#: The measures by the words for them.
-_LABELS: Final = {
+#: What differs, by the words for it.
+LABELS: Final = {
     "debiased_square": "squared CE", "ece": "ECE", "brier": "Brier score", "nll": "log loss", "accuracy": "accuracy",
 }  # fmt: skip
+
+
+def headline(summary: Summary) -> str:
+    """Say how many rows and models were judged, and which event."""
+    classes = summary["n_classes"]
+    of = f" of {classes:,} classes" if classes else ""
+    return f"{_rows(summary['n'])}{of}, {len(summary['models'])} models · judged: {EVENTS[summary['notion']]}"
 
 
 def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:
     """Return the comparison as lines of text."""
     style = style or Style()
-    classes = summary["n_classes"]
-    of = f" of {classes:,} classes" if classes else ""
-    line = f"{_rows(summary['n'])}{of}, {len(summary['models'])} models · judged: {EVENTS[summary['notion']]}"
-    blocks = [head(line, title, used, style), paragraphs(verdict(summary), style), _models(summary, style)]
+    blocks = [head(headline(summary), title, used, style), paragraphs(verdict(summary), style), _models(summary, style)]
     blocks += [_pair(pair, summary, style) for pair in summary["pairs"]]
     return style.plain("\n\n".join("\n".join(block) for block in blocks))
 
@@ -82,10 +86,10 @@ def _size(estimate: Mapping[str, Any]) -> str:
 def _models(summary: Summary, style: Style) -> list[str]:
     names = {name: short(name, _NAME) for name in summary["models"]}
     width = max(len("model"), *map(len, names.values()))
-    heads = "".join(f"{label:>13}" if key == "debiased_square" else f"{label:>12}" for key, label in _LABELS.items())
+    heads = "".join(f"{label:>13}" if key == "debiased_square" else f"{label:>12}" for key, label in LABELS.items())
     lines = [style.faint(f"  {'model':<{width}}{heads}")]
     for name, values in summary["models"].items():
-        cells = "".join(f"{number(values[key]):>12}" for key in _LABELS if key != "debiased_square")
+        cells = "".join(f"{number(values[key]):>12}" for key in LABELS if key != "debiased_square")
         lines.append(f"  {names[name]:<{width}}{values['debiased_square']:>13.6f}{cells}")
     return lines
 
@@ -93,23 +97,26 @@ def _models(summary: Summary, style: Style) -> list[str]:
 def _pair(pair: Mapping[str, Any], summary: Summary, style: Style) -> list[str]:
     title = f"{short(pair['first'], _NAME)} minus {short(pair['second'], _NAME)}"
     lines = [style.bold(title) + style.faint(f"  with {percent(summary['level'])} intervals")]
-    for name, label in _LABELS.items():
+    for name, label in LABELS.items():
         estimate = pair["estimates"][name]
-        note = style.faint(_note(name, estimate, summary))
-        line = f"  {label:<12} {note}" if estimate["value"] is None else f"  {label:<12} {_numbers(estimate)} {note}"
-        lines.append(line.rstrip())
+        note = style.faint(note_of(name, estimate, summary))
+        value, ends = difference(estimate)
+        numbers = f"{value:<10} {ends:<22} " if value else ""
+        lines.append(f"  {label:<12} {numbers}{note}".rstrip())
     return lines
 
 
-def _numbers(estimate: Mapping[str, Any]) -> str:
-    """Return a difference and its interval, in columns."""
-    places, ends = _places(estimate), ""
-    if estimate["low"] is not None:
-        ends = f"{estimate['low']:+.{places}f} to {estimate['high']:+.{places}f}"
-    return f"{estimate['value']:<+10.{places}f} {ends:<22}"
+def difference(estimate: Mapping[str, Any]) -> tuple[str, str]:
+    """Return a difference and its interval, which some have not, as they are written."""
+    places = _places(estimate)
+    value = "" if estimate["value"] is None else f"{estimate['value']:+.{places}f}"
+    if estimate["low"] is None:
+        return value, ""
+    return value, f"{estimate['low']:+.{places}f} to {estimate['high']:+.{places}f}"
 
 
-def _note(name: str, estimate: Mapping[str, Any], summary: Summary) -> str:
+def note_of(name: str, estimate: Mapping[str, Any], summary: Summary) -> str:
+    """Return what belongs to a difference."""
     details = estimate["details"]
     if estimate["low"] is None:
         return str(details.get("reason", "no interval of a single row"))

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from calibrant.render.style import Style, Summary, number, paragraphs, percent
+from calibrant.render.words import LABELS
 
-_LABELS: Final = {
-    "ece": "ECE", "ace": "adaptive ECE", "smece": "smooth ECE", "rmsce": "RMSCE", "mce": "MCE", "ks": "KS error",
-    "miscalibration": "miscalibration",
-}  # fmt: skip
+_MEASURES: Final = ("ece", "ace", "smece", "rmsce", "mce", "ks", "miscalibration")
 
 
 def render(summary: Summary, *, style: Style | None = None) -> str:
@@ -21,13 +19,13 @@ def render(summary: Summary, *, style: Style | None = None) -> str:
     head = f"  {'':<15}" + "".join(f"{name:^20}" for name in laws)
     below = f"  {'':<15}" + "".join(f"{'mean':>9} {'up to':>7}   " for _ in laws)
     lines = [head.rstrip(), style.faint(below.rstrip())]
-    for measure, label in _LABELS.items():
+    for measure in _MEASURES:
         entries = []
         for law in laws.values():
             floor = law["floors"].get(measure)
             ends = ("–", "–") if floor is None else (number(floor["mean"]), number(floor["upper"]))
             entries.append(f"{ends[0]:>9} {ends[1]:>7}   ")
-        lines.append(f"  {label:<15}{''.join(entries)}".rstrip())
+        lines.append(f"  {LABELS[measure]:<15}{''.join(entries)}".rstrip())
     blocks.append(lines)
     notes = [f"{name}: scores {law['description']}" for name, law in laws.items()]
     notes.append(f"{summary['n_bins']} bins; MCE of bins with 30 rows; up to: in {share} of samples")

@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-from calibrant.render.style import EVENTS, GLYPHS, Style, Summary, head, number, paragraphs, percent, short, signed
-from calibrant.render.words import chance, verdict
+from calibrant.render.style import GLYPHS, Style, Summary, head, number, paragraphs, percent, short, signed
+from calibrant.render.words import LABELS, chance, headline, remarks, shown_estimates, verdict
 
 __all__ = ["GLYPHS", "Style", "render", "verdict"]
 
 _CLASSES = 5  # classes listed, the worst first
-
-_LABELS = (
-    ("accuracy", "accuracy"),
-    ("mean confidence", "mean_confidence"),
-    ("mean gap", "mean_gap"),
-    ("Brier score", "brier"),
-    ("log loss", "nll"),
-    ("ECE", "ece"),
-    ("adaptive ECE", "ace"),
-    ("classwise ECE", "classwise_ece"),
-    ("smooth ECE", "smece"),
-    ("RMSCE", "rmsce"),
-    ("debiased square", "debiased_square"),
-    ("MCE", "mce"),
-    ("KS error", "ks"),
-    ("miscalibration", "miscalibration"),
-    ("discrimination", "discrimination"),
-    ("uncertainty", "uncertainty"),
-)
 
 
 def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:
@@ -43,61 +24,28 @@ def render(summary: Summary, *, title: str = "", used: str = "", style: Style | 
 
 
 def _head(summary: Summary, title: str, used: str, style: Style) -> list[str]:
-    classes = summary["n_classes"]
-    of = f" of {classes:,} {'labels' if summary['notion'] == 'multilabel' else 'classes'}" if classes else ""
-    line = f"{summary['n']:,} predictions{of} · judged: {EVENTS[summary['notion']]}"
-    return head(line, title, used, style)
+    return head(headline(summary), title, used, style)
 
 
 # ---------------------------------------------------------------- the numbers
 
 
 def _numbers(summary: Summary, style: Style) -> list[str]:
-    parts, level = summary["estimates"], summary["level"]
-    shown = [
-        (label, parts[key])
-        for label, key in _LABELS
-        if parts[key]["value"] is not None or (key == "nll" and "infinite_rows" in parts[key]["details"])
-    ]
-    notes = [style.faint(line) for line in paragraphs(_notes(summary), style)]
+    level, shown = summary["level"], shown_estimates(summary)
+    notes = [style.faint(line) for line in paragraphs(remarks(summary), style)]
     if level is None:
-        return [f"  {label:<17}{number(part['value']):>8}" for label, part in shown] + notes
+        return [f"  {LABELS[key]:<17}{number(part['value']):>8}" for key, part in shown.items()] + notes
     head = f"  {'':<17}{'value':>8}  {percent(level) + ' interval':^17}  {'noise':>7}{'up to':>8}  {'p':>7}"
     lines = [style.faint(head.rstrip())]
-    for label, part in shown:
-        write = signed if label == "mean gap" else number
+    for key, part in shown.items():
+        write = signed if key == "mean_gap" else number
         ends = "" if part["low"] is None else f"{write(part['low'])} – {write(part['high'])}"
         floor = part["floor"]
         noise = "" if floor is None else f"{number(floor['mean']):>7}{number(floor['upper']):>8}"
         p_value = "" if part["p_value"] is None else chance(part["p_value"], summary["n_resamples"]).removeprefix("= ")
-        line = f"  {label:<17}{write(part['value']):>8}  {ends:^17}  {noise:<15}  {p_value:>7}"
+        line = f"  {LABELS[key]:<17}{write(part['value']):>8}  {ends:^17}  {noise:<15}  {p_value:>7}"
         lines.append(line.rstrip())
     return lines + notes
-
-
-def _notes(summary: Summary) -> list[str]:
-    """Return what belongs to single numbers."""
-    parts, notes = (
-        summary["estimates"],
-        [f"ECE, RMSCE, MCE: {summary['n_bins']} bins of equal width; adaptive: of equal mass"],
-    )
-    rows = parts["nll"]["details"].get("infinite_rows")
-    if rows is not None:
-        notes.append(f"log loss: {rows:,} outcomes happened that had probability 0")
-    worst = parts["mce"]["details"]
-    if "count" in worst:
-        place = f"bin {worst['left']:.3f} – {worst['right']:.3f}, {worst['count']:,} rows"
-        notes.append(f"MCE: of bins with {worst['least_rows']} rows; the worst: {place}")
-    elif "of_all_bins" in worst:
-        notes.append(f"MCE: no bin holds {worst['least_rows']} rows ({worst['of_all_bins']:.4f} over all bins)")
-    worst = parts["classwise_ece"]["details"]
-    if "worst" in worst:
-        notes.append(f"classwise ECE: worst is class {short(worst['worst_class'])} with {worst['worst']:.4f}")
-    notes.append("miscalibration - discrimination + uncertainty: the Brier score by CORP")
-    if summary["level"] is not None:
-        share = percent(summary["level"])
-        notes.append(f"noise: what calibrated scores show at this N, on average and up to in {share} of samples")
-    return notes
 
 
 # ---------------------------------------------------------------- pictures

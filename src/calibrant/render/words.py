@@ -1,12 +1,57 @@
-"""The verdict: what a report says, in sentences, from the dictionary that `Report.to_dict` returns."""
+"""What a report says in words, from the dictionary that `Report.to_dict` returns: names, the verdict, remarks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from calibrant.render.style import Summary, percent
+from calibrant.render.style import EVENTS, Summary, percent, short
+
+#: The measures by the words for them, in the order in which they are shown.
+LABELS: Final = {
+    "accuracy": "accuracy", "mean_confidence": "mean confidence", "mean_gap": "mean gap", "brier": "Brier score",
+    "nll": "log loss", "ece": "ECE", "ace": "adaptive ECE", "classwise_ece": "classwise ECE", "smece": "smooth ECE",
+    "rmsce": "RMSCE", "debiased_square": "debiased square", "mce": "MCE", "ks": "KS error",
+    "miscalibration": "miscalibration", "discrimination": "discrimination", "uncertainty": "uncertainty",
+}  # fmt: skip
+
+#: What each measure is, for those who meet it for the first time.
+MEANINGS: Final = {
+    "accuracy": "The share of rows whose predicted class is right. Higher is better.",
+    "mean_confidence": "The mean score of the judged event: what was claimed, on average.",
+    "mean_gap": "What was claimed minus what happened, on average. 0 is right; above 0, too much was claimed.",
+    "brier": "The mean squared distance between the probabilities and what happened. Lower is better.",
+    "nll": "The mean of minus the logarithm of the probability of what happened. Lower is better.",
+    "ece": "Expected calibration error: the mean gap between claimed and happened, over bins of equal width.",
+    "ace": "The same over bins of equally many rows.",
+    "classwise_ece": "The mean over classes of the expected calibration error of each class's own probability.",
+    "smece": "Smooth calibration error: the gap after smoothing over scores, with no bins to choose.",
+    "rmsce": "Root mean square calibration error: as the ECE, with large gaps counting more.",
+    "debiased_square": "The square of RMSCE without the part that noise adds; 0 on average if the scores are right.",
+    "mce": "Maximum calibration error: the largest gap of a bin.",
+    "ks": "The largest gap that adds up over a range of scores, as a share of all rows.",
+    "miscalibration": "The part of the Brier score that the best monotone recalibration would take away.",
+    "discrimination": "The part of the Brier score that telling cases apart earns. Larger is better.",
+    "uncertainty": "The Brier score of always giving the base rate.",
+}
+
+
+def headline(summary: Summary) -> str:
+    """Say how many predictions were judged, and which event."""
+    classes = summary["n_classes"]
+    of = f" of {classes:,} {'labels' if summary['notion'] == 'multilabel' else 'classes'}" if classes else ""
+    return f"{summary['n']:,} predictions{of} · judged: {EVENTS[summary['notion']]}"
+
+
+def shown_estimates(summary: Summary) -> dict[str, Mapping[str, Any]]:
+    """Return the estimates that have a value, or an infinite one, in the order of `LABELS`."""
+    parts = summary["estimates"]
+    return {
+        key: parts[key]
+        for key in LABELS
+        if parts[key]["value"] is not None or (key == "nll" and "infinite_rows" in parts[key]["details"])
+    }
 
 
 def verdict(summary: Summary) -> list[str]:
@@ -104,3 +149,26 @@ def _gain(summary: Summary) -> str:
         return f"A monotone recalibration could not lower {of} of {issued:.4f}."
     share = f"{100 * gain / issued:.0f}" if gain >= 0.005 * issued else "less than 1"
     return f"A monotone recalibration could lower {of} from {issued:.4f} by at most {gain:.4f}, {share} % of it."
+
+
+def remarks(summary: Summary) -> list[str]:
+    """Return what belongs to single numbers."""
+    parts = summary["estimates"]
+    notes = [f"ECE, RMSCE, MCE: {summary['n_bins']} bins of equal width; adaptive: of equal mass"]
+    rows = parts["nll"]["details"].get("infinite_rows")
+    if rows is not None:
+        notes.append(f"log loss: {rows:,} outcomes happened that had probability 0")
+    worst = parts["mce"]["details"]
+    if "count" in worst:
+        place = f"bin {worst['left']:.3f} – {worst['right']:.3f}, {worst['count']:,} rows"
+        notes.append(f"MCE: of bins with {worst['least_rows']} rows; the worst: {place}")
+    elif "of_all_bins" in worst:
+        notes.append(f"MCE: no bin holds {worst['least_rows']} rows ({worst['of_all_bins']:.4f} over all bins)")
+    worst = parts["classwise_ece"]["details"]
+    if "worst" in worst:
+        notes.append(f"classwise ECE: worst is class {short(worst['worst_class'])} with {worst['worst']:.4f}")
+    notes.append("miscalibration - discrimination + uncertainty: the Brier score by CORP")
+    if summary["level"] is not None:
+        share = percent(summary["level"])
+        notes.append(f"noise: what calibrated scores show at this N, on average and up to in {share} of samples")
+    return notes

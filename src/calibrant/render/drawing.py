@@ -1,0 +1,241 @@
+"""Where things stand in the pictures of a page: from the plain numbers of a result to coordinates.
+
+The pictures are SVG of 440 units in width; y grows downwards. Nothing is estimated here, and no markup is written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from calibrant.render.style import percent
+from calibrant.render.tables import rows_text, share_text, shown_points
+
+Columns = Mapping[str, Sequence[Any]]
+
+WIDTH: Final = 440
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 428, 10, 390  # the square of the diagram
+_MIDDLE, _HALF = 492, 42  # the histogram: where its bars start, upwards and downwards, and how long they may be
+_ROW: Final = 26  # the height of a row of a chart
+_TILE: Final = 100
+_SIZES: Final = (4, 7, 11)  # diameters of a small diagram's points: below 2 % of the rows, below 20 %, above
+
+#: What the axes are called, by the judged event: the score, what happened, what did not.
+AXES: Final = {
+    "top-label": ("confidence of the predicted class", "share right", "right", "wrong"),
+    "positive": ("predicted probability", "share that happened", "happened", "did not happen"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Values from ``low`` to ``high`` on a line from ``start`` to ``end``."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        return round(self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start), 1)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return about five round values with their places."""
+        step = _round_step((self.high - self.low) / 5)
+        places = max(0, -math.floor(math.log10(step) + 1e-9))
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [(self.at(k * step), f"{k * step:z.{places}f}") for k in range(first, last + 1)]
+
+
+def _round_step(least: float) -> float:
+    """Return the smallest of 1, 2 and 5 times a power of ten that is not below a number."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(m * power for m in (1, 2, 5, 10) if m * power >= least * (1 - 1e-9))
+
+
+def line(points: Iterable[tuple[float, float]]) -> str:
+    """Return the path through points."""
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in points)
+
+
+# ---------------------------------------------------------------- the reliability diagram
+
+
+def diagram(
+    bins: Columns, curves: Mapping[str, Columns], notion: str, level: float | None, *, histogram: bool = True
+) -> dict[str, Any]:
+    """Return the picture of a reliability diagram: bins, curves with their bands, and the scores by outcome."""
+    filled = [b for b, said in enumerate(bins["confidences"]) if said is not None]
+    top = _limit(bins, curves, filled)
+    x, y = Axis(0, top, _LEFT, _RIGHT), Axis(0, top, _BOTTOM, _TOP)
+    most = max(bins["proportions"][b] for b in filled)
+    points = [_point(bins, b, x, y, most, notion, level) for b in filled]
+    happened = AXES[notion][2]
+    return {
+        "x": x, "y": y, "axes": AXES[notion], "points": points, "level": level,
+        "frame": (_LEFT, _TOP, _RIGHT - _LEFT, _BOTTOM - _TOP), "height": 556 if histogram else 432,
+        "curves": {name: _curve(curve, x, y, happened, level) for name, curve in curves.items()},
+        "bars": [_bar(bins, b, x, notion, filled) for b in filled] if histogram else [],
+        "middle": _MIDDLE, "half": _HALF, "longest": rows_text(max(_sides(bins, filled))),
+        "alt": _alt(points, notion),
+    }  # fmt: skip
+
+
+def _limit(bins: Columns, curves: Mapping[str, Columns], filled: Sequence[int]) -> float:
+    """Return where the axes end: at 1, or nearer where all scores and rates are far below."""
+    tops = [bins[name][b] for b in filled for name in ("confidences", "accuracies")]
+    tops += [value for curve in curves.values() for name in ("scores", "rates") for value in curve[name]]
+    if len(filled) > 1:  # within a single bin the curves show more than its band, which would dwarf them
+        ends = [_of(bins, name, b) for b in filled for name in ("highs", "band_highs")]
+        tops += [end for end in ends if end is not None]
+    return next(limit for limit in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1) if max(tops) <= limit)
+
+
+def _of(bins: Columns, name: str, b: int) -> Any:
+    return None if bins[name] is None else bins[name][b]
+
+
+def _point(
+    bins: Columns, b: int, x: Axis, y: Axis, most: float, notion: str, level: float | None
+) -> dict[str, Any]:  # fmt: skip
+    said, rate = bins["confidences"][b], bins["accuracies"][b]
+    low, high, least, greatest = (_of(bins, name, b) for name in ("lows", "highs", "band_lows", "band_highs"))
+    outside = least is not None and not least <= rate <= greatest
+    left, right = (min(bins["edges"][i], x.high) for i in (b, b + 1))
+    words = [
+        f"{bins['edges'][b]:.3f} to {bins['edges'][b + 1]:.3f}: {rows_text(bins['counts'][b])} rows "
+        f"({share_text(bins['proportions'][b])})",
+        f"claimed {said:.3f}, {AXES[notion][2]} {rate:.3f}",
+    ]
+    found: dict[str, Any] = {
+        "x": x.at(said), "y": y.at(rate), "r": round(2.5 + 4 * math.sqrt(bins["proportions"][b] / most), 1),
+        "diamond": _diamond(x.at(said), y.at(rate), 3.4 + 5.4 * math.sqrt(bins["proportions"][b] / most)),
+        "outside": outside, "left": x.at(left), "width": round(x.at(right) - x.at(left), 1),
+    }  # fmt: skip
+    if low is not None and level is not None:
+        words.append(f"{percent(level)} interval {low:.3f} to {high:.3f}")
+        found |= {"low": y.at(min(low, y.high)), "high": y.at(min(high, y.high))}
+    if least is not None:
+        found |= {"least": y.at(min(least, y.high)), "greatest": y.at(min(greatest, y.high))}
+        words.append(f"if calibrated, {least:.3f} to {greatest:.3f}" + (": outside" if outside else ""))
+    return {**found, "text": "; ".join(words)}
+
+
+def _diamond(x: float, y: float, r: float) -> str:
+    return f"M{x:g} {y - r:.1f}l{r:.1f} {r:.1f}l{-r:.1f} {r:.1f}l{-r:.1f} {-r:.1f}z"
+
+
+def _curve(curve: Columns, x: Axis, y: Axis, happened: str, level: float | None) -> dict[str, Any]:
+    scores, rates = curve["scores"], curve["rates"]
+
+    def band(name: str) -> str:
+        ends = [
+            (x.at(score), y.at(low), y.at(high))
+            for score, low, high in zip(scores, curve[f"{name}_lows"], curve[f"{name}_highs"], strict=True)
+            if low is not None
+        ]
+        if not ends:
+            return ""
+        lower, upper = [(at, low) for at, low, _ in ends], [(at, high) for at, _, high in ends]
+        return line([*lower, *reversed(upper)]) + "Z"
+
+    marks = []
+    for i in shown_points(len(scores)):
+        text = f"score {scores[i]:.3f}: {happened} {rates[i]:.3f}"
+        if curve["confidence_lows"][i] is not None and level is not None:
+            ends = f"{curve['confidence_lows'][i]:.3f} to {curve['confidence_highs'][i]:.3f}"
+            text += f"; {percent(level)} band {ends}"
+        marks.append((x.at(scores[i]), y.at(rates[i]), text))
+    path = line((x.at(score), y.at(rate)) for score, rate in zip(scores, rates, strict=True))
+    return {"path": path, "confidence": band("confidence"), "consistency": band("consistency"), "marks": marks}
+
+
+def _sides(bins: Columns, filled: Sequence[int]) -> list[float]:
+    """Return for each bin the rows in which the event happened, and those in which it did not."""
+    hits = [bins["counts"][b] * bins["accuracies"][b] for b in filled]
+    return hits + [bins["counts"][b] - hit for b, hit in zip(filled, hits, strict=True)]
+
+
+def _bar(bins: Columns, b: int, x: Axis, notion: str, filled: Sequence[int]) -> dict[str, Any]:
+    scale = _HALF / max(_sides(bins, filled))
+    count = bins["counts"][b]
+    hits = count * bins["accuracies"][b]
+    left, right = (min(bins["edges"][i], x.high) for i in (b, b + 1))
+    happened, missed = AXES[notion][2:]
+    ends = f"{bins['edges'][b]:.3f} to {bins['edges'][b + 1]:.3f}"
+    return {
+        "x": x.at(left), "width": round(x.at(right) - x.at(left) - 1, 1), "up": _length(hits, scale),
+        "down": _length(count - hits, scale),
+        "text": f"{ends}: {rows_text(round(hits, 6))} {happened}, {rows_text(round(count - hits, 6))} {missed}",
+    }  # fmt: skip
+
+
+def _length(count: float, scale: float) -> float:
+    """Return the length of a bar, which can be seen where there is one row."""
+    return round(max(count * scale, 0.8), 1) if count > 1e-9 else 0.0
+
+
+def _alt(points: Sequence[Mapping[str, Any]], notion: str) -> str:
+    outside = sum(point["outside"] for point in points)
+    bins = f"{len(points)} bin{'s' * (len(points) != 1)}"
+    return (
+        f"Reliability diagram of {bins}: the {AXES[notion][1]} against the {AXES[notion][0]}; {outside} outside noise"
+    )
+
+
+# ---------------------------------------------------------------- a diagram of one class or group
+
+
+def tile(said: Sequence[float], rates: Sequence[float], counts: Sequence[float], ends: Sequence[Any]) -> dict[str, Any]:
+    """Return a small diagram of filled bins: points of three sizes as paths, and their intervals, if any, as one."""
+    total = sum(counts)
+    groups: list[list[str]] = [[], [], []]
+    for p, rate, count in zip(said, rates, counts, strict=True):
+        size = (count >= 0.02 * total) + (count >= 0.2 * total)
+        groups[size].append(f"M{_TILE * p:.1f} {_TILE * (1 - rate):.1f}h0")
+    points = [(width, "".join(own)) for width, own in zip(_SIZES, groups, strict=True) if own]
+    whiskers = "".join(
+        f"M{_TILE * p:.1f} {_TILE * (1 - high):.1f}v{_TILE * (high - low):.1f}"
+        for p, (low, high) in zip(said, ends, strict=bool(ends))
+    )
+    return {"points": points, "whiskers": whiskers}
+
+
+# ---------------------------------------------------------------- estimates beside their floors
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a chart: a value, perhaps with its interval and its floor, (mean, upper)."""
+
+    label: str
+    value: float
+    interval: tuple[float, float] | None
+    floor: tuple[float, float] | None
+    marked: bool
+    text: str
+
+
+def chart(rows: Sequence[Row], name: Callable[[str], str] = str, *, signed: bool = False) -> dict[str, Any]:
+    """Return a picture with a row for each estimate: its dot, its interval as a line, its floor as a shade from 0."""
+    values = [row.value for row in rows]
+    values += [end for row in rows for pair in (row.interval, row.floor) if pair is not None for end in pair]
+    low, high = min(0.0, *values), max(0.0, *values)
+    if signed:
+        low, high = min(low, -high / 20), max(high, -low / 20)
+    span = (high - low) or 1.0
+    x = Axis(low - 0.02 * span * (low < 0), high + 0.02 * span * (high > 0 or low == high), 128, _RIGHT)
+    drawn = []
+    for i, row in enumerate(rows):
+        found: dict[str, Any] = {
+            "y": _ROW * i + 18, "name": name(row.label), "x": x.at(row.value), "marked": row.marked,
+            "diamond": _diamond(x.at(row.value), _ROW * i + 18, 6), "text": row.text,
+        }  # fmt: skip
+        if row.interval is not None:
+            found |= {"low": x.at(row.interval[0]), "high": x.at(row.interval[1])}
+        if row.floor is not None:
+            found |= {"mean": x.at(row.floor[0]), "upper": x.at(row.floor[1])}
+        drawn.append(found)
+    return {"x": x, "zero": x.at(0.0), "rows": drawn, "bottom": _ROW * len(rows) + 6, "height": _ROW * len(rows) + 30}

@@ -1,0 +1,337 @@
+"""A report, or a comparison, as one page of HTML that needs nothing else: from the plain dictionary to the text.
+
+The markup is in `templates`; every text passes through jinja2's escaping. Nothing is estimated here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from calibrant.errors import MissingDependencyError
+from calibrant.render import comparison, drawing, tables
+from calibrant.render.drawing import AXES, Row
+from calibrant.render.style import EVENTS, Summary, number, percent, short
+from calibrant.render.words import LABELS, MEANINGS, headline, remarks, shown_estimates, verdict
+
+#: What `Report.to_html` writes above a page that got no title.
+TITLE: Final = "Calibration report"
+
+_SAME_SCALE: Final = ("ece", "ace", "classwise_ece", "smece", "ks", "rmsce", "mce")
+_CLASSES_DRAWN: Final = 1_000  # beyond it a browser takes seconds to open the page
+_FEW_CLASSES: Final = 12  # in a notebook's cell
+_GROUPS_DRAWN: Final = 40
+_HARD_SPACE: Final = "\N{NO-BREAK SPACE}"
+_NAME: Final = 17  # characters beside a chart
+
+
+def page(summary: Summary, *, title: str = "", used: str = "", sources: Mapping[str, Any] | None = None) -> str:
+    """Return the page of a report or of a comparison.
+
+    Parameters
+    ----------
+    summary
+        What `to_dict` returns.
+    title, used
+        What stands above it, and which columns were read.
+    sources
+        The files, columns and condition, where there are any.
+    """
+    return _render("page.html", summary, title, used, sources or {}, _CLASSES_DRAWN)
+
+
+def cell(summary: Summary, text: str) -> str:
+    """Return the same for a notebook's cell: a part of a page, without scripts, of the worst classes alone.
+
+    Without jinja2 it is the text of the terminal.
+    """
+    try:
+        return _render("fragment.html", summary, "", "", {}, _FEW_CLASSES)
+    except MissingDependencyError:
+        return f"<pre>{escape(text)}</pre>"
+
+
+def write_page(text: str, path: str | os.PathLike[str]) -> Path:
+    """Write a page, and return where it is."""
+    target = Path(path)
+    target.write_text(text, encoding="utf-8")
+    return target
+
+
+def _render(
+    template: str, summary: Summary, title: str, used: str, sources: Mapping[str, Any], most_classes: int
+) -> str:
+    context = _comparison(summary) if "pairs" in summary else _report(summary, most_classes, template == "page.html")
+    digest = hashlib.sha256(json.dumps(summary, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()
+    shared = {
+        "title": _clean(title) or TITLE, "used": _clean(used), "uid": f"c{digest[:8]}", "version": _version(),
+        "level": None if summary["level"] is None else percent(summary["level"]),
+        "facts": _facts(summary, sources),
+    }  # fmt: skip
+    return str(_environment().get_template(template).render({**context, **shared}))
+
+
+@cache
+def _environment() -> Any:
+    try:
+        import jinja2
+    except ImportError:
+        raise MissingDependencyError("jinja2", "to write a page", "report") from None
+    loader = jinja2.PackageLoader("calibrant.render", "templates")
+    return jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
+        finalize=lambda value: _clean(value) if type(value) is str else value,
+    )  # fmt: skip
+
+
+def _clean(text: str) -> str:
+    """Return a text with nothing in it that has no place in a page, such as half of a surrogate pair."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c == _HARD_SPACE else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+
+
+def _unbroken(sentences: Sequence[str]) -> list[str]:
+    """Return sentences in which no number is parted from its sign."""
+    return [re.sub(r" (?=%)|(?<=[=<≤]) | (?=[=<≤])", _HARD_SPACE, sentence) for sentence in sentences]
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("calibrant")
+
+
+def _facts(summary: Summary, sources: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what was asked for."""
+    found = [("rows judged", f"{summary['n']:,}"), ("event judged", EVENTS[summary["notion"]])]
+    if summary["n_classes"]:
+        found.append(("classes", f"{summary['n_classes']:,}"))
+    found.append(("bins", f"{summary['n_bins']:,}, a score on an edge belongs to the bin on its left"))
+    if summary["level"] is None:
+        found.append(("intervals", "none asked for"))
+    else:
+        found.append(("confidence", f"{percent(summary['level'])} of every interval"))
+    if summary.get("n_resamples"):
+        found.append(("noise floors", f"from {summary['n_resamples']:,} samples of calibrated outcomes"))
+    for name, value in sources.items():
+        text = ", ".join(value) if isinstance(value, list) else _pairs(value) if isinstance(value, Mapping) else value
+        if text:
+            found.append(({"where": "condition"}.get(name, name), str(text)))
+    return [*found, ("made by", f"calibrant {_version()}")]
+
+
+def _pairs(columns: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in columns.items())
+
+
+# ---------------------------------------------------------------- a report
+
+
+def _report(summary: Summary, most_classes: int, whole: bool) -> dict[str, Any]:
+    level = summary["level"]
+    ece = summary["estimates"]["ece"]
+    shown = shown_estimates(summary)
+    return {
+        "body": "report.html",
+        "headline": headline(summary),
+        "verdict": _unbroken(verdict(summary)),
+        "found": level is not None and ece["p_value"] is not None and ece["p_value"] <= 1 - level,
+        "diagram": _diagram(summary),
+        "diagram_tables": _diagram_tables(summary),
+        "noise": None if level is None else _noise(summary),
+        "measures": tables.measures(summary),
+        "remarks": remarks(summary),
+        "groups": _groups(summary) if summary["groups"] else None,
+        "classes": _classes(summary, most_classes, whole) if summary["classwise"] is not None else None,
+        "methods": [
+            {"label": LABELS[key], "meaning": MEANINGS[key], "method": part["method"]} for key, part in shown.items()
+        ],
+    }
+
+
+def _diagram(summary: Summary) -> dict[str, Any] | None:
+    if summary["diagram"] is None:
+        return None
+    return drawing.diagram(summary["diagram"], summary["curves"], summary["notion"], summary["level"])
+
+
+def _diagram_tables(summary: Summary) -> list[tables.Table]:
+    if summary["diagram"] is None:
+        return []
+    happened, level = AXES[summary["notion"]][2], summary["level"]
+    found = [tables.diagram(summary["diagram"], happened, level)]
+    return found + [tables.curve(kind, points, happened, level) for kind, points in summary["curves"].items()]
+
+
+def _noise(summary: Summary) -> dict[str, Any]:
+    """Return the chart of the errors that share a scale, beside their noise floors."""
+    shown = shown_estimates(summary)
+    rows = [_row(LABELS[key], shown[key], summary) for key in _SAME_SCALE if key in shown]
+    return drawing.chart(rows)
+
+
+def _row(label: str, part: Mapping[str, Any], summary: Summary, *, marked: bool | None = None) -> Row:
+    ends = None if part["low"] is None else (part["low"], part["high"])
+    floor = None if part["floor"] is None else (part["floor"]["mean"], part["floor"]["upper"])
+    words = [f"{label}: {number(part['value'])}"]
+    if ends is not None:
+        words.append(f"{percent(summary['level'])} interval {tables.ends_text(*ends)}")
+    if floor is not None:
+        words.append(f"noise {number(floor[0])}, up to {number(floor[1])}")
+    if part["p_value"] is not None:
+        words.append(f"p {tables.chance_text(part['p_value'], summary['n_resamples'])}")
+    beyond = part["p_value"] is not None and part["p_value"] <= 1 - summary["level"]
+    return Row(label, part["value"], ends, floor, beyond if marked is None else marked, "; ".join(words))
+
+
+# ---------------------------------------------------------------- groups and classes
+
+
+def _groups(summary: Summary) -> dict[str, Any]:
+    groups, level = summary["groups"], summary["level"]
+    order = sorted(range(len(groups)), key=lambda i: (not groups[i]["called_out"], -_ece(groups[i])))
+    drawn = sorted(order[:_GROUPS_DRAWN]) if len(groups) > _GROUPS_DRAWN else list(range(len(groups)))
+    rows = []
+    for i in drawn:
+        found = groups[i]
+        row = _row(found["name"], found["report"]["estimates"]["ece"], summary, marked=found["called_out"])
+        few = f"; {found['flag']}" if found["flag"] else ""
+        rows.append(Row(row.label, row.value, row.interval, row.floor, row.marked, row.text + few))
+    called = [groups[i]["name"] for i in range(len(groups)) if groups[i]["called_out"]]
+    tested = sum(group["adjusted_p_value"] is not None for group in groups)
+    words = f"{len(groups):,} groups, of which {tested:,} have rows enough to be tested. "
+    if level is None:
+        words = f"{len(groups):,} groups."
+    elif called:
+        words += f"Miscalibrated, after Holm's correction for looking at {tested:,}: {', '.join(called)}."
+    else:
+        words += f"None is miscalibrated beyond noise, after Holm's correction for looking at {tested:,}."
+    diagrams = [groups[i] for i in drawn if groups[i]["report"]["diagram"] is not None]
+    left_out = (
+        f"Drawn are the {len(drawn):,} that stand out most; the table has all." if len(drawn) < len(groups) else ""
+    )
+    return {
+        "words": words, "chart": drawing.chart(rows, lambda name: short(name, _NAME)), "table": tables.groups(summary),
+        "left_out": left_out, "tiles": [_group_tile(group) for group in diagrams],
+    }  # fmt: skip
+
+
+def _ece(group: Mapping[str, Any]) -> float:
+    return float(group["report"]["estimates"]["ece"]["value"])
+
+
+def _group_tile(group: Mapping[str, Any]) -> dict[str, Any]:
+    bins = group["report"]["diagram"]
+    filled = [b for b, said in enumerate(bins["confidences"]) if said is not None]
+    said, rates, counts = ([bins[name][b] for b in filled] for name in ("confidences", "accuracies", "counts"))
+    ends = [] if bins["lows"] is None else [(bins["lows"][b], bins["highs"][b]) for b in filled]
+    text = f"ECE {_ece(group):.4f}, {tables.rows_text(group['report']['n'])} rows"
+    return {
+        "name": group["name"], "text": text, "label": f"{group['name']}: {text}",
+        "picture": drawing.tile(said, rates, counts, ends),
+    }  # fmt: skip
+
+
+def _classes(summary: Summary, most: int, whole: bool) -> dict[str, Any]:
+    found, notion = summary["classwise"], summary["notion"]
+    word = "labels" if notion == "multilabel" else "classes"
+    order, total = tables.by_error(found["errors"]), len(found["errors"])
+    places: dict[int, list[int]] = {k: [] for k in range(total)}
+    for i, k in enumerate(found["bins"]["class"]):
+        places[k].append(i)
+    shown = "the largest error first"
+    if total > most:
+        shown = f"the {most:,} with the largest errors"
+        shown += "; the tables have all" if whole else "; the page of the report has all"
+    words = (
+        f"Each {'label' if notion == 'multilabel' else 'class'} by its own probability, {shown}. Larger points: more "
+        "rows (2 %, 20 % of all). Sideways: claimed, upwards: happened, both from 0 to 1."
+    )
+    return {
+        "heading": f"The {total:,} {word}", "word": word, "words": words,
+        "tiles": [_class_tile(found, k, places[k]) for k in order[:most]],
+        "table": tables.classes(summary), "bins": tables.class_bins(summary) if whole else None,
+    }  # fmt: skip
+
+
+def _class_tile(found: Mapping[str, Any], k: int, places: Sequence[int]) -> dict[str, Any]:
+    bins, error, support = found["bins"], found["errors"][k], found["supports"][k]
+    said, rates, counts = ([bins[name][i] for i in places] for name in ("confidence", "accuracy", "count"))
+    ends = [(bins["low"][i], bins["high"][i]) for i in places] if "low" in bins else []
+    text = "no rows" if error is None else f"ECE {error:.4f}, {tables.rows_text(support)} rows"
+    name = str(found["names"][k])
+    return {
+        "index": k, "name": name, "error": -1 if error is None else error, "rows": support, "text": text,
+        "label": f"{name}: {text}", "picture": drawing.tile(said, rates, counts, ends),
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------- a comparison
+
+
+def _comparison(summary: Summary) -> dict[str, Any]:
+    level = summary["level"]
+    happened = AXES[summary["notion"]][2]
+    models, files = [], []
+    for i, (name, bins) in enumerate(summary["diagrams"].items()):
+        picture = drawing.diagram(bins, {}, summary["notion"], level, histogram=False)
+        models.append({"name": name, "diagram": picture, "label": f"{name}. {picture['alt']}"})
+        files.append(tables.diagram(bins, happened, level, f"reliability-diagram-{i + 1}"))
+    decided = [pair["estimates"]["debiased_square"]["p_value"] < 1 - level for pair in summary["pairs"]]
+    return {
+        "body": "comparison.html",
+        "headline": comparison.headline(summary),
+        "verdict": _unbroken(comparison.verdict(summary)),
+        "found": any(decided),
+        "models": models,
+        "models_table": tables.models(summary, comparison.LABELS),
+        "diagram_tables": files,
+        "charts": [_differences(summary, key) for key in comparison.LABELS if _finite(summary, key)],
+        "differences": tables.differences(
+            summary, comparison.LABELS,
+            lambda key, part: (*comparison.difference(part), comparison.note_of(key, part, summary)),
+        ),
+        "methods": [
+            {
+                "label": label, "meaning": MEANINGS[key],
+                "method": summary["pairs"][0]["estimates"][key]["method"],
+            }
+            for key, label in comparison.LABELS.items()
+        ],
+    }  # fmt: skip
+
+
+def _finite(summary: Summary, key: str) -> bool:
+    return any(pair["estimates"][key]["value"] is not None for pair in summary["pairs"])
+
+
+def _differences(summary: Summary, key: str) -> dict[str, Any]:
+    """Return the chart of one measure's differences, a row for each two models."""
+    rows, notes = [], []
+    for pair in summary["pairs"]:
+        part = pair["estimates"][key]
+        if part["value"] is None:
+            continue
+        ends = None if part["low"] is None else (part["low"], part["high"])
+        beyond = ends is not None and not ends[0] <= 0 <= ends[1]
+        if key == "debiased_square":
+            beyond = part["p_value"] < 1 - summary["level"]
+        label = f"{short(pair['first'], _NAME // 2)} − {short(pair['second'], _NAME // 2)}"
+        value, interval = comparison.difference(part)
+        note = comparison.note_of(key, part, summary)
+        words = [f"{pair['first']} minus {pair['second']}: {value}"]
+        words += [f"{percent(summary['level'])} interval {interval}"] if interval else []
+        rows.append(Row(label, part["value"], ends, None, beyond, "; ".join([*words, *([note] if note else [])])))
+        notes.append(note)
+    note = f": {notes[0]}" if len(notes) == 1 and notes[0] else ""
+    return {"label": comparison.LABELS[key], "note": note, "chart": drawing.chart(rows, signed=True)}

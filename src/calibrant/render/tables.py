@@ -1,0 +1,252 @@
+"""The numbers behind each picture of a page: a table to be read, and the same as CSV to be downloaded."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from calibrant.render.style import Summary, number, percent, signed
+from calibrant.render.words import LABELS, chance, shown_estimates
+
+_LISTED: Final = 32  # points of a curve
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Numbers: ``columns`` has the exact ones by name, ``rows`` stand on the page, under the ``headings``.
+
+    ``name`` is what the file is called; ``marked`` are the rows that stand out.
+    """
+
+    name: str
+    columns: Mapping[str, Sequence[Any]]
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    marked: Sequence[bool] = ()
+
+    @property
+    def filename(self) -> str:
+        return f"{self.name}.csv"
+
+    def to_csv(self) -> str:
+        """Return the exact values as CSV, nothing where there is none."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(zip(*self.columns.values(), strict=True))
+        return text.getvalue()
+
+    @property
+    def link(self) -> str:
+        """The CSV as an address that needs no server."""
+        return "data:text/csv;charset=utf-8," + quote(self.to_csv(), safe=",.:;+-_", errors="replace")
+
+
+# ---------------------------------------------------------------- how numbers are written
+
+
+def rows_text(count: float) -> str:
+    """Return a number of rows, or their weight."""
+    return f"{count:,.0f}" if float(count).is_integer() else f"{count:,.1f}"
+
+
+def share_text(share: float) -> str:
+    """Return a share in per cent, with three digits."""
+    return f"{100 * share:.3g} %"
+
+
+def score_text(value: float | None) -> str:
+    """Return a score or a rate; nothing where there is none."""
+    return "" if value is None else f"{value:.3f}"
+
+
+def ends_text(low: float | None, high: float | None, write: Callable[[float], str] = number) -> str:
+    """Return an interval; nothing where there is none."""
+    return "" if low is None or high is None else f"{write(low)} – {write(high)}"
+
+
+def chance_text(p_value: float | None, n_resamples: int = 0) -> str:
+    """Return a p-value without a sign of equality; nothing where there is none."""
+    return "" if p_value is None else chance(p_value, n_resamples).removeprefix("= ")
+
+
+# ---------------------------------------------------------------- the tables
+
+
+def diagram(bins: Mapping[str, Any], happened: str, level: float | None, name: str = "reliability-diagram") -> Table:
+    """Return the filled bins of a diagram."""
+    filled = [b for b, said in enumerate(bins["confidences"]) if said is not None]
+
+    def of(key: str, shift: int = 0) -> list[Any]:
+        return [bins[key][b + shift] for b in filled]
+
+    columns = {
+        "left": of("edges"), "right": of("edges", 1), "count": of("counts"), "proportion": of("proportions"),
+        "confidence": of("confidences"), "accuracy": of("accuracies"),
+    }  # fmt: skip
+    headings = ["score", "rows", "share", "claimed", happened]
+    shown = [
+        [ends_text(left, right, score_text) for left, right in zip(columns["left"], columns["right"], strict=True)],
+        [rows_text(count) for count in columns["count"]],
+        [share_text(share) for share in columns["proportion"]],
+        [score_text(said) for said in columns["confidence"]],
+        [score_text(rate) for rate in columns["accuracy"]],
+    ]
+    for names, keys, heading in (
+        (("low", "high"), ("lows", "highs"), "interval"),
+        (("band_low", "band_high"), ("band_lows", "band_highs"), "if calibrated"),
+    ):
+        if bins[keys[0]] is not None and level is not None:
+            ends = [of(key) for key in keys]
+            columns |= dict(zip(names, ends, strict=True))
+            headings.append(f"{percent(level)} {heading}" if heading == "interval" else heading)
+            shown.append([ends_text(low, high, score_text) for low, high in zip(*ends, strict=True)])
+    return Table(name, columns, headings, list(zip(*shown, strict=True)))
+
+
+def shown_points(n: int) -> list[int]:
+    """Return the places of the points of a curve that are listed on the page; the file has all."""
+    return sorted({round(i * (n - 1) / (_LISTED - 1)) for i in range(_LISTED)})
+
+
+def curve(kind: str, found: Mapping[str, Any], happened: str, level: float) -> Table:
+    """Return the points of a curve with its bands, of which the page lists some."""
+    columns = {
+        "score": found["scores"], "rate": found["rates"], "confidence_low": found["confidence_lows"],
+        "confidence_high": found["confidence_highs"], "consistency_low": found["consistency_lows"],
+        "consistency_high": found["consistency_highs"],
+    }  # fmt: skip
+    headings = ("score", happened, f"{percent(level)} band", "if calibrated")
+    points = list(zip(*columns.values(), strict=True))
+    rows = []
+    for i in shown_points(len(points)):
+        score, rate, low, high, least, most = points[i]
+        ends, allowed = ends_text(low, high, score_text), ends_text(least, most, score_text)
+        rows.append((score_text(score), score_text(rate), ends, allowed))
+    return Table(f"{kind}-curve", columns, headings, rows)
+
+
+def measures(summary: Summary) -> Table:
+    """Return every measure with its interval, floor and p-value."""
+    shown, level = shown_estimates(summary), summary["level"]
+    parts = shown.values()
+    columns: dict[str, list[Any]] = {
+        "measure": list(shown),
+        "value": [math.inf if part["value"] is None else part["value"] for part in parts],
+    }
+    writes = [signed if key == "mean_gap" else number for key in shown]
+    values = [write(part["value"]) for write, part in zip(writes, parts, strict=True)]
+    rows = [(LABELS[key], value) for key, value in zip(shown, values, strict=True)]
+    if level is None:
+        return Table("measures", columns, ("measure", "value"), rows)
+    floors = [part["floor"] or {"mean": None, "upper": None} for part in parts]
+    columns |= {
+        "low": [part["low"] for part in parts], "high": [part["high"] for part in parts],
+        "noise_mean": [floor["mean"] for floor in floors], "noise_upper": [floor["upper"] for floor in floors],
+        "p_value": [part["p_value"] for part in parts],
+    }  # fmt: skip
+    full = [
+        (
+            *row, ends_text(part["low"], part["high"], write), *_floor(floor["mean"], floor["upper"]),
+            chance_text(part["p_value"], summary["n_resamples"]),
+        )
+        for row, part, write, floor in zip(rows, parts, writes, floors, strict=True)
+    ]  # fmt: skip
+    headings = ("measure", "value", f"{percent(level)} interval", "noise", "up to", "p")
+    return Table("measures", columns, headings, full)
+
+
+def _floor(mean: float | None, upper: float | None) -> tuple[str, str]:
+    return ("", "") if mean is None else (number(mean), number(upper))
+
+
+def classes(summary: Summary) -> Table:
+    """Return the errors of all classes, the largest first."""
+    found = summary["classwise"]
+    order = by_error(found["errors"])
+    sources = {"class": "names", "rows": "supports", "ece": "errors", "kept": "kept"}
+    columns = {name: [found[source][k] for k in order] for name, source in sources.items()}
+    rows = [
+        (str(name), rows_text(count), "" if error is None else number(error))
+        for name, count, error in zip(columns["class"], columns["rows"], columns["ece"], strict=True)
+    ]
+    return Table("classes", columns, ("class", "rows", "ECE"), rows)
+
+
+def by_error(errors: Sequence[float | None]) -> list[int]:
+    """Return the places of errors, the largest first, those that are missing last."""
+    return sorted(range(len(errors)), key=lambda k: (errors[k] is None, -(errors[k] or 0.0)))
+
+
+def class_bins(summary: Summary) -> Table:
+    """Return the filled bins of all classes."""
+    found = summary["classwise"]
+    columns = {"index": found["bins"]["class"], **found["bins"]}
+    columns["class"] = [found["names"][k] for k in columns["index"]]
+    return Table("class-bins", columns, (), ())
+
+
+def groups(summary: Summary) -> Table:
+    """Return the ECE of every group, with interval and floor, and its test."""
+    found, level = summary["groups"], summary["level"]
+    parts = [group["report"]["estimates"] for group in found]
+    eces = [own["ece"] for own in parts]
+    columns: dict[str, list[Any]] = {
+        "group": [group["name"] for group in found], "rows": [group["report"]["n"] for group in found],
+        "mean_gap": [own["mean_gap"]["value"] for own in parts], "ece": [ece["value"] for ece in eces],
+    }  # fmt: skip
+    rows: list[tuple[str, ...]] = [
+        (str(name), rows_text(n), signed(gap), number(ece)) for name, n, gap, ece in zip(*columns.values(), strict=True)
+    ]
+    headings: tuple[str, ...] = ("group", "rows", "mean gap", "ECE")
+    if level is None:
+        return Table("groups", columns, headings, rows)
+    floors = [ece["floor"] or {"mean": None, "upper": None} for ece in eces]
+    columns |= {
+        "low": [ece["low"] for ece in eces], "high": [ece["high"] for ece in eces],
+        "noise_mean": [floor["mean"] for floor in floors], "noise_upper": [floor["upper"] for floor in floors],
+        "p_value": [group["p_value"] for group in found],
+        "adjusted_p_value": [group["adjusted_p_value"] for group in found],
+        "called_out": [group["called_out"] for group in found], "flag": [group["flag"] for group in found],
+    }  # fmt: skip
+    full = [
+        (
+            *row, ends_text(ece["low"], ece["high"]), _floor(floor["mean"], floor["upper"])[1],
+            group["flag"] or chance_text(group["adjusted_p_value"]),
+        )
+        for row, ece, floor, group in zip(rows, eces, floors, found, strict=True)
+    ]  # fmt: skip
+    headings = (*headings, f"{percent(level)} interval", "noise up to", "p adjusted")
+    return Table("groups", columns, headings, full, [group["called_out"] for group in found])
+
+
+def models(summary: Summary, labels: Mapping[str, str]) -> Table:
+    """Return the measures of each model of a comparison."""
+    found = summary["models"]
+    columns = {"model": list(found), **{key: [own[key] for own in found.values()] for key in labels}}
+    rows = [
+        (name, *(f"{own[key]:.6f}" if key == "debiased_square" else number(own[key]) for key in labels))
+        for name, own in found.items()
+    ]
+    return Table("models", columns, ("model", *labels.values()), rows)
+
+
+def differences(
+    summary: Summary, labels: Mapping[str, str], write: Callable[[str, Mapping[str, Any]], tuple[str, ...]]
+) -> Table:
+    """Return the differences of each two models; ``write`` turns one into its number, its interval and a remark."""
+    listed = [(pair, key, pair["estimates"][key]) for pair in summary["pairs"] for key in labels]
+    columns = {
+        "first": [pair["first"] for pair, _, _ in listed], "second": [pair["second"] for pair, _, _ in listed],
+        "measure": [key for _, key, _ in listed],
+        **{name: [part[name] for _, _, part in listed] for name in ("value", "low", "high")},
+        "p_value": [part.get("p_value") for _, _, part in listed],
+    }  # fmt: skip
+    rows = [(f"{pair['first']} − {pair['second']}", labels[key], *write(key, part)) for pair, key, part in listed]
+    headings = ("first − second", "measure", "difference", f"{percent(summary['level'])} interval", "")
+    return Table("differences", columns, headings, rows)

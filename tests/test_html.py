@@ -1,0 +1,614 @@
+"""The page of a report: its numbers are those of `to_dict`, its pictures stand where the numbers say, texts are texts.
+
+What needs a browser is in test_page.py.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import calibrant
+from calibrant.cli import main
+from calibrant.errors import MissingDependencyError
+from calibrant.render import html
+
+EVIL = "<script>alert('x')</script>&\"',\n;\x00\ud800 Ω"
+
+
+@dataclass
+class Page(HTMLParser):
+    """What stands on a page: the cells of its tables, its links, its elements with their attributes, its text."""
+
+    tables: list[list[list[str]]] = field(default_factory=list)
+    elements: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+    titles: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+        elif tag == "title":
+            self.titles.append("")
+        if tag not in ("meta", "link", "input", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes nothing"
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in ("style", "script"):
+            return
+        self.text.append(data)
+        if "title" in self.open:
+            self.titles[-1] += data
+        if "td" in self.open or "th" in self.open:
+            self.tables[-1][-1][-1] += data
+
+    def all(self, tag: str, **attributes: str) -> list[dict[str, str]]:
+        """Return the attributes of elements; the class by one of its words."""
+        words = attributes.pop("of", None)
+        return [
+            own
+            for name, own in self.elements
+            if name == tag
+            and (words is None or words in own.get("class", "").split())
+            and all(own.get(key) == value for key, value in attributes.items())
+        ]
+
+    def files(self) -> dict[str, list[dict[str, str]]]:
+        """Return the rows of the CSV files that can be downloaded."""
+        found = {}
+        for link in self.all("a"):
+            start, _, data = link["href"].partition(",")
+            assert start == "data:text/csv;charset=utf-8"
+            found[link["download"]] = list(csv.DictReader(io.StringIO(unquote(data))))
+        return found
+
+
+def read(text: str) -> Page:
+    page = Page()
+    page.feed(text)
+    page.close()
+    assert page.open == []
+    return page
+
+
+def classes(n: int = 900, c: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.full(c, 0.4), n)
+    targets = (rng.random((n, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(max=c - 1)
+    sharp = probs**1.6
+    return sharp / sharp.sum(axis=1, keepdims=True), targets
+
+
+@pytest.fixture(scope="module")
+def report() -> calibrant.Report:
+    probs, targets = classes()
+    groups = np.array(["a", "b", "small"])[np.arange(900) % 451 // 225]
+    return calibrant.evaluate(probs, targets, groups=groups, class_names=["w", "x", "y", "z"])
+
+
+@pytest.fixture(scope="module")
+def page(report: calibrant.Report) -> Page:
+    return read(html.page(report.to_dict(), title="a title"))
+
+
+def numbers(rows: list[dict[str, str]], name: str) -> list[float | None]:
+    return [None if row[name] == "" else float(row[name]) for row in rows]
+
+
+# ---------------------------------------------------------------- the numbers
+
+
+def test_the_file_of_measures_holds_the_numbers_of_the_report_to_the_last_bit(
+    report: calibrant.Report, page: Page
+) -> None:
+    summary, rows = report.to_dict(), page.files()["measures.csv"]
+    assert {row["measure"] for row in rows} == set(summary["estimates"])
+    for row in rows:
+        own = summary["estimates"][row["measure"]]
+        floor = own["floor"] or {"mean": None, "upper": None}
+        expected = [own["value"], own["low"], own["high"], floor["mean"], floor["upper"], own["p_value"]]
+        assert [numbers([row], name)[0] for name in list(row)[1:]] == expected
+
+
+def test_the_table_of_measures_shows_them_with_four_digits(report: calibrant.Report, page: Page) -> None:
+    table = next(own for own in page.tables if own[0][0] == "measure")
+    assert table[0] == ["measure", "value", "95 % interval", "noise", "up to", "p"]
+    shown = {row[0]: row[1:] for row in table[1:]}
+    ece = report["ece"]
+    assert ece.floor is not None
+    assert shown["ECE"] == [
+        f"{ece.value:.4f}", f"{ece.low:.4f} – {ece.high:.4f}", f"{ece.floor.mean:.4f}", f"{ece.floor.upper:.4f}",
+        "≤ 0.001" if ece.p_value < 0.001 else f"{ece.p_value:.3f}",
+    ]  # fmt: skip
+    assert shown["mean gap"][0] == f"{report['mean_gap'].value:+.4f}"
+    assert shown["accuracy"][2:] == ["", "", ""]
+
+
+def test_the_files_of_the_diagram_and_the_curves_are_exact(report: calibrant.Report, page: Page) -> None:
+    summary, files = report.to_dict(), page.files()
+    bins, rows = summary["diagram"], files["reliability-diagram.csv"]
+    filled = [b for b, said in enumerate(bins["confidences"]) if said is not None]
+    assert numbers(rows, "left") == [bins["edges"][b] for b in filled]
+    assert numbers(rows, "right") == [bins["edges"][b + 1] for b in filled]
+    for name, key in {
+        "count": "counts", "proportion": "proportions", "confidence": "confidences", "accuracy": "accuracies",
+        "low": "lows", "high": "highs", "band_low": "band_lows", "band_high": "band_highs",
+    }.items():  # fmt: skip
+        assert numbers(rows, name) == [bins[key][b] for b in filled], name
+    for kind, curve in summary["curves"].items():
+        rows = files[f"{kind}-curve.csv"]
+        assert numbers(rows, "score") == curve["scores"]
+        assert numbers(rows, "rate") == curve["rates"]
+        assert numbers(rows, "confidence_low") == curve["confidence_lows"]
+        assert numbers(rows, "consistency_high") == curve["consistency_highs"]
+
+
+def test_the_files_of_classes_and_groups_are_exact(report: calibrant.Report, page: Page) -> None:
+    summary, files = report.to_dict(), page.files()
+    own, rows = summary["classwise"], files["classes.csv"]
+    order = sorted(range(4), key=lambda k: -own["errors"][k])
+    assert [row["class"] for row in rows] == ["wxyz"[k] for k in order]
+    assert numbers(rows, "ece") == [own["errors"][k] for k in order]
+    assert numbers(rows, "rows") == [own["supports"][k] for k in order]
+    rows = files["class-bins.csv"]
+    for name in ("left", "right", "count", "confidence", "accuracy", "low", "high"):
+        assert numbers(rows, name) == own["bins"][name], name
+    assert [int(row["index"]) for row in rows] == own["bins"]["class"]
+    assert [row["class"] for row in rows] == ["wxyz"[k] for k in own["bins"]["class"]]
+    rows = files["groups.csv"]
+    for row, group in zip(rows, summary["groups"], strict=True):
+        ece = group["report"]["estimates"]["ece"]
+        assert (row["group"], int(row["rows"])) == (group["name"], group["report"]["n"])
+        assert numbers([row], "ece") == [ece["value"]]
+        assert numbers([row], "high") == [ece["high"]]
+        assert numbers([row], "adjusted_p_value") == [group["adjusted_p_value"]]
+        assert row["called_out"] == str(group["called_out"])
+        assert row["flag"] == group["flag"]
+    assert any(group["flag"] for group in summary["groups"])
+
+
+# ---------------------------------------------------------------- the pictures
+
+
+def test_bins_stand_where_their_numbers_say(report: calibrant.Report, page: Page) -> None:
+    bins = report.diagram
+    assert bins is not None
+    assert bins.lows is not None
+    assert bins.highs is not None
+    filled = np.flatnonzero(bins.counts)
+    dots = [own for own in page.all("circle", of="hit") if own["r"] == "11"]
+    assert len(dots) == len(filled)
+    ends = [own["d"] for own in page.all("path", of="whisker") if "V" in own["d"] and not own["d"].startswith("M14 ")]
+    for b, dot, end in zip(filled, dots, ends, strict=True):
+        assert float(dot["cx"]) == pytest.approx(48 + 380 * bins.confidences[b], abs=0.051)
+        assert float(dot["cy"]) == pytest.approx(390 - 380 * bins.accuracies[b], abs=0.051)
+        x, low, high = map(float, re.fullmatch(r"M(\S+) (\S+)V(\S+)", end).groups())  # type: ignore[union-attr]
+        assert x == float(dot["cx"])
+        assert low == pytest.approx(390 - 380 * bins.lows[b], abs=0.051)
+        assert high == pytest.approx(390 - 380 * bins.highs[b], abs=0.051)
+    assert bins.band_lows is not None
+    assert bins.band_highs is not None
+    bands = page.all("rect", of="band")
+    for b, band in zip(filled, (own for own in bands if "bins" in own["class"].split()), strict=True):
+        assert float(band["x"]) == pytest.approx(48 + 380 * bins.edges[b], abs=0.051)
+        assert float(band["y"]) == pytest.approx(390 - 380 * bins.band_highs[b], abs=0.051)
+        assert float(band["height"]) == pytest.approx(380 * (bins.band_highs[b] - bins.band_lows[b]), abs=0.101)
+
+
+def test_a_bin_outside_its_band_is_a_diamond(report: calibrant.Report, page: Page) -> None:
+    bins = report.diagram
+    assert bins is not None
+    assert bins.band_lows is not None
+    assert bins.band_highs is not None
+    outside = (bins.accuracies < bins.band_lows) | (bins.accuracies > bins.band_highs)
+    assert 0 < outside.sum() < (bins.counts > 0).sum()
+    said = [title for title in page.titles if "if calibrated" in title]
+    assert sum(title.endswith(": outside") for title in said) == outside.sum()
+
+
+def test_the_histogram_has_right_above_and_wrong_below(report: calibrant.Report, page: Page) -> None:
+    bins = report.diagram
+    assert bins is not None
+    filled = np.flatnonzero(bins.counts)
+    hits = np.rint(bins.counts * np.nan_to_num(bins.accuracies))
+    most = max(hits.max(), (bins.counts - hits).max())
+    for name, rows in (("up", hits), ("down", bins.counts - hits)):
+        bars = page.all("rect", of=name)
+        for b, bar in zip(filled, bars, strict=True):
+            least = 0.8 if rows[b] else 0.0
+            assert float(bar["height"]) == pytest.approx(max(42 * rows[b] / most, least), abs=0.051)
+    assert sum("right," in title and "wrong" in title for title in page.titles) == len(filled)
+
+
+def test_each_point_says_its_numbers(report: calibrant.Report, page: Page) -> None:
+    bins = report.diagram
+    assert bins is not None
+    assert bins.lows is not None
+    assert bins.highs is not None
+    b = int(np.argmax(bins.counts))
+    said = next(title for title in page.titles if title.startswith(f"{bins.edges[b]:.3f} to {bins.edges[b + 1]:.3f}: "))
+    assert f"{bins.counts[b]} rows" in said
+    assert f"claimed {bins.confidences[b]:.3f}, right {bins.accuracies[b]:.3f}" in said
+    assert f"95 % interval {bins.lows[b]:.3f} to {bins.highs[b]:.3f}" in said
+
+
+def test_the_verdict_stands_out_where_the_scores_are_miscalibrated(report: calibrant.Report, page: Page) -> None:
+    assert report["ece"].p_value < 0.05
+    assert page.all("section", of="verdict")[0]["class"].split() == ["verdict", "found"]
+    fine = calibrant.evaluate([0.25] * 40 + [0.75] * 40, ([0] * 3 + [1]) * 10 + ([1] * 3 + [0]) * 10, n_resamples=200)
+    assert fine["ece"].p_value > 0.05
+    assert read(html.page(fine.to_dict())).all("section", of="verdict")[0]["class"].split() == ["verdict"]
+
+
+def test_curves_go_through_their_points(report: calibrant.Report, page: Page) -> None:
+    paths = [own["d"] for own in page.all("path", of="curve")]
+    for path, curve in zip(paths, report.curves.values(), strict=True):
+        points = np.array([point.split() for point in path.removeprefix("M").split("L")], dtype=float)
+        np.testing.assert_allclose(points[:, 0], 48 + 380 * curve.scores, atol=0.051)
+        np.testing.assert_allclose(points[:, 1], 390 - 380 * curve.rates, atol=0.051)
+
+
+def test_small_diagrams_of_classes_hold_their_bins(report: calibrant.Report, page: Page) -> None:
+    found = report.classwise
+    assert found is not None
+    tiles = [own for own in page.all("li") if "data-error" in own]
+    assert [float(own["data-error"]) for own in tiles] == sorted(found.errors, reverse=True)
+    first = int(tiles[0]["data-index"])
+    at = page.elements.index(("li", tiles[0]))
+    svg = [own for name, own in page.elements[at : at + 12] if name == "path" and own["class"] == "points"]
+    drawn = {tuple(map(float, pair.split())) for own in svg for pair in re.findall(r"M([\d.]+ [\d.]+)h0", own["d"])}
+    filled = found.counts[first] > 0
+    expected = {
+        (round(100 * p, 1), round(100 * (1 - rate), 1))
+        for p, rate in zip(found.confidences[first][filled], found.accuracies[first][filled], strict=True)
+    }
+    assert drawn == expected
+    sizes = {own["stroke-width"] for own in svg}
+    assert sizes <= {"4", "7", "11"}
+    assert "11" in sizes
+
+
+def test_rows_of_the_chart_lie_beside_their_floors(report: calibrant.Report, page: Page) -> None:
+    title = next(own for own in page.titles if own.startswith("ECE: "))
+    ece = report["ece"]
+    assert ece.floor is not None
+    assert f"ECE: {ece.value:.4f}; 95 % interval {ece.low:.4f} – {ece.high:.4f}" in title
+    assert f"noise {ece.floor.mean:.4f}, up to {ece.floor.upper:.4f}" in title
+    names = ("ece", "ace", "classwise_ece", "smece", "ks", "rmsce", "mce")
+    top = max(max(report[n].high, report[n].floor.upper) for n in names)  # type: ignore[union-attr]
+    widths = [float(own["width"]) for own in page.all("rect", of="noise") if own["height"] == "16"][: len(names)]
+    for name, width in zip(names, widths, strict=True):
+        assert width == pytest.approx(300 * report[name].floor.upper / (1.02 * top), abs=0.11)  # type: ignore[union-attr]
+
+
+# ---------------------------------------------------------------- what a user gives is text
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["page", "cell"])
+def test_markup_in_any_name_is_text(whole: bool) -> None:
+    probs, targets = classes(600, 3)
+    found = calibrant.evaluate(
+        probs, targets, class_names=[EVIL, "b", "<img src=x onerror=alert(1)>"], groups=[EVIL, "<b>bold</b>"] * 300,
+        n_resamples=0,
+    )  # fmt: skip
+    if whole:
+        text = html.page(found.to_dict(), title=EVIL, used=EVIL, sources={"files": [EVIL], "columns": {EVIL: EVIL}})
+    else:
+        text = found._repr_html_()
+    page = read(text)
+    assert len(page.all("script")) == whole
+    assert page.all("img") == []
+    assert [own for own in page.all("b") if own] == []
+    assert "alert('x')" in "".join(page.text)
+    assert not any(name.startswith("on") for _, own in page.elements for name in own)
+    text.encode("utf-8")
+    names = {own["data-name"] for own in page.all("li") if "data-name" in own}
+    assert any(name.startswith("<script>alert('x')</script>&\"',") for name in names)
+    if whole:
+        assert {row["class"].replace("\ud800", "?") for row in page.files()["classes.csv"]} >= {"b"}
+
+
+def test_models_and_titles_of_a_comparison_are_text() -> None:
+    probs, targets = classes(400, 3)
+    found = calibrant.compare({EVIL: probs, "<b>": np.full_like(probs, 1 / 3)}, targets)
+    page = read(html.page(found.to_dict(), title="</title><script>1</script>"))
+    assert len(page.all("script")) == 1
+    assert page.titles[0].startswith("</title><script>1</script>")
+
+
+def test_nothing_is_loaded_from_anywhere(report: calibrant.Report) -> None:
+    text = html.page(report.to_dict())
+    page = read(text)
+    for _, own in page.elements:
+        for name in ("src", "href", "srcset", "action", "data"):
+            assert own.get(name, "data:").startswith("data:")
+    assert "@import" not in text
+    assert not re.search(r"url\(|https?:", text)
+
+
+# ---------------------------------------------------------------- every kind of report
+
+
+def test_without_intervals_there_are_values_alone() -> None:
+    probs, targets = classes(300, 3)
+    page = read(html.page(calibrant.evaluate(probs, targets, level=None).to_dict()))
+    table = next(own for own in page.tables if own[0][0] == "measure")
+    assert table[0] == ["measure", "value"]
+    assert page.all("input", type="radio") == []
+    assert page.all("path", of="whisker") == []
+    assert page.files()["reliability-diagram.csv"][0].keys() == {
+        "left", "right", "count", "proportion", "confidence", "accuracy",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("notion", ["classwise", "multilabel"])
+def test_every_class_by_itself_has_no_diagram_but_its_tiles(notion: str) -> None:
+    probs, targets = classes(300, 3)
+    if notion == "multilabel":
+        targets = np.eye(3, dtype=int)[targets]
+    found = calibrant.evaluate(probs, targets, notion=notion)  # type: ignore[arg-type]
+    page = read(html.page(found.to_dict()))
+    assert "reliability-diagram.csv" not in page.files()
+    assert len([own for own in page.all("li") if "data-error" in own]) == 3
+    word = "labels" if notion == "multilabel" else "classes"
+    assert f"The 3 {word}" in "".join(page.text)
+
+
+@pytest.mark.parametrize(
+    ("probs", "outcomes", "limit"),
+    [
+        ([0.5], [1], "1.0"),
+        ([0.0, 1.0], [0, 1], "1.0"),
+        ([0.3] * 40, [0] * 40, "0.5"),
+        ([0.001, 0.002, 0.004] * 400, [0, 0, 0] * 399 + [0, 1, 0], "0.005"),
+        (np.linspace(0.01, 0.09, 500), np.arange(500) % 20 == 0, "0.20"),
+    ],
+)
+def test_extreme_scores_have_a_page_and_axes_that_fit(probs: Any, outcomes: Any, limit: str) -> None:
+    found = calibrant.evaluate(probs, outcomes, n_resamples=20)
+    page = read(html.page(found.to_dict()))
+    dots = [own for own in page.all("circle", of="hit") if own["r"] == "11"]
+    assert all(48 <= float(own["cx"]) <= 428 and 10 <= float(own["cy"]) <= 390 for own in dots)
+    assert "nan" not in json.dumps(page.elements)
+    assert limit in page.text
+
+
+def test_an_infinite_log_loss_is_said_and_stands_in_the_file() -> None:
+    found = calibrant.evaluate([0.0, 1.0, 0.6] * 20, [1, 1, 0] * 20, n_resamples=0)
+    page = read(html.page(found.to_dict()))
+    table = next(own for own in page.tables if own[0][0] == "measure")
+    assert next(row for row in table if row[0] == "log loss")[1:3] == ["inf", ""]
+    rows = page.files()["measures.csv"]
+    assert next(row for row in rows if row["measure"] == "nll")["value"] == "inf"
+    assert "20 outcomes happened that had probability 0" in "".join(page.text)
+
+
+def test_weights_are_written_as_they_are() -> None:
+    rng = np.random.default_rng(1)
+    probs, weights = rng.random(200), rng.random(200)
+    found = calibrant.evaluate(probs, rng.random(200) < probs, weights=weights, n_bins=2, n_resamples=0)
+    assert found.diagram is not None
+    page = read(html.page(found.to_dict()))
+    assert any(f": {found.diagram.counts[0]:,.1f} rows" in title for title in page.titles)
+
+
+def test_many_groups_and_classes_are_cut_in_the_picture_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "_CLASSES_DRAWN", 5)
+    monkeypatch.setattr(html, "_GROUPS_DRAWN", 3)
+    probs, targets = classes(700, 8)
+    found = calibrant.evaluate(probs, targets, groups=np.arange(700) % 7, n_resamples=0)
+    page = read(html.page(found.to_dict()))
+    assert len([own for own in page.all("li") if "data-error" in own]) == 5
+    text = "".join(page.text)
+    assert "the 5 with the largest errors; the tables have all" in text
+    assert len(page.files()["classes.csv"]) == 8
+    assert "Drawn are the 3 that stand out most; the table has all." in text
+    assert len(page.files()["groups.csv"]) == 7
+
+
+def test_a_comparison_has_its_models_and_differences() -> None:
+    probs, targets = classes(800, 3)
+    third = np.full_like(probs, 1 / 3)
+    found = calibrant.compare({"sharp": probs, "flat": third}, targets)
+    summary = found.to_dict()
+    page = read(html.page(summary))
+    files = page.files()
+    for row in files["models.csv"]:
+        for name, value in summary["models"][row["model"]].items():
+            assert float(row[name]) == value
+    for row in files["differences.csv"]:
+        own = summary["pairs"][0]["estimates"][row["measure"]]
+        assert [numbers([row], name)[0] for name in ("value", "low", "high")] == [own["value"], own["low"], own["high"]]
+    own = summary["diagrams"]["sharp"]
+    rows = files["reliability-diagram-1.csv"]
+    assert numbers(rows, "accuracy") == [rate for rate in own["accuracies"] if rate is not None]
+    assert found.verdict()[0].replace(" ", "") in "".join(page.text).replace(" ", "").replace("\N{NO-BREAK SPACE}", "")
+
+
+def test_an_infinite_difference_is_left_out_of_the_chart_and_explained() -> None:
+    targets = np.array([0, 1] * 100)
+    good, bad = np.where(targets == 1, 0.8, 0.3), np.where(targets == 1, 0.0, 0.5)
+    page = read(html.page(calibrant.compare({"good": good, "bad": bad}, targets).to_dict()))
+    row = next(own for own in page.tables[-1] if "log loss" in own)
+    assert row[2:4] == ["", ""]
+    assert "probability 0" in row[4]
+    assert [own for own in page.titles if own.startswith("good minus bad: ")]
+
+
+# ---------------------------------------------------------------- the file and the cell
+
+
+def test_to_html_writes_the_page_and_returns_its_path(report: calibrant.Report, tmp_path: Path) -> None:
+    written = report.to_html(tmp_path / "report.html", title="Ω digits")
+    assert written == tmp_path / "report.html"
+    text = written.read_text(encoding="utf-8")
+    assert text == html.page(report.to_dict(), title="Ω digits")
+    assert "<h1>Ω digits</h1>" in text
+    assert report.to_html(str(tmp_path / "again.html"), title="Ω digits").read_text(encoding="utf-8") == text
+    probs, targets = classes(200, 3)
+    compared = calibrant.compare(probs, probs[:, ::-1], targets)
+    assert "<h1>Calibration report</h1>" in compared.to_html(tmp_path / "c.html").read_text(encoding="utf-8")
+
+
+def test_ten_classes_fit_into_150_kilobytes() -> None:
+    probs, targets = classes(20_000, 10)
+    found = calibrant.evaluate(probs, targets)
+    assert found.classwise is not None
+    assert (found.classwise.counts > 0).mean() > 0.95  # hardly a bin is empty
+    assert len(html.page(found.to_dict()).encode()) <= 150_000
+
+
+def test_a_cell_has_no_script_and_another_name_for_every_report(report: calibrant.Report) -> None:
+    cell = report._repr_html_()
+    page = read(cell)
+    assert page.all("script") == []
+    assert page.all("html") == []
+    assert page.all("style")
+    ids = {own["name"] for own in page.all("input", type="radio")}
+    probs, targets = classes(300, 3)
+    other = read(calibrant.evaluate(probs, targets)._repr_html_())
+    assert ids.isdisjoint({own["name"] for own in other.all("input", type="radio")})
+    compared = calibrant.compare(probs, probs[:, ::-1], targets)._repr_html_()
+    assert "Differences" in "".join(read(compared).text)
+
+
+def test_without_jinja2_a_page_says_what_to_install_and_a_cell_is_text(
+    report: calibrant.Report, tmp_path: Path
+) -> None:
+    html._environment.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "jinja2", None)
+        with pytest.raises(MissingDependencyError, match="jinja2 is needed to write a page and is not installed"):
+            report.to_html(tmp_path / "report.html")
+        assert not (tmp_path / "report.html").exists()
+        assert report._repr_html_().startswith("<pre>")
+        assert f"{report['ece'].value:.4f}" in report._repr_html_()
+    html._environment.cache_clear()
+
+
+def test_the_same_report_is_the_same_page(report: calibrant.Report) -> None:
+    again = subprocess.run(
+        [sys.executable, "-c", "import json, sys; from calibrant.render import html\n"
+         "sys.stdout.buffer.write(html.page(json.load(sys.stdin.buffer)).encode())"],
+        input=report.to_json().encode(), capture_output=True, check=True,
+    ).stdout  # fmt: skip
+    assert again.decode() == html.page(report.to_dict())
+
+
+def test_contrast_of_text_and_marks_is_that_of_wcag() -> None:
+    style = Path(html.__file__).with_name("templates").joinpath("style.css").read_text("utf-8")
+    light, dark, paper = (dict(re.findall(r"--(\w+): (#[0-9a-f]+)", block)) for block in (
+        style[: style.index("@media")], style[style.index("@media") : style.index("body")],
+        style[style.index("@media print") :],
+    ))  # fmt: skip
+
+    def luminance(colour: str) -> float:
+        digits = colour[1:] if len(colour) == 7 else "".join(2 * c for c in colour[1:])
+        parts = np.array([int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)])
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    def contrast(a: str, b: str) -> float:
+        high, low = sorted((luminance(a), luminance(b)), reverse=True)
+        return (high + 0.05) / (low + 0.05)
+
+    assert contrast("#000", "#fff") == pytest.approx(21)
+    for colours in (light, dark, paper):
+        for ground in ("bg", "panel"):
+            for text in ("ink", "soft", "event"):
+                assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+        for mark in ("event", "miss", "edge", "ink"):
+            assert contrast(colours[mark], colours["bg"]) >= 3, mark
+        for mark in ("event", "miss", "ink"):
+            assert contrast(colours[mark], colours["band"]) >= 3, mark
+    assert contrast(light["focus"], light["bg"]) >= 3
+    assert contrast(dark["focus"], dark["bg"]) >= 3
+
+
+# ---------------------------------------------------------------- the command
+
+DIGITS = Path(__file__).parents[1] / "examples" / "digits.parquet"
+
+
+def command(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_command_writes_the_page_beside_the_report(tmp_path: Path) -> None:
+    target, numbers_of = tmp_path / "report.html", tmp_path / "report.json"
+    status, out, err = command("report", DIGITS, "--html", target, "--json", numbers_of)
+    assert status == 0
+    assert "Reliability diagram" in out
+    assert re.fullmatch(rf"calibrant: wrote {re.escape(str(target))} \(1\d\d kB\)\n", err)
+    text = target.read_text(encoding="utf-8")
+    summary = json.loads(numbers_of.read_text(encoding="utf-8"))
+    sources = summary.pop("source")
+    used = "probs: p_0 ... p_9 (10 columns), targets: target"
+    assert text == html.page(summary, title=str(DIGITS), used=used, sources=sources)
+    said = "".join(read(text).text)
+    assert f"<h1>{DIGITS}</h1>" in text
+    assert used in said
+
+
+def test_the_page_of_the_command_names_its_files_and_condition(tmp_path: Path) -> None:
+    target = tmp_path / "report.html"
+    status, _, _ = command("report", DIGITS, "--where", "target < 5", "--html", target, "--title", "Low digits")
+    assert status == 0
+    page = read(target.read_text(encoding="utf-8"))
+    said = "".join(page.text)
+    assert page.titles[0] == "Low digits · calibration"
+    assert "target < 5" in said
+    assert str(DIGITS) in said
+
+
+def test_the_command_writes_the_page_of_a_comparison(tmp_path: Path) -> None:
+    target = tmp_path / "comparison.html"
+    status, out, _ = command("compare", DIGITS, "--scores", "p_*,overconfident_*", "--html", target)
+    assert status == 0
+    assert "overconfident" in out
+    assert read(target.read_text(encoding="utf-8")).files().keys() >= {"models.csv", "differences.csv"}
+
+
+def test_a_page_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:
+    status, out, err = command("report", DIGITS, "--html", tmp_path / "missing" / "report.html")
+    assert status == 1
+    assert "Reliability diagram" in out
+    assert re.search(r"report\.html: No such file or directory; check the path and the disk", err)
+
+
+def test_a_title_without_a_page_is_wrong_usage() -> None:
+    status, _, err = command("report", DIGITS, "--title", "Digits")
+    assert status == 2
+    assert "--title stands above the page; pass --html as well" in err

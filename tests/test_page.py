@@ -1,0 +1,370 @@
+"""The page of a report in a real browser: no error, numbers as in `to_dict`, everything by keyboard, on any screen."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra 'dev')")
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here (apt-get install chromium)")
+
+Open = Any
+
+
+@pytest.fixture(scope="module")
+def report() -> calibrant.Report:
+    rng = np.random.default_rng(3)
+    probs = rng.dirichlet(np.full(10, 0.3), 1500)
+    targets = (rng.random((1500, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(max=9)
+    sharp = probs**1.5
+    names = ["zebra", "<script>window.hacked = 1</script>", 'a "quoted", name', *map(str, range(7))]
+    return calibrant.evaluate(
+        sharp / sharp.sum(axis=1, keepdims=True), targets, class_names=names,
+        groups=np.array(["north", "south", "<b>east</b>"])[np.arange(1500) % 3],
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A browser with a new, empty profile, whose contexts are one to a test."""
+    profile = tmp_path_factory.mktemp("profile")
+    with playwright.sync_playwright() as driver:
+        context = driver.chromium.launch_persistent_context(
+            str(profile), executable_path=CHROMIUM, args=list(FLAGS), accept_downloads=True
+        )
+        yield context
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def path(report: calibrant.Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return report.to_html(tmp_path_factory.mktemp("page") / "report.html", title="<i>digits</i>")
+
+
+@pytest.fixture
+def page(browser: Any, path: Path) -> Iterator[Any]:
+    """The page, in a window of its own; what it complains of fails the test."""
+    complaints: list[str] = []
+    window = browser.new_page()
+    window.on("console", lambda message: complaints.append(message.text))
+    window.on("pageerror", lambda error: complaints.append(str(error)))
+    window.on("request", lambda request: request.url.startswith(("file:", "data:")) or complaints.append(request.url))
+    window.goto(path.as_uri())
+    yield window
+    window.close()
+    assert complaints == []
+
+
+def test_the_numbers_on_the_page_are_those_of_to_dict(report: calibrant.Report, page: Any) -> None:
+    summary = report.to_dict()
+    rows = page.locator("[id$=-measures] tbody tr").all()
+    shown = [[cell.inner_text() for cell in row.locator("td").all()] for row in rows]
+    keys = {
+        "accuracy": "accuracy", "mean confidence": "mean_confidence", "mean gap": "mean_gap", "Brier score": "brier",
+        "log loss": "nll", "ECE": "ece", "adaptive ECE": "ace", "classwise ECE": "classwise_ece",
+        "smooth ECE": "smece", "RMSCE": "rmsce", "debiased square": "debiased_square", "MCE": "mce", "KS error": "ks",
+        "miscalibration": "miscalibration", "discrimination": "discrimination", "uncertainty": "uncertainty",
+    }  # fmt: skip
+    assert [row[0] for row in shown] == list(keys)
+    for row in shown:
+        own = summary["estimates"][keys[row[0]]]
+        assert float(row[1]) == pytest.approx(own["value"], abs=5.1e-5)
+        assert [float(end) for end in row[2].split(" – ")] == pytest.approx([own["low"], own["high"]], abs=5.1e-5)
+        if own["floor"] is None:
+            assert row[3:] == ["", "", ""]
+            continue
+        floors = [own["floor"]["mean"], own["floor"]["upper"]]
+        assert [float(value) for value in row[3:5]] == pytest.approx(floors, abs=5.1e-5)
+        assert float(row[5].lstrip("<≤ ")) == pytest.approx(own["p_value"], abs=1e-3)
+    verdict = page.locator(".verdict p").first.inner_text()
+    assert f"the ECE is {summary['estimates']['ece']['value']:.4f}" in verdict
+
+
+def test_a_name_that_is_markup_is_text(page: Any) -> None:
+    assert page.locator("h1").inner_text() == "<i>digits</i>"
+    assert page.evaluate("window.hacked") is None
+    assert page.get_by_text("<script>window.hacked = 1</script>").count() >= 1
+    assert page.locator("[id$=-groups] td.name").all_inner_texts() == ["<b>east</b>", "north", "south"]
+
+
+def test_tips_open_by_keyboard_and_move_with_the_arrows(report: calibrant.Report, page: Any) -> None:
+    assert report.diagram is not None
+    bins = report.diagram
+    filled = np.flatnonzero(bins.counts)
+    tip = page.locator(".tip")
+    assert tip.is_hidden()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.closest('.bins.set') !== null"):
+            break
+    for b in filled:
+        ends = f"{bins.edges[b]:.3f} to {bins.edges[b + 1]:.3f}: {bins.counts[b]:,} rows"
+        assert tip.is_visible()
+        assert tip.inner_text().startswith(ends)
+        assert f"claimed {bins.confidences[b]:.3f}, right {bins.accuracies[b]:.3f}" in tip.inner_text()
+        assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith(ends)
+        page.keyboard.press("ArrowRight")
+    assert tip.inner_text().startswith(f"{bins.edges[filled[-1]]:.3f}")  # there is no bin beyond the last
+    page.keyboard.press("Home")
+    assert tip.inner_text().startswith(f"{bins.edges[filled[0]]:.3f}")
+    page.keyboard.press("Escape")
+    assert tip.is_hidden()
+    page.keyboard.press("End")
+    page.keyboard.press("Tab")  # into the histogram
+    assert re.search(r"right, .* wrong", tip.inner_text())
+
+
+def test_a_tip_stays_on_the_screen(browser: Any, path: Path) -> None:
+    window = browser.new_page()
+    window.set_viewport_size({"width": 320, "height": 480})
+    window.goto(path.as_uri())
+    for point in window.locator(".bins.set .pt").all():
+        point.focus()
+        box = window.locator(".tip").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 320
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= 480
+    window.close()
+
+
+def test_the_curve_is_switched_by_keyboard(page: Any) -> None:
+    figure = page.locator("[id$=-diagram]")
+    shown = {name: figure.locator(f".{name}.set") for name in ("bins", "isotonic", "smooth")}
+    assert [name for name, own in shown.items() if own.is_visible()] == ["bins"]
+    figure.locator(".r-bins").focus()
+    for name in ("isotonic", "smooth"):
+        page.keyboard.press("ArrowRight")
+        assert [other for other, own in shown.items() if own.is_visible()] == [name]
+    assert figure.locator(".smooth.allowed").is_visible()
+    figure.locator(".c-band").focus()
+    page.keyboard.press("Space")
+    assert figure.locator(".smooth.allowed").is_hidden()
+    assert figure.locator(".smooth .ends").is_visible()
+    figure.locator(".c-ends").uncheck()
+    assert figure.locator(".smooth .ends").is_hidden()
+    shown["smooth"].locator(".pt").first.focus()
+    assert page.locator(".tip").inner_text().startswith("score ")
+
+
+def test_classes_are_sorted_and_found(report: calibrant.Report, page: Any) -> None:
+    found, names = report.classwise, report.class_names
+    assert found is not None
+    assert names is not None
+    section = page.locator("[id$=-classes]")
+
+    def shown() -> list[str]:
+        return list(section.locator("li:visible b").all_inner_texts())
+
+    by_error = [names[k] for k in np.argsort(-found.errors, kind="stable")]
+    assert shown() == by_error
+    section.locator("select").select_option("rows")
+    assert shown() == [names[k] for k in np.argsort(-found.supports, kind="stable")]
+    section.locator("select").select_option("index")
+    assert shown() == list(names)
+    section.locator("select").select_option("name")
+    assert shown()[-1] == "zebra"
+    section.locator("input").fill("EBR")
+    assert shown() == ["zebra"]
+    assert section.locator("output").inner_text() == "1 of 10 shown"
+    section.locator("input").fill("")
+    assert len(shown()) == 10
+
+
+@pytest.mark.parametrize("name", ["zebra", 'a "quoted", name', "<script>window.hacked = 1</script>"])
+def test_the_bins_of_a_class_open_and_close(report: calibrant.Report, page: Any, name: str) -> None:
+    found, names = report.classwise, report.class_names
+    assert found is not None
+    assert names is not None
+    assert found.lows is not None
+    k = names.index(name)
+    button = page.get_by_role("button", name=f"The bins of {name}", exact=True)
+    button.focus()
+    page.keyboard.press("Enter")
+    dialog = page.locator("dialog")
+    assert dialog.is_visible()
+    assert dialog.locator("h3").inner_text() == name
+    rows = [row.locator("td").all_inner_texts() for row in dialog.locator("tbody tr").all()]
+    filled = np.flatnonzero(found.counts[k])
+    assert len(rows) == len(filled)
+    for row, b in zip(rows, filled, strict=True):
+        assert int(row[1].replace(",", "")) == found.counts[k, b]
+        assert float(row[2]) == pytest.approx(found.confidences[k, b], abs=5.1e-4)
+        assert float(row[3]) == pytest.approx(found.accuracies[k, b], abs=5.1e-4)
+        assert float(row[4].split(" – ")[0]) == pytest.approx(found.lows[k, b], abs=5.1e-4)
+    assert dialog.locator("svg").count() == 1
+    page.keyboard.press("Escape")
+    assert dialog.is_hidden()
+    assert page.evaluate("window.hacked") is None
+
+
+def test_numbers_are_downloaded(report: calibrant.Report, page: Any, tmp_path: Path) -> None:
+    assert report.diagram is not None
+    for name in page.locator("a[download]").evaluate_all("links => links.map(link => link.download)"):
+        with page.expect_download() as waiting:
+            page.locator(f"a[download='{name}']").first.click()
+        target = tmp_path / name
+        waiting.value.save_as(target)
+        assert waiting.value.suggested_filename == name
+        with target.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert rows, name
+        if name == "reliability-diagram.csv":
+            values = [float(row["accuracy"]) for row in rows]
+            assert values == report.diagram.accuracies[report.diagram.counts > 0].tolist()
+
+
+def test_every_control_is_reached_by_tab(page: Any) -> None:
+    wanted = page.evaluate(
+        "document.querySelectorAll('summary, a[href], select, input[type=checkbox], input[type=search], .tiles button')"
+        ".length"
+    )
+    reached = set()
+    for _ in range(wanted + 60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate(
+            "(() => { const own = document.activeElement; own.dataset.reached ??= Math.random();"
+            "return own.matches('summary, a[href], select, input[type=checkbox], input[type=search], .tiles button')"
+            " && own.checkVisibility() ? own.dataset.reached : null })()"
+        ))  # fmt: skip
+    hidden = page.evaluate(
+        "[...document.querySelectorAll('summary, a[href], select, input, .tiles button')]"
+        ".filter(own => !own.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true})).length"
+    )
+    assert len(reached - {None}) == wanted - hidden
+    assert wanted - hidden >= 20
+
+
+def test_every_picture_and_control_has_a_name(page: Any) -> None:
+    unnamed = page.evaluate(
+        "[...document.querySelectorAll('svg:not([aria-hidden]), [role=group], [role=img], [role=radiogroup], .scroll,"
+        " section.verdict')].filter(own => !own.closest('[aria-hidden]') && !own.getAttribute('aria-label'))"
+        ".map(own => own.outerHTML.slice(0, 80))"
+    )
+    assert [own for own in unnamed if "<dialog" not in own and 'class="scroll"' not in own] == []
+    assert page.evaluate("[...document.querySelectorAll('input, select')].every(own => own.labels.length === 1)")
+
+
+def test_it_reads_without_javascript(browser: Any, path: Path, tmp_path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    silent = tmp_path / "silent.html"
+    silent.write_text(re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL), encoding="utf-8")
+    window = browser.new_page()
+    window.goto(silent.as_uri())
+    assert window.locator(".needs-script").first.is_hidden()
+    assert window.locator(".bins.set .dot").first.is_visible()
+    window.locator(".r-smooth").check()
+    assert window.locator(".smooth.set").is_visible()
+    assert window.locator(".bins.set").is_hidden()
+    assert window.locator("[id$=-classes] .tiles li").first.is_visible()
+    window.locator("summary").first.click()
+    assert window.locator("details table").first.is_visible()
+    window.close()
+
+
+@pytest.mark.parametrize("width", [320, 375, 768, 1280, 2400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_any_screen(browser: Any, path: Path, width: int, scheme: str) -> None:
+    window = browser.new_page()
+    window.emulate_media(color_scheme=scheme)
+    window.set_viewport_size({"width": width, "height": 800})
+    window.goto(path.as_uri())
+    assert window.evaluate("document.documentElement.scrollWidth") <= width
+    colour, ground = window.evaluate(
+        "(() => { const own = getComputedStyle(document.querySelector('.verdict p'));"
+        "return [own.color, getComputedStyle(document.querySelector('main')).backgroundColor] })()"
+    )
+    brightness = [sum(map(int, re.findall(r"\d+", own)[:3])) for own in (colour, ground)]
+    assert (brightness[0] < brightness[1]) == (scheme == "light")
+    size = window.evaluate("document.querySelector('.fig svg text.tick').getBoundingClientRect().height")
+    assert size >= 8  # in pixels: the smallest text can be read on the narrowest phone
+    window.close()
+
+
+def test_it_prints(browser: Any, path: Path, tmp_path: Path) -> None:
+    window = browser.new_page()
+    window.goto(path.as_uri())
+    window.emulate_media(media="print", color_scheme="dark")
+    assert window.locator(".switch").first.is_hidden()
+    assert window.locator(".downloads").first.is_hidden()
+    ink = window.evaluate("getComputedStyle(document.querySelector('.verdict p')).color")
+    assert ink == "rgb(0, 0, 0)"  # dark mode stays off the paper
+    printed = window.pdf(format="A4", path=tmp_path / "report.pdf")
+    assert printed.startswith(b"%PDF")
+    assert 2 <= printed.count(b"/Type /Page\n") <= 9
+    window.close()
+
+
+def test_hundreds_of_classes_stay_usable(browser: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    probs = rng.dirichlet(np.full(400, 0.02), 4000)
+    targets = (rng.random((4000, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(max=399)
+    path = calibrant.evaluate(probs, targets, n_resamples=0).to_html(tmp_path / "many.html")
+    window = browser.new_page()
+    window.goto(path.as_uri())
+    section = window.locator("[id$=-classes]")
+    assert section.locator(".tiles li").count() == 400
+    section.locator("select").select_option("index")
+    assert section.locator("li b").all_text_contents() == [str(k) for k in range(400)]
+    section.locator("input").fill("39")
+    assert section.locator("li:visible b").all_text_contents() == [
+        "39",
+        "139",
+        "239",
+        "339",
+        *map(str, range(390, 400)),
+    ]
+    section.locator("li:visible button").first.click()
+    assert window.locator("dialog h3").inner_text() == "39"
+    window.close()
+
+
+def test_a_comparison_opens_without_complaint(browser: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    scores = rng.random(2000)
+    outcomes = rng.random(2000) < scores
+    found = calibrant.compare({"honest": scores, "bold": scores**2 / (scores**2 + (1 - scores) ** 2)}, outcomes)
+    window = browser.new_page()
+    complaints: list[str] = []
+    window.on("console", lambda message: complaints.append(message.text))
+    window.on("pageerror", lambda error: complaints.append(str(error)))
+    window.goto(found.to_html(tmp_path / "comparison.html").as_uri())
+    assert "honest is better calibrated than bold" in window.locator(".verdict p").first.inner_text()
+    row = window.locator("table").last.locator("tbody tr").first
+    cells = row.locator("td").all_inner_texts()
+    square = found.pairs[0]["debiased_square"]
+    assert float(cells[2]) == pytest.approx(square.value, abs=5.1e-5)
+    assert [float(end) for end in cells[3].split(" to ")] == pytest.approx([square.low, square.high], abs=5.1e-5)
+    window.locator(".set .pt").first.focus()
+    assert window.locator(".tip").is_visible()
+    assert complaints == []
+    window.close()
+
+
+def test_a_cell_of_a_notebook_switches_its_curve_alone(browser: Any, report: calibrant.Report, tmp_path: Path) -> None:
+    other = calibrant.evaluate([0.2, 0.8] * 50, [0, 1] * 50)
+    cells = tmp_path / "cells.html"
+    cells.write_text(f"<!doctype html><body>{report._repr_html_()}{other._repr_html_()}", encoding="utf-8")
+    window = browser.new_page()
+    window.goto(cells.as_uri())
+    window.locator(".r-smooth").first.check()
+    assert window.locator(".smooth.set").first.is_visible()
+    assert window.locator(".bins.set").nth(1).is_visible()
+    assert window.locator(".smooth.set").nth(1).is_hidden()
+    window.close()
