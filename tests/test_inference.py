@@ -16,7 +16,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize, stats
+from scipy import integrate, optimize, special, stats
 from sklearn.isotonic import IsotonicRegression
 
 import calibrant
@@ -965,3 +965,19 @@ def test_errors_about_own_statistics(method):
         method(table, ece, rng=-1)
     with bad(match="level: .*got None"):
         method(table, ece, level=None)
+
+
+# ---------------------------------------------------------------- the noise floor before any data
+
+
+@pytest.mark.parametrize(("law", "a", "b"), [("uniform", 1, 1), ("confident", 8, 1), ("rare", 1, 20)])
+@pytest.mark.parametrize("n", [3_000, 5_000, 7_999, 100_000])
+def test_the_floor_of_rows_of_any_number_is_that_of_the_law(law: str, a: float, b: float, n: int) -> None:
+    # E|S_b| is nearly sqrt(2 v_b / pi); v_b = n times the integral of p (1 - p) over the bin, by the beta functions:
+    # p (1 - p) times a density of Beta(a, b) is ab / ((a + b)(a + b + 1)) times one of Beta(a + 1, b + 1).
+    ends = special.betainc(a + 1, b + 1, np.arange(16) / 15)
+    v = n * a * b / ((a + b) * (a + b + 1)) * np.diff(ends)
+    expected = np.sqrt(2 * v / np.pi).sum() / n
+    # The formula is for bins of many rows: those with few add less. 1,000 draws: 1 % of error, so 4 % is four of them.
+    found = calibrant.inference.noise_floor(n, scores=law).floors["ece"].mean
+    assert found == pytest.approx(expected, rel=0.04)

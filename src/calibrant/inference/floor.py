@@ -134,7 +134,7 @@ def _table(n: int, scores: Any) -> tuple[str, ReliabilityTable]:
         own = ReliabilityTable.from_scores(scores, np.zeros(np.shape(as_array("scores", scores)), dtype=np.int64))
         upto = np.cumsum(own.counts) / own.total
         name, placed = "given", own.scores[np.searchsorted(upto, shares)].astype(np.float64)
-    counts = binned.even_sizes(n, points, "first")
+    counts = np.diff(np.arange(points + 1) * n // points)  # evenly: what is left over favours no score
     distinct, first = np.unique(placed, return_index=True)
     counts = np.add.reduceat(counts, first)
     return name, ReliabilityTable(distinct, counts, np.zeros_like(counts), n)

@@ -16,7 +16,7 @@ from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import Reading
 from calibrant.notions import fold, read
-from calibrant.render import figure
+from calibrant.plot import stacked
 from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed, packed_events, tally
 from calibrant.torch.bins import (
     bins_of,
@@ -228,7 +228,7 @@ class CalibrationError(ProbabilityMetric):
         rd_xlabel: str | None = None,
         rd_ylabel: str | None = None,
         ch_xlabel: str | None = None,
-        ch_ylabel: str = figure.SHARE,
+        ch_ylabel: str = stacked.SHARE,
     ) -> tuple[Any, Any]:
         """Draw the reliability diagram of all batches so far, above a histogram of the scores.
 
@@ -247,9 +247,9 @@ class CalibrationError(ProbabilityMetric):
         value = float(self.compute())
         if self._bins is None:
             raise InputError("preds", "at least one batch before plot", "none", "call update first")
-        words = figure.WORDS["positive" if self._judged(self.layout or "binary") == "positive" else "top-label"]
+        words = stacked.WORDS["positive" if self._judged(self.layout or "binary") == "positive" else "top-label"]
         kind = {"l1": "ECE", "l2": "RMSCE", "max": "MCE"}[self.norm]
-        return figure.reliability_figure(
+        return stacked.reliability_figure(
             binned.diagram(self._bins, weighted=False),
             number=f"{'Adaptive ' if self.adaptive else ''}{kind} = {value:.2%}",
             title=title or ("Adaptive Reliability Diagram" if self.adaptive else "Reliability Diagram"),

@@ -17,7 +17,7 @@ from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import WIDTH, Reading
 from calibrant.notions import DEFAULTS, read
-from calibrant.render import figure
+from calibrant.plot import stacked
 from calibrant.report import Report, event_report
 from calibrant.results import ReliabilityDiagram
 from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed
@@ -195,10 +195,10 @@ class CalibrationReport(ProbabilityMetric):
     def plot(self, title: str = "Reliability Diagram") -> tuple[Any, Any]:
         """Draw the reliability diagram of all batches so far."""
         report: Report = self.compute()
-        words = figure.WORDS["positive" if report.notion == "positive" else "top-label"]
+        words = stacked.WORDS["positive" if report.notion == "positive" else "top-label"]
         number = f"ECE = {report['ece'].value:.2%}"
         diagram = cast("ReliabilityDiagram", report.diagram)  # there is one for every judged event
-        return figure.reliability_figure(diagram, number=number, title=title, labels=(*words, words[0], figure.SHARE))
+        return stacked.reliability_figure(diagram, number=number, title=title, labels=(*words, words[0], stacked.SHARE))
 
 
 def _chunks(counts: Tensor, scores: Tensor, classes: bool) -> Increments:

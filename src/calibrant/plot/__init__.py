@@ -1,0 +1,22 @@
+"""Figures of results, drawn with matplotlib.
+
+``import calibrant.plot as cp``, then ``cp.reliability_diagram(report)``. Each function takes a result, draws it, and
+returns the Axes. It estimates nothing, changes no settings, and takes ``ax`` to draw on. matplotlib is imported by
+the first call.
+"""
+
+from calibrant.plot.curves import calibration_curve
+from calibrant.plot.diagrams import reliability_diagram, score_histogram
+from calibrant.plot.forest import groups
+from calibrant.plot.models import compare, differences
+from calibrant.plot.multiples import classwise
+
+__all__ = [
+    "calibration_curve",
+    "classwise",
+    "compare",
+    "differences",
+    "groups",
+    "reliability_diagram",
+    "score_histogram",
+]

@@ -1,0 +1,222 @@
+"""What all figures share: the axes they draw on, colours that everyone can tell apart, the place of the legend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from calibrant.errors import InputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: The colours of Okabe and Ito, which people of any colour vision tell apart.
+BLUE: Final = "#0072B2"
+VERMILION: Final = "#D55E00"
+ORANGE: Final = "#E69F00"
+#: For series, the lighter ones last; as many markers as make no pair of the two come again soon.
+COLOURS: Final = (BLUE, VERMILION, "#009E73", "#CC79A7", ORANGE, "#56B4E9", "#000000")
+MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
+FAINT: Final = "0.45"
+#: Of what calibrated scores would show: it lets through what is behind it.
+GREY: Final = (0.4, 0.4, 0.4, 0.25)
+
+#: What the diagonal is called, and what the words for a band around it begin with.
+CALIBRATED: Final = "Calibrated"
+
+#: Of the artists by which a later call knows what stands on the axes.
+SERIES: Final = "calibrant-series"
+_DIAGONAL: Final = "calibrant-diagonal"
+
+_LEGEND: Final[dict[str, Any]] = {"frameon": False, "fontsize": "small", "handlelength": 1.6, "columnspacing": 1.2}
+_TICK: Final = 7.0  # points of a tick and the room below it
+_LEADING: Final = 1.3  # of a line of text, by its size
+_LETTER: Final = 0.55  # width of a letter, by its size
+_HANDLE: Final = 3.7  # width of what stands before and between the words, likewise
+
+#: Inches of a figure in which the axes are about square, with a strip above them and a legend below.
+SQUARE: Final = (4.8, 5.9)
+
+MARGIN: Final = 0.02  # beside [0, 1], so that what lies on its edge is seen
+
+
+def matplotlib() -> ModuleType:
+    """Import matplotlib."""
+    try:
+        import matplotlib.axes
+        import matplotlib.figure
+        import matplotlib.ticker
+    except ImportError:
+        raise MissingDependencyError("matplotlib", "to draw", "report") from None
+    return matplotlib
+
+
+def axes_for(ax: Any, size: tuple[float, float]) -> Axes:
+    """Return the Axes given, or those of a new figure."""
+    module = matplotlib()
+    if ax is None:
+        from matplotlib import pyplot as plt
+
+        ax = plt.subplots(figsize=size, layout="constrained")[1]
+    elif not isinstance(ax, module.axes.Axes):
+        remedy = "pass one, as plt.subplots() returns it, or leave ax out for a new figure"
+        raise InputError("ax", "a matplotlib Axes", _kind(ax), remedy)
+    axes: Axes = ax
+    return axes
+
+
+def panels_for(ax: Any, n: int, columns: int, size: tuple[float, float], *, shared: bool) -> tuple[list[Any], Any]:
+    """Return n Axes, of which ``ax`` has enough or which it makes room for, and the figure that was divided, if any.
+
+    ``size`` is that of a panel in a new figure. ``shared`` says whether all have the same limits.
+    """
+    module = matplotlib()
+    rows = math.ceil(n / columns)
+    if ax is None or isinstance(ax, module.figure.FigureBase):
+        figure = ax
+        if figure is None:
+            from matplotlib import pyplot as plt
+
+            figure = plt.figure(figsize=(size[0] * columns, size[1] * rows + 0.9), layout="constrained")
+        grid = figure.subplots(rows, columns, sharex=shared, sharey=shared, squeeze=False)
+        for spare in grid.flat[n:]:
+            spare.remove()
+        for above in grid.flat[max(n - columns, 0) : n]:  # the lowest of its column
+            above.tick_params(labelbottom=True)
+        return list(grid.flat[:n]), figure
+    given = given_panels(ax)
+    if len(given) < n:
+        raise InputError("ax", f"{n} Axes or more", f"{len(given)}", "pass more, or a Figure or SubFigure to divide")
+    return given[:n], None
+
+
+def given_panels(ax: Any) -> list[Any]:
+    """Return the Axes of an array or a list of them."""
+    module = matplotlib()
+    found = list(ax.flat) if isinstance(ax, np.ndarray) else list(ax) if isinstance(ax, (list, tuple)) else []
+    if not found or not all(isinstance(one, module.axes.Axes) for one in found):
+        remedy = "pass what plt.subplots(2, 5) returns, or leave ax out for a new figure"
+        raise InputError("ax", "an array of matplotlib Axes, a Figure or a SubFigure", _kind(ax), remedy)
+    return found
+
+
+def _kind(ax: Any) -> str:
+    if isinstance(ax, (np.ndarray, list, tuple)):
+        of = {type(one).__name__ for one in np.asarray(ax, dtype=object).flat}
+        return f"{type(ax).__name__} of {', '.join(sorted(of)) or 'nothing'}"
+    return type(ax).__name__
+
+
+def place_of(ax: Any) -> int:
+    """Return how many series stand on the axes."""
+    return sum(str(artist.get_gid()).startswith(SERIES) for artist in ax.get_children())
+
+
+def look_of(place: int) -> tuple[str, str]:
+    """Return colour and marker of a series, by its place among all."""
+    return COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+
+
+def ink(ax: Any) -> str:
+    """Return the colour in which the axes are written, so that marks are seen in a dark style too."""
+    return str(ax.xaxis.label.get_color())
+
+
+def paper(ax: Any) -> tuple[float, ...]:
+    """Return the colour behind the axes."""
+    from matplotlib.colors import to_rgba
+
+    red, green, blue, strength = to_rgba(ax.get_facecolor())
+    return (red, green, blue) if strength else (1.0, 1.0, 1.0)
+
+
+def tint(ax: Any, colour: str, strength: float) -> tuple[float, ...]:
+    """Return a colour mixed with that behind the axes."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(
+        strength * own + (1 - strength) * behind for own, behind in zip(to_rgb(colour), paper(ax), strict=True)
+    )
+
+
+def unit_square(ax: Any, xlabel: str, ylabel: str) -> None:
+    """Make the axes those of score and rate, with the diagonal on which calibrated scores are."""
+    if any(line.get_gid() == _DIAGONAL for line in ax.lines):
+        return
+    (line,) = ax.plot([0, 1], [0, 1], linestyle=(0, (4, 3)), color=FAINT, linewidth=1, zorder=1.2, label=CALIBRATED)
+    line.set_gid(_DIAGONAL)
+    ticks = np.arange(6) / 5
+    ax.set(xlim=(-MARGIN, 1 + MARGIN), ylim=(-MARGIN, 1 + MARGIN), xticks=ticks, yticks=ticks)
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    open_frame(ax)
+
+
+def open_frame(ax: Any) -> None:
+    """Take away the frame's right and upper side."""
+    ax.spines[["right", "top"]].set_visible(False)
+    ax.set_axisbelow(True)
+
+
+# ---------------------------------------------------------------- legends
+
+
+def handles_of(axes: Iterable[Any]) -> tuple[list[Any], list[str]]:
+    """Return what a legend names, the series first, each word once, the diagonal with the band around it."""
+    found: dict[str, Any] = {}
+    for ax in axes:
+        for handle, word in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(word, handle)
+    around = next((word for word in found if word.startswith(f"{CALIBRATED} ")), None)
+    if around and CALIBRATED in found:
+        found[around] = (found[around], found.pop(CALIBRATED))
+    words = sorted(found, key=lambda word: not _is_series(found[word]))
+    return [found[word] for word in words], words
+
+
+def _is_series(handle: Any) -> bool:
+    while isinstance(handle, tuple):  # the bars of a container
+        handle = next(iter(handle), None)
+    return handle is not None and str(handle.get_gid()).startswith(SERIES)
+
+
+def legend_below(ax: Any, handles: list[Any], words: list[str], *, most: int = 9) -> None:
+    """Put the legend below the axes, where it hides nothing, in as many columns as fit, ``most`` of them."""
+    from matplotlib.transforms import ScaledTranslation
+
+    label, ticks = ax.xaxis.label, ax.xaxis.get_ticklabels()
+    depth = _TICK + _LEADING * ticks[0].get_fontsize() if ticks else _TICK
+    if label.get_text():
+        depth += ax.xaxis.labelpad + _LEADING * label.get_fontsize() * (label.get_text().count("\n") + 1)
+    below = ax.transAxes + ScaledTranslation(0, -(depth + 2) / 72, ax.figure.dpi_scale_trans)
+    columns = _columns(words, 1.15 * ax.get_window_extent().width / ax.figure.dpi * 72)
+    ax.legend(
+        handles, words, loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, borderaxespad=0,
+        ncols=min(columns, most), **_LEGEND,
+    )  # fmt: skip
+
+
+def legend_of_all(panels: list[Any], figure: Any) -> None:
+    """Put one legend below all panels: of the figure where it is divided and has a layout, else of the last panel."""
+    handles, words = handles_of(panels)
+    if figure is None or figure.get_layout_engine() is None:
+        legend_below(panels[-1], handles, words)
+        return
+    columns = _columns(words, figure.bbox.width / figure.dpi * 72)
+    figure.legend(handles, words, loc="outside lower center", ncols=columns, **_LEGEND)
+
+
+def _columns(words: list[str], room: float) -> int:
+    """Return how many columns of entries fit into so many points, each as wide as its longest word and its handle."""
+    from matplotlib.font_manager import FontProperties
+
+    size = float(FontProperties(size=_LEGEND["fontsize"]).get_size_in_points())
+
+    def width(columns: int) -> float:
+        longest = [int(max(column)) for column in np.array_split([len(word) for word in words], columns)]  # as they do
+        return size * (_LETTER * sum(longest) + _HANDLE * columns)
+
+    return next((columns for columns in range(len(words), 1, -1) if width(columns) <= room), 1)

@@ -1,0 +1,145 @@
+"""The calibration curve with its two bands: isotonic or smooth, no bins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError, check_choice
+from calibrant.plot import canvas, marks
+from calibrant.render.style import percent
+from calibrant.report import Report
+from calibrant.results import CalibrationCurve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Kind = Literal["isotonic", "smooth"]
+
+_KINDS: Final = ("isotonic", "smooth")
+_FEW: Final = 30  # points, of which each is marked
+
+
+def calibration_curve(
+    result: Report | CalibrationCurve,
+    *,
+    kind: Kind | None = None,
+    confidence: bool = True,
+    consistency: bool = True,
+    counts: bool = True,
+    label: str | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the outcome rate as a function of the score, with its confidence band and its consistency band.
+
+    The confidence band, around the curve, is where the true rate may be. The consistency band, around the dashed
+    diagonal, is where the curve would be if the scores were right.
+
+    Lines join the scores at which the curve is given. An isotonic curve is flat where scores were pooled; between two
+    neighbours of different rates it steps up somewhere, and the line joins the two. A curve of few scores has a marker
+    at each.
+
+    Parameters
+    ----------
+    result : Report or CalibrationCurve
+        From `calibrant.evaluate`, or one of its ``curves``.
+    kind : {"isotonic", "smooth"}, optional
+        Which curve of a report; "isotonic" without it.
+    confidence, consistency : bool, default True
+        Whether to draw the bands, where the curve has them: those of the isotonic curve need resampling. The
+        consistency band is that of the first series on the axes.
+    counts : bool, default True
+        Whether to draw the share of the rows in each bin of a report on a strip above the axes.
+    label : str, optional
+        What the legend calls the curve; "Outcome rate, isotonic" and the like without it.
+    legend : bool, default True
+        Whether to draw a legend, below the axes.
+    ax : matplotlib.axes.Axes, optional
+        What to draw on; a new figure without it. A second curve on the same axes has another colour.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For another kind than there is, for what is no such result, for a report without intervals or on every class.
+    calibrant.errors.MissingDependencyError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import calibrant, calibrant.plot as cp
+    >>> report = calibrant.evaluate([0.2] * 50 + [0.8] * 50, [1] * 12 + [0] * 38 + [1] * 39 + [0] * 11)
+    >>> ax = cp.calibration_curve(report)
+    >>> ax.lines[0].get_ydata()
+    array([0.24, 0.78])
+    """
+    curve = _curve_of(result, kind)
+    axes = canvas.axes_for(ax, canvas.SQUARE)
+    place = canvas.place_of(axes)
+    colour, marker = canvas.look_of(place)
+    rate = marks.words_of(isinstance(result, Report) and result.notion == "top-label")[0]
+    share = percent(curve.level)
+    if consistency and place == 0:
+        word = f"{canvas.CALIBRATED} scores, {share}"
+        _between(axes, curve.scores, curve.consistency_lows, curve.consistency_highs, canvas.GREY, 1.0, word)
+    if confidence:
+        look = (*canvas.tint(axes, colour, 1.0), 0.25)
+        _between(
+            axes, curve.scores, curve.confidence_lows, curve.confidence_highs, look, 1.1, f"{share} band of the rate"
+        )
+    given: dict[str, Any] = {"marker": marker, "markersize": 4} if len(curve.scores) <= _FEW else {}
+    (line,) = axes.plot(
+        curve.scores,
+        curve.rates,
+        color=colour,
+        linewidth=1.6,
+        zorder=2.4,
+        label=label or f"{rate}, {curve.kind}",
+        **given,
+    )
+    line.set_gid(f"{canvas.SERIES}-{place}")
+    if counts and isinstance(result, Report) and result.diagram is not None:
+        marks.strip(axes, result.diagram, colour)
+    canvas.unit_square(axes, "Score", rate)
+    if legend:
+        canvas.legend_below(axes, *canvas.handles_of([axes]))
+    return axes
+
+
+def _curve_of(result: Any, kind: Any) -> CalibrationCurve:
+    if kind is not None:
+        check_choice("kind", kind, _KINDS)
+    if isinstance(result, CalibrationCurve):
+        if kind not in (None, result.kind):
+            raise InputError("kind", f"{result.kind!r}, as the curve is", repr(kind), "leave kind out")
+        return result
+    if not isinstance(result, Report):
+        remedy = "pass what calibrant.evaluate returned, or one of its curves"
+        raise InputError("result", "a Report or a CalibrationCurve", type(result).__name__, remedy)
+    if result.curves:
+        return result.curves[kind or "isotonic"]
+    if result.diagram is None:
+        got, remedy = f"one on notion={result.notion!r}", "evaluate with notion='top-label', or one class at a time"
+    else:
+        got, remedy = "one without intervals (level=None)", "evaluate with level=0.95"
+    raise InputError("result", "a report with calibration curves", got, remedy)
+
+
+def _between(
+    ax: Any, scores: NDArray[np.float64], lows: NDArray[np.float64], highs: NDArray[np.float64], colour: Any,
+    zorder: float, label: str,
+) -> None:  # fmt: skip
+    """Fill a band, where there is one. Of a single score it is a stroke."""
+    if np.isnan(lows).all():
+        return
+    if len(scores) == 1:
+        ax.vlines(scores, lows, highs, colors=[colour], linewidth=8, zorder=zorder, label=label)
+    else:
+        ax.fill_between(scores, lows, highs, color=colour, linewidth=0, zorder=zorder, label=label)

@@ -1,0 +1,176 @@
+"""The binned pictures: the reliability diagram, and the histogram of scores by outcome."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from calibrant.errors import check_choice
+from calibrant.plot import canvas, marks
+from calibrant.report import Report
+from calibrant.results import ReliabilityDiagram
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_KINDS: Final = ("bars", "points")
+_HISTOGRAMS: Final = ("mirrored", "stacked")
+
+
+def reliability_diagram(
+    result: Report | ReliabilityDiagram,
+    *,
+    kind: Literal["bars", "points"] = "bars",
+    intervals: bool = True,
+    band: bool = True,
+    counts: bool = True,
+    label: str | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a reliability diagram: what was claimed in each bin, and what happened.
+
+    Bars stand where the bins stand and are as high as the outcome rate; a line across marks the mean score, and the
+    gap between the two is filled. With ``kind="points"`` each bin is a point at its mean score and outcome rate, of an
+    area that grows with its rows. The dashed diagonal is where calibrated scores are.
+
+    A second call on the same axes adds a series in another colour, with another marker: draw points then, and give
+    each a ``label``. The band is that of the first series.
+
+    Parameters
+    ----------
+    result : Report or ReliabilityDiagram
+        From `calibrant.evaluate` or `calibrant.reliability_diagram`. Only a report has intervals and a band.
+    kind : {"bars", "points"}, default "bars"
+        What the bins are drawn as.
+    intervals : bool, default True
+        Whether to draw the interval of each bin's rate, a whisker at its mean score, where the result has them.
+    band : bool, default True
+        Whether to draw the consistency band, what each rate would be within if the scores were right, where the
+        result has it.
+    counts : bool, default True
+        Whether to draw the share of the rows in each bin on a strip above the axes, with the number of rows and the
+        largest share.
+    label : str, optional
+        What the legend calls the series; "Outcome rate" or "Share right" without it.
+    legend : bool, default True
+        Whether to draw a legend, below the axes.
+    ax : matplotlib.axes.Axes, optional
+        What to draw on; a new figure without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For another kind, for what is no such result, for a report on every class (see `classwise`).
+    calibrant.errors.MissingDependencyError
+        Without matplotlib.
+
+    Notes
+    -----
+    Bins without rows are left out. Quantile bins that hold one score only, and so have no width, are drawn as thin
+    ones.
+
+    Examples
+    --------
+    >>> import calibrant, calibrant.plot as cp
+    >>> report = calibrant.evaluate([0.2] * 50 + [0.8] * 50, [1] * 12 + [0] * 38 + [1] * 39 + [0] * 11)
+    >>> ax = cp.reliability_diagram(report, kind="points")
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('Mean score', 'Outcome rate')
+    """
+    check_choice("kind", kind, _KINDS)
+    diagram, right = marks.diagram_of(result)
+    axes = canvas.axes_for(ax, canvas.SQUARE)
+    place = canvas.place_of(axes)
+    look, gid = canvas.look_of(place), f"{canvas.SERIES}-{place}"
+    rate = marks.words_of(right)[0]
+    if band and place == 0:
+        marks.band(axes, diagram)
+    if kind == "bars":
+        marks.bars(axes, diagram, look[0], label or rate, gid)
+    else:
+        marks.points(axes, diagram, look, label or rate, gid)
+    if intervals:
+        marks.whiskers(axes, diagram, None if kind == "bars" else look[0])
+    if counts:
+        marks.strip(axes, diagram, look[0])
+    canvas.unit_square(axes, "Score" if kind == "bars" else "Mean score", rate)
+    if legend:
+        canvas.legend_below(axes, *canvas.handles_of([axes]))
+    return axes
+
+
+def score_histogram(
+    result: Report | ReliabilityDiagram,
+    *,
+    kind: Literal["mirrored", "stacked"] = "mirrored",
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how many rows have which score, split by their outcome.
+
+    Parameters
+    ----------
+    result : Report or ReliabilityDiagram
+        From `calibrant.evaluate` or `calibrant.reliability_diagram`.
+    kind : {"mirrored", "stacked"}, default "mirrored"
+        Mirrored: what happened upwards, what did not downwards. Stacked: what happened below what did not, so that the
+        whole bar is all rows.
+    legend : bool, default True
+        Whether to draw a legend, below the axes.
+    ax : matplotlib.axes.Axes, optional
+        What to draw on; a new figure without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For another kind, for what is no such result, for a report on every class (see `classwise`).
+    calibrant.errors.MissingDependencyError
+        Without matplotlib.
+
+    Notes
+    -----
+    The bars are of the bins of the result. Those of quantile bins have about the same number of rows each.
+
+    Examples
+    --------
+    >>> import calibrant, calibrant.plot as cp
+    >>> diagram = calibrant.reliability_diagram([0.2, 0.2, 0.2, 0.8, 0.8], [0, 0, 1, 1, 1], n_bins=2)
+    >>> ax = cp.score_histogram(diagram)
+    >>> happened, failed = ax.containers
+    >>> [round(bar.get_height()) for bar in happened], [round(bar.get_height()) for bar in failed]
+    ([1, 2], [-2, 0])
+    """
+    check_choice("kind", kind, _HISTOGRAMS)
+    diagram, right = marks.diagram_of(result)
+    axes = canvas.axes_for(ax, (5.2, 4.0))
+    _, happened, failed = marks.words_of(right)
+    lefts, widths, _, rates = marks.bins_of(diagram)
+    counts = diagram.counts[diagram.counts > 0]
+    whole = marks.are_rows(diagram)
+    positives = counts * rates
+    if whole:
+        positives = np.rint(positives)
+    up, down = (positives, positives - counts) if kind == "mirrored" else (positives, counts - positives)
+    shared: dict[str, Any] = {"align": "edge", "edgecolor": canvas.paper(axes), "linewidth": 0.6}
+    axes.bar(lefts, up, widths, color=canvas.BLUE, label=happened, **shared)
+    axes.bar(lefts, down, widths, 0 if kind == "mirrored" else up, color=canvas.ORANGE, label=failed, **shared)
+    axes.axhline(0, color=canvas.ink(axes), linewidth=0.8)
+    axes.yaxis.set_major_locator(canvas.matplotlib().ticker.MaxNLocator("auto", integer=whole))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{abs(value):,.10g}")
+    axes.set(xlim=(-canvas.MARGIN, 1 + canvas.MARGIN), xlabel="Score", ylabel="Rows" if whole else "Weight")
+    canvas.open_frame(axes)
+    if legend:
+        canvas.legend_below(axes, *canvas.handles_of([axes]))
+    return axes

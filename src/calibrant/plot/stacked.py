@@ -1,0 +1,79 @@
+"""A reliability diagram above a histogram of the scores, in per cent: what the torch metrics draw."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from calibrant.plot import canvas, marks
+from calibrant.results import ReliabilityDiagram
+
+#: What the axes are called: score and outcome rate, by what is judged.
+WORDS: Final = {
+    "top-label": ("Top-class Confidence (%)", "Success Rate (%)"),
+    "positive": ("Predicted Probability (%)", "Observed Frequency (%)"),
+}
+
+SHARE: Final = "Share of Rows (%)"
+
+
+def reliability_figure(
+    diagram: ReliabilityDiagram, *, number: str, title: str, labels: tuple[str, str, str, str]
+) -> tuple[Any, Any]:
+    """Draw a reliability diagram above a histogram of the scores.
+
+    Parameters
+    ----------
+    diagram : ReliabilityDiagram
+        The bins: each bar stands where its bin stands, from mean score to outcome rate, the darker the more rows. Its
+        intervals and its consistency band are drawn where it has them.
+    number : str
+        What is written into the picture.
+    title : str
+        Above it.
+    labels : (str, str, str, str)
+        Of the diagram's two axes and of the histogram's.
+
+    Returns
+    -------
+    figure, axes
+        The figure and an array of its two axes, diagram first.
+
+    Raises
+    ------
+    calibrant.errors.MissingDependencyError
+        Without matplotlib.
+    """
+    canvas.matplotlib()
+    from matplotlib import pyplot as plt
+
+    figure, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=(6, 8), height_ratios=(4, 1), layout="constrained")
+    lefts, widths, scores, rates = marks.bins_of(diagram, 100)
+    shares = 100 * diagram.proportions[diagram.counts > 0]
+    strength = 0.25 + 0.75 * shares / shares.max()
+    red = [(0.84, 0.19, 0.15, alpha) for alpha in strength]
+    gaps = top.bar(
+        lefts, np.abs(rates - scores), widths, np.minimum(rates, scores),
+        align="edge", color=red, edgecolor=red, linewidth=1, label="Gap",
+    )  # fmt: skip
+    rate = labels[1].removesuffix(" (%)")
+    reached = top.hlines(rates, lefts, lefts + widths, colors=canvas.ink(top), linewidth=2, label=rate)
+    top.plot([0, 100], [0, 100], linestyle="--", color=canvas.FAINT, linewidth=1)
+    band, whiskers = marks.band(top, diagram, scale=100), marks.whiskers(top, diagram, scale=100)
+    top.text(0.97, 0.03, number, ha="right", va="bottom", transform=top.transAxes)
+    top.set(xlim=(0, 100), ylim=(0, 100), title=title, xlabel=labels[0], ylabel=labels[1])
+    handles = [handle for handle in (gaps, reached, whiskers, band) if handle is not None]
+    top.legend(handles=handles, loc="upper left")
+    bottom.bar(lefts, shares, widths, align="edge", color="0.75", edgecolor=canvas.FAINT, linewidth=0.8)
+    mean_rate, mean_score = (float(values @ shares) / 100 for values in (rates, scores))
+    lines = [
+        bottom.axvline(mean_rate, color=canvas.ink(bottom), linewidth=2, label=f"Mean {rate.lower()}"),
+        bottom.axvline(mean_score, color=canvas.ink(bottom), linestyle=":", linewidth=2, label="Mean score"),
+    ]
+    bottom.set(ylim=(0, None), xlabel=labels[2], ylabel=labels[3])
+    bottom.legend(handles=lines, fontsize="small", loc="upper left")
+    for axes in (top, bottom):
+        axes.grid(visible=True, alpha=0.3, linestyle="--")
+        axes.set_axisbelow(True)
+    return figure, np.array([top, bottom])
