@@ -37,7 +37,9 @@ def predictions() -> dict[str, np.ndarray]:
     }
     columns = {}
     for name, model in models.items():
-        probs = cross_val_predict(model, images, digits, cv=folds, method="predict_proba").astype(np.float32)
+        probs = cross_val_predict(
+            model, images, digits, cv=folds, method="predict_proba"
+        ).astype(np.float32)
         columns |= {f"{name}_{k}": probs[:, k] for k in range(10)}
     return columns | {"target": digits.astype(np.int8)}
 

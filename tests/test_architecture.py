@@ -26,7 +26,7 @@ SOURCE = Path(calibrant.__file__).parent
 # save inside a folder, whose own floors are in ROOMS. A folder stands for all its modules.
 FLOORS = (
     ("errors",),
-    ("grid", "kernels"),
+    ("grid", "kernels", "remedies"),
     ("inputs",),
     ("notions", "results", "scores"),
     ("table",),
@@ -37,6 +37,8 @@ FLOORS = (
     ("__init__",),
     ("plot",),
     ("torch", "compat", "sklearn"),
+    ("cli_usage", "cli_completion"),
+    ("cli_errors",),
     ("cli",),
 )
 # Inside a folder likewise. The folder's __init__ is above its modules and below whoever is outside.
@@ -52,12 +54,20 @@ ROOMS = {
     ),
     "metrics": (("arguments",), ("classwise", "proper", "smooth"), ("binned",)),
     "files": (
-        ("paths", "predictions", "growing", "sql", "columns"),
+        ("paths", "percent", "predictions", "growing", "sql", "columns"),
         ("arrays", "engine"),
-        ("stored", "text", "tabular"),
+        ("stored", "text", "tabular", "heads", "suggestions"),
         ("reading",),
     ),
-    "render": (("style",), ("words",), ("terminal", "html", "figure", "comparison", "floor")),
+    "render": (
+        ("style",),
+        ("words",),
+        ("tables",),
+        ("terminal", "comparison", "floor", "drawing"),
+        ("html",),
+    ),
+    "plot": (("canvas",), ("marks",), ("curves", "diagrams", "forest", "models", "multiples", "stacked")),
+    "sklearn": (("arguments", "labels"), ("display", "scorer")),
     "torch": (("base",), ("bins",), ("binned", "proper", "smooth"), ("report",)),
     "compat": (("bensemble", "pyhealth", "triples"),),
 }
@@ -65,6 +75,7 @@ ROOMS = {
 FROM_PACKAGE = {"cli": {"__version__"}}
 HEAVY = (
     "numba", "torch", "matplotlib", "duckdb", "polars", "pandas", "click", "rich", "scipy", "pyarrow", "narwhals",
+    "sklearn", "jinja2",
 )  # fmt: skip
 
 

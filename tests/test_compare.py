@@ -597,7 +597,6 @@ def test_the_text_shows_the_numbers() -> None:
         shown = "".join(f"{values[key]:>12.4f}" for key in MEASURES[1:])
         assert f"\n  {name:<5}{values['debiased_square']:>13.6f}{shown}\n" in text
     assert max(map(len, text.splitlines())) <= 80
-    assert comparison._repr_html_() == f"<pre>{text}</pre>"
 
 
 def test_the_terminal() -> None:

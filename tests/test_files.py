@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from calibrant.errors import FileError, MissingDependencyError
-from calibrant.files import read_predictions
+from calibrant.files import column_names, read_models, read_predictions
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -290,7 +291,10 @@ def test_locate_where_rows_were_left_out(tmp_path, ending):
 @pytest.mark.parametrize(
     ("where", "match"),
     [
-        ("seson > 3", r"--where 'seson > 3': .*seson.*; the columns are season, score, outcome$"),
+        (
+            "seson > 3",
+            r"--where 'seson > 3': there is no column 'seson'; did you mean 'season'\? the columns are season,",
+        ),
         ("season >", r"--where 'season >': syntax error.*; the columns are"),
         ("season > 3)", r"--where 'season > 3\)': .*syntax error.*; the columns are"),
         ("count(*) > 3", r"--where .*aggregates.*; the columns are"),
@@ -357,14 +361,14 @@ def test_names_with_brackets_and_folders_like_partitions(tmp_path, ending):
         (["prediction.csv"], r"prediction\.csv: no such file; did you mean 'predictions\.csv'\?"),
         (["none/x.csv"], r"none/x\.csv: no such file; there is no folder '.*none' either"),
         (["*.parquet"], r"\*\.parquet: no file matches this pattern; check the folder"),
-        (["other.xlsx"], r"other\.xlsx: unknown ending '\.xlsx'; give one of \.npz, \.npy, \.csv"),
-        (["README"], r"README: a name without an ending; give one of"),
+        (["other.xlsx"], r"other\.xlsx: unknown ending '\.xlsx'; save the sheet as CSV$"),
+        (["README"], r"README: a name without an ending; give one of \.npz, \.npy, \.csv, .* or \.jsonl$"),
         (
             ["predictions.csv", "more.parquet"],
             r"more\.parquet: is of another kind than .*predictions\.csv; give files of",
         ),
         (["predictions.csv", "predictions.*"], r"predictions\.csv: is given twice; name each file once"),
-        ([""], r": is a folder; name its files, such as '.*\*\.parquet'"),
+        ([""], r": is a folder; name its files, such as '.*\*\.csv'$"),
         (["nothing.csv"], r"nothing\.csv: is empty \(0 bytes\); write the predictions again"),
         ([], r"files: none are given; name at least one"),
     ],
@@ -380,6 +384,49 @@ def test_files_that_are_not_there(tmp_path, names, match):
     (tmp_path / "nothing.csv").touch()
     with pytest.raises(FileError, match=match):
         read_predictions([os.path.join(tmp_path, name) for name in names])
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        (
+            "a.pkl",
+            "a pickle may run any code when it is opened: load it yourself, and save its arrays with numpy.savez",
+        ),
+        ("a.XLS", "save the sheet as CSV"),
+        ("a.txt", "rename it to .csv if commas separate its columns, to .tsv if tabs do"),
+        (
+            "a.json",
+            "write one object a line and name it .jsonl, as DataFrame.to_json(path, orient='records', lines=True)",
+        ),
+        ("a.pth", "load it yourself, and save its tensors as arrays with numpy.savez"),
+        ("a.mat", "write the table as CSV or Parquet where it comes from"),
+        ("a.parquet.gz", "unpack it first"),
+        ("a.html", "give one of .npz, .npy, .csv, .tsv, .parquet, .arrow, .feather or .jsonl"),
+    ],
+)
+def test_files_of_other_kinds(tmp_path, name, advice):
+    (tmp_path / name).write_text("x")
+    with pytest.raises(FileError) as caught:
+        read_predictions([tmp_path / name])
+    assert caught.value.remedy == advice
+    assert caught.value.problem == f"unknown ending {os.path.splitext(name)[1].lower()!r}"
+
+
+def test_a_name_that_is_nearly_right(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text(tmp_path / "predictions.csv", "score,outcome\n0.5,1\n")
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    for name, said in (
+        ("data/predictions.csv", "no such file; there is no folder 'data' either; did you mean 'predictions.csv'?"),
+        ("prediction.csv", "no such file; did you mean 'predictions.csv'?"),
+        ("empty", "is a folder; there are no predictions in it that can be read; name files such as predictions.csv"),
+        ("-", "standard input cannot be read; write it to a file, and give its name"),
+    ):
+        with pytest.raises(FileError) as caught:
+            read_predictions([name])
+        assert str(caught.value) == f"{name}: {said}"
 
 
 def test_files_that_do_not_go_together(tmp_path):
@@ -416,11 +463,18 @@ def test_types_widen_over_files(tmp_path):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({}, r"several columns could be the probabilities: score, prob; name the right one with --score"),
-        ({"score": "score"}, r"several columns could be the targets: label, outcome; name .* --outcome"),
+        (
+            {},
+            r"several columns could be the probabilities: score, prob; name the right one with --score \(one event\) "
+            r"or --probs \(many classes\), such as --score score$",
+        ),
+        (
+            {"score": "score"},
+            r"several columns could be the targets: label, outcome; name .* --outcome .*, such as --outcome label$",
+        ),
         (
             {"score": "scores", "outcome": "outcome"},
-            r"has no column 'scores' \(--score\); did you mean 'score'\? the columns",
+            r"has no column 'scores' \(--score\); did you mean 'score'\? the columns are score, prob, label, outcome$",
         ),
         (
             {"score": "score", "outcome": "won"},
@@ -435,7 +489,10 @@ def test_types_widen_over_files(tmp_path):
         ({"probs": "score,score", "target": "label"}, r"--probs names column 'score' twice; name each once"),
         ({"probs": "prob", "score": "score"}, r"both --score and --probs are given; --score is for one event"),
         ({"score": "score", "target": "label", "outcome": "outcome"}, r"both --outcome and --target are given"),
-        ({"score": "label", "outcome": "outcome"}, r"column 'label'.* ('a' is not a number|holds text)"),
+        (
+            {"score": "label", "outcome": "outcome"},
+            r"column 'label' holds text.*, not numbers; name a column of numbers",
+        ),
     ],
 )
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
@@ -447,12 +504,153 @@ def test_columns_that_are_not_there(tmp_path, ending, options, match):
 
 
 def test_no_column_has_a_usual_name(tmp_path):
-    path = write(tmp_path / "f.csv", {"x": SCORES, "z": OUTCOMES})
+    path = write(tmp_path / "f.csv", {"x": [2.5, 3.5], "z": ["a", "b"]})
     match = r"no column has a usual name for the probabilities \(probs, p_\*.*; name .* --score .*--probs.* are x, z$"
     with pytest.raises(FileError, match=match):
         read_predictions([path])
-    with pytest.raises(FileError, match=r"no column has a usual name for the targets .*--outcome.*--target"):
-        read_predictions([path], score="x")
+    with pytest.raises(
+        FileError, match=r"no column has a usual name for the targets .*--outcome.*--target.* are x, z$"
+    ):
+        read_predictions([write(tmp_path / "g.csv", {"x": [2.5, 3.5], "z": [0.5, 7.5]})], score="x")
+
+
+# Columns that look right are proposed where none has a usual name.
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+@pytest.mark.parametrize(
+    ("columns", "options", "proposal"),
+    [
+        ({"id": [7, 8, 9, 10], "x": SCORES, "z": OUTCOMES}, {}, "--score x --outcome z"),
+        ({"id": [7, 8, 9, 10], "x": SCORES, "z": OUTCOMES}, {"score": "x"}, "--outcome z"),
+        ({"id": [7, 8, 9, 10], "x": SCORES, "z": OUTCOMES}, {"outcome": "z"}, "--score x"),
+        ({"z": [True, False, True, True], "x": SCORES}, {}, "--score x --outcome z"),
+        ({"z": ["no", "yes", "no", "no"], "x": SCORES}, {}, "--score x --outcome z"),
+        # Of several the names decide: what they say, and that one is within the other.
+        ({"a": SCORES, "win": SCORES, "home": OUTCOMES, "win_came": OUTCOMES}, {}, "--score win --outcome win_came"),
+        (
+            {"a": SCORES, "risk": SCORES, "home": OUTCOMES, "died_true": OUTCOMES},
+            {},
+            "--score risk --outcome died_true",
+        ),
+        ({"a": SCORES, "same": [0, 0, 0, 0], "home": OUTCOMES}, {}, "--score a --outcome home"),
+        ({"a b": SCORES, "z": OUTCOMES}, {}, "--score 'a b' --outcome z"),
+        ({"day": ["sat", "sun", "sat", "sat"], "x": SCORES, "z": OUTCOMES}, {"score": "x"}, "--outcome z"),
+        # Three columns that add up to 1 are those of classes.
+        (
+            {"u": [0.5, 0.25, 0, 0], "v": [0.25, 0.25, 1, 0.5], "w": [0.25, 0.5, 0, 0.5], "k": ["v", "w", "v", "w"]},
+            {},
+            "--probs u,v,w --target k",
+        ),
+    ],
+)
+def test_columns_that_look_right_are_proposed(tmp_path, ending, columns, options, proposal):
+    path = write(tmp_path / f"f.{ending}", columns)
+    with pytest.raises(FileError) as caught:
+        read_predictions([path], **options)
+    assert str(caught.value).endswith(f"; name yours, such as {proposal}")
+    assert shlex.join(caught.value.options) == proposal
+
+
+@pytest.mark.parametrize("ending", ["parquet", "jsonl", "npz"])
+def test_lists_and_arrays_that_look_right_are_proposed(tmp_path, ending):
+    rows, labels = [[0.5, 0.25, 0.25], [0, 1, 0], [0.5, 0.5, 0], [1, 0, 0]], [0, 2, 2, 0]
+    path = tmp_path / f"f.{ending}"
+    if ending == "npz":
+        np.savez(path, arr_0=rows, arr_1=labels, arr_2=np.array([None, "a"], object))
+    else:
+        write(path, {"arr_0": [[float(x) for x in row] for row in rows], "arr_1": labels})
+    with pytest.raises(FileError) as caught:
+        read_predictions([path])
+    assert caught.value.remedy == "probabilities of classes may be in arr_0; labels in arr_1; name yours, such as"
+    assert caught.value.options == ("--probs", "arr_0", "--target", "arr_1")
+
+
+def test_one_event_in_arrays_is_proposed(tmp_path):
+    np.savez(tmp_path / "f.npz", a=SCORES, b=OUTCOMES)
+    with pytest.raises(
+        FileError, match=r"probabilities may be in a; outcomes in b; name yours, such as --probs a --target b$"
+    ):
+        read_predictions([tmp_path / "f.npz"])
+
+
+def test_models_have_an_outcome_proposed(tmp_path):
+    path = write(tmp_path / "f.csv", {"old": SCORES, "new": SCORES, "came": OUTCOMES})
+    with pytest.raises(FileError, match=r"outcomes may be in came; name yours, such as --outcome came$"):
+        read_models([path], scores=["old", "new"])
+
+
+def test_a_file_with_another_fault_has_nothing_proposed(tmp_path):
+    path = text(tmp_path / "f.csv", "x,z\n0.5,1\n0.5,1,2\n")
+    with pytest.raises(FileError, match=r"no column has a usual name .*; the columns are x, z$"):
+        read_predictions([path])
+
+
+@shared
+@pytest.mark.parametrize(
+    ("name", "proposal"),
+    [
+        ("nba_games.csv", "--score prob1 --outcome prob1_outcome"),
+        ("mlb_games.csv", "--score prob1 --outcome prob1_outcome"),
+        ("governors_elections.csv", "--score probwin --outcome probwin_outcome"),
+        ("precip_niamey_2016.csv", "--score Logistic --outcome obs"),
+    ],
+)
+def test_the_columns_of_real_files_are_proposed(name, proposal):
+    with pytest.raises(FileError, match=r"no column has a usual name") as caught:
+        read_predictions([SHARED / name])
+    assert shlex.join(caught.value.options) == proposal
+
+
+# Labels that are not 0 to C - 1.
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "npz"])
+@pytest.mark.parametrize(
+    ("outcomes", "labels"),
+    [([2, 1, 1, 2], ["1", "2"]), ([1, -1, -1, 1], ["-1", "1"]), ([2.0, 1.0, 1.0, 2.0], ["1", "2"]),
+     (["won", "lost", "lost", "won"], ["lost", "won"])],
+)  # fmt: skip
+def test_labels_are_named_by_the_caller(tmp_path, ending, outcomes, labels):
+    path = tmp_path / f"f.{ending}"
+    if ending == "npz":
+        np.savez(path, score=SCORES, outcome=outcomes)
+    else:
+        write(path, {"score": SCORES, "outcome": outcomes})
+    read = read_predictions([path], labels=labels)
+    assert read.class_names == tuple(labels)
+    assert read.targets.tolist() == [labels[k] for k in (1, 0, 0, 1)]
+    models = read_models([path], scores=["score"], labels=labels)
+    assert models.targets.tolist() == read.targets.tolist()
+    assert models.class_names == tuple(labels)
+
+
+def test_labels_come_before_the_ends_of_the_columns(tmp_path):
+    path = write(tmp_path / "f.csv", {"p_cat": [0.5], "p_dog": [0.5], "y": [2]})
+    read = read_predictions([path], labels=["1", "2"])
+    assert (read.class_names, read.targets.tolist()) == (("1", "2"), ["2"])
+
+
+def test_labels_of_npy(tmp_path):
+    np.save(tmp_path / "p.npy", np.array(SCORES))
+    np.save(tmp_path / "y.npy", np.array([1, 2, 2, 1]))
+    read = read_predictions([tmp_path / "p.npy"], targets_file=str(tmp_path / "y.npy"), labels=["1", "2"])
+    assert (read.class_names, read.targets.tolist()) == (("1", "2"), ["1", "2", "2", "1"])
+
+
+# The names of columns, for the completion of commands.
+
+
+@pytest.mark.parametrize("ending", [*TABULAR, "npz"])
+def test_names_of_columns_from_the_head_of_a_file(tmp_path, ending):
+    path = tmp_path / f"f.{ending}"
+    if ending == "npz":
+        np.savez(path, **{"my p": SCORES, "b": OUTCOMES})
+    else:
+        write(path, {"my p": SCORES, "b": OUTCOMES})
+    assert column_names(str(path)) == ("my p", "b")
+    np.save(tmp_path / "p.npy", SCORES)
+    assert column_names(str(tmp_path / "p.npy")) == ()
 
 
 def test_a_long_list_of_columns_is_cut(tmp_path):
@@ -522,11 +720,11 @@ def test_a_remedy_quotes_what_needs_quoting(tmp_path):
 @pytest.mark.parametrize(
     ("cell", "match"),
     [
-        ("abc", r"row 3, column '{}': 'abc' is not a number; correct it, or .* --where \"{} <> 'abc'\"$"),
-        ("NA", r"row 3, column '{}': 'NA' is not a number; leave such rows out with --where \"{} <> 'NA'\"$"),
-        ("85%", r"row 3, column '{}': '85%' is not a number; write percentages as fractions, 85% as 0\.85$"),
+        ("abc", r"row 3, column '{}': 'abc' is not a number; correct it, or .* --where \"{sql} <> 'abc'\"$"),
+        ("NA", r"row 3, column '{}': 'NA' is not a number; leave such rows out with --where \"{sql} <> 'NA'\"$"),
+        ("85%", r"row 3, column '{}': '85%' is not a number; {percent}$"),
         ("0.5.1", r"row 3, column '{}': '0\.5\.1' is not a number"),
-        ("o'k", r"row 3, column '{}': \"o'k\" is not a number; .* --where \"{} <> 'o''k'\"$"),
+        ("o'k", r"row 3, column '{}': \"o'k\" is not a number; .* --where \"{sql} <> 'o''k'\"$"),
         ("x" * 300, r"row 3, column '{}': 'x{{39}}…' is not a number; correct the cell$"),
     ],
 )
@@ -541,8 +739,15 @@ def test_bad_cells(tmp_path, ending, cell, match, column):
         text(path, "".join(json.dumps(line) + "\n" for line in lines))
     else:
         write(path, columns)
-    with pytest.raises(FileError, match=match.format(column, column)) as caught:
+    sql = rf"\({column}->>''\)" if ending == "jsonl" else column  # a column of both numbers and text
+    percent = "write percentages as fractions, 85% as 0\\.85"
+    if column == "score":
+        percent = "pass --percent if the numbers are per cent"
+    with pytest.raises(FileError, match=match.format(column, sql=sql, percent=percent)) as caught:
         read_predictions([str(path)], weight="w")
+    if "--where" in str(caught.value) and column != "outcome":
+        where = shlex.split(str(caught.value).split("--where ")[1])[0]
+        assert len(read_predictions([str(path)], weight="w", where=where).targets) == 3
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
     with pytest.raises(FileError, match=rf"row 3, column '{column}': .* is not a number"):
@@ -932,3 +1137,230 @@ def test_the_other_real_files():
         assert read.probs.dtype == np.float32
         assert read.targets.shape == (10_000,)
         assert read.sources == {"probs": "predictions", "targets": "ground_truth"}
+
+
+# Per cents.
+
+PER_CENTS = ["85%", "85 %", "85", "0", "100 %", " 12.5% ", "85\u00a0%", "+5%", "1e-2%", ".5%"]
+SHARES = [0.85, 0.85, 0.85, 0.0, 1.0, 0.125, 0.85, 0.05, 0.0001, 0.005]
+
+
+def save(path: Path, scores: list[object], **others: list[object]) -> str:
+    """Write scores, in a format of tables or of NumPy, and outcomes."""
+    columns = {"score": scores, "outcome": [k % 2 for k in range(len(scores))], **others}
+    if path.name.endswith("npz"):
+        np.savez(path, **{name: np.array(entries) for name, entries in columns.items()})
+        return str(path)
+    return write(path, columns)
+
+
+@pytest.mark.parametrize("ending", [*TABULAR, "npz"])
+def test_texts_in_per_cent_are_fractions(tmp_path, ending):
+    read = read_predictions([save(tmp_path / f"f.{ending}", PER_CENTS)], percent=True)
+    np.testing.assert_array_equal(read.probs, SHARES)
+    assert read.probs.dtype == np.float64
+    assert read.sources == {"probs": "score in per cent", "targets": "outcome"}
+
+
+@pytest.mark.parametrize("ending", [*TABULAR, "npz"])
+@pytest.mark.parametrize("numbers", [[85, 0, 100, 3], [85.0, 0.0, 100.0, 99.9]])
+def test_numbers_in_per_cent_are_divided_by_100(tmp_path, ending, numbers):
+    read = read_predictions([save(tmp_path / f"f.{ending}", numbers)], percent=True)
+    np.testing.assert_array_equal(read.probs, [number / 100 for number in numbers])
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "npz", "npy"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int64"])
+def test_per_cents_keep_the_width_of_floats(tmp_path, ending, dtype):
+    scores = np.array([85, 0, 100, 3]).astype(dtype)
+    path = tmp_path / f"f.{ending}"
+    if ending == "npy":
+        np.save(path, scores)
+        np.save(tmp_path / "y.npy", [0, 1, 0, 1])
+        read = read_predictions([str(path)], targets_file=str(tmp_path / "y.npy"), percent=True)
+        assert read.sources["probs"] == f"{path} in per cent"
+    else:
+        save(path, scores if ending == "npz" else pa.array(scores))
+        read = read_predictions([str(path)], percent=True)
+    wanted = np.dtype(dtype) if dtype.startswith("float") else np.dtype(np.float64)
+    assert read.probs.dtype == wanted
+    np.testing.assert_array_equal(read.probs, np.array([0.85, 0, 1, 0.03], wanted))
+
+
+def test_json_may_mix_numbers_and_texts_in_per_cent(tmp_path):
+    lines = ['{"score": "85%", "y": 1}', '{"score": 85, "y": 0}', '{"score": "85 %", "y": 1}', '{"score": 7.5, "y": 0}']
+    path = text(tmp_path / "f.jsonl", "\n".join(lines))
+    np.testing.assert_array_equal(read_predictions([path], percent=True).probs, [0.85, 0.85, 0.85, 0.075])
+    lists = '{"probs": ["85%", 10, "5 %"], "y": 0}\n{"probs": [20, "30%", 50], "y": 2}\n'
+    read = read_predictions([text(tmp_path / "g.jsonl", lists)], percent=True)
+    np.testing.assert_array_equal(read.probs, [[0.85, 0.1, 0.05], [0.2, 0.3, 0.5]])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "npz"])
+def test_lists_in_per_cent(tmp_path, ending):
+    for k, scores in enumerate(([[85, 10, 5], [20, 30, 50]], [["85%", "10%", "5 %"], ["20", "30%", "50%"]])):
+        path = tmp_path / f"{k}.{ending}"
+        if ending == "csv":
+            cells = ["[" + ", ".join(map(str, row)) + "]" for row in scores]
+            text(path, f'score,outcome\n"{cells[0]}",0\n"{cells[1]}",1\n')
+        else:
+            save(path, scores)
+        read = read_predictions([str(path)], percent=True)
+        np.testing.assert_array_equal(read.probs, [[0.85, 0.1, 0.05], [0.2, 0.3, 0.5]])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_columns_of_classes_in_per_cent(tmp_path, ending):
+    columns = {"p_0": ["85%", "20"], "p_1": ["10%", "30"], "p_2": ["5%", "50%"], "y": [0, 2], "w": [200, 100]}
+    path = write(tmp_path / f"f.{ending}", columns)
+    read = read_predictions([path], percent=True, weight="w")
+    np.testing.assert_array_equal(read.probs, [[0.85, 0.1, 0.05], [0.2, 0.3, 0.5]])
+    np.testing.assert_array_equal(read.weights, [200, 100])  # which are no probabilities
+    np.testing.assert_array_equal(read.targets, [0, 2])
+    assert read.sources["probs"] == "p_0 ... p_2 (3 columns) in per cent"
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "npz"])
+def test_models_in_per_cent(tmp_path, ending):
+    path = save(tmp_path / f"f.{ending}", ["85%", "20%"], new=[80.0, 30.0])
+    models = read_models([path], scores=["score", "new"], percent=True)
+    np.testing.assert_array_equal(models.arrays["probs['score']"], [0.85, 0.2])
+    np.testing.assert_array_equal(models.arrays["probs['new']"], [0.8, 0.3])
+    assert models.described() == "models: score in per cent, new in per cent, targets: outcome"
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "jsonl", "npz"])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "about 80", "high", "101%", "-1%", "100.5", "85%%", "%85", "85 percent", "85;5%", "8 5%", "85/100",
+        "nan", "inf%", "NaN%", "\u0668\u0665%", "%", "--5", "0x10", "o'k",
+    ],
+)  # fmt: skip
+def test_what_is_no_per_cent_is_an_error_that_names_the_row(tmp_path, ending, cell):
+    path = save(tmp_path / f"f.{ending}", ["50%", "85", cell, "0"], k=[0, 1, 1, 1])
+    noun = "array" if ending == "npz" else "column"
+    shown = repr(cell)
+    match = f"row 3, {noun} 'score': {shown} is not a per cent from 0 to 100, such as 85 or '85%'; "
+    with pytest.raises(FileError) as caught:
+        read_predictions([path], percent=True)
+    assert str(caught.value).startswith(f"{path}: {match}")
+    if ending == "npz":
+        return
+    where = shlex.split(str(caught.value).split("--where ")[1])[0]
+    np.testing.assert_array_equal(read_predictions([path], percent=True, where=where).probs, [0.5, 0.85, 0])
+    with pytest.raises(FileError, match="row 3, column 'score'"):
+        read_predictions([path], percent=True, where="k = 1")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "npz"])
+@pytest.mark.parametrize("number", [101, -1, 100.5, 850])
+def test_numbers_that_are_no_per_cents(tmp_path, ending, number):
+    path = save(tmp_path / f"f.{ending}", [50, 85, number, 0])
+    shown = f"'{float(number)}'" if ending == "csv" and number == 100.5 else f"{number}"
+    shown = f"'{number}'" if ending == "csv" else shown
+    with pytest.raises(FileError) as caught:
+        read_predictions([path], percent=True)
+    assert f"row 3, {'array' if ending == 'npz' else 'column'} 'score': {shown} is not a per cent" in str(caught.value)
+    if ending != "npz":
+        where = shlex.split(str(caught.value).split("--where ")[1])[0]
+        assert len(read_predictions([path], percent=True, where=where).probs) == 3
+
+
+def test_commas_are_no_points(tmp_path):
+    for cell in ("85,5%", "1,000"):
+        path = save(tmp_path / "f.jsonl", ["50%", cell])
+        with pytest.raises(FileError, match=f"row 2, column 'score': '{cell}' is not a per cent"):
+            read_predictions([path], percent=True)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "npz"])
+def test_nan_and_truth_values_are_no_per_cents(tmp_path, ending):
+    for scores, shown in (([50.0, float("nan")], "row 2, .*: nan"), ([True, False], "row 1, .*: True")):
+        path = save(tmp_path / f"f.{ending}", scores)
+        with pytest.raises(FileError, match=f"{shown} is not a per cent from 0 to 100"):
+            read_predictions([path], percent=True)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_an_empty_cell_is_no_per_cent(tmp_path, ending):
+    path = save(tmp_path / f"f.{ending}", ["50%", "85", None, "0"])
+    with pytest.raises(FileError, match=r"row 3, column 'score' is empty \(null\); .* --where \"score IS NOT NULL\"$"):
+        read_predictions([path], percent=True)
+
+
+def test_a_bad_per_cent_in_a_list(tmp_path):
+    path = text(tmp_path / "f.jsonl", '{"probs": ["85%", 15], "y": 0}\n{"probs": [20, "most"], "y": 1}\n')
+    with pytest.raises(FileError, match=r"row 2, column 'probs': 'most' is not a per cent .*; correct the cell$"):
+        read_predictions([path], percent=True)
+    path = str(tmp_path / "g.npz")
+    np.savez(path, probs=[[85.0, 15], [20, 180]], y=[0, 1])
+    with pytest.raises(FileError, match=r"row 2, array 'probs': 180 is not .*; correct it before the array is saved$"):
+        read_predictions([path], percent=True)
+
+
+@pytest.mark.parametrize("ending", [*TABULAR, "npz"])
+def test_per_cent_signs_without_the_option(tmp_path, ending):
+    path = save(tmp_path / f"f.{ending}", ["85%", "20%"])
+    with pytest.raises(FileError, match=r"'score'.*; pass --percent if the numbers are per cent$"):
+        read_predictions([path])
+    path = save(tmp_path / f"g.{ending}", [0.5, 0.25], w=["85%", "20%"])
+    with pytest.raises(FileError, match="'w'") as caught:
+        read_predictions([path], weight="w")
+    assert "--percent" not in str(caught.value)  # which is about probabilities
+
+
+def test_lists_with_per_cent_signs_without_the_option(tmp_path):
+    path = text(tmp_path / "f.jsonl", '{"probs": ["85%", 15], "y": 0}\n{"probs": [20, "80%"], "y": 1}\n')
+    with pytest.raises(FileError, match=r"row 1, column 'probs': .* not a list of numbers; pass --percent if"):
+        read_predictions([path])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "npz"])
+def test_a_fraction_beside_per_cent_signs_is_not_guessed(tmp_path, ending):
+    path = save(tmp_path / f"f.{ending}", ["85%", "70%", "0.85", "20"])
+    match = (
+        r"row 3, .* 'score': '0\.85' may be a fraction: it has no per-cent sign, and others have one; write all cells"
+    )
+    with pytest.raises(FileError, match=match):
+        read_predictions([path], percent=True)
+    path = save(tmp_path / f"f.{ending}", ["85%", "1"])
+    with pytest.raises(FileError, match=r"row 2, .* 'score': '1' may be a fraction"):
+        read_predictions([path], percent=True)
+    for scores in (["0.85%", "70%"], ["0.85", "70"], ["70%", "0", "2"]):  # all alike, or no fractions
+        read = read_predictions([save(tmp_path / f"g.{ending}", scores)], percent=True)
+        assert read.probs[0] in (0.0085, 0.7)
+
+
+def test_a_fraction_is_seen_far_from_the_sign(tmp_path):
+    path = text(tmp_path / "f.csv", "score,y\n" + "70,1\n" * 150_000 + "0.5,1\n" + "70,1\n" * 80_000 + "70%,1\n")
+    with pytest.raises(FileError, match=r"row 150001, column 'score': '0\.5' may be a fraction"):
+        read_predictions([path], percent=True)
+
+
+@pytest.mark.parametrize("ending", ["csv", "npz"])
+def test_logits_are_no_per_cents(tmp_path, ending):
+    path = tmp_path / f"f.{ending}"
+    columns = {"logits": [1.0, 2.0], "score": [50, 60], "y": [0, 1]}
+    np.savez(path, **columns) if ending == "npz" else write(path, columns)
+    match = "--percent is given, and logits is named as logits are; leave --percent out, or name the probabilities"
+    with pytest.raises(FileError, match=match):
+        read_predictions([str(path)], probs="logits", percent=True)
+    with pytest.raises(FileError, match=match):
+        read_models([str(path)], scores=["score", "logits"], percent=True)
+
+
+def test_a_file_of_logits_is_not_in_per_cent(tmp_path):
+    np.save(tmp_path / "logits.npy", np.ones((2, 3)))
+    np.save(tmp_path / "y.npy", [0, 1])
+    with pytest.raises(FileError, match="--percent is given, and the file is named as logits are; leave --percent out"):
+        read_predictions([str(tmp_path / "logits.npy")], targets_file=str(tmp_path / "y.npy"), percent=True)
+
+
+@shared
+def test_rain_forecasts_in_per_cent(tmp_path):
+    path = str(SHARED / "precip_niamey_2016.csv")
+    read = read_predictions([path], score="EMOS")
+    cells = [f"{100 * share!r}%" for share in read.probs.tolist()]
+    again = read_predictions([save(tmp_path / "f.jsonl", cells)], percent=True)
+    np.testing.assert_allclose(again.probs, read.probs, rtol=2**-51)  # a product and a quotient, half an ulp each

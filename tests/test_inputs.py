@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import types
+from pathlib import PurePosixPath
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from calibrant import (
     smooth_calibration_error,
 )
 from calibrant.errors import InputError
+from calibrant.inputs import check_logits
 
 
 def evaluate(*args, **options):
@@ -60,7 +62,8 @@ def case(message, probs, targets, **options):
 NO_ARRAY = "pass an array, a column or a list of numbers"
 NOT_FINITE = "find where it comes from, or filter the row out of probs and targets"
 UNSUMMED = (
-    "normalise the rows, pass logits=True if they are logits, or notion='multilabel' for one event per column"
+    "normalise the rows (divide each by its sum), pass logits=True if they are logits, or notion='multilabel' for one "
+    "event per column"
 )  # fmt: skip
 SWAPPED = (
     "probs: expected probabilities first and targets second, got labels first and fractions second; the arguments look "
@@ -76,12 +79,21 @@ BAD_PROBS = [
     case("probs: expected an array of shape (N,) or (N, C), got a single number", np.array(0.5), [1]),
     case("probs: expected rows of equal length, got rows of different lengths; give every row the same number of "
          "entries", [[0.5, 0.5], [0.2, 0.3, 0.5]], [0, 1]),
-    case("probs: expected real numbers, got strings such as '0.5'; convert them to numbers first",
-         ["0.5", "0.25"], [0, 1]),
+    case("probs: expected real numbers, got strings such as '0.5'; convert them to numbers first, with "
+         "np.asarray(probs, dtype=float)", ["0.5", "0.25"], [0, 1]),
+    case("probs: expected real numbers, got strings such as '85%'; convert them to fractions first, '85%' to 0.85",
+         ["85%", "25%"], [0, 1]),
+    case("probs: expected real numbers, got strings such as 'cat'; pass numbers, not names", ["cat", "dog"], [0, 1]),
+    case("probs: expected numbers, got strings such as 'b' in column 2, and numbers; pass the columns of the "
+         "probabilities alone", np.array([[0.5, 0.5, "b"], [0.3, 0.7, "a"]], object), [0, 1]),
     case("probs: expected real numbers, got dtype complex128; pass floating-point numbers", [0.5 + 0j], [1]),
     case("probs: expected real numbers, got dtype datetime64[D]", np.array(["2026-01-01"], "M8[D]"), [1]),
     case(f"probs: expected an array, got a dict; {NO_ARRAY}", {"a": 0.5}, [1]),
-    case(f"probs: expected an array, got a str; {NO_ARRAY}", "predictions.npy", [1]),
+    case(f"probs: expected an array, got a str; {NO_ARRAY}", "predictions", [1]),
+    case("probs: expected an array, got a str; read the file first, or run: calibrant report predictions.npy",
+         "predictions.npy", [1]),
+    case("probs: expected an array, got a PurePosixPath; read the file first, or run: calibrant report data/a.csv",
+         PurePosixPath("data/a.csv"), [1]),
     case(f"probs: expected an array, got a bytes; {NO_ARRAY}", b"0.5", [1]),
     case(f"probs: expected an array, got a set; {NO_ARRAY}", {0.5}, [1]),
     case(f"probs: expected an array, got None; {NO_ARRAY}", None, [1]),
@@ -109,6 +121,10 @@ BAD_PROBS = [
          [0.5, 90.0, 12.0], [0, 1, 0]),
     case("probs: expected values in [0, 1], got 9 at row 0; the values look like percent: divide them by 100 (if they "
          "are predicted classes, pass the probabilities instead)", [9, 3, 7], [1, 0, 1]),
+    case("probs: expected probabilities, got whole numbers up to 2; they look like predicted classes: pass the "
+         "probabilities of the classes, of shape (N, C)", [0, 2, 1, 2], [0, 2, 1, 1]),
+    case("probs: expected values in [0, 1], got -1.23457 at row 0; pass logits=True if they are logits",
+         [-1.2345678, 0.5], [0, 1]),
 ]  # fmt: skip
 
 
@@ -140,9 +156,18 @@ BAD_ROWS = [
          "100", [[20, 50.0, 30], [60, 30, 10]], [0, 1]),
     case("probs: expected values in [0, 1], got 20 at row 0, column 0; pass logits=True if they are logits",
          [[20, 50.0, 90], [60, 30, 10]], [0, 1]),
+    case("probs: expected rows that sum to 1 within 0.001, got 0.8 at row 0; column 1 of probs holds the targets: "
+         "leave it out", [[0.8, 0], [0.6, 1], [0.3, 0]], [0, 1, 0]),
+    case("probs: expected values in [0, 1], got 2 at row 1, column 3; column 3 of probs holds the targets: leave it "
+         "out",
+         [[0.2, 0.5, 0.3, 0], [0.6, 0.3, 0.1, 2], [0.6, 0.3, 0.1, 1]], [0, 2, 1]),
+    case("probs: expected rows that sum to 1 within 0.001, got 0.5 at row 0; column 0 of probs holds whole numbers: "
+         "leave it out if it is no probability", [[0, 0.5], [1, 0.3], [2, 0.7]], [0, 1, 1]),
     case(f"probs: expected rows that sum to 1 within 0.001, got 0.9 at row 1; {UNSUMMED}",
          [[0.5, 0.5], [0.5, 0.4], [0.1, 0.1]], [0, 1, 0]),
     case("probs: expected rows that sum to 1 within 0.001, got 1.7 at row 0", [[0.8, 0.9]], [0]),
+    case(f"probs: expected rows that sum to 1 within 0.001, got 0.8 at row 0; {UNSUMMED}",
+         [[0.5, 0.3, 0], [0.4, 0.3, 0]], [0, 1]),
     case("targets: expected 3 labels, one for each row of probs (or one-hot rows of 4), got shape (4,); probs look "
          "transposed: they are (N, C), a row for each prediction and a column for each class",
          np.transpose(ROWS), CLASSES),
@@ -212,10 +237,13 @@ BAD_OUTCOMES = [
     case("targets: expected 4 labels, one for each row of probs, got shape (3,); probs and targets must be of the same "
          "rows", PROBS, TARGETS[:3]),
     case("targets: expected 1 label, one for each row of probs, got shape (2,)", [0.5], [0, 1]),
-    case("targets: expected 4 labels, one for each row of probs, got shape ()", PROBS, 1),
+    case("targets: expected 4 labels, one for each row of probs, got shape (); pass a label for each row, such as [1]",
+         PROBS, 1),
+    case("targets: expected 4 labels, one for each row of probs, got shape (4, 2); the targets look one-hot: pass "
+         "targets[:, 1] if that column says that it happened", PROBS, [[1, 0], [0, 1], [0, 1], [1, 0]]),
     case("targets: expected 4 labels, one for each row of probs, got shape (1, 4)", PROBS, [TARGETS]),
     case("targets: expected 4 labels, one for each row of probs, got shape (4, 2); pass one label a row, or for "
-         "several labels a row notion='multilabel' and probs of the same shape", PROBS, [[0, 1]] * 4),
+         "several labels a row notion='multilabel' and probs of the same shape", PROBS, [[1, 1]] * 4),
     case(f"targets: expected an array, got None; {NO_ARRAY}" , PROBS, None),
     case(f"targets: expected an array, got a str; {NO_ARRAY}", PROBS, "abcd"),
     case(f"targets: expected an array, got a dict; {NO_ARRAY}", PROBS, {}),
@@ -225,8 +253,16 @@ BAD_OUTCOMES = [
     case("targets: expected outcomes 0 or 1, got 2 at row 2; map the targets to 0 and 1, or for more than two classes "
          "pass probs of shape (N, C)", PROBS, [0, 1, 2, 3]),
     case("targets: expected outcomes 0 or 1, got 2 at row 1; the labels look 1-based: subtract 1", PROBS, [1, 2, 2, 1]),
+    case("targets: expected outcomes 0 or 1, got -1 at row 1; the labels are -1 and 1: pass np.asarray(targets) == 1 "
+         "if 1 is the event", PROBS, [1, -1, 1, -1]),
+    case("targets: expected outcomes 0 or 1, got -1 at row 1; the labels are -1 and 1: pass np.asarray(targets) == 1",
+         PROBS, [1.0, -1.0, 1.0, -1.0]),
+    case("targets: expected outcomes 0 or 1, got 255 at row 1; the labels are 0 and 255: pass np.asarray(targets) == "
+         "255 if 255 is the event", PROBS, np.uint8([0, 255, 255, 0])),
     case("targets: expected outcomes 0 or 1, got -1 at row 1; map -1 to 0, or pass ignore_index=-1 if such rows are to "
-         "be left out", PROBS, [1, -1, 1, -1]),
+         "be left out", PROBS, [1, -1, 0, -1]),
+    case("targets: expected outcomes 0 or 1, got 2 at row 1; the labels look 1-based: subtract 1",
+         PROBS, [1.0, 2.0, 2.0, 1.0]),
     case(f"targets: expected outcomes 0 or 1, got 0.5 at row 2; {FRACTION}", PROBS, [0, 1, 0.5, 0.5]),
     case("targets: expected outcomes 0 or 1, got nan at row 3; filter the row out of probs and targets",
          PROBS, [0, 1, 1, NAN]),
@@ -237,8 +273,16 @@ BAD_OUTCOMES = [
          "targets first", PROBS, [0, None, 1, 0]),
     case("targets: expected a label in every row, got a missing value at row 2", PROBS, ["no", "yes", None, "no"]),
     case("targets: expected numbers or strings, got a mixture of both", PROBS, np.array(["no", 1, 1, 0], object)),
-    case("targets: expected integers, got strings such as 'no'; pass class_names to evaluate, in the order of the "
-         "columns (of one event: the names of 0 and 1), or map them to integers", PROBS, ["no", "yes", "no", "yes"]),
+    case("targets: expected integers, got strings such as 'no'; pass np.asarray(targets) == 'yes' if 'yes' is the "
+         "event, or class_names=['no', 'yes'] to evaluate", PROBS, ["no", "yes", "no", "yes"]),
+    case("targets: expected integers, got strings such as 'True'; pass np.asarray(targets) == 'True' if 'True' is the "
+         "event", PROBS, ["True", "False", "True", "False"]),
+    case("targets: expected integers, got strings such as '1'; convert them to integers first, with "
+         "np.asarray(targets, dtype=int)", PROBS, ["1", "0", "1", "0"]),
+    case("targets: expected integers, got strings such as 'a'; pass class_names to evaluate, or map them to integers",
+         PROBS, ["a", "b", "c", "a"]),
+    case("targets: expected outcomes 0 or 1, got 0.1 at row 0; the targets look like probabilities: pass what "
+         "happened, as 0 and 1 or class indices", PROBS, PROBS),
     case("targets: expected no masked entries", PROBS, np.ma.array(TARGETS, mask=[1, 0, 0, 0])),
 ]  # fmt: skip
 
@@ -269,12 +313,26 @@ BAD_CLASSES = [
     case(f"targets: expected class indices 0 to 2, got 1.5 at row 1; {FRACTION}", ROWS, [0, 1.5, 0, 0.5]),
     case("targets: expected class indices 0 to 2, got nan at row 1; filter the row out of probs and targets",
          ROWS, [0, NAN, 0, 1]),
-    case("targets: expected integers, got strings such as 'cat'; pass class_names to evaluate",
+    case("targets: expected integers, got strings such as 'cat'; pass class_names to evaluate, in the order of the "
+         "columns, or map them to integers",
          ROWS, ["cat", "dog", "cat", "eel"]),
     case(f"{ONE_HOT} 2 ones at row 3; pass class indices, or notion='multilabel' for several labels a row",
          ROWS, [[1, 0, 0]] * 3 + [[1, 0, 1]]),
     case(f"{ONE_HOT} no ones at row 2", ROWS, [[1, 0, 0]] * 2 + [[0, 0, 0], [1, 1, 1]]),
-    case(f"{ONE_HOT} 0.25 at row 1", ROWS, [[1, 0, 0], [0.25, 0.75, 0], [1, 0, 0], [1, 0, 0]]),
+    case(f"{ONE_HOT} 0.25 at row 1; the targets look like probabilities: pass class indices (of smoothed labels "
+         "targets.argmax(axis=1))", ROWS, [[1, 0, 0], [0.25, 0.75, 0], [1, 0, 0], [1, 0, 0]]),
+    case(f"{ONE_HOT} 2 ones at row 0; probs and targets look transposed: pass probs.T and targets.T",
+         np.transpose(ROWS), np.eye(3, dtype=int)[CLASSES].T),
+    case(f"{ONE_HOT} 2 ones at row 0; probs look like one row of many classes: for one event pass probs.reshape(-1), "
+         "targets.reshape(-1)", [PROBS], [TARGETS]),
+    case("targets: expected 1 label, one for each row of probs (or one-hot rows of 4), got shape (4,); probs look like "
+         "one row of many classes: for one event pass probs.reshape(-1)", [PROBS], TARGETS),
+    case("targets: expected 4 labels, one for each row of probs (or one-hot rows of 3), got shape (3, 4); the one-hot "
+         "targets look transposed: pass targets.T", ROWS, np.eye(3)[CLASSES].T),
+    case("targets: expected class indices 0 to 2, got 0.1 at row 0; the targets look like probabilities: pass what",
+         ROWS, PROBS),
+    case("targets: expected class indices 0 to 1, got -1 at row 1; the labels are -1 and 1: pass np.asarray(targets) "
+         "== 1 if 1 is the second class", [[0.5, 0.5]] * 4, [1, -1, 1, -1]),
     case(f"{ONE_HOT} nan at row 1", ROWS, [[1, 0, 0], [0, NAN, 1], [1, 0, 0], [1, 0, 0]]),
     case(f"{ONE_HOT} -1 at row 0", ROWS, [[-1, 1, 0]] * 4),
     case("targets: expected one-hot rows of 0 and 1, got dtype <U1; pass class indices", ROWS, [["a", "b", "c"]] * 4),
@@ -285,6 +343,32 @@ BAD_CLASSES = [
 @pytest.mark.parametrize(("probs", "targets", "options", "message"), BAD_CLASSES)
 def test_bad_classes(function, probs, targets, options, message):
     assert str(refused(function, probs, targets, **options)).startswith(message)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("n", [10, 500_000])
+def test_probabilities_are_no_logits(dtype, n):
+    """Ten rows in [0, 1] that each add up to 1 are none."""
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), n).astype(dtype)
+    assert str(refused(check_logits, rows)) == (
+        "logits: expected logits, got probabilities: every row is in [0, 1] and adds up to 1; leave logits=True out, "
+        "or pass the softmax of probs if that is what they mean"
+    )
+
+
+@pytest.mark.parametrize("place", [0, 9, 400_000])
+@pytest.mark.parametrize("row", [[0.2, 0.3, 0.6], [1.5, -0.5, 0.0], [NAN, 0.5, 0.5]])
+def test_a_single_row_is_enough_for_logits(place, row):
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), 500_000)
+    rows[place] = row
+    check_logits(rows)
+
+
+def test_what_may_be_logits_is_taken_for_logits():
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), 10)
+    check_logits(rows[:9])  # too few to be sure
+    check_logits(np.linspace(0.1, 0.9, 20))  # of one event it cannot be known
+    check_logits(np.ones((20, 1)))
 
 
 def test_a_bad_one_hot_row_is_found_late():
@@ -847,7 +931,8 @@ def test_registered_bfloat16():
 @pytest.mark.parametrize("logits", [False, True])
 def test_inputs_are_never_written_to(dtype, logits):
     rng = np.random.default_rng(2)
-    rows = rng.dirichlet(np.ones(4), 500).astype(dtype)
+    rows = rng.dirichlet(np.ones(4), 500)
+    rows = (np.log(rows) if logits else rows).astype(dtype)
     targets, weights = rng.integers(0, 4, 500), rng.random(500)
     targets[::7] = -1
     own = [rows, np.ascontiguousarray(rows[:, 0]), targets, np.where(targets > 0, 1, targets), weights]

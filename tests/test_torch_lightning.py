@@ -1,4 +1,4 @@
-"""A training loop of PyTorch Lightning that logs the metrics. Marked: run it with ``pytest -m lightning``."""
+"""A training loop of PyTorch Lightning that logs the metrics. Marked: run it with ``pytest -m examples``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ pytest.importorskip("torchmetrics")
 from calibrant import torch as ct  # noqa: E402
 
 pytestmark = [
-    pytest.mark.lightning,
+    pytest.mark.examples,
     # Lightning's own: it looks for loggers, workers and devices, and warns of what it does not find.
     pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"),
 ]

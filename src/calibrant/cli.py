@@ -21,16 +21,19 @@ try:
 except ImportError:
     sys.exit("calibrant: the command needs the extra 'report'; run: pip install 'calibrant[report]'")
 
+from calibrant import cli_completion
+from calibrant.cli_errors import failing
+from calibrant.cli_usage import Commands, Count, Wanted
+
 if TYPE_CHECKING:
     from calibrant.comparison import Comparison
-    from calibrant.errors import InputError
     from calibrant.files import FileRows
     from calibrant.report import Report
 
-#: Exit statuses beside 0; 2, for usage, is click's own.
-BAD_DATA: Final = 1
+#: An exit status; 1 is of bad data (`cli_errors`), 2, for usage, is click's own.
 CONDITION_HELD: Final = 3
 
+_MOST_LABELS = 100_000
 _PATIENCE = 1.0  # seconds before a progress bar appears
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
@@ -64,7 +67,8 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
             return value
         match = re.fullmatch(r"\s*(\w+)\s*(<=|>=|==|!=|<|>)\s*([-+.\w]+)\s*", value)
         if match is None:
-            self.fail(f"{value!r} is no condition; write it like 'ece > 0.05'", param, ctx)
+            hint = "write it with its quotes like --fail-if 'ece > 0.05', or the shell takes > for itself"
+            self.fail(f"{value!r} is no condition; {hint}", param, ctx)
         measure, sign, bound = match.groups()
         if measure not in (*MEASURES, "n"):
             self.fail(f"no measure {measure!r}; {nearest(measure, (*MEASURES, 'n'))}", param, ctx)
@@ -75,49 +79,103 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
         return Condition(value.strip(), measure, sign, number)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="calibrant", message="%(prog)s %(version)s")
 def main() -> None:
     """Tell how far predicted probabilities can be trusted.
 
     \b
     calibrant report predictions.parquet
-    calibrant report --help
+    calibrant report games.csv --score win_prob --outcome won
     calibrant compare predictions.parquet --scores old,new
     calibrant floor --n 500
+
+    "calibrant report --help" says more, with examples.
     """  # noqa: D301 - click wants the backspace itself
 
 
+def _names(ctx: click.Context, option: click.Parameter, listed: str | None) -> list[str] | None:
+    """Split the names of an option at their commas; 1-3 stands for 1,2,3."""
+    if listed is None:
+        return None
+    names = [name.strip() for name in listed.split(",")]
+    ends = re.fullmatch(r"(-?\d{1,9})-(\d{1,9})", names[0]) if len(names) == 1 and option.name == "labels" else None
+    if ends is not None and 0 < int(ends[2]) - int(ends[1]) < _MOST_LABELS:
+        names = [str(label) for label in range(int(ends[1]), int(ends[2]) + 1)]
+    if option.name == "labels" and len(set(names)) < max(len(names), 2):
+        hint = f"{listed!r}; name two labels or more, each once, such as no,yes or 1-10"
+        raise click.BadParameter(hint, ctx, option)
+    return names
+
+
 # Options of several commands.
-_weight = click.option("--weight", metavar="COLUMN", help="How often each row counts.")
+_files = click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", type=Wanted("Name a file, such as predictions.csv."),
+    shell_complete=cli_completion.files,
+)  # fmt: skip
+_weight = click.option(
+    "--weight", metavar="COLUMN", help="How often each row counts.", shell_complete=cli_completion.columns
+)
 _where = click.option("--where", metavar="SQL", help="Leave out the rows that do not meet this condition.")
+_percent = click.option("--percent", is_flag=True, help="The numbers are per cent, or texts such as '85%'.")
 _n_bins = click.option("--n-bins", type=int, default=15, show_default=True, help="The number of bins.")
 _class_names = click.option(
-    "--class-names",
-    metavar="NAMES",
-    callback=lambda _ctx, _option, listed: None if listed is None else [name.strip() for name in listed.split(",")],
+    "--class-names", metavar="NAMES", callback=_names,
     help="Names of the classes in column order, with commas between them.",
-)
+)  # fmt: skip
+_labels = click.option(
+    "--labels", metavar="LABELS", callback=_names,
+    help="The labels in the file, in the order of the classes: 'no,yes' (the second is the event), '1-10'.",
+)  # fmt: skip
 _ignore_index = click.option("--ignore-index", type=int, metavar="LABEL", help="Leave out the rows with this label.")
 _level = click.option("--level", type=float, default=0.95, show_default=True, help="The confidence of the intervals.")
 _json = click.option(
     "--json", "json_path", metavar="PATH", help="Write every number there as JSON; - for standard output."
 )
+_html = click.option("--html", "html_path", metavar="PATH", help="Write it there as a page that needs no other file.")
+_title = click.option("--title", metavar="TEXT", help="What stands above the page; without it the file's name.")
 
 
-@main.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--score", metavar="COLUMN", help="The probability of one event.")
-@click.option("--outcome", metavar="COLUMN", help="Whether that event happened: 0 or 1.")
-@click.option("--probs", metavar="COLUMNS", help="The probabilities of many classes: 'p_*', a column of lists, a key.")
-@click.option("--target", metavar="COLUMN", help="The true class: an index from 0, or a name.")
-@click.option("--targets", "targets_file", metavar="FILE", help="The .npy file of the targets of an .npy file.")
+@main.command(short_help="How far the predictions of a model can be trusted.")
+@_files
+@click.option("--score", metavar="COLUMN", help="The probability of one event.", shell_complete=cli_completion.columns)
+@click.option(
+    "--outcome", metavar="COLUMN", help="Whether that event happened: 0 or 1.", shell_complete=cli_completion.columns
+)
+@click.option(
+    "--probs",
+    metavar="COLUMNS",
+    help="The probabilities of many classes: 'p_*', a column of lists, an array.",
+    shell_complete=cli_completion.patterns,
+)
+@click.option(
+    "--target",
+    metavar="COLUMN",
+    help="The true class: an index from 0, or a name.",
+    shell_complete=cli_completion.columns,
+)
+@click.option(
+    "--targets",
+    "targets_file",
+    metavar="FILE",
+    help="The .npy file of the targets of an .npy file.",
+    shell_complete=cli_completion.files,
+)
 @_weight
-@click.option("--by", metavar="COLUMN", help="Report on each group of rows as well.")
+@click.option(
+    "--by", metavar="COLUMN", help="Report on each group of rows as well.", shell_complete=cli_completion.columns
+)
 @_where
 @click.option("--logits", is_flag=True, help="The numbers are logits, no probabilities.")
-@click.option("--notion", metavar="NOTION", help="The event judged: positive, top-label, classwise or multilabel.")
+@_percent
+@click.option(
+    "--notion",
+    metavar="NOTION",
+    help="The event judged: positive, top-label, classwise or multilabel.",
+    shell_complete=cli_completion.notions,
+)
 @_n_bins
+@_labels
 @_class_names
 @_ignore_index
 @_level
@@ -126,11 +184,14 @@ _json = click.option(
 )
 @click.option("--rng", type=int, default=0, show_default=True, help="The seed of the replicates.")
 @_json
+@_html
+@_title
 @click.option(
     "--fail-if",
     "conditions",
     multiple=True,
     type=ConditionType(),
+    shell_complete=cli_completion.conditions,
     help="Exit with status 3 if this holds: 'ece > 0.05'.",
 )
 @click.pass_context
@@ -141,25 +202,29 @@ def report(ctx: click.Context, /, **options: Any) -> None:
     says which were used.
 
     \b
-    calibrant report digits.parquet
-    calibrant report nba_games.csv --score prob1 --outcome prob1_outcome --by season
-    calibrant report 'logs/*.parquet' --probs 'p_*' --target label --where "split = 'test'"
+    calibrant report digits.parquet --html report.html
+    calibrant report games.csv --score win_prob --outcome won --by season
+    calibrant report 'logs/*.parquet' --probs 'p_*' --where "split = 'test'"
     calibrant report model.npz --logits --json report.json --fail-if 'ece > 0.05'
 
     Exit status: 0; 1 for data that cannot be used; 2 for wrong usage; 3 where a --fail-if holds.
     """  # noqa: D301
     _check_usage(ctx, options)
-    with _failing(options["where"]) as files:
+    with failing(ctx) as files:
         with _progress() as step:
             from calibrant.files import read_predictions
+            from calibrant.inputs import check_logits
             from calibrant.report import evaluate
 
             predictions = read_predictions(
                 options["files"], score=options["score"], outcome=options["outcome"], probs=options["probs"],
-                target=options["target"], weight=options["weight"], by=options["by"], where=options["where"],
-                targets_file=options["targets_file"], class_names=options["class_names"], progress=step,
+                target=options["target"], weight=options["weight"], by=options["by"], percent=options["percent"],
+                where=options["where"], targets_file=options["targets_file"], class_names=options["class_names"],
+                labels=options["labels"], progress=step,
             )  # fmt: skip
             files.append(predictions)
+            if options["logits"] or predictions.logits:
+                check_logits(predictions.probs)
             step(0, 0)
             result = evaluate(
                 predictions.probs, predictions.targets, notion=options["notion"], n_bins=options["n_bins"],
@@ -177,46 +242,68 @@ def report(ctx: click.Context, /, **options: Any) -> None:
         sys.exit(CONDITION_HELD)
 
 
-@main.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@main.command(short_help="Which of several models is better calibrated.")
+@_files
 @click.option(
     "--scores",
     required=True,
     metavar="COLUMNS",
+    type=Wanted("Name the models' columns, such as --scores old,new."),
+    shell_complete=cli_completion.models,
     help="The models, with commas between them: for each its column, or a pattern of a column for each class.",
 )
-@click.option("--outcome", "--target", metavar="COLUMN", help="What happened: 0 or 1, or the true class.")
+@click.option(
+    "--outcome",
+    "--target",
+    metavar="COLUMN",
+    help="What happened: 0 or 1, or the true class.",
+    shell_complete=cli_completion.columns,
+)
 @_weight
 @_where
 @click.option("--logits", is_flag=True, help="The numbers are logits, no probabilities, of all models.")
-@click.option("--notion", metavar="NOTION", help="The event judged: positive or top-label.")
+@_percent
+@click.option(
+    "--notion",
+    metavar="NOTION",
+    help="The event judged: positive or top-label.",
+    shell_complete=cli_completion.notions,
+)
 @_n_bins
+@_labels
 @_class_names
 @_ignore_index
 @_level
 @_json
+@_html
+@_title
 @click.pass_context
 def compare(ctx: click.Context, /, **options: Any) -> None:
     """Compare models whose predictions of the same rows are in FILE..., and say which is better calibrated.
 
     \b
     calibrant compare games.csv --scores old,new --outcome won
-    calibrant compare digits.parquet --scores 'p_*,overconfident_*' --outcome target
-    calibrant compare models.npz --scores small,large --logits --json comparison.json
+    calibrant compare digits.parquet --scores 'p_*,overconfident_*'
+    calibrant compare models.npz --scores small,large --logits --json out.json
 
     Exit status: 0; 1 for data that cannot be used; 2 for wrong usage.
     """  # noqa: D301
     scores = _check_models(ctx, options)
-    with _failing(options["where"]) as files:
+    with failing(ctx) as files:
         with _progress() as step:
             from calibrant import comparison
             from calibrant.files import read_models
+            from calibrant.inputs import check_logits
 
             predictions = read_models(
                 options["files"], scores=scores, outcome=options["outcome"], weight=options["weight"],
-                where=options["where"], class_names=options["class_names"], progress=step,
+                percent=options["percent"], where=options["where"], class_names=options["class_names"],
+                labels=options["labels"], progress=step,
             )  # fmt: skip
             files.append(predictions)
+            for name, argument in predictions.models.items():
+                if options["logits"] or predictions.logits[name]:
+                    check_logits(predictions.arrays[argument])
             step(0, 0)
             result = comparison.compare(
                 {name: predictions.arrays[argument] for name, argument in predictions.models.items()},
@@ -227,20 +314,20 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
         _write(result, predictions, options)
 
 
-@main.command()
-@click.option("--n", "n", type=click.IntRange(min=1), required=True, help="The number of predictions.")
+@main.command(short_help="What noise alone shows, before there are any data.")
+@click.option("--n", "n", type=Count(min=1), required=True, help="The number of predictions.")
 @click.option(
     "--bins",
     "--n-bins",
     "n_bins",
-    type=click.IntRange(1, 1_000_000),
+    type=Count(1, 1_000_000),
     default=15,
     show_default=True,
     help="The number of bins.",
 )
 @click.option("--level", type=float, default=0.95, show_default=True, help="The share of samples below the floor.")
-@click.option("--n-resamples", type=click.IntRange(min=1), default=1000, show_default=True, help="Samples drawn.")
-@click.option("--rng", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of the samples.")
+@click.option("--n-resamples", type=Count(min=1), default=1000, show_default=True, help="Samples drawn.")
+@click.option("--rng", type=Count(min=0), default=0, show_default=True, help="The seed of the samples.")
 @_json
 @click.pass_context
 def floor(ctx: click.Context, /, **options: Any) -> None:
@@ -250,7 +337,7 @@ def floor(ctx: click.Context, /, **options: Any) -> None:
     calibrant floor --n 500 --bins 15
     """  # noqa: D301
     _check_level(ctx, options["level"])
-    with _failing(None):
+    with failing(ctx):
         from calibrant.inference.floor import SCORE_LAWS, noise_floor
         from calibrant.render import floor as render
 
@@ -269,6 +356,19 @@ def floor(ctx: click.Context, /, **options: Any) -> None:
             },
         }
         _print(summary, options["json_path"], lambda: render.render(summary, style=_style()))
+
+
+@main.command(short_help="Make the TAB key complete commands, in bash, zsh or fish.")
+@click.argument("shell", type=click.Choice(cli_completion.SHELLS))
+def completion(shell: str) -> None:
+    """Print what makes the TAB key complete commands, options, files and the columns in them.
+
+    \b
+    eval "$(calibrant completion bash)"    a line for ~/.bashrc
+    eval "$(calibrant completion zsh)"     a line for ~/.zshrc, after compinit
+    calibrant completion fish | source     a line for ~/.config/fish/config.fish
+    """  # noqa: D301
+    click.echo(cli_completion.script(shell, main), nl=False)
 
 
 def _check_usage(ctx: click.Context, options: Mapping[str, Any]) -> None:
@@ -313,65 +413,12 @@ def _check_judging(ctx: click.Context, options: Mapping[str, Any], notions: Sequ
     if options["n_bins"] < 1:
         hint = f"{options['n_bins']} bins; pass 1 or more"
         raise click.BadParameter(hint, ctx, param_hint="--n-bins")
-
-
-@contextmanager
-def _failing(condition: str | None) -> Iterator[list[FileRows]]:
-    """End with one line and the status of bad data on errors; those about rows say where these stand in the files.
-
-    The rows of the files belong into the list that is given, once they are read.
-    """
-    from calibrant.errors import CalibrantError, InputError
-
-    files: list[FileRows] = []
-    try:
-        yield files
-    except InputError as error:
-        _fail(_place(error, files[0], condition) if files else str(error))
-    except CalibrantError as error:
-        _fail(str(error))
-    except MemoryError:
-        _fail("the predictions do not fit into memory; read fewer rows with --where")
-    except OSError as error:
-        _fail(f"{error.filename or 'output'}: {error.strerror or error}; check the path and the disk")
-
-
-def _fail(message: str) -> None:
-    click.echo("calibrant: " + " ".join(message.split()), err=True)
-    sys.exit(BAD_DATA)
-
-
-# ---------------------------------------------------------------- errors in the words of the file
-
-
-_ARGUMENTS: Final = (
-    (r"pass logits=True", "pass --logits"),
-    (r"notion='([\w-]+)'", r"--notion \1"),
-    (r"ignore_index=(-?\d+)", r"--ignore-index \1"),
-    (r"\bclass_names\b", "--class-names"),
-)
-
-
-def _place(error: InputError, predictions: FileRows, condition: str | None) -> str:
-    """Say where in the files an error of the library is, and what option mends it."""
-    from calibrant.files import sql_name, where_option
-
-    remedy, got = error.remedy, error.got
-    expected = re.sub(r"probs\[(.*?)\]", r"column \1", error.expected)
-    for pattern, words in _ARGUMENTS:
-        remedy = re.sub(pattern, words, remedy)
-    if error.argument not in predictions.columns:
-        return f"{predictions.paths[0]}: {error.argument}: expected {expected}, got {got}; {remedy}"
-    place = error.column if predictions.arrays[error.argument].ndim > 1 else None
-    column = predictions.column_name(error.argument, place)
-    path, where = predictions.paths[0], ""
-    if error.row is not None:
-        path, row = predictions.locate(error.row)
-        where = f"row {row:,}, "
-        got = re.sub(r" at row \d+(, column \d+)?", "", got)
-        if error.argument == "targets" and error.expected == "outcomes 0 or 1" and "subtract" not in remedy:
-            remedy = f"leave such rows out with {where_option(f'{sql_name(column)} IN (0, 1)', condition)}"
-    return f"{path}: {where}column {column!r}: expected {expected}, got {got}; {remedy}"
+    if options["title"] and options["html_path"] is None:
+        raise click.UsageError("--title stands above the page; pass --html as well", ctx)
+    if options["labels"] and options["class_names"]:
+        raise click.UsageError("--labels and --class-names both name the classes; pass one of the two", ctx)
+    if options["logits"] and options["percent"]:
+        raise click.UsageError("--logits and --percent both say what the numbers are; pass one of the two", ctx)
 
 
 # ---------------------------------------------------------------- output
@@ -382,24 +429,32 @@ def _write(result: Report | Comparison, predictions: FileRows, options: Mapping[
 
     summary = result.to_dict()
     sources = {"files": list(predictions.paths), "columns": dict(predictions.sources), "where": options["where"]}
+    used = predictions.described()
     paths = predictions.paths
     title = paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
     render = comparison.render if "pairs" in summary else terminal.render
     _print(
         {**summary, "source": sources}, options["json_path"],
-        lambda: render(summary, title=title, used=predictions.described(), style=_style()),
+        lambda: render(summary, title=title, used=used, style=_style()),
     )  # fmt: skip
+    if options["html_path"] is not None:
+        from calibrant.render import html
+
+        page = html.page(summary, title=options["title"] or title, used=used, sources=sources)
+        target = html.write_page(page, options["html_path"])
+        click.echo(f"calibrant: wrote {target} ({len(page.encode()) / 1000:,.0f} kB)", err=True)
 
 
 def _print(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
     """Write a summary as JSON where that was asked for, and the text to the terminal unless the JSON goes there."""
+    if target != "-":
+        click.echo(text())
     if target is not None:
         strict = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
         if target == "-":
             click.echo(strict, nl=False)
-            return
-        Path(target).write_text(strict, encoding="utf-8")
-    click.echo(text())
+        else:
+            Path(target).write_text(strict, encoding="utf-8")
 
 
 def _style() -> Any:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
+
+#: How many names an error lists.
+SHOWN: Final = 30
 
 
 class CalibrantError(ValueError):
@@ -59,16 +64,29 @@ def renaming(**names: str) -> Iterator[None]:
 
 
 class FileError(CalibrantError):
-    """A file of predictions that cannot be read as it is: names the file, the place in it and the remedy."""
+    """A file of predictions that cannot be read as it is: names the file, the place in it and the remedy.
 
-    def __init__(self, path: str, problem: str, remedy: str) -> None:
-        super().__init__(f"{path}: {problem}; {remedy}")
+    Parameters
+    ----------
+    path : str
+        The file.
+    problem : str
+        What is wrong, and where in the file.
+    remedy : str
+        What the caller can do about it.
+    options : tuple of str
+        The options of the command, with their values, that would do it.
+    """
+
+    def __init__(self, path: str, problem: str, remedy: str, options: tuple[str, ...] = ()) -> None:
+        super().__init__(f"{path}: {problem}; {remedy}" + (f" {shlex.join(options)}" if options else ""))
         self.path = path
         self.problem = problem
         self.remedy = remedy
+        self.options = options
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.path, self.problem, self.remedy))
+        return (type(self), (self.path, self.problem, self.remedy, self.options))
 
 
 class MissingDependencyError(CalibrantError, ImportError):
@@ -88,10 +106,14 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     """Return a hint ``did you mean 'x'?`` or, where nothing is near, the list of the choices."""
     known = list(choices)
     folded = {choice.casefold(): choice for choice in known}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
     if close:
-        return f"did you mean {folded[close[0]]!r}?"
-    return f"choose from {', '.join(map(repr, known))}"
+        likeness = [difflib.SequenceMatcher(None, match, name.casefold()).ratio() for match in close]
+        best = [repr(folded[match]) for match, own in zip(close, likeness, strict=True) if own == likeness[0]]
+        # Of several that are equally near, those of the order in which they were given.
+        return f"did you mean {' or '.join(sorted(best, key=[repr(choice) for choice in known].index))}?"
+    more = f" and {len(known) - SHOWN:,} more" if len(known) > SHOWN else ""
+    return f"choose from {', '.join(map(repr, known[:SHOWN]))}{more}"
 
 
 def check_choice(argument: str, value: object, choices: Iterable[str]) -> None:

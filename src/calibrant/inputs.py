@@ -15,12 +15,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant import remedies
 from calibrant.errors import InputError, check_choice, nearest
 from calibrant.kernels.dispatch import Rows
 
 Layout = Literal["binary", "multiclass", "multilabel"]
 Notion = Literal["positive", "top-label", "classwise", "multilabel"]
 
+_SURE = 10  # rows from which on logits that look like probabilities are none
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
 
 
@@ -102,10 +104,8 @@ def as_predictions(
         else:
             _check_shape(labels, values, rows, layout)
             index = _class_targets(labels, rows, layout, ignored, names)
-    except InputError:
-        if _look_swapped(values, bfloat16, labels):
-            raise _swapped() from None
-        raise
+    except InputError as error:
+        raise _of_both(_widened(values) if bfloat16 else values, labels, logits, error) from None
     if ignored is not None and not np.any(index >= 0):
         raise InputError(
             "ignore_index",
@@ -151,6 +151,33 @@ def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[
 def sum_tolerance(dtype: str) -> float:
     """Return how far from 1 the sum of a row of this type may be."""
     return 1e-3 + 2 * _EPS.get(dtype, 2.0**-52)
+
+
+def check_logits(probs: NDArray[Any]) -> None:
+    """Refuse probabilities of classes (N, C) that are called logits.
+
+    No logits are all in [0, 1] and add up to 1 in each of ten rows or more. Of fewer rows, and of one event, it cannot
+    be known. Real logits cost a look at one row.
+
+    Raises
+    ------
+    InputError
+        Where every row is one of probabilities.
+    """
+    if probs.ndim != 2 or len(probs) < _SURE or probs.shape[1] < 2:
+        return
+    tolerance, step = sum_tolerance(probs.dtype.name), max(1, 2**20 // probs.shape[1])
+    for part in (probs[:1], *(probs[first : first + step] for first in range(0, len(probs), step))):
+        if not np.all((part >= 0) & (part <= 1)):
+            return
+        if not np.all(np.abs(part.sum(axis=1, dtype=np.float64) - 1) <= tolerance):
+            return
+    raise InputError(
+        "logits",
+        "logits",
+        "probabilities: every row is in [0, 1] and adds up to 1",
+        "leave logits=True out, or pass the softmax of probs if that is what they mean",
+    )
 
 
 def _ignore_index(value: Any) -> int | None:
@@ -214,9 +241,9 @@ def _from_library(x: Any) -> NDArray[Any]:
 
 
 def _no_array(argument: str, x: Any) -> InputError:
-    name = "None" if x is None else f"a {type(x).__name__}"
-    remedy = "collect it first" if hasattr(x, "collect") else "pass an array, a column or a list of numbers"
-    return InputError(argument, "an array", name, remedy)
+    kind = type(x).__name__
+    name = "None" if x is None else f"{'an' if kind[0] in 'aeiouAEIO' else 'a'} {kind}"
+    return InputError(argument, "an array", name, remedies.for_no_array(argument, x))
 
 
 def _column(x: Any) -> NDArray[Any]:
@@ -259,8 +286,9 @@ def is_bfloat16(x: Any, array: NDArray[Any]) -> bool:
 def _numbers(argument: str, array: NDArray[Any]) -> NDArray[Any]:
     """Return an array of real numbers."""
     if array.dtype.kind in "UST":
-        got = f"strings such as {str(array.flat[0])!r}" if array.size else "strings"
-        raise InputError(argument, "real numbers", got, "convert them to numbers first")
+        first = str(array.reshape(-1)[:1].astype(str)[0]) if array.size else ""
+        got = f"strings such as {first!r}" if array.size else "strings"
+        raise InputError(argument, "real numbers", got, remedies.for_text(argument, first))
     if array.dtype.kind not in "fiub":
         raise InputError(argument, "real numbers", f"dtype {array.dtype}", "pass floating-point numbers")
     return array
@@ -288,8 +316,12 @@ def _typed(argument: str, array: NDArray[Any]) -> NDArray[Any]:
             expected = labels.get(argument, "numbers")
             remedy = "filter the row out of probs and targets first"
             raise InputError(argument, expected, f"a missing value at row {row}", remedy, row=row)
-    kinds = {"strings" if isinstance(entry, str) else "numbers" for entry in entries}
-    if len(kinds) > 1:
+    texts = [isinstance(entry, str) for entry in entries]
+    if any(texts) and not all(texts):
+        if array.ndim == 2 and argument == "probs":
+            place = texts.index(True)
+            got = f"strings such as {entries[place]!r} in column {place % array.shape[1]}, and numbers"
+            raise InputError(argument, "numbers", got, "pass the columns of the probabilities alone")
         raise InputError(argument, "numbers or strings", "a mixture of both", "convert all of them to one type")
     try:
         typed = np.array(entries)
@@ -302,21 +334,21 @@ def _typed(argument: str, array: NDArray[Any]) -> NDArray[Any]:
 # ---------------------------------------------------------------- shapes
 
 
-def _look_swapped(values: NDArray[Any], bfloat16: bool, labels: NDArray[Any]) -> bool:
-    """Recognise targets in the place of probabilities, once something is wrong: labels first and fractions second."""
-    if labels.dtype.kind != "f" or not np.any(np.isfinite(labels) & (labels != np.floor(labels))):
-        return False
-    first = _widened(values) if bfloat16 else values
-    return first.dtype.kind in "iubUST" or (first.dtype.kind == "f" and bool(np.all(first == np.floor(first))))
-
-
-def _swapped() -> InputError:
-    return InputError(
-        "probs",
-        "probabilities first and targets second",
-        "labels first and fractions second",
-        "the arguments look swapped: call f(probs, targets)",
-    )
+def _of_both(probs: NDArray[Any], targets: NDArray[Any], logits: bool, error: InputError) -> InputError:
+    """Return a better error where something is wrong and the two arguments together say what; else the same."""
+    if remedies.look_swapped(probs, targets):
+        return InputError(
+            "probs",
+            "probabilities first and targets second",
+            "labels first and fractions second",
+            "the arguments look swapped: call f(probs, targets)",
+        )
+    of_targets = error.argument == "targets" and targets.shape[:1] == probs.shape[:1]
+    if of_targets and not logits and remedies.look_predicted(probs):
+        got = f"whole numbers up to {remedies.number(probs.max())}"
+        remedy = "they look like predicted classes: pass the probabilities of the classes, of shape (N, C)"
+        return InputError("probs", "probabilities", got, remedy)
+    return error
 
 
 def _shape(values: NDArray[Any], bfloat16: bool, labels: NDArray[Any], notion: str | None) -> tuple[Rows, Layout]:
@@ -384,18 +416,14 @@ def _class_targets(
         return _without(_one_hot(labels.reshape(rows.values.shape)), ignore_index)
     flat = labels.reshape(-1)
     if flat.dtype.kind in "UST":
-        return _without(_named(flat, names), ignore_index)
+        return _without(_named(flat, names, layout == "binary"), ignore_index)
     if layout == "binary":
         return _binary_targets(flat, ignore_index)
     index, kept = _integers(flat, ignore_index, f"class indices 0 to {rows.width - 1}")
     low, high = int(index.min(where=kept, initial=0)), int(index.max(where=kept, initial=0))
     if low < 0 or high >= rows.width:
         row = int(np.argmax(kept & ((index < 0) | (index >= rows.width))))
-        remedy = f"pass ignore_index={index[row]} if such rows are to be left out"
-        if high == rows.width and int(index.min(where=kept, initial=high)) >= 1:
-            remedy = "the labels look 1-based: subtract 1"
-        elif index[row] > 0:
-            remedy = f"check that probs has a column for every class, or {remedy}"
+        remedy = remedies.for_classes(index[np.broadcast_to(kept, index.shape)], int(index[row]), rows.width)
         raise InputError(
             "targets", f"class indices 0 to {rows.width - 1}", f"{index[row]} at row {row}", remedy, row=row
         )
@@ -406,27 +434,19 @@ def _wrong_length(labels: NDArray[Any], rows: Rows, layout: Layout) -> InputErro
     expected = f"{rows.n} label{'s' * (rows.n != 1)}, one for each row of probs"
     if layout == "multiclass":
         expected += f" (or one-hot rows of {rows.width})"
-    remedy = "probs and targets must be of the same rows"
-    if layout == "multiclass" and rows.values.shape[2] == 1 and labels.shape == (rows.width,):
-        remedy = "probs look transposed: they are (N, C), a row for each prediction and a column for each class"
-    elif labels.ndim == 2 and len(labels) == rows.n:
-        remedy = "pass one label a row, or for several labels a row notion='multilabel' and probs of the same shape"
+    remedy = remedies.for_lengths(labels, rows.n, rows.width, rows.values.shape[2] > 1)
     return InputError("targets", expected, f"shape {labels.shape}", remedy)
 
 
 def _binary_targets(labels: NDArray[Any], ignore_index: int | None, width: int = 1) -> NDArray[np.int64]:
     if labels.dtype.kind in "UST":
-        return _named(labels, None)
+        return _named(labels, None, True)
     index, kept = _integers(labels, ignore_index, "outcomes 0 or 1", width)
     if ignore_index is None and index.size and int(index.view(np.uint64).max()) <= 1:  # one pass; -1 is the largest
         return index
     if int(index.min(where=kept, initial=0)) < 0 or int(index.max(where=kept, initial=1)) > 1:
         entry = int(np.argmax(kept & ((index < 0) | (index > 1))))
-        remedy = "map the targets to 0 and 1, or for more than two classes pass probs of shape (N, C)"
-        if set(np.unique(index[np.broadcast_to(kept, index.shape)][:1000]).tolist()) <= {1, 2}:
-            remedy = "the labels look 1-based: subtract 1"
-        elif index[entry] == -1:
-            remedy = "map -1 to 0, or pass ignore_index=-1 if such rows are to be left out"
+        remedy = remedies.for_outcomes(index[np.broadcast_to(kept, index.shape)], int(index[entry]))
         got = f"{index[entry]} at {_place(entry, width)}"
         raise InputError("targets", "outcomes 0 or 1", got, remedy, row=entry // width)
     return index if bool(kept.all()) else np.where(kept, index, -1)
@@ -450,9 +470,7 @@ def _integers(
         good = (labels == np.floor(labels)) & (np.abs(labels) < np.float64(2.0**62))
         if not good.all():
             entry = int(np.argmin(good))
-            remedy = "filter the row out of probs and targets"
-            if np.isfinite(labels[entry]):
-                remedy += ", or round the target if that is what it means"
+            remedy = remedies.for_fractions(labels, labels[entry])
             got = f"{labels[entry]} at {_place(entry, width)}"
             raise InputError("targets", expected, got, remedy, row=entry // width)
     elif kind not in "iub":
@@ -463,15 +481,10 @@ def _integers(
     return index, index != ignore_index
 
 
-def _named(labels: NDArray[Any], names: tuple[str, ...] | None) -> NDArray[np.int64]:
+def _named(labels: NDArray[Any], names: tuple[str, ...] | None, one_event: bool) -> NDArray[np.int64]:
     if names is None:
-        raise InputError(
-            "targets",
-            "integers",
-            f"strings such as {str(labels[0])!r}",
-            "pass class_names to evaluate, in the order of the columns (of one event: the names of 0 and 1), or map "
-            "them to integers",
-        )
+        got = f"strings such as {str(labels[:1].astype(str)[0])!r}"
+        raise InputError("targets", "integers", got, remedies.for_names(labels, one_event))
     places = {name: k for k, name in enumerate(names)}
     distinct, inverse = np.unique(labels.astype(str), return_inverse=True)
     index = np.array([places.get(label, -1) for label in distinct.tolist()], dtype=np.int64)[inverse.reshape(-1)]
@@ -498,9 +511,9 @@ def _one_hot(labels: NDArray[Any]) -> NDArray[np.int64]:
             row = (first + b) * depth + d
             entry = next((x for x in part[b, :, d].tolist() if x not in (0, 1)), None)
             ones = int(np.count_nonzero(part[b, :, d]))
-            remedy = "pass class indices, or notion='multilabel' for several labels a row"
-            got = f"{ones or 'no'} one{'s' * (ones != 1)} at row {row}" if entry is None else f"{entry} at row {row}"
-            raise InputError("targets", "one-hot rows (a single 1 among 0s)", got, remedy, row=row)
+            remedy = remedies.for_one_hot(labels, part[b, :, d])
+            got = f"{ones or 'no'} one{'s' * (ones != 1)}" if entry is None else remedies.number(entry)
+            raise InputError("targets", "one-hot rows (a single 1 among 0s)", f"{got} at row {row}", remedy, row=row)
         index[first : first + step] = part.argmax(axis=1)
     return index.reshape(-1)
 
@@ -548,23 +561,30 @@ def explain(predictions: Predictions, row: int) -> InputError:
             elif -1e-3 <= values[column] <= 1 + 1e-3:
                 remedy = "clip the values to [0, 1] if that is rounding, or pass logits=True if they are logits"
             else:
-                remedy = "pass logits=True if they are logits"
-        got = f"{str(values[column]).removesuffix('.0')} at {place}"
+                remedy = _foreign_column(predictions) or "pass logits=True if they are logits"
+        got = f"{remedies.number(values[column])} at {place}"
         return InputError("probs", expected, got, remedy, row=row, column=column)
     total = values.astype(np.float64).sum()
     return InputError(
         "probs",
         f"rows that sum to 1 within {predictions.tolerance:.2g}",
         f"{total:.6g} at row {row}",
-        "normalise the rows, pass logits=True if they are logits, or notion='multilabel' for one event per column",
+        _foreign_column(predictions)
+        or "normalise the rows (divide each by its sum), pass logits=True if they are logits, or notion='multilabel' "
+        "for one event per column",
         row=row,
     )
 
 
 def _looks_percent(predictions: Predictions) -> bool:
-    """Whether the first judged rows lie in [0, 100] with something above 2, and where there are classes sum to 100."""
-    judged = predictions.targets.reshape(predictions.n, -1).max(axis=1) >= 0
-    head = np.stack([predictions.rows.pick(row) for row in np.flatnonzero(judged)[:200]]).astype(np.float64)
-    if not (np.isfinite(head).all() and head.min() >= 0 and 2 < head.max() <= 100):
-        return False
-    return predictions.layout != "multiclass" or bool(np.allclose(head.sum(axis=1), 100, atol=1))
+    judged = np.flatnonzero(predictions.targets.reshape(predictions.n, -1).max(axis=1) >= 0)[:200]
+    head = np.stack([predictions.rows.pick(row) for row in judged]).astype(np.float64)
+    return remedies.look_percent(head, predictions.layout == "multiclass")
+
+
+def _foreign_column(predictions: Predictions) -> str | None:
+    """Recognise a column that got among the probabilities of classes, as of a whole DataFrame."""
+    values = predictions.rows.values
+    if predictions.layout != "multiclass" or values.shape[2] > 1 or predictions.rows.bfloat16:
+        return None
+    return remedies.for_column(values[:, :, 0], predictions.targets, predictions.judged)

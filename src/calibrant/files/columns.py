@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from calibrant.errors import FileError, nearest
+from calibrant.errors import SHOWN, FileError, nearest
 
 PROBS_NAMES = (
     "probs", "prob", "probability", "probabilities", "proba", "predictions", "predicted_probability", "pred_prob",
@@ -20,7 +20,10 @@ TARGETS_NAMES = (
 )  # fmt: skip
 PROBS_PREFIXES = ("p_", "prob_", "probs_", "proba_", "probability_", "logit_", "logits_")
 LOGITS = re.compile(r"logits?(_.*)?", re.IGNORECASE)
-SHOWN = 30
+
+
+class Unnamed(FileError):
+    """No column has a usual name, or several have: the user is to name one."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +39,18 @@ class Options:
     class_names: tuple[str, ...] | None = None
     models: tuple[str, ...] = ()
     by: str | None = None
+    percent: bool = False
+    labels: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Selection:
     """The columns to read.
 
-    ``labels`` is true where the targets are to be strings that match ``class_names``, because the columns of
-    probabilities are named by something else than 0 to C - 1. ``models`` are the columns of each of several models,
-    where several are read: then ``probs`` are those of all of them.
+    ``labels`` is true where the targets are to be strings that match ``class_names``, because the caller says so or the
+    columns of probabilities are named by something else than 0 to C - 1. ``models`` are the columns of each of several
+    models, where several are read: then ``probs`` are those of all of them. ``percent`` is true where these are per
+    cents.
     """
 
     probs: tuple[str, ...]
@@ -56,6 +62,7 @@ class Selection:
     noun: str
     models: tuple[tuple[str, tuple[str, ...]], ...] = ()
     groups: str | None = None
+    percent: bool = False
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -72,7 +79,9 @@ class Selection:
 
     def sources(self) -> dict[str, str]:
         """Return the columns by the argument they become, in words."""
-        return {argument: _in_words(names, self.noun) for argument, names in self.names().items()}
+        words = {argument: _in_words(names, self.noun) for argument, names in self.names().items()}
+        unit = " in per cent" if self.percent else ""
+        return {name: source + unit * name.startswith("probs") for name, source in words.items()}
 
 
 def select(path: str, columns: Sequence[str], options: Options, noun: str = "column") -> Selection:
@@ -110,13 +119,15 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
     else:
         probs, pattern = finder.usual_probs(taken)
     if targets is None:
-        targets = finder.usual_targets({*probs, weights, groups})
-    class_names, labels = options.class_names, False
+        targets = finder.usual_targets({*probs, weights, groups}, len(probs) == 1)
+    class_names, labels = options.labels or options.class_names, options.labels is not None
     if pattern is not None:
         probs, suffixes = _ordered(probs, pattern)
         if class_names is None and suffixes is not None:
             class_names, labels = suffixes, True
-    return Selection(probs, targets, weights, are_logits(probs), class_names, labels, noun, groups=groups)
+    logits = are_logits(probs)
+    finder.check_percent(options, probs, logits)
+    return Selection(probs, targets, weights, logits, class_names, labels, noun, groups=groups, percent=options.percent)
 
 
 def _select_models(
@@ -129,6 +140,7 @@ def _select_models(
         columns = finder.named("--scores", model)
         if _is_glob(model) and model not in finder.columns:
             columns, endings[model] = _ordered(columns, model)
+        finder.check_percent(options, columns, are_logits(columns))
         models.append((model, columns))
     first = next(iter(endings.values()), None)
     for model, own in endings.items():
@@ -138,10 +150,13 @@ def _select_models(
             raise FileError(finder.path, problem, "give models of the same classes")
     probs = tuple(dict.fromkeys(column for _, columns in models for column in columns))
     if targets is None:
-        targets = finder.usual_targets({*probs, weights})
-    labels = options.class_names is None and first is not None
-    names = first if labels else options.class_names
-    return Selection(probs, targets, weights, are_logits(probs), names, labels, finder.noun, tuple(models))
+        targets = finder.usual_targets({*probs, weights}, len(probs) == len(models))
+    names, labels = options.labels or options.class_names, options.labels is not None
+    if names is None and first is not None:
+        names, labels = first, True
+    return Selection(
+        probs, targets, weights, are_logits(probs), names, labels, finder.noun, tuple(models), percent=options.percent
+    )
 
 
 def are_logits(columns: Sequence[str]) -> bool:
@@ -188,6 +203,11 @@ class _Finder:
         if self.columns.count(name) > 1:
             raise FileError(self.path, f"has {self.columns.count(name)} columns named {name!r}", "rename all but one")
 
+    def check_percent(self, options: Options, names: tuple[str, ...], logits: bool) -> None:
+        if options.percent and logits:
+            problem = f"--percent is given, and {_in_words(names, self.noun)} is named as logits are"
+            raise FileError(self.path, problem, "leave --percent out, or name the probabilities")
+
     def missing(self, option: str, name: str) -> FileError:
         hint = nearest(name, self.columns)
         remedy = f"{hint} {self.listing}" if hint.startswith("did you mean") else self.listing
@@ -206,26 +226,33 @@ class _Finder:
                     candidates.append((group, group[0][: len(prefix)] + "*"))
         wanted = "--score (one event) or --probs (many classes)" if self.noun == "column" else "--probs"
         examples = "probs, p_*, probability, score" if self.noun == "column" else "probs, predictions, logits"
-        index = self.only([names for names, _ in candidates], "the probabilities", wanted, examples)
+        names = [(pattern or names[0]) for names, pattern in candidates]
+        option = "--score" if self.noun == "column" and candidates and candidates[0][1] is None else "--probs"
+        index = self.only([own for own, _ in candidates], "the probabilities", wanted, examples, (option, *names[:1]))
         for name in candidates[index][0]:
             self.unique(name)
         return candidates[index]
 
-    def usual_targets(self, taken: set[str | None]) -> tuple[str, ...]:
+    def usual_targets(self, taken: set[str | None], one_event: bool) -> tuple[str, ...]:
         candidates = [(name,) for name in self.columns if name not in taken and name.lower() in TARGETS_NAMES]
         wanted = "--outcome (one event) or --target (many classes)" if self.noun == "column" else "--target"
-        index = self.only(candidates, "the targets", wanted, "target, label, y, outcome")
+        option = "--outcome" if one_event and self.noun == "column" else "--target"
+        first = tuple(name for names in candidates[:1] for name in names)
+        index = self.only(candidates, "the targets", wanted, "target, label, y, outcome", (option, *first))
         self.unique(candidates[index][0])
         return candidates[index]
 
-    def only(self, candidates: Sequence[tuple[str, ...]], what: str, wanted: str, examples: str) -> int:
+    def only(
+        self, candidates: Sequence[tuple[str, ...]], what: str, wanted: str, examples: str, options: tuple[str, ...]
+    ) -> int:
         if len(candidates) == 1:
             return 0
-        remedy = f"name the right one with {wanted}; {self.listing}"
+        remedy = f"name the right one with {wanted}"
         if not candidates:
-            raise FileError(self.path, f"no {self.noun} has a usual name for {what} ({examples}, ...)", remedy)
+            remedy += f"; {self.listing}"
+            raise Unnamed(self.path, f"no {self.noun} has a usual name for {what} ({examples}, ...)", remedy)
         rivals = ", ".join(_in_words(names, self.noun) for names in candidates)
-        raise FileError(self.path, f"several {self.noun}s could be {what}: {rivals}", remedy)
+        raise Unnamed(self.path, f"several {self.noun}s could be {what}: {rivals}", f"{remedy}, such as", options)
 
 
 def listed(columns: Sequence[str]) -> str:

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from calibrant.errors import CalibrantError, FileError, MissingDependencyError
+from calibrant.errors import CalibrantError, FileError, MissingDependencyError, nearest
 from calibrant.files.columns import Selection, listed
 from calibrant.files.paths import first_line, reading
-from calibrant.files.sql import identifier
+from calibrant.files.sql import identifier, sql_name
 
 CELLS = 4_000_000  # values in one record batch: 32 MB of doubles
 ROW = '"calibrant row"'
@@ -68,13 +68,27 @@ class Table(ABC):
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
 
+    def head(self, rows: int) -> dict[str, list[Any]]:
+        """Return the cells of the first rows at most, by column, whatever they hold."""
+        everything = Selection(self.columns, (), None, False, None, False, "column")
+        first = next(iter(self.batches(everything)), None)
+        return {} if first is None else first.slice(0, rows).to_pydict()
+
     def row_of(self, index: int) -> int:
         """Return the 1-based data row of a row that was yielded."""
         return index + 1
 
+    def holds_text(self, column: str) -> bool:  # noqa: ARG002
+        """Whether no cell of a column is a number, where the file does not say so itself."""
+        return False
+
     def cell(self, column: str, index: int) -> str | None:  # noqa: ARG002
         """Return the text of a cell that is no number; None for a null."""
         return None
+
+    def spoken(self, column: str) -> str:
+        """Return the SQL by which a condition compares a column with a text."""
+        return sql_name(column)
 
 
 class EngineTable(Table):
@@ -134,9 +148,19 @@ class EngineTable(Table):
                 if batch.num_rows:
                     yield batch
 
+    def head(self, rows: int) -> dict[str, list[Any]]:
+        """Return the cells of the first rows at most, by column, as text where the file has no types."""
+        found = self.ask(f"SELECT * FROM {self.relation()} LIMIT {rows}")
+        return dict(zip(self.columns, map(list, zip(*found, strict=True)), strict=True)) if found else {}
+
     def row_of(self, index: int) -> int:
         """Return the 1-based data row of a row that was yielded; reads again where a condition left rows out."""
         return index + 1 if self.where is None else int(self._lookup(ROW, index))
+
+    def holds_text(self, column: str) -> bool:
+        """Whether no cell of a column is a number."""
+        found = self.ask(f"SELECT count(TRY_CAST(trim({self.text_of(column)}) AS DOUBLE)) FROM {self.relation()}")
+        return int(found[0][0]) == 0
 
     def cell(self, column: str, index: int) -> str | None:
         """Return the text of a cell that is no number; None for a null."""
@@ -180,7 +204,13 @@ class EngineTable(Table):
             return FileError(self.path, problem, "write it again as plain CSV")
         short = re.sub(r"^(\w+ )+Error: ", "", first_line(error))
         if condition and self.where is not None:
-            return FileError(self.path, f"--where {self.where!r}: {short}", f"the columns are {listed(self.columns)}")
+            unknown = re.search(r'column "([^"]+)" not found', short)
+            hint = nearest(unknown[1], self.columns) if unknown else ""
+            hint = f"{hint} " if hint.startswith("did you mean") else ""
+            short = f"there is no column {unknown[1]!r}" if unknown else short
+            return FileError(
+                self.path, f"--where {self.where!r}: {short}", f"{hint}the columns are {listed(self.columns)}"
+            )
         return FileError(self.path, f"cannot be read ({short})", "write the file again: it is damaged")
 
     def _query(self, what: str, numbered: bool = False) -> str:

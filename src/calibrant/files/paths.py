@@ -6,6 +6,7 @@ import glob
 import gzip
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -29,6 +30,20 @@ KINDS = {
     ".jsonl.gz": "json",
     ".ndjson.gz": "json",
 }
+#: What to do about other files, by their endings.
+ADVICE = {
+    (".pkl", ".pickle", ".joblib"): (
+        "a pickle may run any code when it is opened: load it yourself, and save its arrays with numpy.savez"
+    ),
+    (".xlsx", ".xls", ".ods"): "save the sheet as CSV",
+    (".txt", ".dat", ".tab"): "rename it to .csv if commas separate its columns, to .tsv if tabs do",
+    (".json",): "write one object a line and name it .jsonl, as DataFrame.to_json(path, orient='records', lines=True)",
+    (".pt", ".pth", ".ckpt", ".safetensors"): "load it yourself, and save its tensors as arrays with numpy.savez",
+    (".h5", ".hdf5", ".mat", ".rds", ".rdata", ".dta", ".sav", ".db", ".sqlite", ".duckdb"): (
+        "write the table as CSV or Parquet where it comes from"
+    ),
+    (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z", ".tar"): "unpack it first",
+}  # fmt: skip
 
 
 def kind_of(path: str) -> str:
@@ -39,7 +54,8 @@ def kind_of(path: str) -> str:
             return kind
     ending = os.path.splitext(name)[1]
     got = f"unknown ending {ending!r}" if ending else "a name without an ending"
-    raise FileError(path, got, f"give one of {', '.join(KINDS)}")
+    advice = next((words for endings, words in ADVICE.items() if ending in endings), None)
+    raise FileError(path, got, advice or "give one of .npz, .npy, .csv, .tsv, .parquet, .arrow, .feather or .jsonl")
 
 
 def expand(patterns: Sequence[str]) -> list[str]:
@@ -50,9 +66,11 @@ def expand(patterns: Sequence[str]) -> list[str]:
     paths: list[str] = []
     for pattern in map(os.fspath, patterns):
         if os.path.isdir(pattern):
-            raise FileError(pattern, "is a folder", f"name its files, such as '{os.path.join(pattern, '*.parquet')}'")
+            raise FileError(pattern, "is a folder", _inside(pattern))
         if os.path.exists(pattern):
             found = [pattern]
+        elif pattern == "-":
+            raise FileError(pattern, "standard input cannot be read", "write it to a file, and give its name")
         elif glob.has_magic(pattern):
             found = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
             if not found:
@@ -74,10 +92,22 @@ def expand(patterns: Sequence[str]) -> list[str]:
     return paths
 
 
+def _inside(folder: str) -> str:
+    """Name the files of a folder by a pattern: of the kind that most of them are."""
+    names = [entry.name.lower() for entry in os.scandir(folder) if entry.is_file()]
+    endings = Counter(next((ending for ending in KINDS if name.endswith(ending)), "") for name in names)
+    del endings[""]
+    if not endings:
+        return "there are no predictions in it that can be read; name files such as predictions.csv"
+    return f"name its files, such as '{os.path.join(folder, f'*{endings.most_common(1)[0][0]}')}'"
+
+
 def _similar(path: str) -> str:
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
-        return f"there is no folder {folder!r} either"
+        here = os.path.basename(path)
+        hint = f"; did you mean {here!r}?" if os.path.isfile(here) else ""
+        return f"there is no folder {folder!r} either{hint}"
     hint = nearest(os.path.basename(path), [entry.name for entry in os.scandir(folder) if entry.is_file()])
     return hint if hint.startswith("did you mean") else "check the name and the working directory"
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
 
 from calibrant.errors import FileError
-from calibrant.files.arrays import join, read_npy, read_npy_probs, read_npz
-from calibrant.files.columns import Options, Selection, are_logits, check_same, listed, select
+from calibrant.files.arrays import heads, join, read_npy, read_npy_probs, read_npz
+from calibrant.files.columns import Options, Selection, Unnamed, are_logits, check_same, listed, select
 from calibrant.files.engine import Table
 from calibrant.files.paths import expand, kind_of
 from calibrant.files.predictions import FileModels, FilePredictions, FileRows
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
-from calibrant.files.tabular import Collector
+from calibrant.files.suggestions import ROWS, best_outcome, look, look_at, proposed
+from calibrant.files.tabular import Collector, as_labels
 from calibrant.files.text import CsvTable, JsonTable
 
 Progress = Callable[[int, int], None]
@@ -27,9 +31,11 @@ def read_predictions(
     target: str | None = None,
     weight: str | None = None,
     by: str | None = None,
+    percent: bool = False,
     where: str | None = None,
     targets_file: str | None = None,
     class_names: Sequence[str] | None = None,
+    labels: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> FilePredictions:
     """Read predictions and targets from files.
@@ -53,12 +59,18 @@ def read_predictions(
         The column of the weights.
     by : str or None
         The column of the groups' names.
+    percent : bool
+        Whether the probabilities are written in per cent: numbers from 0 to 100, or texts such as ``85%``. They are
+        divided by 100. Without it, no number is divided and no text with a per-cent sign is read.
     where : str or None
         A condition in SQL over the columns of the file; rows that do not meet it are left out.
     targets_file : str or None
         The ``.npy`` of the targets, where the probabilities are in ``.npy``.
     class_names : sequence of str or None
         Names of the classes, instead of those that the columns give.
+    labels : sequence of str or None
+        The labels in the file, in the order of the classes, where they are not 0 to C - 1; of one event two, and the
+        second says that it happened. The targets are then strings.
     progress : callable or None
         Called with the bytes done and the bytes in all.
 
@@ -75,7 +87,8 @@ def read_predictions(
         Where the ``report`` extra is not installed and the file needs it.
     """
     names = None if class_names is None else tuple(class_names)
-    options = Options(score, outcome, probs, target, weight, where, names, by=by)
+    own = None if labels is None else tuple(labels)
+    options = Options(score, outcome, probs, target, weight, where, names, by=by, percent=percent, labels=own)
     paths = expand(patterns)
     kind = kind_of(paths[0])
     if targets_file is not None and kind != "npy":
@@ -93,15 +106,17 @@ def read_models(
     scores: Sequence[str],
     outcome: str | None = None,
     weight: str | None = None,
+    percent: bool = False,
     where: str | None = None,
     class_names: Sequence[str] | None = None,
+    labels: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> FileModels:
     """Read the predictions of several models on the same rows, and their targets once.
 
     Parameters
     ----------
-    patterns, weight, where, class_names, progress
+    patterns, weight, percent, where, class_names, labels, progress
         As in `read_predictions`; a ``.npy`` holds only one model.
     scores : sequence of str
         For each model its column of scores, or of lists, or a pattern of a column for each class.
@@ -121,7 +136,10 @@ def read_models(
         Where the ``report`` extra is not installed and the file needs it.
     """
     names = None if class_names is None else tuple(class_names)
-    options = Options(outcome=outcome, weight=weight, where=where, class_names=names, models=tuple(scores))
+    options = Options(
+        outcome=outcome, weight=weight, where=where, class_names=names, models=tuple(scores), percent=percent,
+        labels=None if labels is None else tuple(labels),
+    )  # fmt: skip
     paths = expand(patterns)
     kind = kind_of(paths[0])
     if kind == "npy":
@@ -161,7 +179,10 @@ def _from_npz(paths: list[str], options: Options, meter: _Meter) -> tuple[FileRo
     loaded = []
     selections: list[Selection] = []
     for number, path in enumerate(paths):
-        arrays, selection = read_npz(path, options)
+        try:
+            arrays, selection = read_npz(path, options)
+        except Unnamed as error:
+            raise proposed(error, look(heads(path, ROWS)), options, "array") from None
         selections.append(selection)
         check_same(path, selection, paths[0], selections[0])
         loaded.append(arrays)
@@ -169,8 +190,9 @@ def _from_npz(paths: list[str], options: Options, meter: _Meter) -> tuple[FileRo
     first = selections[0]
     rows = tuple(len(arrays["targets"]) for arrays in loaded)
     _check_some(paths, rows, None)
+    arrays = {name: join(paths[0], [arrays[name] for arrays in loaded], name, paths) for name in first.names()}
     return FileRows(
-        arrays={name: join(paths[0], [arrays[name] for arrays in loaded], name, paths) for name in first.names()},
+        arrays=arrays | {"targets": _labelled(arrays["targets"], options)},
         class_names=first.class_names,
         sources=first.sources(),
         paths=tuple(paths),
@@ -178,6 +200,11 @@ def _from_npz(paths: list[str], options: Options, meter: _Meter) -> tuple[FileRo
         rows=rows,
         find_row=lambda _, row: row + 1,
     ), first
+
+
+def _labelled(targets: NDArray[Any], options: Options) -> NDArray[Any]:
+    """Return targets as strings where the caller says which labels there are."""
+    return targets if options.labels is None or targets.ndim > 1 else as_labels(targets, options.labels)
 
 
 def _from_npy(paths: list[str], options: Options, targets_file: str | None, meter: _Meter) -> FilePredictions:
@@ -190,11 +217,14 @@ def _from_npy(paths: list[str], options: Options, targets_file: str | None, mete
             raise FileError(paths[0], f"a .npy has no names, got {option} {value!r}", "save a .npz with named arrays")
     if targets_file is None:
         raise FileError(paths[0], "a .npy holds no targets", "name the .npy of the targets with --targets FILE")
+    logits = all("logits" in os.path.basename(path).lower() for path in paths)
+    if options.percent and logits:
+        raise FileError(paths[0], "--percent is given, and the file is named as logits are", "leave --percent out")
     (targets_path,) = expand([targets_file])
     targets = read_npy(targets_path)
     parts = []
     for number, path in enumerate(paths):
-        parts.append(read_npy_probs(path))
+        parts.append(read_npy_probs(path, options.percent))
         meter.report(number + 1)
     rows = tuple(len(part) for part in parts)
     _check_some(paths, rows, None)
@@ -202,10 +232,10 @@ def _from_npy(paths: list[str], options: Options, targets_file: str | None, mete
         problem = f"has {len(targets):,} rows, the probabilities {sum(rows):,}"
         raise FileError(targets_path, problem, "give the targets of just these rows")
     return FilePredictions(
-        arrays={"probs": join(paths[0], parts, "probs", paths), "targets": targets},
-        class_names=options.class_names,
-        logits=all("logits" in os.path.basename(path).lower() for path in paths),
-        sources={"probs": ", ".join(paths), "targets": targets_path},
+        arrays={"probs": join(paths[0], parts, "probs", paths), "targets": _labelled(targets, options)},
+        class_names=options.labels or options.class_names,
+        logits=logits,
+        sources={"probs": ", ".join(paths) + " in per cent" * options.percent, "targets": targets_path},
         paths=tuple(paths),
         columns={"probs": ("probs",), "targets": ("targets",)},
         rows=rows,
@@ -215,7 +245,7 @@ def _from_npy(paths: list[str], options: Options, targets_file: str | None, mete
 
 def _from_tables(paths: list[str], kind: str, options: Options, meter: _Meter) -> tuple[FileRows, Selection]:
     tables = [_table(path, kind, options.where) for path in paths]
-    selections = [select(table.path, table.columns, options) for table in tables]
+    selections = [_selected(table, options) for table in tables]
     first = selections[0]
     for path, selection in zip(paths, selections, strict=True):
         check_same(path, selection, paths[0], first)
@@ -249,6 +279,14 @@ def _from_tables(paths: list[str], kind: str, options: Options, meter: _Meter) -
     ), first
 
 
+def _selected(table: Table, options: Options) -> Selection:
+    """Decide which columns to read; where none has a usual name, propose those that look right."""
+    try:
+        return select(table.path, table.columns, options)
+    except Unnamed as error:
+        raise proposed(error, look_at(table), options) from None
+
+
 def _table(path: str, kind: str, where: str | None) -> Table:
     if kind == "csv":
         return CsvTable(path, where)
@@ -273,3 +311,11 @@ def _check_some(paths: list[str], rows: Sequence[int], where: str | None) -> Non
     if where is not None:
         raise FileError(paths[0], f"no row meets --where {where!r}", f"loosen the condition; files: {listed(paths)}")
     raise FileError(paths[0], "holds no rows", "write the predictions again, or leave the file out")
+
+
+def likely_outcome(path: str, score: str) -> str | None:
+    """Return the column of a table that says most likely what came of a score, for the words of an error."""
+    try:
+        return best_outcome(look_at(_table(path, kind_of(path), None)), score)
+    except FileError:
+        return None

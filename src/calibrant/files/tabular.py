@@ -14,7 +14,8 @@ from calibrant.files.columns import Selection
 from calibrant.files.engine import Table, load
 from calibrant.files.growing import Growing
 from calibrant.files.paths import reading
-from calibrant.files.sql import sql_name, where_option
+from calibrant.files.percent import ALIKE, REMEDY, WANTED, fraction, fractions, is_signed, is_unclear, unclear
+from calibrant.files.sql import literal, sql_name, where_option
 
 MISSING = {"", "na", "n/a", "null", "none", "-", "?", "missing"}
 CELL = 40
@@ -43,7 +44,7 @@ class Collector:
             At the first cell that is null or no number, or a column of another type than expected.
         """
         done = 0
-        reader = _Reader(table)
+        reader = _Reader(table, selection)
         with reading(table.path):
             for batch in table.batches(selection):
                 reader.start = done
@@ -56,7 +57,8 @@ class Collector:
 
     def _append(self, reader: _Reader, argument: str, names: tuple[str, ...], columns: list[Any], rows: int) -> None:
         if len(columns) > 1:
-            arrays = [reader.numbers(name, column) for name, column in zip(names, columns, strict=True)]
+            pairs = zip(names, columns, strict=True)
+            arrays = [reader.numbers(name, column, argument.startswith("probs")) for name, column in pairs]
             for name, array in zip(names, arrays, strict=True):
                 if array.ndim > 1:
                     problem = f"column {name!r} holds lists beside other columns of {argument}"
@@ -65,8 +67,10 @@ class Collector:
             for number, array in enumerate(arrays):
                 view[:, number] = array
             return
-        read = reader.values if argument in ("targets", "groups") else reader.numbers
-        array = read(names[0], columns[0])
+        if argument in ("targets", "groups"):
+            array = reader.values(names[0], columns[0])
+        else:
+            array = reader.numbers(names[0], columns[0], argument.startswith("probs"))
         self._extend(reader, argument, names, rows, array.shape[1:], array.dtype)[...] = array
 
     def _extend(
@@ -107,26 +111,66 @@ class Collector:
 class _Reader:
     """Columns of one table as arrays; ``start`` is the position of the batch's first row."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, selection: Selection) -> None:
         self.table = table
+        self.selection = selection
         self.start = 0
+        self._signed: set[str] = set()  # the columns with a per-cent sign somewhere
+        self._unclear: dict[str, tuple[int, str]] = {}  # and where one has a cell that may be a fraction
         purpose = f"to read {os.path.basename(table.path)}"
         self._arrow = load("pyarrow", purpose)
         self._compute = load("pyarrow.compute", purpose)
 
-    def numbers(self, name: str, column: Any) -> NDArray[Any]:
-        """Return a column of numbers, or of lists of as many numbers each."""
+    def numbers(self, name: str, column: Any, probs: bool = False) -> NDArray[Any]:
+        """Return a column of numbers, or of lists of as many numbers each; ``probs`` may be in per cent."""
         column = self._whole_cells(name, column)
         types, kind = self._arrow.types, column.type
         if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-            return self._lists(name, column)
+            return self._lists(name, column, probs)
+        return self._fractions(name, column, 0) if probs and self.selection.percent else self._as_numbers(name, column)
+
+    def _as_numbers(self, name: str, column: Any) -> NDArray[Any]:
+        types, kind = self._arrow.types, column.type
         if types.is_decimal(kind):
             column = column.cast(self._arrow.float64())
         elif not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
-            what = "text" if _is_text(types, kind) else f"values of type {kind}"
-            raise FileError(self.table.path, f"column {name!r} holds {what}, not numbers", "name a column of numbers")
+            text = _is_text(types, kind)
+            problem = f"column {name!r} holds {'text' if text else f'values of type {kind}'}, not numbers"
+            signed = name in self.selection.probs and text and len(column) > 0 and is_signed(column[0].as_py())
+            raise FileError(self.table.path, problem, REMEDY if signed else "name a column of numbers")
         array: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         return array.astype(np.float16, copy=False) if name in self.table.narrow else array
+
+    def _fractions(self, name: str, column: Any, length: int) -> NDArray[Any]:
+        """Return per cents, or lists of ``length`` of them in turn, as fractions."""
+        if _is_text(self._arrow.types, column.type):
+            coded = column.cast(self._arrow.large_string()).dictionary_encode()
+            texts, codes = coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False)
+            shares: NDArray[Any] = np.array([fraction(text) for text in texts])[codes]
+            self._check_signs(name, texts, codes, length)
+        else:
+            shares = fractions(self._as_numbers(name, column))
+        bad = np.flatnonzero(np.isnan(shares))
+        if len(bad):
+            row, cell = int(bad[0]) // max(length, 1), column[int(bad[0])].as_py()
+            place = f"row {self.table.row_of(self.start + row)}, column {name!r}"
+            text = cell if isinstance(cell, str) else str(cell).removesuffix(".0")
+            problem = f"{place}: {_shown(text) if isinstance(cell, str) else text} is not {WANTED}"
+            raise FileError(self.table.path, problem, "correct the cell" if length else self._without(name, text))
+        return shares
+
+    def _check_signs(self, name: str, texts: list[str], codes: NDArray[Any], length: int) -> None:
+        """Refuse 0.85 beside 85%: the one may be a fraction, or not."""
+        if any(map(is_signed, texts)):
+            self._signed.add(name)
+        places = [int(np.argmax(codes == k)) for k, text in enumerate(texts) if is_unclear(text)]
+        if places:
+            place = min(places)
+            self._unclear.setdefault(name, (self.start + place // max(length, 1), texts[codes[place]]))
+        if name in self._signed and name in self._unclear:
+            index, text = self._unclear[name]
+            problem = f"row {self.table.row_of(index)}, column {name!r}: {unclear(_shown(text))}"
+            raise FileError(self.table.path, problem, ALIKE)
 
     def values(self, name: str, column: Any) -> NDArray[Any]:
         """Return a column of targets or of groups: numbers, lists of numbers or strings."""
@@ -146,7 +190,7 @@ class _Reader:
         strings: NDArray[Any] = words[column.indices.to_numpy(zero_copy_only=False)]
         return strings
 
-    def _lists(self, name: str, column: Any) -> NDArray[Any]:
+    def _lists(self, name: str, column: Any, probs: bool) -> NDArray[Any]:
         lengths = self._compute.list_value_length(column).to_numpy(zero_copy_only=False)
         if len(lengths) == 0:
             return np.empty((0, 0))
@@ -165,7 +209,10 @@ class _Reader:
                 f"row {first} of {lengths[0]}"
             )
             raise FileError(self.table.path, problem, "give every row a value for each class")
-        array = self.numbers(name, values)
+        if probs and self.selection.percent:
+            array = self._fractions(name, self._whole_cells(name, values), int(lengths[0]))
+        else:
+            array = self.numbers(name, values)
         if array.ndim > 1:
             raise FileError(self.table.path, f"column {name!r} holds lists of lists", "write one list of numbers a row")
         return array.reshape(len(lengths), int(lengths[0]))
@@ -195,16 +242,24 @@ class _Reader:
         if text is None:
             option = where_option(f"{quoted} IS NOT NULL", table.where)
             return FileError(table.path, f"{place} is empty (null)", f"fill it, or leave such rows out with {option}")
-        shown = repr(text if len(text) <= CELL else text[: CELL - 1] + "…")
         wanted = "a list of numbers" if inside or text.startswith("[") else table.expected.get(name, "a number")
-        problem = f"{place}: {shown} is not {wanted}"
+        problem = f"{place}: {_shown(text)} is not {wanted}"
+        if name in self.selection.probs and (is_signed(text) or (text.startswith("[") and "%" in text)):
+            return FileError(table.path, problem, REMEDY)
         if text.strip().endswith("%"):
             return FileError(table.path, problem, "write percentages as fractions, 85% as 0.85")
+        if not text.startswith("[") and name not in self.selection.targets and table.holds_text(name):
+            problem = f"column {name!r} holds text such as {_shown(text)}, not numbers"
+            return FileError(table.path, problem, "name a column of numbers")
+        return FileError(table.path, problem, self._without(name, text))
+
+    def _without(self, name: str, text: str) -> str:
+        """Say how to mend a cell, or do without its row."""
         if len(text) > CELL or "\n" in text or text.startswith("["):
-            return FileError(table.path, problem, "correct the cell")
-        option = where_option(f"{quoted} <> '" + text.replace("'", "''") + "'", table.where)
+            return "correct the cell"
+        option = where_option(f"{self.table.spoken(name)} <> {literal(text)}", self.table.where)
         verb = "leave such rows out" if text.strip().lower() in MISSING else "correct it, or leave the row out"
-        return FileError(table.path, problem, f"{verb} with {option}")
+        return f"{verb} with {option}"
 
 
 def as_labels(targets: NDArray[Any], names: tuple[str, ...]) -> NDArray[Any]:
@@ -241,6 +296,10 @@ def _all_whole(values: NDArray[Any]) -> bool:
 
 def _is_text(types: Any, kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= CELL else text[: CELL - 1] + "…")
 
 
 def _words(dtype: np.dtype[Any]) -> str:

@@ -18,7 +18,7 @@ from calibrant.errors import CalibrantError, FileError
 from calibrant.files.columns import Selection
 from calibrant.files.engine import EngineTable, used_numbers
 from calibrant.files.paths import check_gzip, first_line, open_text
-from calibrant.files.sql import engine_path, identifier, literal
+from calibrant.files.sql import engine_path, identifier, literal, sql_name
 
 SAMPLE = 20_000
 WHOLE = "BIGINT"
@@ -69,6 +69,10 @@ class CsvTable(EngineTable):
             self._types = {name: kind for name, kind in kinds.items() if kind not in (TEXT, MIXED, NUMBERS)}
         for name in used_numbers(selection):
             self._cast(name, NUMBERS if kinds.get(name) == NUMBERS else NUMBER)
+        for name in selection.probs if selection.percent else ():  # read where all kinds of files are
+            self.casts[name] = self.text_of(name)
+            if kinds.get(name) == NUMBERS:
+                self.casts[name] = f"TRY_CAST(trim({identifier(name)}) AS {TEXT}[])"
         if len(selection.targets) == 1:
             name = selection.targets[0]
             kind = kinds[name]
@@ -189,6 +193,10 @@ class JsonTable(EngineTable):
         """Return the SQL of a cell's text, without the quotes that JSON puts around strings."""
         return f"({identifier(column)}->>'$')" if self._types[column] == "JSON" else super().text_of(column)
 
+    def spoken(self, column: str) -> str:
+        """Return the SQL by which a condition compares a column with a text; the path '' is the whole value."""
+        return f"({sql_name(column)}->>'')" if self._types[column] == "JSON" else super().spoken(column)
+
     def learn(self, selection: Selection) -> bool:
         """Cast what is not numbers already."""
         for name in used_numbers(selection):
@@ -197,7 +205,12 @@ class JsonTable(EngineTable):
                 raise FileError(
                     self.path, f"column {name!r} holds objects, not numbers", "write numbers or lists of them"
                 )
-            if kind in ("JSON", TEXT):
+            if selection.percent and name in selection.probs:
+                if kind in ("JSON", TEXT):
+                    self.casts[name] = self.text_of(name)
+                elif kind == "JSON[]":
+                    self.casts[name] = f"CAST(to_json({identifier(name)}) AS {TEXT}[])"  # without the quotes of JSON
+            elif kind in ("JSON", TEXT):
                 self.casts[name] = f"TRY_CAST({self.text_of(name)} AS {NUMBER})"
             elif kind in ("JSON[]", "VARCHAR[]"):
                 self.casts[name] = f"TRY_CAST({identifier(name)} AS {NUMBERS})"

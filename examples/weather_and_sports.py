@@ -1,0 +1,70 @@
+"""Rain and basketball: whose forecasts are better calibrated, and in which seasons?
+
+    pip install "calibrant[report]"
+    python examples/weather_and_sports.py FOLDER
+
+FOLDER has two public files. ``precip_niamey_2016.csv`` has four forecasts of rain in Niamey
+for 92 days of 2016; it is from the R package reliabilitydiag, and contains modified ECMWF
+products (CC BY 4.0). ``nba_games.csv`` has the win probabilities before 8,886 basketball
+games; it is from FiveThirtyEight's checking-our-work-data (CC BY 4.0).
+"""
+
+import sys
+from pathlib import Path
+
+from pyarrow import csv
+
+import calibrant
+
+#: Of the rain: two that were fitted to past days, the plain ensemble of weather models, and
+#: the climate alone.
+FORECASTS = {
+    "Logistic": "logistic",
+    "EMOS": "EMOS",
+    "ENS": "ensemble",
+    "EPC": "climatology",
+}
+
+
+def rain(path):
+    """Judge the four forecasts of rain, each by itself, then each with each."""
+    days = csv.read_csv(path)
+    print(f"Rain in Niamey, {len(days)} days")
+    for column, name in FORECASTS.items():
+        report = calibrant.evaluate(days[column], days["obs"])
+        error, score = report["ece"], report["brier"]
+        noise = f"noise up to {error.floor.upper:.3f}, p {error.p_value:.2g}"
+        print(f"  {name:<12} ECE {error.value:.3f}, {noise}; Brier score {score.value:.3f}")
+    models = {name: days[column] for column, name in FORECASTS.items()}
+    comparison = calibrant.compare(models, days["obs"])
+    for sentence in comparison.verdict():
+        print(f"  {sentence}")
+    return comparison
+
+
+def basketball(path):
+    """Judge the win probabilities of the first team, and each season by itself."""
+    games = csv.read_csv(path)
+    report = calibrant.evaluate(
+        games["prob1"], games["prob1_outcome"], groups=games["season"]
+    )
+    error = report["ece"]
+    print(f"Basketball, {report.n:,} games: ECE {error.value:.3f} ", end="")
+    print(f"({error.low:.3f} to {error.high:.3f}), noise up to {error.floor.upper:.3f}")
+    for season in report.groups:
+        error = season.report["ece"]
+        noise = f"noise up to {error.floor.upper:.3f}"
+        said = "miscalibrated" if season.called_out else "no evidence"
+        print(f"  {season.name}: ECE {error.value:.3f}, {noise}, ", end="")
+        print(f"adjusted p {season.adjusted_p_value:.2g}: {said}")
+    return report
+
+
+def main(folder="../shared/data"):
+    folder = Path(folder)
+    found = rain(folder / "precip_niamey_2016.csv")
+    return {"rain": found, "games": basketball(folder / "nba_games.csv")}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,128 @@
+"""What the TAB key offers: files, columns of the files that were named, notions and conditions."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+SHELLS: Final = ("bash", "zsh", "fish")
+_VARIABLE: Final = "_CALIBRANT_COMPLETE"
+
+# click's own script for bash puts values into the line as they are. Names of columns and conditions need quotes there,
+# and a name may hold anything: what is inserted must be one word of the shell, whatever it says.
+_BASH: Final = r"""
+_calibrant_complete() {
+    local kind value word current words=()
+    COMPREPLY=()
+    for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+        # bash takes --score=win apart, and click wants its two ends.
+        if [[ $word == = && $current == --* ]]; then
+            current=
+            continue
+        fi
+        words+=("$word")
+        current=$word
+    done
+    if [[ $word == = ]]; then words+=(""); fi
+    while IFS=, read -r kind value; do
+        if [[ $kind == file ]]; then
+            compopt -o default 2>/dev/null
+        elif [[ $kind != plain ]]; then
+            continue
+        elif [[ $current == \"* ]]; then
+            [[ $value == *[\"\$\`\\\!]* ]] || COMPREPLY+=("$value")
+        elif [[ $current == \'* ]]; then
+            COMPREPLY+=("${value//\'/\'\\\'\'}")
+        elif [[ $value =~ ^[A-Za-z0-9_./=@%+:,-]+$ ]]; then
+            COMPREPLY+=("$value")
+        else
+            COMPREPLY+=("'${value//\'/\'\\\'\'}'")
+        fi
+    done < <(COMP_WORDS="${words[*]}" COMP_CWORD=$((${#words[@]} - 1)) \
+        _CALIBRANT_COMPLETE=bash_complete "$1" 2>/dev/null)
+}
+complete -o nosort -F _calibrant_complete calibrant 2>/dev/null ||
+    complete -o default -F _calibrant_complete calibrant
+"""
+
+
+def script(shell: str, command: click.Command) -> str:
+    """Return the lines that make a shell complete the command."""
+    if shell == "bash":
+        return _BASH.lstrip("\n")
+    maker = get_completion_class(shell)
+    if maker is None:
+        msg = f"click knows no shell {shell!r}"
+        raise ValueError(msg)
+    return maker(command, {}, "calibrant", _VARIABLE).source()
+
+
+def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Leave the names of files to the shell."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def notions(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the events that can be judged."""
+    from calibrant.notions import NOTIONS
+
+    known = NOTIONS if ctx.command.name == "report" else ("positive", "top-label")
+    return _starting(known, incomplete)
+
+
+def conditions(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the beginnings of conditions: measures, and which way they may fail."""
+    from calibrant.report import MEASURES
+
+    return _starting([f"{name} {sign}" for name in (*MEASURES, "n") for sign in "><"], incomplete.lstrip())
+
+
+def columns(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the columns of the files that stand before."""
+    return _starting(_columns(ctx), incomplete)
+
+
+def patterns(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the columns of the files, and the patterns of a column for each class."""
+    return _starting(_with_patterns(_columns(ctx)), incomplete)
+
+
+def models(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer columns and patterns after each comma, those left out that stand there already."""
+    before, comma, last = incomplete.rpartition(",")
+    free = [name for name in _with_patterns(_columns(ctx)) if name not in before.split(",")]
+    return [CompletionItem(before + comma + item.value) for item in _starting(free, last)]
+
+
+def _columns(ctx: click.Context) -> tuple[str, ...]:
+    """Return the columns of the first file that can be looked into; silently none where there is none."""
+    from calibrant.files import column_names
+
+    # Where an option waits for its value, click has not come to sort the arguments.
+    for name in ctx.params.get("files") or ctx.args:
+        path = os.path.expanduser(name)
+        for found in [path] if os.path.isfile(path) else sorted(glob.glob(path))[:1]:
+            try:
+                return column_names(found)
+            except Exception:  # whatever is wrong with it, a line that is being typed is not the place to say so
+                continue
+    return ()
+
+
+def _with_patterns(names: Sequence[str]) -> list[str]:
+    """Return names, those that differ by a number at their end replaced by their pattern, and the pattern first."""
+    stems = Counter(match[1] for name in names if (match := re.fullmatch(r"(.*\D)\d+", name)))
+    many = [stem for stem, count in stems.items() if count > 2]
+    return [f"{stem}*" for stem in many] + [name for name in names if name.rstrip("0123456789") not in many]
+
+
+def _starting(values: Sequence[str], incomplete: str) -> list[CompletionItem]:
+    # A line break would be taken for the end of a value.
+    return [CompletionItem(value) for value in values if value.startswith(incomplete) and value.isprintable()]

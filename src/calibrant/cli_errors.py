@@ -1,0 +1,173 @@
+"""Bad data in the words of the file and of the command: one line that ends with what to type."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import numpy as np
+
+from calibrant.cli_usage import command_line
+
+if TYPE_CHECKING:
+    from calibrant.errors import FileError, InputError
+    from calibrant.files import FileRows
+
+#: The exit status of bad data.
+BAD_DATA: Final = 1
+
+#: Where more than this share of the outcomes is not 0 or 1, it is the column that is wrong, not its rows.
+_FEW: Final = 0.5
+_LISTED: Final = 20  # labels that a remedy lists
+
+#: What the library's remedies are called on the command line.
+_REMEDIES: Final = (
+    (r"pass logits=True", "pass --logits"),
+    (r"the values look like percent: divide them by 100", "pass --percent if the numbers are per cent"),
+    (r"notion='([\w-]+)'", r"--notion \1"),
+    (r"ignore_index=(-?\d+)", r"--ignore-index \1"),
+    (r"\bclass_names\b", "--class-names"),
+)
+_ARGUMENTS: Final = {
+    "class_names": "--class-names", "ignore_index": "--ignore-index", "notion": "--notion", "logits": "--logits",
+    "n_bins": "--n-bins", "groups": "--by", "weights": "--weight",
+}  # fmt: skip
+
+
+@contextmanager
+def failing(ctx: click.Context) -> Iterator[list[FileRows]]:
+    """End with one line and the status of bad data on errors; those about rows say where these stand in the files.
+
+    The rows of the files belong into the list that is given, once they are read.
+    """
+    from calibrant.errors import CalibrantError, FileError, InputError
+
+    files: list[FileRows] = []
+    try:
+        yield files
+    except InputError as error:
+        _fail(_place(error, files[0], ctx) if files else str(error))
+    except FileError as error:
+        _fail(_with_command(error, ctx))
+    except CalibrantError as error:
+        _fail(str(error))
+    except MemoryError:
+        _fail("the predictions do not fit into memory; read fewer rows with --where")
+    except OSError as error:
+        _fail(f"{error.filename or 'output'}: {error.strerror or error}; check the path and the disk")
+
+
+def _fail(message: str) -> None:
+    click.echo("calibrant: " + " ".join(message.split()), err=True)
+    sys.exit(BAD_DATA)
+
+
+def _with_command(error: FileError, ctx: click.Context) -> str:
+    if not error.options:
+        return str(error)
+    return f"{error.path}: {error.problem}; {error.remedy}: {command_line(ctx, error.options)}"
+
+
+def _place(error: InputError, predictions: FileRows, ctx: click.Context) -> str:
+    """Say where in the files an error of the library is, and what option mends it."""
+    if error.expected.startswith("probabilities first"):
+        return _swapped(error, predictions, ctx)
+    got, options = error.got, ctx.params
+    if error.argument not in predictions.columns:
+        argument = _ARGUMENTS.get(error.argument, error.argument)
+        argument = "--labels" if argument == "--class-names" and options.get("labels") else argument
+        remedy = _remedy(error, predictions, ctx)
+        return f"{predictions.paths[0]}: {argument}: expected {error.expected}, got {got}; {remedy}"
+    expected = re.sub(r"probs\[(.*?)\]", r"column \1", error.expected)
+    if expected == "names among class_names" and predictions.class_names:
+        names, more = predictions.class_names[:_LISTED], len(predictions.class_names) > _LISTED
+        expected = f"one of {', '.join(names)}{', ...' if more else ''}"
+    place = error.column if predictions.arrays[error.argument].ndim > 1 else None
+    column = predictions.column_name(error.argument, place)
+    path, where = predictions.paths[0], ""
+    if error.row is not None:
+        path, row = predictions.locate(error.row)
+        where = f"row {row:,}, "
+        got = re.sub(r" at row \d+(, column \d+)?", "", got)
+    return f"{path}: {where}column {column!r}: expected {expected}, got {got}; {_remedy(error, predictions, ctx)}"
+
+
+def _swapped(error: InputError, predictions: FileRows, ctx: click.Context) -> str:
+    columns = predictions.columns
+    score, outcome = columns[error.argument if error.argument in columns else "probs"][0], columns["targets"][0]
+    remedy = "name the scores with --scores and the outcomes with --outcome"
+    if "score" in ctx.params:
+        names = ("--score", "--outcome") if ctx.params["score"] is not None else ("--probs", "--target")
+        remedy = f"type: {command_line(ctx, (names[0], outcome, names[1], score))}"
+    problem = f"{score!r} was taken for the scores and holds labels, {outcome!r} for the outcomes and holds fractions"
+    return f"{predictions.paths[0]}: {problem}: they look swapped; {remedy}"
+
+
+def _remedy(error: InputError, predictions: FileRows, ctx: click.Context) -> str:
+    """Return what to type against an error of the library."""
+    if error.argument == "logits" and error.expected == "logits" and not ctx.params.get("logits"):
+        return "its name says that it holds logits: rename it to probs"
+    if error.argument == "targets" and predictions.targets.ndim == 1:
+        own = _for_targets(error, predictions, ctx)
+        if own is not None:
+            return own
+    remedy = error.remedy.replace("leave logits=True out, or pass", "leave --logits out, or save")
+    for pattern, words in _REMEDIES:
+        remedy = re.sub(pattern, words, remedy)
+    return remedy
+
+
+def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context) -> str | None:
+    """Return what to type where the targets are not what they should be; None for the library's own words."""
+    one_event = all(array.ndim == 1 for name, array in predictions.arrays.items() if name.startswith("probs"))
+    strings = error.expected == "integers"
+    if not (strings or error.expected == "outcomes 0 or 1" or error.expected.startswith("class indices")):
+        return None
+    distinct = _distinct(predictions.targets)
+    width = 2 if one_event else next(a.shape[1] for name, a in predictions.arrays.items() if name.startswith("probs"))
+    if "1-based" in error.remedy:
+        labels = "1,2" if width == 2 else f"1-{width}"
+        return f"the labels look 1-based; type: {_typed(ctx, labels)}"
+    whole = strings or all(re.fullmatch(r"-?\d+", label) for label in distinct)
+    if len(distinct) == width and whole and (strings or one_event):
+        if one_event:
+            return f"if {distinct[1]!r} is the event, type: {_typed(ctx, ','.join(distinct))}"
+        if len(distinct) <= _LISTED and all("," not in label for label in distinct):
+            return f"if this is the order of the columns, type: {_typed(ctx, ','.join(distinct))}"
+    if strings and not one_event:
+        return f"pass --labels with the {width} labels in the order of the columns, and commas between them"
+    return _for_outcomes(predictions, ctx) if one_event else None
+
+
+def _typed(ctx: click.Context, labels: str) -> str:
+    return command_line(ctx, ("--labels", labels))
+
+
+def _distinct(targets: np.ndarray[Any, Any]) -> list[str]:
+    """List the labels as the file spells them, in their order."""
+    values = sorted(set(targets.tolist())) if targets.dtype.kind == "O" else np.unique(targets).tolist()
+    return [str(int(v)) if isinstance(v, float) and v.is_integer() else str(v) for v in values]
+
+
+def _for_outcomes(predictions: FileRows, ctx: click.Context) -> str | None:
+    """Return what to type where a column that should say what happened holds something else."""
+    from calibrant.files import likely_outcome, sql_name, where_option
+
+    targets = predictions.targets
+    good = targets.dtype.kind in "fiub" and np.isin(targets, (0, 1)).mean() >= _FEW
+    tables = not predictions.paths[0].lower().endswith((".npz", ".npy"))
+    if good and tables:
+        condition = f"{sql_name(predictions.columns['targets'][0])} IN (0, 1)"
+        return f"leave such rows out with {where_option(condition, ctx.params.get('where'))}"
+    if good or not tables:
+        return "leave such rows out before the arrays are saved" if good else None
+    scores = [names[0] for name, names in predictions.columns.items() if name.startswith("probs")]
+    outcome = likely_outcome(predictions.paths[0], scores[0])
+    if outcome is None or outcome in predictions.columns["targets"]:
+        return "name the column that holds 0 and 1 with --outcome"
+    option = "--target" if ctx.params.get("target") is not None else "--outcome"
+    return f"name the column that holds 0 and 1, such as: {command_line(ctx, (option, outcome))}"

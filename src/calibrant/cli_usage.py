@@ -1,0 +1,169 @@
+"""How the command answers to wrong usage, and how its help is laid out."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import os
+import shlex
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from calibrant.errors import nearest
+from calibrant.files.paths import KINDS
+
+#: Where the words that were typed stand in a context's ``meta``.
+TYPED: Final = "calibrant.typed"
+
+#: The sections of a command's help, each with the names of its options.
+SECTIONS: Final = {
+    "Columns": ("scores", "score", "outcome", "probs", "target", "targets_file", "weight", "by"),
+    "What the columns hold": ("logits", "percent", "labels", "class_names"),
+    "What is judged": ("where", "ignore_index", "notion", "n_bins"),
+    "Intervals": ("level", "n_resamples", "rng"),
+    "Output": ("json_path", "html_path", "title", "conditions"),
+}
+
+_MANY: Final = 10  # options, from which on they need an order
+
+#: What other programs call an option.
+_ELSEWHERE: Final = {
+    "--bins": "--n-bins", "--seed": "--rng", "--group": "--by", "--groups": "--by", "--filter": "--where",
+    "--confidence": "--level", "--output": "--json", "--out": "--json", "--bootstrap": "--n-resamples",
+}  # fmt: skip
+
+
+class Command(click.Command):
+    """A command that says which option was meant, and whose help has sections."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse, and propose an option for one that there is not."""
+        typed = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            options = [name for param in self.params for name in param.opts if name.startswith("--")]
+            # click takes -score for -s, -c and so on.
+            name = error.option_name
+            if not name.startswith("--"):
+                name = next((word for word in typed if word.startswith(name)), name)
+            meant = " or ".join(map(repr, _meant(name, options)))
+            hint = f"did you mean {meant}?" if meant else f"'{ctx.command_path} --help' lists them"
+            msg = f"No such option {name!r}; {hint}"
+            raise click.UsageError(msg, ctx) from None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options by section, all with their explanations in one column."""
+        of_section: dict[str, list[tuple[str, str]]] = {}
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        if len(options) < _MANY:
+            super().format_options(ctx, formatter)
+            return
+        for param in options:
+            record = param.get_help_record(ctx)
+            section = next((title for title, names in SECTIONS.items() if param.name in names), "Others")
+            if record is not None:
+                of_section.setdefault(section, []).append(record)
+        width = min(max(len(head) for records in of_section.values() for head, _ in records), 30)
+        for title in (*SECTIONS, "Others"):
+            if title in of_section:
+                with formatter.section(title):
+                    formatter.write_dl([(head.ljust(width), words) for head, words in of_section[title]])
+
+
+class Commands(click.Group):
+    """The commands; it knows a file where a command should be, and a command that is misspelt."""
+
+    command_class = Command
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """List the commands in the order of their use."""
+        return list(self.commands)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Remember what was typed, for errors that say what to type."""
+        typed = list(args)
+        ctx = super().make_context(info_name, args, parent, **extra)
+        ctx.meta[TYPED] = typed
+        return ctx
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse, and say where an option of a command belongs."""
+        typed = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name
+            owners = [
+                own.name or "" for own in self.commands.values() if any(name in param.opts for param in own.params)
+            ]
+            if owners:
+                owner = "report" if "report" in owners else owners[0]
+                msg = f"Option {name!r} belongs to a command; did you mean: calibrant {owner} {shlex.join(typed)}?"
+                raise click.UsageError(msg, ctx) from None
+            raise
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say what may have been meant."""
+        if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
+            hint = f"did you mean: calibrant report {shlex.join(args)}?"
+            if not _looks_like_file(args[0]):
+                hint = nearest(args[0], self.list_commands(ctx))
+            msg = f"No such command {args[0]!r}; {hint}"
+            raise click.UsageError(msg, ctx)
+        return super().resolve_command(ctx, args)
+
+
+class Count(click.IntRange):
+    """A number of things; click's own name for it, "integer range", is none that a user knows."""
+
+    name = "integer"
+
+    def get_missing_message(self, param: click.Parameter, *_: Any, **__: Any) -> str:
+        """Return what is wanted."""
+        return f"Pass a number, such as {param.opts[0]} 500."
+
+
+class Wanted(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
+    """Any text; where it is missing, the error says what is wanted."""
+
+    name = "text"
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+    def get_missing_message(self, *_: Any, **__: Any) -> str:
+        """Return what is wanted."""
+        return self.words
+
+
+def command_line(ctx: click.Context, options: Sequence[str]) -> str:
+    """Return what was typed with some options, each followed by its value, added or changed."""
+    params = {name: param for param in ctx.command.params for name in param.opts}
+    changed = {params[name] for name in options if name in params}
+    words, skip = ["calibrant"], False
+    for word in ctx.meta.get(TYPED, ()):
+        own = params.get(word.partition("=")[0]) if word.startswith("--") else None
+        if skip or (own is not None and own in changed):
+            skip = not skip and "=" not in word
+            continue
+        words.append(word)
+    return shlex.join([*words, *options])
+
+
+def _meant(name: str, options: Sequence[str]) -> list[str]:
+    """Return the options that a wrong one may stand for, if that can be told."""
+    word = f"--{name.lstrip('-').partition('=')[0].replace('_', '-').lower()}"
+    exact = [own for own in options if own in (word, _ELSEWHERE.get(word))]
+    begins = [own for own in options if own.startswith(word) or word.startswith(own)]
+    return (exact or begins or difflib.get_close_matches(word, options, n=1, cutoff=0.7))[:3]
+
+
+def _looks_like_file(name: str) -> bool:
+    return os.path.exists(name) or glob.has_magic(name) or name.lower().endswith(tuple(KINDS))

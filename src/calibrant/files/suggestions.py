@@ -1,0 +1,184 @@
+"""Which columns may be meant, where none has a usual name: looked for in the first rows, and only to word an error.
+
+Nothing is read as what it looks like: the error proposes options, and the user types them or others.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import CalibrantError
+from calibrant.files.columns import Options, Unnamed
+from calibrant.files.engine import Table
+
+ROWS = 20_000
+CELLS = 1_000_000
+NAMED = 6  # columns of a kind that an error names
+CLASSES = 1000
+
+_MISSING = {"", "na", "n/a", "nan", "null", "none"}
+_SCORE = re.compile(r"prob|score|pred|risk|chance|conf|forecast|^p(_|$)|_p$", re.IGNORECASE)
+_OUTCOME = re.compile(
+    r"outcome|label|target|true|truth|actual|obs|result|won|win|event|hit|correct|^y(_|$)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Likely:
+    """Columns by what they look like.
+
+    Parameters
+    ----------
+    scores : tuple of str
+        Numbers from 0 to 1, and not only these two.
+    outcomes : tuple of str
+        0 and 1, but for a few cells, or true and false; then two words; then a single value.
+    labels : tuple of str
+        Whole numbers or words, each more often than once.
+    rows : tuple of str
+        Lists, or rows of an array, that add up to 1.
+    classes : tuple of str
+        Three of the scores or more that add up to 1 in every row: all of the scores, or none.
+    """
+
+    scores: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    labels: tuple[str, ...]
+    rows: tuple[str, ...]
+    classes: tuple[str, ...]
+
+
+def look(cells: Mapping[str, Sequence[Any]]) -> Likely:
+    """Sort columns by what their first cells look like."""
+    kinds = {name: _kind(values) for name, values in cells.items()}
+    named = {kind: tuple(name for name in cells if kinds[name] == kind) for kind in set(kinds.values())}
+    scores = named.get("score", ())
+    classes: tuple[str, ...] = ()
+    if len(scores) > 2:
+        table = np.array([[_number(cell) for cell in cells[name]] for name in scores], dtype=np.float64)
+        classes = scores if np.allclose(table.sum(axis=0), 1, atol=2e-3, equal_nan=True) else ()
+    outcomes = tuple(name for kind in ("outcome", "words", "constant") for name in named.get(kind, ()))
+    return Likely(scores, outcomes, named.get("label", ()), named.get("rows", ()), classes)
+
+
+def look_at(table: Table) -> Likely:
+    """Sort a file's columns by what they look like; a file that cannot be read has none."""
+    try:
+        return look(table.head(min(ROWS, CELLS // max(len(table.columns), 1))))
+    except CalibrantError:  # the file has another fault as well, of which its first reading will tell
+        return look({})
+
+
+def proposed(error: Unnamed, likely: Likely, options: Options, noun: str = "column") -> Unnamed:
+    """Return the error with the options that name likely columns, if there are any; else the same error."""
+    choice = () if error.options else _choice(likely, options)
+    if not choice:
+        return error
+    found = []
+    if choice[0] == "--score":
+        found.append(("probabilities", likely.scores))
+    elif choice[0] == "--probs":
+        found.append(("probabilities of classes", likely.rows or likely.classes))
+    if "--outcome" in choice:
+        found.append(("outcomes", likely.outcomes))
+    elif "--target" in choice:
+        found.append(("labels", (*likely.labels, *likely.outcomes)))
+    verbs = (" may be", "")  # said once
+    said = "; ".join(f"{what}{verb} in {_some(names)}" for (what, names), verb in zip(found, verbs, strict=False))
+    if noun == "array":  # which are named alike, however many classes there are
+        choice = tuple({"--score": "--probs", "--outcome": "--target"}.get(word, word) for word in choice)
+    return Unnamed(error.path, error.problem, f"{said}; name yours, such as", choice)
+
+
+def best_outcome(likely: Likely, score: str) -> str | None:
+    """Return the column that says most likely what came of a score."""
+    pairs = [(score, outcome) for outcome in likely.outcomes if outcome != score]
+    return min(pairs, key=_unlikeliness)[1] if pairs else None
+
+
+def _choice(likely: Likely, options: Options) -> tuple[str, ...]:
+    taken = {options.score, options.outcome, options.target, options.weight, options.by, *options.models}
+    outcomes = [name for name in likely.outcomes if name not in taken]
+    labels = sorted((name for name in likely.labels if name not in taken), key=_not_outcome)
+    told = options.outcome or options.target
+    if options.score is not None or options.models:
+        best = best_outcome(likely, options.score or options.models[0])
+        return ("--outcome", best) if best is not None else ()
+    if options.probs is not None:
+        return ("--target", [*labels, *outcomes][0]) if labels or outcomes else ()
+    truth = [told] if told else [*labels, *outcomes]
+    many = likely.rows[:1] or ((",".join(likely.classes),) if likely.classes else ())
+    if many and truth:
+        return ("--probs", many[0]) if told else ("--probs", many[0], "--target", truth[0])
+    scores = [name for name in likely.scores if name not in taken]
+    pairs = [(score, outcome) for score in scores for outcome in ([told] if told else outcomes)]
+    if not pairs:
+        return ()
+    score, outcome = min(pairs, key=_unlikeliness)
+    return ("--score", score) if told else ("--score", score, "--outcome", outcome)
+
+
+def _unlikeliness(pair: tuple[str, str]) -> tuple[bool, bool, bool]:
+    """Order pairs of a score and an outcome by their names; of equals, those that come first in the file are best."""
+    score, outcome = pair
+    return (score.lower() not in outcome.lower() or len(score) < 3, _not_outcome(outcome), not _SCORE.search(score))
+
+
+def _not_outcome(name: str) -> bool:
+    return not _OUTCOME.search(name)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def _kind(cells: Sequence[Any]) -> str:
+    present = [cell for cell in cells if not _is_missing(cell)]
+    if not present:
+        return ""
+    if isinstance(present[0], list):
+        return "rows" if _are_rows(present) else ""
+    numbers = [_number(cell) for cell in present]
+    if any(math.isnan(number) for number in numbers):
+        distinct = len({str(cell).strip().lower() for cell in present})
+        if distinct == 2:
+            return "words"
+        return "label" if distinct <= min(CLASSES, len(present) // 2) else ""
+    values = set(numbers)
+    if min(values) >= 0 and max(values) <= 1:
+        ends = sum(number in (0, 1) for number in numbers)
+        if len(values) == 1 and ends:
+            return "constant"
+        return "outcome" if ends >= 0.95 * len(numbers) and len(values) <= 3 else "score"
+    whole = all(number.is_integer() for number in values)
+    return "label" if whole and len(values) <= min(CLASSES, len(present) // 2) else ""
+
+
+def _are_rows(lists: Sequence[list[Any]]) -> bool:
+    width = len(lists[0])
+    if width < 2 or any(not isinstance(row, list) or len(row) != width for row in lists):
+        return False
+    numbers = np.array([[_number(cell) for cell in row] for row in lists], dtype=np.float64)
+    return bool(np.all((numbers >= 0) & (numbers <= 1)) and np.allclose(numbers.sum(axis=1), 1, atol=2e-3))
+
+
+def _is_missing(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return cell.strip().lower() in _MISSING
+    return cell is None or (isinstance(cell, float) and math.isnan(cell))
+
+
+def _number(cell: Any) -> float:
+    """Return a cell's number; NaN where it has none."""
+    if isinstance(cell, str) and cell.strip().lower() in ("true", "false"):
+        return float(cell.strip().lower() == "true")
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return math.nan

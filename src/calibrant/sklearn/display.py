@@ -1,0 +1,247 @@
+"""The reliability diagram as one of scikit-learn's displays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, Self, get_args
+
+from calibrant import plot
+from calibrant.errors import InputError, check_choice, renaming
+from calibrant.inference.resampling import Rng
+from calibrant.inputs import Notion
+from calibrant.report import Report, evaluate
+from calibrant.sklearn.arguments import check_arguments
+from calibrant.sklearn.labels import OF_ARRAYS, OF_ESTIMATOR, Rows, of_arrays, of_estimator
+
+Kind = Literal["bars", "points", "isotonic", "smooth"]
+
+#: What draws each kind.
+_DRAWN_BY: Final[Mapping[Kind, Callable[..., Any]]] = {
+    "bars": plot.reliability_diagram, "points": plot.reliability_diagram,
+    "isotonic": plot.calibration_curve, "smooth": plot.calibration_curve,
+}  # fmt: skip
+
+
+class ReliabilityDisplay:
+    """A reliability diagram with its uncertainty, as one of scikit-learn's displays.
+
+    Make it with `from_estimator` or `from_predictions`, or from any `calibrant.Report` of one judged event. What is
+    computed is computed once; ``display.plot(...)`` draws it again, in other ways or onto other axes.
+
+    Parameters
+    ----------
+    report : Report
+        What `calibrant.evaluate` found.
+    name : str, optional
+        What the legend calls it.
+    pos_label : label, optional
+        The label that is the judged event, for the axes.
+
+    Attributes
+    ----------
+    report : Report
+        Every number behind the picture, and the others: ``print(display.report)``.
+    name, pos_label
+        As given.
+    ax_ : matplotlib.axes.Axes
+        What it was last drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure of these axes.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For a report in which every class is judged by itself, which has no single diagram.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from calibrant.sklearn import ReliabilityDisplay
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    >>> display = ReliabilityDisplay.from_estimator(GaussianNB().fit(X_train, y_train), X_test, y_test)
+    >>> ece = display.report["ece"]
+    >>> round(ece.value, 3), ece.p_value < 0.01
+    (0.064, True)
+    >>> axes = display.plot(kind="smooth").ax_
+    """
+
+    ax_: Any
+    figure_: Any
+
+    def __init__(self, report: Report, *, name: str | None = None, pos_label: Any = None) -> None:
+        if not isinstance(report, Report):
+            raise InputError("report", "a calibrant.Report", f"a {type(report).__name__}", "call from_predictions")
+        if report.diagram is None:
+            remedy = "evaluate with notion='positive' or 'top-label', or one class's column at a time"
+            raise InputError("report", "a report of one judged event", f"one of {report.notion!r}", remedy)
+        self.report, self.name, self.pos_label = report, name, pos_label
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        pos_label: Any = None,
+        notion: Notion | None = None,
+        n_bins: int = 15,
+        level: float | None = 0.95,
+        n_resamples: int = 1000,
+        rng: Rng = 0,
+        name: str | None = None,
+        kind: Kind = "bars",
+        ax: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Evaluate a fitted classifier on rows it was not fitted on, and draw its reliability diagram.
+
+        Parameters
+        ----------
+        estimator : classifier
+            Fitted, with `predict_proba` and `classes_`: a classifier, a pipeline, a search.
+        X : array or frame
+            What `predict_proba` takes.
+        y : array, (N,)
+            The true labels, as in `fit`.
+        sample_weight, pos_label, notion, n_bins, level, n_resamples, rng, kind, ax, options
+            As in `from_predictions`. With two classes the judged event is ``classes_[1]`` unless ``pos_label`` says
+            otherwise.
+        name : str, optional
+            What the legend calls it; by default the class of the estimator.
+
+        Returns
+        -------
+        ReliabilityDisplay
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            As `from_predictions`; for an estimator without `predict_proba`, or of one class or several outputs; for
+            labels that it was not fitted on.
+        sklearn.exceptions.NotFittedError
+            By the estimator itself.
+        """
+        _check_options(kind, options, notion)
+        with renaming(**OF_ESTIMATOR):
+            rows = of_estimator(estimator, X, y, pos_label, notion)
+            report = _report(rows, sample_weight, n_bins=n_bins, level=level, n_resamples=n_resamples, rng=rng)
+        own = type(estimator).__name__ if name is None else name
+        return cls(report, name=own, pos_label=rows.pos_label).plot(ax, kind=kind, **options)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_prob: Any,
+        *,
+        sample_weight: Any = None,
+        pos_label: Any = None,
+        class_names: Sequence[Any] | None = None,
+        notion: Notion | None = None,
+        n_bins: int = 15,
+        level: float | None = 0.95,
+        n_resamples: int = 1000,
+        rng: Rng = 0,
+        name: str | None = None,
+        kind: Kind = "bars",
+        ax: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Evaluate predicted probabilities and draw their reliability diagram.
+
+        Parameters
+        ----------
+        y_true : array, (N,)
+            The true labels: numbers, strings, booleans.
+        y_prob : array, (N,), (N, 1), (N, 2) or (N, C)
+            The probability of one label, or a column for each class.
+        sample_weight : array, (N,), optional
+            Frequency weights: 2 equals the row twice.
+        pos_label : label, optional
+            The label whose probability is judged, against all others. By default 1 for a single column and labels 0
+            and 1 (or -1 and 1), the last of two classes; with more than two classes there is none, and the event is
+            that the predicted class is right.
+        class_names : sequence of labels, optional
+            The labels in the order of the columns: ``estimator.classes_``. By default 0 to C - 1.
+        notion : {"positive", "top-label"}, optional
+            The judged event, as in `calibrant.evaluate`; by default "positive" where one label is judged.
+        n_bins, level, n_resamples, rng
+            As in `calibrant.evaluate`.
+        name : str, optional
+            What the legend calls it.
+        kind, ax, options
+            As in `plot`.
+
+        Returns
+        -------
+        ReliabilityDisplay
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            As `calibrant.evaluate`; for swapped arguments, labels that are not among ``class_names``, labels other
+            than 0 and 1 of which ``pos_label`` does not say which is judged.
+
+        Examples
+        --------
+        >>> from calibrant.sklearn import ReliabilityDisplay
+        >>> y_true, y_prob = ["no", "no", "yes", "yes", "yes"], [0.25, 0.25, 0.55, 0.75, 0.75]
+        >>> display = ReliabilityDisplay.from_predictions(y_true, y_prob, pos_label="yes", n_bins=2, kind="points")
+        >>> round(display.report["ece"].value, 4), display.ax_ is display.figure_.axes[0]
+        (0.29, True)
+        """
+        _check_options(kind, options, notion)
+        with renaming(**OF_ARRAYS):
+            rows = of_arrays(y_true, y_prob, class_names, pos_label, notion)
+            report = _report(rows, sample_weight, n_bins=n_bins, level=level, n_resamples=n_resamples, rng=rng)
+        return cls(report, name=name, pos_label=rows.pos_label).plot(ax, kind=kind, **options)
+
+    def plot(self, ax: Any = None, *, kind: Kind = "bars", name: str | None = None, **options: Any) -> Self:
+        """Draw the diagram.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default on a new figure.
+        kind : {"bars", "points", "isotonic", "smooth"}, default "bars"
+            The bins as bars or as points, or the curve of the report that needs no bins.
+        name : str, optional
+            What the legend calls it, in place of the display's name.
+        options
+            Passed on to `calibrant.plot.reliability_diagram` for bins, to `calibrant.plot.calibration_curve` for
+            curves.
+
+        Returns
+        -------
+        ReliabilityDisplay
+            The display itself, its ``ax_`` and ``figure_`` set.
+        """
+        _check_options(kind, options)
+        label = self.name if name is None else name
+        self.ax_ = _DRAWN_BY[kind](self.report, kind=kind, label=label, ax=ax, **options)
+        self.figure_ = self.ax_.figure
+        event, label = f" (positive class: {self.pos_label})", self.ax_.get_xlabel()
+        if self.pos_label is not None and event not in label:  # of another display on the same axes
+            self.ax_.set_xlabel(label + event)
+        return self
+
+
+def _report(rows: Rows, weights: Any, **kwargs: Any) -> Report:
+    names = rows.class_names
+    return evaluate(rows.probs, rows.targets, notion=rows.notion, weights=weights, class_names=names, **kwargs)
+
+
+def _check_options(kind: Any, options: Mapping[str, Any], notion: object = None) -> None:
+    """Raise before anything is computed."""
+    check_choice("kind", kind, _DRAWN_BY)
+    check_arguments(_DRAWN_BY[kind], options, ("result", "kind", "label", "ax"))
+    if notion is not None:
+        check_choice("notion", notion, get_args(Notion))
+    if notion not in (None, "positive", "top-label"):
+        remedy = "pass pos_label to judge one class against the rest"
+        raise InputError("notion", "'positive' or 'top-label' for a diagram", repr(notion), remedy)

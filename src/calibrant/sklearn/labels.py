@@ -1,0 +1,168 @@
+"""From labels and probabilities as scikit-learn has them to the targets and columns that calibrant judges."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError, nearest
+from calibrant.inputs import Notion, as_array, is_bfloat16
+from calibrant.metrics.arguments import PER_CLASS
+from calibrant.remedies import look_swapped
+
+#: What the public signatures call the arguments that errors are about.
+OF_ESTIMATOR: Final = {"probs": "estimator.predict_proba(X)", "targets": "y", "weights": "sample_weight"}
+OF_ARRAYS: Final = {"probs": "y_prob", "targets": "y_true", "weights": "sample_weight"}
+
+
+class Rows(NamedTuple):
+    """What calibrant takes: the probability of one label with targets 0 and 1, or a column for each class."""
+
+    probs: Any
+    targets: NDArray[np.int64]
+    notion: Notion | None
+    pos_label: Any = None
+    class_names: tuple[str, ...] | None = None
+
+
+def of_estimator(estimator: Any, X: Any, y: Any, pos_label: Any, notion: Any) -> Rows:
+    """Ask a classifier for its probabilities, and match labels to its classes."""
+    if not hasattr(estimator, "predict_proba"):
+        remedy = "take one that has it, or wrap it in sklearn.calibration.CalibratedClassifierCV"
+        raise InputError("estimator", "a classifier with predict_proba", f"a {type(estimator).__name__}", remedy)
+    probs = estimator.predict_proba(X)
+    if not hasattr(estimator, "classes_"):
+        remedy = "pass arrays to ReliabilityDisplay.from_predictions, or to the measure itself"
+        raise InputError("estimator", "a classifier with classes_", f"a {type(estimator).__name__}", remedy)
+    if isinstance(probs, list):
+        remedy = "judge one output at a time"
+        raise InputError("estimator", "a classifier of one output", "one of several outputs", remedy)
+    classes, probs = as_array("estimator.classes_", estimator.classes_), as_array("probs", probs)
+    if len(classes) < 2:
+        remedy = "fit it on rows of every class"
+        raise InputError("estimator", "two classes or more", f"one class, {_words(classes)}", remedy)
+    if probs.ndim != 2 or probs.shape[1] != len(classes):
+        remedy = "pass an estimator whose classes_ are those of its columns"
+        raise InputError("probs", f"a column for each of {len(classes)} classes", f"shape {probs.shape}", remedy)
+    remedy = "the estimator was fitted without it: fit on rows of every class, for instance with stratified folds"
+    places = _places(_labels(y, len(probs)), classes, "estimator.classes_", remedy)
+    return _rows(probs, probs, places, classes, pos_label, notion)
+
+
+def of_arrays(y_true: Any, y_prob: Any, class_names: Any, pos_label: Any, notion: Any) -> Rows:
+    """Match labels to the columns that were given."""
+    probs = as_array("probs", y_prob)
+    if probs.ndim not in (1, 2) or probs.size == 0:
+        remedy = "pass a row of probabilities for each label"
+        raise InputError("probs", "an array of shape (N,) or (N, C)", f"shape {probs.shape}", remedy)
+    if look_swapped(probs, as_array("targets", y_true)):
+        remedy = "the arguments look swapped: scikit-learn's order is from_predictions(y_true, y_prob)"
+        raise InputError("targets", "labels first and probabilities second", "fractions first", remedy)
+    labels, columns = _labels(y_true, len(probs)), probs.shape[1] if probs.ndim == 2 else 1
+    where, remedy = "class_names", "name every class, in the order of the columns"
+    if class_names is not None:
+        classes = _named(class_names, columns)
+    elif columns > 1:
+        where = "the indices of the columns"
+        remedy = "pass class_names, the labels in the order of the columns, such as estimator.classes_"
+        classes = np.arange(columns)
+    else:
+        classes = _of_one_column(labels, pos_label)
+    return _rows(probs, y_prob, _places(labels, classes, where, remedy), classes, pos_label, notion)
+
+
+def _named(class_names: Any, columns: int) -> NDArray[Any]:
+    """Return the labels of the columns; for a single one those of the event and of what it is not."""
+    classes = as_array("class_names", class_names).reshape(-1)
+    wrong = len(classes) < 2 if columns == 1 else len(classes) != columns
+    if wrong:
+        expected = "two labels or more" if columns == 1 else f"{columns} labels, one for each column of y_prob"
+        remedy = "pass the labels in the order of the columns, such as estimator.classes_"
+        raise InputError("class_names", expected, f"{len(classes)}", remedy)
+    if len(set(classes.tolist())) < len(classes):
+        raise InputError("class_names", "distinct labels", _words(classes), "leave out the one that is there twice")
+    return classes
+
+
+def _of_one_column(labels: NDArray[Any], pos_label: Any) -> NDArray[Any]:
+    """Return the labels that there are, where a single column is the probability of one of them."""
+    classes = np.unique(labels)
+    if pos_label is not None:
+        if pos_label not in classes.tolist():
+            hint = nearest(str(pos_label), map(str, classes.tolist()))
+            remedy = f"{hint} (to judge rows without this label, pass class_names)"
+            raise InputError("pos_label", f"one of the labels {_words(classes)}", repr(pos_label), remedy)
+        return classes
+    for pair in ((0, 1), (-1, 1)):
+        if set(classes.tolist()) <= set(pair):
+            return np.array(pair)
+    remedy = "pass pos_label, the label whose probability y_prob is"
+    raise InputError("pos_label", "a label, where they are not 0 and 1", f"None, and labels {_words(classes)}", remedy)
+
+
+def _rows(
+    probs: NDArray[Any], given: Any, places: NDArray[np.int64], classes: NDArray[Any], pos_label: Any, notion: Any
+) -> Rows:
+    """Take the judged column, or all of them; ``places`` are the labels as places among the classes."""
+    width, known = probs.shape[1] if probs.ndim == 2 else 1, classes.tolist()
+    names = tuple(map(str, known))
+    if pos_label is None and (len(known) > 2 or notion in PER_CLASS):
+        if width == 1:
+            remedy = "pass pos_label, the label whose probability y_prob is"
+            raise InputError("pos_label", f"one of {_words(classes)}", "None", remedy)
+        if notion == "positive":
+            remedy = "pass pos_label, the class to judge against the rest"
+            raise InputError("notion", f"'top-label' or 'classwise' for {len(known)} classes", "'positive'", remedy)
+        return Rows(given, places, notion, None, names)
+    if pos_label is not None and pos_label not in known:
+        raise InputError("pos_label", f"one of {_words(classes)}", repr(pos_label), nearest(str(pos_label), names))
+    k = 1 if pos_label is None else known.index(pos_label)
+    if notion in PER_CLASS or (notion == "top-label" and len(known) > 2):
+        got = f"pos_label={pos_label!r} beside {notion!r}"
+        raise InputError("notion", "'positive' for one class", got, "leave one of the two out")
+    column = given
+    if width > 1:  # of bfloat16, as_array gives the bits
+        column = given[:, k] if is_bfloat16(given, probs) else probs[:, k]
+    pair = (names[1 - k], names[k]) if len(known) == 2 else None
+    return Rows(column, (places == k).astype(np.int64), notion, known[k], pair)
+
+
+def _places(labels: NDArray[Any], classes: NDArray[Any], where: str, remedy: str) -> NDArray[np.int64]:
+    """Return each label's place among the classes."""
+    distinct, inverse = np.unique(labels, return_inverse=True)
+    place = {label: k for k, label in enumerate(classes.tolist())}
+    found = np.array([place.get(label, -1) for label in distinct.tolist()], dtype=np.int64)[inverse.reshape(-1)]
+    if found.min() < 0:
+        row = int(np.argmin(found))
+        strings = [array.dtype.kind in "UST" for array in (labels, classes)]
+        if strings[0] != strings[1]:
+            remedy = "one of the two are strings and the other numbers: convert one of them"
+        got = f"{labels[row].item()!r} at row {row}"
+        raise InputError("targets", f"labels among {where}, {_words(classes)}", got, remedy, row=row)
+    return found
+
+
+def _labels(y: Any, n: int) -> NDArray[Any]:
+    """Return one label a row, with no label missing."""
+    labels = as_array("targets", y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        remedy = "pass class labels; of several labels a row judge one at a time"
+        raise InputError("targets", "one label a row", f"shape {labels.shape}", remedy)
+    if len(labels) != n:
+        expected = f"{n} label{'s' * (n != 1)}, one for each row of probabilities"
+        raise InputError("targets", expected, f"{len(labels)}", "pass labels and probabilities of the same rows")
+    missing = np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(n, np.bool_)
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise InputError("targets", "a label in every row", f"nan at row {row}", "leave the row out", row=row)
+    return labels
+
+
+def _words(classes: NDArray[Any]) -> str:
+    """Return the first labels, as they are typed."""
+    known = classes.tolist()
+    return ", ".join([repr(label) for label in known[:6]] + ["..."] * (len(known) > 6))

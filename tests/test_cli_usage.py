@@ -1,0 +1,499 @@
+"""What a new user is told: help that fits and runs, and errors that end with what to type."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from calibrant.cli import main
+from calibrant.cli_usage import SECTIONS
+
+pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
+import pyarrow.parquet as pq  # noqa: E402
+
+ROOT = Path(__file__).parents[1]
+DATA = ROOT.parent / "shared" / "data"
+COMMANDS = ("report", "compare", "floor", "completion")
+FAST = ("--n-resamples", "0")
+
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/data is not beside this checkout")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*args: object, columns: int = 80) -> tuple[int, str, str]:
+    """Run the command in this process, returning status, standard output and standard error."""
+    environment = {"COLUMNS": str(columns)}
+    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env=environment)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def refused(*args: object) -> str:
+    """Run the command on bad data, returning its one line without the name of the command and of the file."""
+    status, out, err = run(*args)
+    assert (status, out) == (1, "")
+    assert err.startswith("calibrant: ")
+    assert err.count("\n") == 1
+    return err.removeprefix("calibrant: ").rstrip("\n")
+
+
+def mended(*args: object) -> Any:
+    """Run the command on bad data, then the one that its error ends with, returning the report of that."""
+    _, found, line = refused(*args).rpartition(": calibrant ")
+    assert found
+    status, out, err = run(*shlex.split(line), *FAST, "--json", "-")
+    assert status == 0, err
+    return json.loads(out)
+
+
+def write(name: str, text: str) -> str:
+    Path(name).write_text(text, encoding="utf-8")
+    return name
+
+
+def table(name: str, **columns: Any) -> str:
+    """Write columns as CSV."""
+    rows = zip(*columns.values(), strict=True)
+    return write(name, "\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)]) + "\n")
+
+
+SCORES = [0.1, 0.7, 0.4, 0.9, 0.2, 0.6]
+WON = [0, 1, 1, 1, 0, 0]
+
+
+# ---------------------------------------------------------------- help
+
+
+def examples() -> list[str]:
+    """List the examples in the help of all commands."""
+    texts = [run("--help", columns=200)[1], *(run(command, "--help", columns=200)[1] for command in COMMANDS)]
+    return [line.strip() for text in texts for line in text.splitlines() if line.startswith("  calibrant ")]
+
+
+@pytest.fixture
+def example_files(tmp_path: Path) -> None:
+    """The files that the examples name."""
+    rng = np.random.default_rng(0)
+    rows, target = rng.dirichlet(np.ones(3), 60), rng.integers(0, 3, 60)
+    score, won = rng.random(60), rng.integers(0, 2, 60)
+    one = {"score": score, "old": score**2, "new": score**0.5, "outcome": won}
+    pq.write_table(pa.table(one), tmp_path / "predictions.parquet")
+    table("games.csv", win_prob=score, old=score**2, new=score**0.5, won=won, season=rng.integers(2020, 2022, 60))
+    shutil.copy(ROOT / "examples" / "digits.parquet", tmp_path)
+    (tmp_path / "logs").mkdir()
+    columns = {f"p_{k}": rows[:, k] for k in range(3)} | {"target": target, "split": ["test", "train"] * 30}
+    pq.write_table(pa.table(columns), tmp_path / "logs" / "a.parquet")
+    np.savez(tmp_path / "model.npz", logits=np.log(rows), target=target)
+    np.savez(tmp_path / "models.npz", small=np.log(rows), large=2 * np.log(rows), target=target)
+
+
+def test_there_are_examples_of_every_command() -> None:
+    assert {line.split()[1] for line in examples()} == set(COMMANDS)
+    assert len(examples()) >= 12
+
+
+@pytest.mark.usefixtures("example_files")
+def test_every_example_in_the_help_runs() -> None:
+    for line in examples():
+        words = shlex.split(line.partition("|")[0])
+        status, out, err = run(*words[1:])
+        assert status in ((0, 3) if "--fail-if" in line else (0,)), f"{line}\n{err}"
+        assert out, line
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_fits_into_the_terminal(command: str, columns: int) -> None:
+    status, out, _ = run(*command.split(), "--help", columns=columns)
+    assert status == 0
+    assert max(map(len, out.splitlines())) <= columns
+
+
+def test_the_options_of_a_long_help_are_in_sections() -> None:
+    _, out, _ = run("report", "--help")
+    heads = re.findall(r"^(\w[\w ]*):$", out, re.MULTILINE)
+    assert heads == [*SECTIONS, "Others"]
+    columns = out[out.index("\nColumns:") : out.index("\nWhat the columns hold:")]
+    assert re.findall(r"^  (--\w+)", columns, re.MULTILINE) == [
+        "--score", "--outcome", "--probs", "--target", "--targets", "--weight", "--by",
+    ]  # fmt: skip
+    assert re.findall(r"^  (-.*?)  ", out[out.index("\nOthers:") :], re.MULTILINE) == ["-h, --help"]
+    starts = {match.start(1) for match in re.finditer(r"(?<=\n)  --\S+ \S+ +(\S)", out)}
+    assert {start - out.rindex("\n", 0, start) for start in starts} == {26}
+
+
+@pytest.mark.parametrize("command", ["report", "compare"])
+def test_every_option_has_a_section(command: str) -> None:
+    own = main.commands[command]
+    assert isinstance(own, click.Command)
+    names = {param.name for param in own.params if isinstance(param, click.Option)}
+    assert names <= {name for section in SECTIONS.values() for name in section}
+
+
+def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
+    listed = re.findall(r"^  (\w+)  +\w", run("--help")[1].partition("Commands:")[2], re.MULTILINE)
+    assert tuple(listed) == COMMANDS
+
+
+# ---------------------------------------------------------------- wrong usage: status 2
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("predictions.csv", "No such command 'predictions.csv'; did you mean: calibrant report predictions.csv?"),
+        ("a.npz --n-bins 5", "No such command 'a.npz'; did you mean: calibrant report a.npz --n-bins 5?"),
+        ("'logs/*.parquet'", "No such command 'logs/*.parquet'; did you mean: calibrant report 'logs/*.parquet'?"),
+        ("reprot a.csv", "No such command 'reprot'; did you mean 'report'?"),
+        ("Compare a.csv", "No such command 'Compare'; did you mean 'compare'?"),
+        ("xyz", "No such command 'xyz'; choose from 'report', 'compare', 'floor', 'completion'"),
+        (
+            "--score win a.csv",
+            "Option '--score' belongs to a command; did you mean: calibrant report --score win a.csv?",
+        ),
+        (
+            "--scores a,b a.csv",
+            "Option '--scores' belongs to a command; did you mean: calibrant compare --scores a,b a.csv?",
+        ),
+        ("--nosuch", "No such option"),
+        ("report", "Missing argument 'FILE...'. Name a file, such as predictions.csv."),
+        ("compare a.csv", "Missing option '--scores'. Name the models' columns, such as --scores old,new."),
+        ("floor", "Missing option '--n'. Pass a number, such as --n 500."),
+        ("floor --n many", "'many' is not a valid integer."),
+        ("report a.csv --scor x", "No such option '--scor'; did you mean '--score'?"),
+        ("report a.csv --scores x", "No such option '--scores'; did you mean '--score'?"),
+        ("compare a.csv --score x,y", "No such option '--score'; did you mean '--scores'?"),
+        ("report a.csv --n_bins 5", "No such option '--n_bins'; did you mean '--n-bins'?"),
+        ("report a.csv --bins 5", "No such option '--bins'; did you mean '--n-bins'?"),
+        ("report a.csv --seed 5", "No such option '--seed'; did you mean '--rng'?"),
+        ("report a.csv --outcmoe y", "No such option '--outcmoe'; did you mean '--outcome'?"),
+        ("report a.csv -score x", "No such option '-score'; did you mean '--score'?"),
+        ("report a.csv -s x", "No such option '-s'; did you mean '--score'?"),
+        ("report a.csv --xyz", "No such option '--xyz'; 'calibrant report --help' lists them"),
+        ("completion tcsh", "'tcsh' is not one of 'bash', 'zsh', 'fish'."),
+        ("report a.csv --labels yes", "'yes'; name two labels or more, each once, such as no,yes or 1-10"),
+        ("report a.csv --labels a,b,a", "'a,b,a'; name two labels or more, each once"),
+        ("report a.csv --labels 5-1", "'5-1'; name two labels or more, each once"),
+        ("report a.csv --labels a,b --class-names c,d", "--labels and --class-names both name the classes"),
+        ("compare a.csv --scores a,b --labels a,b --class-names c,d", "--labels and --class-names both name"),
+    ],
+)
+def test_wrong_usage_says_what_was_meant(line: str, said: str) -> None:
+    status, out, err = run(*shlex.split(line))
+    assert (status, out) == (2, "")
+    assert said in " ".join(err.split())
+
+
+def test_a_file_without_an_ending_is_no_command_either() -> None:
+    write("predictions", "x")
+    assert "did you mean: calibrant report predictions?" in run("predictions")[2]
+
+
+# ---------------------------------------------------------------- columns that are not found
+
+
+def test_columns_without_a_usual_name_are_proposed_with_the_whole_command() -> None:
+    path = table("my games.csv", day=[3, 5, 3, 5, 3, 5], chance=SCORES, came=WON)
+    assert refused("report", path, "--n-bins", 5) == (
+        "my games.csv: no column has a usual name for the probabilities (probs, p_*, probability, score, ...); "
+        "probabilities may be in chance; outcomes in came; name yours, such as: calibrant report 'my games.csv' "
+        "--n-bins 5 --score chance --outcome came"
+    )
+    assert mended("report", path, "--n-bins", 5)["n"] == 6
+    said = refused("report", path, "--score", "chance")
+    assert said.endswith(
+        "; outcomes may be in came; name yours, such as: calibrant report 'my games.csv' --score chance --outcome came"
+    )
+
+
+def test_of_several_usual_names_one_is_proposed() -> None:
+    path = table("a.csv", score=SCORES, prob=SCORES, outcome=WON)
+    said = refused("report", path)
+    assert said.endswith("--score (one event) or --probs (many classes), such as: calibrant report a.csv --score score")
+    assert mended("report", path)["n"] == 6
+
+
+def test_equally_near_columns_are_all_named() -> None:
+    path = table("a.csv", prob1=SCORES, prob2=SCORES, won=WON)
+    said = refused("report", path, "--score", "prob", "--outcome", "won")
+    assert (
+        said
+        == "a.csv: has no column 'prob' (--score); did you mean 'prob1' or 'prob2'? the columns are prob1, prob2, won"
+    )
+
+
+def test_a_column_of_text_is_no_score() -> None:
+    path = table("a.csv", team=["Celtics", "Lakers"], won=[0, 1])
+    said = refused("report", path, "--score", "team", "--outcome", "won")
+    assert said == "a.csv: column 'team' holds text such as 'Celtics', not numbers; name a column of numbers"
+
+
+@pytest.mark.parametrize(
+    "style",
+    [
+        ("--score", "won", "--outcome", "win"),
+        ("--score=won", "--outcome=win"),
+        ("--score=won", "--outcome", "win"),
+        ("--score", "won", "--outcome=win"),
+    ],
+)
+def test_swapped_columns_are_told_apart(style: tuple[str, ...]) -> None:
+    path = table("a.csv", win=SCORES, won=WON)
+    assert refused("report", path, *style, "--level", 0.9) == (
+        "a.csv: 'won' was taken for the scores and holds labels, 'win' for the outcomes and holds fractions: they look "
+        "swapped; type: calibrant report a.csv --level 0.9 --score win --outcome won"
+    )
+    assert mended("report", path, *style)["outcome_rate"] == 0.5
+
+
+def test_swapped_arrays_and_models_are_told_apart() -> None:
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), 6)
+    np.savez("a.npz", probs=np.eye(3)[[0, 1, 2, 0, 1, 2]], targets=rows)
+    assert refused("report", "a.npz").endswith("swapped; type: calibrant report a.npz --probs targets --target probs")
+    path = table("a.csv", win=SCORES, won=WON, home=WON)
+    said = refused("compare", path, "--scores", "won,home", "--outcome", "win")
+    assert "'won' was taken for the scores and holds labels, 'win' for the outcomes and holds fractions" in said
+    assert said.endswith("; name the scores with --scores and the outcomes with --outcome")
+
+
+@pytest.mark.parametrize("wrong", [["Celtics", "Lakers", "Bulls"] * 2, [2020, 2021, 2022] * 2, [0.5, 2.5, 3.5] * 2])
+def test_another_column_is_proposed_for_outcomes_that_are_none(wrong: list[object]) -> None:
+    path = table("a.csv", win=SCORES, season=wrong, won=WON)
+    said = refused("report", path, "--score", "win", "--outcome", "season")
+    assert said.endswith(
+        "; name the column that holds 0 and 1, such as: calibrant report a.csv --score win --outcome won"
+    )
+    path = table("b.csv", win=SCORES, season=wrong)
+    said = refused("report", path, "--score", "win", "--outcome", "season")
+    assert said.endswith("; name the column that holds 0 and 1 with --outcome")
+
+
+# ---------------------------------------------------------------- labels that are not 0 to C - 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ([1, 2, 2, 2, 1, 1], "the labels look 1-based; type: calibrant report a.csv --labels 1,2"),
+        ([1.0, 2.0, 2.0, 2.0, 1.0, 1.0], "the labels look 1-based; type: calibrant report a.csv --labels 1,2"),
+        ([-1, 1, 1, 1, -1, -1], "if '1' is the event, type: calibrant report a.csv --labels -1,1"),
+        (
+            ["no", "yes", "yes", "yes", "no", "no"],
+            "if 'yes' is the event, type: calibrant report a.csv --labels no,yes",
+        ),
+        (["lost", "won", "won", "won", "lost", "lost"], "if 'won' is the event, type: calibrant report a.csv --labels"),
+        ([0, 255, 255, 255, 0, 0], "if '255' is the event, type: calibrant report a.csv --labels 0,255"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["csv", "npz"])
+def test_labels_of_one_event(labels: list[object], words: str, ending: str) -> None:
+    path = table("a.csv", score=SCORES, outcome=labels)
+    if ending == "npz":
+        np.savez("a.npz", score=SCORES, outcome=labels)
+        path, words = "a.npz", words.replace("a.csv", "a.npz")
+    assert words in refused("report", path)
+    plain = json.loads(run("report", table("b.csv", score=SCORES, outcome=WON), *FAST, "--json", "-")[1])
+    assert mended("report", path)["estimates"] == plain["estimates"]
+
+
+def test_truth_values_need_no_option() -> None:
+    plain = run("report", table("a.csv", score=SCORES, outcome=WON), *FAST, "--json", "-")[1]
+    said = run("report", table("b.csv", score=SCORES, outcome=[bool(y) for y in WON]), *FAST, "--json", "-")[1]
+    assert json.loads(said)["estimates"] == json.loads(plain)["estimates"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "npz"])
+def test_labels_of_classes_from_1(ending: str) -> None:
+    rows, target = np.random.default_rng(0).dirichlet(np.ones(3), 9), np.arange(9) % 3
+    table("a.csv", p_0=rows[:, 0], p_1=rows[:, 1], p_2=rows[:, 2], target=target + 1)
+    np.savez("a.npz", probs=rows, target=target + 1)
+    said = refused("report", f"a.{ending}")
+    assert "expected class indices 0 to 2, got 3" in said
+    assert said.endswith(f"; the labels look 1-based; type: calibrant report a.{ending} --labels 1-3")
+    np.savez("b.npz", probs=rows, target=target)
+    own, plain = mended("report", f"a.{ending}"), json.loads(run("report", "b.npz", *FAST, "--json", "-")[1])
+    assert own["classwise"] == plain["classwise"] | {"names": ["1", "2", "3"]}
+    assert own["estimates"]["ece"] == plain["estimates"]["ece"]
+
+
+def test_labels_of_classes_that_are_words() -> None:
+    rows, words = np.random.default_rng(0).dirichlet(np.ones(3), 9), ["cat", "dog", "eel"] * 3
+    path = table("a.csv", p_0=rows[:, 0], p_1=rows[:, 1], p_2=rows[:, 2], target=words)
+    said = refused("report", path)
+    assert said.endswith("; if this is the order of the columns, type: calibrant report a.csv --labels cat,dog,eel")
+    summary = mended("report", path)
+    assert summary["classwise"]["names"] == ["cat", "dog", "eel"]
+    two = table("b.csv", p_0=rows[:, 0], p_1=rows[:, 1], p_2=rows[:, 2], target=["cat", "dog", "dog"] * 3)
+    said = refused("report", two)
+    assert said.endswith("; pass --labels with the 3 labels in the order of the columns, and commas between them")
+    said = refused("report", path, "--labels", "cat,dgo,eel")
+    assert said == "a.csv: row 2, column 'target': expected one of cat, dgo, eel, got 'dog'; did you mean 'dgo'?"
+    said = refused("report", path, "--labels", "cat,dog")
+    assert said == "a.csv: --labels: expected 3 names, one per class, got 2; name the classes in column order"
+    said = refused("report", path, "--class-names", "cat,dog")
+    assert said == "a.csv: --class-names: expected 3 names, one per class, got 2; name the classes in column order"
+
+
+def test_labels_are_those_of_a_comparison_too() -> None:
+    path = table("a.csv", old=SCORES, new=SCORES[::-1], outcome=["no", "yes", "yes", "yes", "no", "no"])
+    said = refused("compare", path, "--scores", "old,new")
+    words = "if 'yes' is the event, type: calibrant compare a.csv --scores old,new --labels no,yes"
+    assert said.endswith(words)
+    ours = run("compare", path, "--scores", "old,new", "--labels", "no,yes", "--json", "-")[1]
+    path = table("b.csv", old=SCORES, new=SCORES[::-1], outcome=WON)
+    assert (
+        json.loads(ours)["models"]
+        == json.loads(run("compare", path, "--scores", "old,new", "--json", "-")[1])["models"]
+    )
+
+
+def test_a_few_bad_outcomes_are_left_out_by_a_condition_where_there_can_be_one() -> None:
+    path = table("a.csv", score=SCORES, outcome=[0, 1, 1, 0.5, 0, 1])
+    assert refused("report", path).endswith('; leave such rows out with --where "outcome IN (0, 1)"')
+    np.savez("a.npz", score=SCORES, outcome=[0, 1, 1, 0.5, 0, 1])
+    assert refused("report", "a.npz").endswith("; leave such rows out before the arrays are saved")
+
+
+# ---------------------------------------------------------------- arrays that are something else
+
+
+def test_transposed_arrays() -> None:
+    rows, target = np.random.default_rng(0).dirichlet(np.ones(3), 9), np.arange(9) % 3
+    np.savez("a.npz", probs=rows.T, target=target)
+    assert refused("report", "a.npz") == (
+        "a.npz: array 'target' has 9 rows and 'probs' has 3; 'probs' looks transposed: save probs.T, a row for each "
+        "prediction"
+    )
+    np.savez("b.npz", probs=rows, target=np.eye(3)[target].T)
+    assert refused("report", "b.npz").endswith("; 'target' looks transposed: save target.T")
+    np.savez("c.npz", probs=rows, target=target[:5])
+    assert refused("report", "c.npz").endswith("; save arrays of the same length")
+
+
+def test_probabilities_are_no_logits() -> None:
+    rows, target = np.random.default_rng(0).dirichlet(np.ones(3), 12), np.arange(12) % 3
+    np.savez("a.npz", probs=rows, other=rows, target=target)
+    said = (
+        "a.npz: --logits: expected logits, got probabilities: every row is in [0, 1] and adds up to 1; leave --logits "
+        "out, or save the softmax of probs if that is what they mean"
+    )
+    assert refused("report", "a.npz", "--logits") == said
+    assert refused("compare", "a.npz", "--scores", "probs,other", "--logits") == said
+    np.savez("b.npz", logits=rows, target=target)
+    assert refused("report", "b.npz").endswith("; its name says that it holds logits: rename it to probs")
+
+
+@needs_data
+def test_swapped_columns_of_a_real_file() -> None:
+    path = DATA / "governors_elections.csv"
+    said = refused("report", path, "--score", "probwin_outcome", "--outcome", "probwin")
+    assert said.endswith(f"type: calibrant report {path} --score probwin --outcome probwin_outcome")
+
+
+@needs_data
+def test_a_real_file_is_reported_on_by_the_command_that_its_error_proposes() -> None:
+    assert mended("report", DATA / "nba_games.csv")["n"] == 8886
+
+
+# ---------------------------------------------------------------- the page on errors
+
+PAGE = ROOT / "docs" / "troubleshooting.md"
+
+
+def test_the_page_on_errors_shows_what_the_command_says() -> None:
+    blocks = re.findall(r"```\{code-block\} text\n(?::class: wrapped\n)?(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    write("games.csv", blocks[0])
+    shown = re.findall(r"\$ (calibrant .*)\n((?:(?!\$).*\n)*)", blocks[1])
+    assert len(shown) == 3
+    for line, expected in shown:
+        _, out, err = run(*shlex.split(line)[1:])
+        assert (out, err.replace("calibrant -h'", "calibrant --help'")) == ("", expected), line  # click 8.2 says -h
+    _, _, last = shown[-1][1].strip().rpartition(": calibrant ")
+    assert run(*shlex.split(last), *FAST)[0] == 0
+
+
+# What the page quotes, and lines that have it said; the rest are in the tests above and in those of files.
+QUOTED = {
+    "no such file; did you mean": "report game.csv",
+    "no file matches this pattern": "report 'logs/*.parquet'",
+    "is a folder": "report folder",
+    "is given twice": "report games.csv games.csv",
+    "is of another kind than": "report games.csv a.npz",
+    "unknown ending": "report a.pkl",
+    "is empty (0 bytes)": "report empty.csv",
+    "holds no rows": "report header.csv",
+    "cannot be read": "report wrong.parquet",
+    "has numbers in its first line": "report headless.csv",
+    "has its columns separated by": "report semicolons.csv",
+    "standard input cannot be read": "report -",
+    "has a usual name for": "report games.csv",
+    "could be the probabilities": "report rivals.csv",
+    "could be the targets": "report rivals.csv --score score",
+    "has no column": "report games.csv --score winprob",
+    "holds text such as": "report games.csv --score day --outcome result",
+    "they look swapped": "report plain.csv --score won --outcome p",
+    "name the column that holds 0 and 1": "report plain.csv --score p --outcome year",
+    "looks transposed: save": "report transposed.npz",
+    "is empty (null)": "report hole.csv",
+    "pass --percent if the numbers are per cent": "report percent.csv",
+    "pass --logits if they are logits": "report logits.csv",
+    "expected logits, got probabilities": "report a.npz --logits",
+    "its name says that it holds logits": "report named.npz",
+    "rows that sum to 1": "report unsummed.npz",
+    "expected finite numbers": "report nan.csv",
+    "the labels look 1-based": "report from-1.npz",
+    "is the event, type": "report games.csv --score win_prob --outcome result",
+    "the order of the columns": "report words.npz",
+    "expected one of": "report words.npz --labels cat,dgo,eel",
+    "check that probs has a column for every class": "report beyond.npz",
+    "leave such rows out with": "report draw.csv",
+    "No such command": "reprot games.csv",
+    "belongs to a command": "--score p plain.csv",
+    "No such option": "report games.csv --sorce p",
+    "Missing option '--scores'": "compare games.csv",
+    "is no condition; write it with its quotes": "report games.csv --fail-if ece",
+    "no measure": "report games.csv --fail-if 'eces > 0.1'",
+    "both say what the numbers are": "report games.csv --logits --percent",
+}
+
+
+def test_the_page_on_errors_quotes_what_the_command_says() -> None:
+    page = PAGE.read_text("utf-8")
+    write("games.csv", re.findall(r"```\{code-block\} text\n(.*?)```", page, re.DOTALL)[0])
+    rows, target = np.random.default_rng(0).dirichlet(np.ones(3), 12), np.arange(12) % 3
+    Path("folder").mkdir()
+    for name, text in {
+        "a.pkl": "x", "empty.csv": "", "header.csv": "score,outcome\n", "wrong.parquet": "x",
+        "headless.csv": "0.5,1\n", "semicolons.csv": "score;outcome\n0.5;1\n", "hole.csv": "score,outcome\n0.5,\n",
+        "nan.csv": "score,outcome\nnan,1\n", "percent.csv": "score,outcome\n85,1\n",
+        "logits.csv": "score,outcome\n-5,1\n", "draw.csv": "score,outcome\n0.5,1\n0.5,0.5\n",
+    }.items():  # fmt: skip
+        write(name, text)
+    table("rivals.csv", score=SCORES, prob=SCORES, label=WON, outcome=WON)
+    table("plain.csv", p=SCORES, won=WON, year=range(6))
+    for stem, probs, labels in (
+        ("a", rows, target), ("transposed", rows.T, target), ("unsummed", rows / 2, target),
+        ("from-1", rows, target + 1), ("beyond", rows, 2 * target),
+        ("words", rows, np.array(["cat", "dog", "eel"])[target]),
+    ):  # fmt: skip
+        np.savez(f"{stem}.npz", probs=probs, target=labels)
+    np.savez("named.npz", logits=rows, target=target)
+    quotes = re.findall(r"`([^`]+)`", " ".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)))
+    assert set(quotes) == set(QUOTED)
+    for words, line in QUOTED.items():
+        status, _, err = run(*shlex.split(line))
+        assert status in (1, 2), line
+        assert words in err, line
