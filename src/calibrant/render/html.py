@@ -42,7 +42,7 @@ def page(summary: Summary, *, title: str = "", used: str = "", sources: Mapping[
     title, used
         What stands above it, and which columns were read.
     sources
-        The files, columns and condition, where there are any.
+        The ``files`` and the condition ``where``, if there are any.
     """
     return _render("page.html", summary, title, used, sources or {}, _CLASSES_DRAWN)
 
@@ -73,7 +73,7 @@ def _render(
     shared = {
         "title": _clean(title) or TITLE, "used": _clean(used), "uid": f"c{digest[:8]}", "version": _version(),
         "level": None if summary["level"] is None else percent(summary["level"]),
-        "facts": _facts(summary, sources),
+        "facts": _facts(summary, sources, used),
     }  # fmt: skip
     return str(_environment().get_template(template).render({**context, **shared}))
 
@@ -111,7 +111,7 @@ def _version() -> str:
     return version("calibrant")
 
 
-def _facts(summary: Summary, sources: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _facts(summary: Summary, sources: Mapping[str, Any], used: str) -> list[tuple[str, str]]:
     """Return what was asked for."""
     found = [("rows judged", f"{summary['n']:,}"), ("event judged", EVENTS[summary["notion"]])]
     if summary["n_classes"]:
@@ -123,15 +123,9 @@ def _facts(summary: Summary, sources: Mapping[str, Any]) -> list[tuple[str, str]
         found.append(("confidence", f"{percent(summary['level'])} of every interval"))
     if summary.get("n_resamples"):
         found.append(("noise floors", f"from {summary['n_resamples']:,} samples of calibrated outcomes"))
-    for name, value in sources.items():
-        text = ", ".join(value) if isinstance(value, list) else _pairs(value) if isinstance(value, Mapping) else value
-        if text:
-            found.append(({"where": "condition"}.get(name, name), str(text)))
+    asked = {"files": ", ".join(sources.get("files", [])), "columns": used, "condition": sources.get("where")}
+    found += [(name, text) for name, text in asked.items() if text]
     return [*found, ("made by", f"calibrant {_version()}")]
-
-
-def _pairs(columns: Mapping[str, str]) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in columns.items())
 
 
 # ---------------------------------------------------------------- a report
