@@ -34,6 +34,16 @@ def test_a_name_that_is_markup_is_text(report: calibrant.Report) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
 
 
+def test_its_repr_is_one_line(report: calibrant.Report) -> None:
+    said = repr(report)
+    assert said.startswith("<Report: ")
+    assert f"ECE {report['ece'].value:.4f}" in said
+    assert len(said.splitlines()) == 1
+    compared = repr(calibrant.compare([0.2, 0.8] * 20, [0.3, 0.9] * 20, [0, 1] * 20))
+    assert compared.startswith("<Comparison of 'A', 'B': ")
+    assert len(compared.splitlines()) == 1
+
+
 def test_what_is_not_finite_is_null_with_its_reason(report: calibrant.Report) -> None:
     assert report["nll"].value == math.inf
     assert report["nll"].details["infinite_rows"] == 1

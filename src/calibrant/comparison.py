@@ -161,6 +161,9 @@ class Comparison:
     def __str__(self) -> str:
         return text.render(self.to_dict())
 
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(map(repr, self.names))}: {self.verdict()[0]} Print it for everything.>"
+
     def _repr_html_(self) -> str:
         return html.cell(self.to_dict(), str(self))
 

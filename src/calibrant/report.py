@@ -23,7 +23,7 @@ from calibrant.inference.means import Whole, effective_rows, flag_of
 from calibrant.inference.resampling import Resampling, Rng
 from calibrant.inputs import Notion, Predictions, as_groups, as_predictions
 from calibrant.notions import NOTIONS, class_events, read, resolve
-from calibrant.render import html, terminal
+from calibrant.render import html, terminal, words
 from calibrant.results import CalibrationCurve, ClasswiseCalibration, Estimate, ReliabilityDiagram, plain, plain_diagram
 from calibrant.table import ReliabilityTable
 
@@ -169,6 +169,9 @@ class Report(Mapping[str, Estimate]):
 
     def __str__(self) -> str:
         return terminal.render(self.to_dict())
+
+    def __repr__(self) -> str:
+        return f"<Report: {words.headline(self.to_dict())}; ECE {self['ece'].value:.4f}; print it for everything>"
 
     def _repr_html_(self) -> str:
         return html.cell(self.to_dict(), str(self))
