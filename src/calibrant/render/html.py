@@ -137,6 +137,7 @@ def _report(summary: Summary, most_classes: int, whole: bool) -> dict[str, Any]:
     shown = shown_estimates(summary)
     return {
         "body": "report.html",
+        "measured": "measure",
         "headline": headline(summary),
         "verdict": _unbroken(verdict(summary)),
         "found": level is not None and ece["p_value"] is not None and ece["p_value"] <= 1 - level,
@@ -284,6 +285,7 @@ def _comparison(summary: Summary) -> dict[str, Any]:
     decided = [pair["estimates"]["debiased_square"]["p_value"] < 1 - level for pair in summary["pairs"]]
     return {
         "body": "comparison.html",
+        "measured": "difference",
         "headline": comparison.headline(summary),
         "verdict": _unbroken(comparison.verdict(summary)),
         "found": any(decided),
