@@ -37,8 +37,6 @@ FLOORS = (
     ("__init__",),
     ("plot",),
     ("torch", "compat", "sklearn"),
-    ("cli_usage", "cli_completion"),
-    ("cli_errors",),
     ("cli",),
 )
 # Inside a folder likewise. The folder's __init__ is above its modules and below whoever is outside.
@@ -69,6 +67,7 @@ ROOMS = {
     "plot": (("canvas",), ("marks",), ("curves", "diagrams", "forest", "models", "multiples", "stacked")),
     "sklearn": (("arguments", "labels"), ("display", "scorer")),
     "torch": (("base",), ("bins",), ("binned", "proper", "smooth"), ("report",)),
+    "cli": (("usage", "completion", "conditions", "output"), ("errors",), ("commands",), ("__main__",)),
     "compat": (("bensemble", "pyhealth", "triples"),),
 }
 # The names that a module above the package's __init__ may take from it, and who may.

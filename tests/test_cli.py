@@ -370,7 +370,12 @@ def in_terminal(*args: str, first: str = "pass") -> tuple[int, str]:
     import pty  # POSIX only
 
     keeper, terminal = pty.openpty()
-    command = [sys.executable, "-c", f"from calibrant import cli; {first}; cli.main(prog_name='calibrant')", *args]
+    command = [
+        sys.executable,
+        "-c",
+        f"from calibrant import cli; from calibrant.cli import output; {first}; cli.main(prog_name='calibrant')",
+        *args,
+    ]
     environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8"}
     process = subprocess.Popen(command, stdout=terminal, stderr=terminal, stdin=terminal, env=environment)
     os.close(terminal)
@@ -390,7 +395,7 @@ def in_terminal(*args: str, first: str = "pass") -> tuple[int, str]:
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
 def test_a_bar_is_shown_only_when_the_work_takes_its_time() -> None:
     for patience, shows in ((0.0, True), (60.0, False)):
-        status, shown = in_terminal("report", str(DIGITS), first=f"cli._PATIENCE = {patience}")
+        status, shown = in_terminal("report", str(DIGITS), first=f"output._PATIENCE = {patience}")
         assert status == 0
         assert ("evaluating" in shown) == shows
         assert "Reliability diagram" in shown

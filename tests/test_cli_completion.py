@@ -17,7 +17,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from calibrant.cli import main
-from calibrant.cli_completion import SHELLS
+from calibrant.cli.completion import SHELLS
 from calibrant.notions import NOTIONS
 from calibrant.report import MEASURES
 

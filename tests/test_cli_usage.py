@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from calibrant.cli import main
-from calibrant.cli_usage import SECTIONS
+from calibrant.cli.usage import SECTIONS
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402

@@ -110,7 +110,9 @@ def test_the_api_page_documents_the_whole_family_of_errors() -> None:
 def test_every_option_of_the_command_is_explained() -> None:
     page = (DOCS / "files.md").read_text(encoding="utf-8")
     terms = " ".join(re.findall(r"^`--.*`$", page, re.MULTILINE))  # the heads of the definitions
-    options = {flag for parameter in cli.report.params for flag in parameter.opts if flag.startswith("--")}
+    options = {
+        flag for parameter in cli.main.commands["report"].params for flag in parameter.opts if flag.startswith("--")
+    }
     assert options == set(re.findall(r"--[\w-]+", terms))
 
 

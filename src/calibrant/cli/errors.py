@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import numpy as np
 
-from calibrant.cli_usage import command_line
+from calibrant.cli.usage import command_line
 
 if TYPE_CHECKING:
     from calibrant.errors import FileError, InputError

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import math
-import operator
-import os
 import re
-import shutil
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 try:
@@ -21,62 +12,18 @@ try:
 except ImportError:
     sys.exit("calibrant: the command needs the extra 'report'; run: pip install 'calibrant[report]'")
 
-from calibrant import cli_completion
-from calibrant.cli_errors import failing
-from calibrant.cli_usage import Commands, Count, Wanted
+from calibrant.cli import completion, output
+from calibrant.cli.conditions import ConditionType, is_held
+from calibrant.cli.errors import failing
+from calibrant.cli.usage import Commands, Count, Wanted
 
 if TYPE_CHECKING:
-    from calibrant.comparison import Comparison
-    from calibrant.files import FileRows
-    from calibrant.report import Report
+    pass
 
-#: An exit status; 1 is of bad data (`cli_errors`), 2, for usage, is click's own.
+#: An exit status; 1 is of bad data (`errors`), 2, for usage, is click's own.
 CONDITION_HELD: Final = 3
 
 _MOST_LABELS = 100_000
-_PATIENCE = 1.0  # seconds before a progress bar appears
-
-_OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
-    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition on one measure, such as ``ece > 0.05``."""
-
-    text: str
-    measure: str
-    operator: str
-    bound: float
-
-    def holds(self, value: float) -> bool:
-        return _OPERATORS[self.operator](value, self.bound)
-
-
-class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
-    """Parses a condition on a measure."""
-
-    name = "CONDITION"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Condition:
-        from calibrant.errors import nearest
-        from calibrant.report import MEASURES
-
-        if isinstance(value, Condition):
-            return value
-        match = re.fullmatch(r"\s*(\w+)\s*(<=|>=|==|!=|<|>)\s*([-+.\w]+)\s*", value)
-        if match is None:
-            hint = "write it with its quotes like --fail-if 'ece > 0.05', or the shell takes > for itself"
-            self.fail(f"{value!r} is no condition; {hint}", param, ctx)
-        measure, sign, bound = match.groups()
-        if measure not in (*MEASURES, "n"):
-            self.fail(f"no measure {measure!r}; {nearest(measure, (*MEASURES, 'n'))}", param, ctx)
-        try:
-            number = float(bound)
-        except ValueError:
-            self.fail(f"{bound!r} is no number; write it like '{measure} {sign} 0.05'", param, ctx)
-        return Condition(value.strip(), measure, sign, number)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -111,10 +58,10 @@ def _names(ctx: click.Context, option: click.Parameter, listed: str | None) -> l
 # Options of several commands.
 _files = click.argument(
     "files", nargs=-1, required=True, metavar="FILE...", type=Wanted("Name a file, such as predictions.csv."),
-    shell_complete=cli_completion.files,
+    shell_complete=completion.files,
 )  # fmt: skip
 _weight = click.option(
-    "--weight", metavar="COLUMN", help="How often each row counts.", shell_complete=cli_completion.columns
+    "--weight", metavar="COLUMN", help="How often each row counts.", shell_complete=completion.columns
 )
 _where = click.option("--where", metavar="SQL", help="Leave out the rows that do not meet this condition.")
 _percent = click.option("--percent", is_flag=True, help="The numbers are per cent, or texts such as '85%'.")
@@ -138,33 +85,31 @@ _title = click.option("--title", metavar="TEXT", help="What stands above the pag
 
 @main.command(short_help="How far the predictions of a model can be trusted.")
 @_files
-@click.option("--score", metavar="COLUMN", help="The probability of one event.", shell_complete=cli_completion.columns)
+@click.option("--score", metavar="COLUMN", help="The probability of one event.", shell_complete=completion.columns)
 @click.option(
-    "--outcome", metavar="COLUMN", help="Whether that event happened: 0 or 1.", shell_complete=cli_completion.columns
+    "--outcome", metavar="COLUMN", help="Whether that event happened: 0 or 1.", shell_complete=completion.columns
 )
 @click.option(
     "--probs",
     metavar="COLUMNS",
     help="The probabilities of many classes: 'p_*', a column of lists, an array.",
-    shell_complete=cli_completion.patterns,
+    shell_complete=completion.patterns,
 )
 @click.option(
     "--target",
     metavar="COLUMN",
     help="The true class: an index from 0, or a name.",
-    shell_complete=cli_completion.columns,
+    shell_complete=completion.columns,
 )
 @click.option(
     "--targets",
     "targets_file",
     metavar="FILE",
     help="The .npy file of the targets of an .npy file.",
-    shell_complete=cli_completion.files,
+    shell_complete=completion.files,
 )
 @_weight
-@click.option(
-    "--by", metavar="COLUMN", help="Report on each group of rows as well.", shell_complete=cli_completion.columns
-)
+@click.option("--by", metavar="COLUMN", help="Report on each group of rows as well.", shell_complete=completion.columns)
 @_where
 @click.option("--logits", is_flag=True, help="The numbers are logits, no probabilities.")
 @_percent
@@ -172,7 +117,7 @@ _title = click.option("--title", metavar="TEXT", help="What stands above the pag
     "--notion",
     metavar="NOTION",
     help="The event judged: positive, top-label, classwise or multilabel.",
-    shell_complete=cli_completion.notions,
+    shell_complete=completion.notions,
 )
 @_n_bins
 @_labels
@@ -191,7 +136,7 @@ _title = click.option("--title", metavar="TEXT", help="What stands above the pag
     "conditions",
     multiple=True,
     type=ConditionType(),
-    shell_complete=cli_completion.conditions,
+    shell_complete=completion.conditions,
     help="Exit with status 3 if this holds: 'ece > 0.05'.",
 )
 @click.pass_context
@@ -211,7 +156,7 @@ def report(ctx: click.Context, /, **options: Any) -> None:
     """  # noqa: D301
     _check_usage(ctx, options)
     with failing(ctx) as files:
-        with _progress() as step:
+        with output.progress() as step:
             from calibrant.files import read_predictions
             from calibrant.inputs import check_logits
             from calibrant.report import evaluate
@@ -233,8 +178,8 @@ def report(ctx: click.Context, /, **options: Any) -> None:
                 groups=predictions.groups, level=options["level"], n_resamples=options["n_resamples"],
                 rng=options["rng"],
             )  # fmt: skip
-        _write(result, predictions, options)
-        held = [condition for condition in options["conditions"] if _check(condition, result)]
+        output.write(result, predictions, options)
+        held = [condition for condition in options["conditions"] if is_held(condition, result)]
     for condition in held:
         value = result.n if condition.measure == "n" else result[condition.measure].value
         click.echo(f"calibrant: --fail-if {condition.text!r} holds: {condition.measure} is {value:.6g}", err=True)
@@ -249,7 +194,7 @@ def report(ctx: click.Context, /, **options: Any) -> None:
     required=True,
     metavar="COLUMNS",
     type=Wanted("Name the models' columns, such as --scores old,new."),
-    shell_complete=cli_completion.models,
+    shell_complete=completion.models,
     help="The models, with commas between them: for each its column, or a pattern of a column for each class.",
 )
 @click.option(
@@ -257,7 +202,7 @@ def report(ctx: click.Context, /, **options: Any) -> None:
     "--target",
     metavar="COLUMN",
     help="What happened: 0 or 1, or the true class.",
-    shell_complete=cli_completion.columns,
+    shell_complete=completion.columns,
 )
 @_weight
 @_where
@@ -267,7 +212,7 @@ def report(ctx: click.Context, /, **options: Any) -> None:
     "--notion",
     metavar="NOTION",
     help="The event judged: positive or top-label.",
-    shell_complete=cli_completion.notions,
+    shell_complete=completion.notions,
 )
 @_n_bins
 @_labels
@@ -290,7 +235,7 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
     """  # noqa: D301
     scores = _check_models(ctx, options)
     with failing(ctx) as files:
-        with _progress() as step:
+        with output.progress() as step:
             from calibrant import comparison
             from calibrant.files import read_models
             from calibrant.inputs import check_logits
@@ -311,7 +256,7 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
                 ignore_index=options["ignore_index"], class_names=predictions.class_names, level=options["level"],
                 logits={name: options["logits"] or found for name, found in predictions.logits.items()},
             )  # fmt: skip
-        _write(result, predictions, options)
+        output.write(result, predictions, options)
 
 
 @main.command(short_help="What noise alone shows, before there are any data.")
@@ -342,7 +287,7 @@ def floor(ctx: click.Context, /, **options: Any) -> None:
         from calibrant.render import floor as render
 
         names = ("n", "n_bins", "level", "n_resamples", "rng")
-        with _progress():
+        with output.progress():
             found = [noise_floor(scores=law, **{name: options[name] for name in names}) for law in SCORE_LAWS]
         summary = {
             **{name: options[name] for name in names},
@@ -355,12 +300,12 @@ def floor(ctx: click.Context, /, **options: Any) -> None:
                 for one in found
             },
         }
-        _print(summary, options["json_path"], lambda: render.render(summary, style=_style()))
+        output.write_summary(summary, options["json_path"], lambda: render.render(summary, style=output.style()))
 
 
-@main.command(short_help="Make the TAB key complete commands, in bash, zsh or fish.")
-@click.argument("shell", type=click.Choice(cli_completion.SHELLS))
-def completion(shell: str) -> None:
+@main.command("completion", short_help="Make the TAB key complete commands, in bash, zsh or fish.")
+@click.argument("shell", type=click.Choice(completion.SHELLS))
+def complete(shell: str) -> None:
     """Print what makes the TAB key complete commands, options, files and the columns in them.
 
     \b
@@ -368,7 +313,7 @@ def completion(shell: str) -> None:
     eval "$(calibrant completion zsh)"     a line for ~/.zshrc, after compinit
     calibrant completion fish | source     a line for ~/.config/fish/config.fish
     """  # noqa: D301
-    click.echo(cli_completion.script(shell, main), nl=False)
+    click.echo(completion.script(shell, main), nl=False)
 
 
 def _check_usage(ctx: click.Context, options: Mapping[str, Any]) -> None:
@@ -419,101 +364,3 @@ def _check_judging(ctx: click.Context, options: Mapping[str, Any], notions: Sequ
         raise click.UsageError("--labels and --class-names both name the classes; pass one of the two", ctx)
     if options["logits"] and options["percent"]:
         raise click.UsageError("--logits and --percent both say what the numbers are; pass one of the two", ctx)
-
-
-# ---------------------------------------------------------------- output
-
-
-def _write(result: Report | Comparison, predictions: FileRows, options: Mapping[str, Any]) -> None:
-    from calibrant.render import comparison, terminal
-
-    summary = result.to_dict()
-    sources = {"files": list(predictions.paths), "columns": dict(predictions.sources), "where": options["where"]}
-    used = predictions.described()
-    paths = predictions.paths
-    title = paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
-    render = comparison.render if "pairs" in summary else terminal.render
-    _print(
-        {**summary, "source": sources}, options["json_path"],
-        lambda: render(summary, title=title, used=used, style=_style()),
-    )  # fmt: skip
-    if options["html_path"] is not None:
-        from calibrant.render import html
-
-        page = html.page(summary, title=options["title"] or title, used=used, sources=sources)
-        target = html.write_page(page, options["html_path"])
-        click.echo(f"calibrant: wrote {target} ({len(page.encode()) / 1000:,.0f} kB)", err=True)
-
-
-def _print(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
-    """Write a summary as JSON where that was asked for, and the text to the terminal unless the JSON goes there."""
-    if target != "-":
-        click.echo(text())
-    if target is not None:
-        strict = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-        if target == "-":
-            click.echo(strict, nl=False)
-        else:
-            Path(target).write_text(strict, encoding="utf-8")
-
-
-def _style() -> Any:
-    from calibrant.render import terminal
-
-    encoding = sys.stdout.encoding or "ascii"
-    try:
-        terminal.GLYPHS.encode(encoding)
-        rich = True
-    except UnicodeEncodeError:
-        rich = False
-    return terminal.Style(
-        colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ,
-        unicode=rich,
-        width=shutil.get_terminal_size().columns,
-    )
-
-
-def _check(condition: Condition, result: Report) -> bool:
-    from calibrant.errors import CalibrantError
-
-    if condition.measure == "n":
-        return condition.holds(result.n)
-    estimate = result[condition.measure]
-    if math.isnan(estimate.value):
-        msg = f"--fail-if {condition.text!r}: {condition.measure} cannot be had ({estimate.details.get('reason')})"
-        raise CalibrantError(msg)
-    return condition.holds(estimate.value)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on standard error, if that is a terminal, from the moment the work has taken a second."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task("reading", total=None)
-
-    def step(done: int, total: int) -> None:
-        if total:
-            bar.update(task, completed=done, total=total)
-        else:
-            bar.update(task, description="evaluating", total=None)
-
-    timer = threading.Timer(_PATIENCE, bar.start)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield step
-    finally:
-        timer.cancel()
-        timer.join()
-        bar.stop()
-
-
-if __name__ == "__main__":
-    main(prog_name="calibrant")

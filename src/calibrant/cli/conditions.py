@@ -1,0 +1,70 @@
+"""The conditions of ``--fail-if``."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from calibrant.report import Report
+
+_OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
+    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on one measure, such as ``ece > 0.05``."""
+
+    text: str
+    measure: str
+    operator: str
+    bound: float
+
+    def holds(self, value: float) -> bool:
+        return _OPERATORS[self.operator](value, self.bound)
+
+
+class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
+    """Parses a condition on a measure."""
+
+    name = "CONDITION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Condition:
+        from calibrant.errors import nearest
+        from calibrant.report import MEASURES
+
+        if isinstance(value, Condition):
+            return value
+        match = re.fullmatch(r"\s*(\w+)\s*(<=|>=|==|!=|<|>)\s*([-+.\w]+)\s*", value)
+        if match is None:
+            hint = "write it with its quotes like --fail-if 'ece > 0.05', or the shell takes > for itself"
+            self.fail(f"{value!r} is no condition; {hint}", param, ctx)
+        measure, sign, bound = match.groups()
+        if measure not in (*MEASURES, "n"):
+            self.fail(f"no measure {measure!r}; {nearest(measure, (*MEASURES, 'n'))}", param, ctx)
+        try:
+            number = float(bound)
+        except ValueError:
+            self.fail(f"{bound!r} is no number; write it like '{measure} {sign} 0.05'", param, ctx)
+        return Condition(value.strip(), measure, sign, number)
+
+
+def is_held(condition: Condition, result: Report) -> bool:
+    """Say whether a report meets a condition; raise where the measure cannot be had."""
+    from calibrant.errors import CalibrantError
+
+    if condition.measure == "n":
+        return condition.holds(result.n)
+    estimate = result[condition.measure]
+    if math.isnan(estimate.value):
+        msg = f"--fail-if {condition.text!r}: {condition.measure} cannot be had ({estimate.details.get('reason')})"
+        raise CalibrantError(msg)
+    return condition.holds(estimate.value)
