@@ -185,10 +185,10 @@ def floors() -> dict[str, str]:
     head = "".join(f"{name:>10}" for name in names.values())
     by_rows, by_bins = [f"{'rows':>9}{head}"], [f"{'bins':>9}{'ECE':>10}{'smooth':>10}"]
     for n in (100, 1_000, 10_000, 100_000, 1_000_000):
-        means = inference.noise_floor(n, n_resamples=200).floors
+        means = inference.noise_floor(n).floors
         by_rows.append(f"{n:>9,}" + "".join(f"{means[name].mean:>10.4f}" for name in names))
     for n_bins in (5, 10, 15, 20, 50, 100):
-        means = inference.noise_floor(500, n_bins, n_resamples=200).floors
+        means = inference.noise_floor(500, n_bins).floors
         by_bins.append(f"{n_bins:>9}{means['ece'].mean:>10.4f}{means['smece'].mean:>10.4f}")
     return {
         "floor.txt": text, "floor-rows.txt": "\n".join(by_rows) + "\n", "floor-bins.txt": "\n".join(by_bins) + "\n"

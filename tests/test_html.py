@@ -242,12 +242,12 @@ def test_the_histogram_has_right_above_and_wrong_below(report: calibrant.Report,
     assert bins is not None
     filled = np.flatnonzero(bins.counts)
     hits = np.rint(bins.counts * np.nan_to_num(bins.accuracies))
-    most = max(hits.max(), (bins.counts - hits).max())
+    room = hits.max() + (bins.counts - hits).max()
     for name, rows in (("up", hits), ("down", bins.counts - hits)):
         bars = page.all("rect", of=name)
         for b, bar in zip(filled, bars, strict=True):
             least = 0.8 if rows[b] else 0.0
-            assert float(bar["height"]) == pytest.approx(max(42 * rows[b] / most, least), abs=0.051)
+            assert float(bar["height"]) == pytest.approx(max(84 * rows[b] / room, least), abs=0.051)
     assert sum("right," in title and "wrong" in title for title in page.titles) == len(filled)
 
 
@@ -347,6 +347,25 @@ def test_models_and_titles_of_a_comparison_are_text() -> None:
     assert page.titles[0].startswith("</title><script>1</script>")
 
 
+def test_names_of_any_script_stay_whole_and_what_acts_is_taken_out() -> None:
+    whole = ["\u0645\u06cc\u200c\u062e", "\N{MAN}\u200d\N{WOMAN}", "soft\u00adhyphen", "a\u00a0b"]
+    acting = {"a\u202eb": "a\ufffdb", "x\ty": "x y", "\x1b[2J": "\ufffd[2J", "\ud83d": "\ufffd"}
+    probs, targets = classes(600, 8)
+    found = calibrant.evaluate(probs, targets, class_names=[*whole, *acting], n_resamples=0)
+    page = read(html.page(found.to_dict()))
+    assert {own["data-name"] for own in page.all("li") if "data-name" in own} == {*whole, *acting.values()}
+    assert "\x1b[2J" not in str(found)
+    rows = page.files()["classes.csv"]
+    assert {row["class"] for row in rows} >= set(whole)
+
+
+def test_a_name_with_any_line_end_stays_in_its_row() -> None:
+    probs, targets = classes(300, 3)
+    names = ["a\rb", "c\nd", 'e"\r\n,f']
+    page = read(html.page(calibrant.evaluate(probs, targets, class_names=names, n_resamples=0).to_dict()))
+    assert sorted(row["class"] for row in page.files()["classes.csv"]) == sorted(names)
+
+
 def test_nothing_is_loaded_from_anywhere(report: calibrant.Report) -> None:
     text = html.page(report.to_dict())
     page = read(text)
@@ -423,6 +442,56 @@ def test_weights_are_written_as_they_are() -> None:
     assert any(f": {found.diagram.counts[0]:,.1f} rows" in title for title in page.titles)
 
 
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (10, "90 groups, none with rows enough to be tested."),
+        (900, "1 group, 1 with rows enough to be tested. Miscalibrated: 0."),
+        (
+            450,
+            "2 groups, 2 with rows enough to be tested. Miscalibrated, after Holm's correction for looking at 2: 0, 1.",
+        ),
+    ],
+)
+def test_the_words_on_groups_claim_no_test_that_was_not_made(rows: int, words: str) -> None:
+    probs, targets = classes(900, 3)
+    sharp = probs**3 / (probs**3).sum(axis=1, keepdims=True)
+    found = calibrant.evaluate(sharp, targets, groups=np.arange(900) // rows)
+    assert words in "".join(read(html.page(found.to_dict())).text)
+
+
+def test_the_weight_of_the_rows_is_said_where_it_is_not_their_number() -> None:
+    probs, targets = classes(300, 3)
+    plain, weighted = (
+        "".join(read(html.page(calibrant.evaluate(probs, targets, weights=w, n_resamples=0).to_dict())).text)
+        for w in (None, np.full(300, 2.5))
+    )
+    assert "their weight" not in plain
+    assert "their weight750" in weighted
+
+
+def test_a_class_that_never_happened_says_so_beside_its_predictions() -> None:
+    probs, targets = classes(300, 3)
+    page = read(html.page(calibrant.evaluate(probs, np.maximum(targets, 1), n_resamples=0).to_dict()))
+    assert any(text.endswith("; 0 of this class") for text in page.text)
+
+
+def test_without_intervals_no_picture_claims_a_test() -> None:
+    probs, targets = classes(300, 3)
+    text = html.page(calibrant.evaluate(probs, targets, level=None).to_dict())
+    assert "outside noise" not in text
+    assert "if calibrated" not in text
+    assert "Grey is" not in text
+
+
+def test_a_cell_holds_the_worst_classes_alone() -> None:
+    probs, targets = classes(2_000, 40)
+    cell = read(calibrant.evaluate(probs, targets, n_resamples=0)._repr_html_())
+    table = next(own for own in cell.tables if own[0][0] == "class")
+    assert len(table) == 13
+    assert "classes.csv" not in cell.files()
+
+
 def test_many_groups_and_classes_are_cut_in_the_picture_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "_CLASSES_DRAWN", 5)
     monkeypatch.setattr(html, "_GROUPS_DRAWN", 3)
@@ -456,6 +525,25 @@ def test_a_comparison_has_its_models_and_differences() -> None:
     assert found.verdict()[0].replace(" ", "") in "".join(page.text).replace(" ", "").replace("\N{NO-BREAK SPACE}", "")
 
 
+def test_the_method_of_a_difference_is_that_of_a_pair_that_has_it() -> None:
+    rng = np.random.default_rng(2)
+    a, b = rng.random((2, 300))
+    targets = rng.random(300) < a
+    never = np.where(targets, 0.0, a)
+    found = calibrant.compare({"never": never, "a": a, "b": b}, targets).to_dict()
+    said = "".join(read(html.page(found)).text)
+    assert found["pairs"][2]["estimates"]["nll"]["method"] in said
+    assert found["pairs"][0]["estimates"]["nll"]["method"] not in said
+
+
+def test_differences_too_small_to_draw_have_a_chart_all_the_same() -> None:
+    rng = np.random.default_rng(3)
+    probs = rng.random(200)
+    page = read(html.page(calibrant.compare(probs, probs + 1e-15 * (probs < 0.9), rng.random(200) < probs).to_dict()))
+    assert max(len(text.strip()) for text in page.text if re.fullmatch(r"\s*-?[\d.e-]+\s*", text)) <= 9
+    assert "-0.0000" not in "".join(page.text)
+
+
 def test_an_infinite_difference_is_left_out_of_the_chart_and_explained() -> None:
     targets = np.array([0, 1] * 100)
     good, bad = np.where(targets == 1, 0.8, 0.3), np.where(targets == 1, 0.0, 0.5)
@@ -478,7 +566,7 @@ def test_to_html_writes_the_page_and_returns_its_path(report: calibrant.Report, 
     assert report.to_html(str(tmp_path / "again.html"), title="Ω digits").read_text(encoding="utf-8") == text
     probs, targets = classes(200, 3)
     compared = calibrant.compare(probs, probs[:, ::-1], targets)
-    assert "<h1>Calibration report</h1>" in compared.to_html(tmp_path / "c.html").read_text(encoding="utf-8")
+    assert "<h1>Comparison of models</h1>" in compared.to_html(tmp_path / "c.html").read_text(encoding="utf-8")
 
 
 def test_ten_classes_fit_into_150_kilobytes() -> None:
@@ -576,9 +664,10 @@ def test_the_command_writes_the_page_beside_the_report(tmp_path: Path) -> None:
     summary = json.loads(numbers_of.read_text(encoding="utf-8"))
     sources = summary.pop("source")
     used = "probs: p_0 ... p_9 (10 columns), targets: target"
-    assert text == html.page(summary, title=str(DIGITS), used=used, sources=sources)
+    assert text == html.page(summary, title=DIGITS.name, used=used, sources={**sources, "files": [DIGITS.name]})
     said = "".join(read(text).text)
-    assert f"<h1>{DIGITS}</h1>" in text
+    assert "<h1>digits.parquet</h1>" in text
+    assert str(DIGITS.parent) not in text  # whoever reads it need not know the folders
     assert used in said
 
 
@@ -590,7 +679,7 @@ def test_the_page_of_the_command_names_its_files_and_condition(tmp_path: Path) -
     said = "".join(page.text)
     assert page.titles[0] == "Low digits · calibration"
     assert "target < 5" in said
-    assert str(DIGITS) in said
+    assert "digits.parquet" in said
 
 
 def test_the_command_writes_the_page_of_a_comparison(tmp_path: Path) -> None:
@@ -602,10 +691,42 @@ def test_the_command_writes_the_page_of_a_comparison(tmp_path: Path) -> None:
 
 
 def test_a_page_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:
-    status, out, err = command("report", DIGITS, "--html", tmp_path / "missing" / "report.html")
+    (tmp_path / "report.html").mkdir()
+    status, out, err = command("report", DIGITS, "--html", tmp_path / "report.html")
     assert status == 1
     assert "Reliability diagram" in out
-    assert re.search(r"report\.html: No such file or directory; check the path and the disk", err)
+    assert re.search(r"report\.html: Is a directory; check the path and the disk", err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--html", "missing/report.html"), "'missing/report.html'; there is no folder 'missing', make it first"),
+        (("--json", "missing/report.json"), "'missing/report.json'; there is no folder 'missing', make it first"),
+        (("--html", "report.pdf"), "'report.pdf'; name a file that ends in .html, such as report.html"),
+        (("--html", "-"), "'-'; name a file that ends in .html"),
+        (("--html", ""), "''; name a file that ends in .html"),
+        (("--html", "a.html", "--json", "./a.html"), "--json and --html both name a.html; give each a file of its own"),
+    ],
+)
+def test_where_to_write_is_checked_before_anything_is_read(arguments: tuple[str, ...], message: str) -> None:
+    status, out, err = command("report", "no-such-file.csv", *arguments)
+    assert status == 2
+    assert out == ""
+    assert message in err
+
+
+@pytest.mark.parametrize("option", ["--html", "--json"])
+def test_the_predictions_are_never_written_over(tmp_path: Path, option: str) -> None:
+    source = tmp_path / "games.html.csv"
+    text = "score,outcome\n0.2,0\n0.7,1\n"
+    source.write_text(text, encoding="utf-8")
+    link = tmp_path / "link.html"
+    link.symlink_to(source)
+    status, out, err = command("report", source, option, link)
+    assert status == 1
+    assert f"{option}: expected a file of its own, got {link}, which holds the predictions; name another" in err
+    assert (out, source.read_text(encoding="utf-8")) == ("", text)
 
 
 def test_a_title_without_a_page_is_wrong_usage() -> None:

@@ -73,7 +73,7 @@ def page(browser: Any, path: Path) -> Iterator[Any]:
 
 def test_the_numbers_on_the_page_are_those_of_to_dict(report: calibrant.Report, page: Any) -> None:
     summary = report.to_dict()
-    rows = page.locator("[id$=-measures] tbody tr").all()
+    rows = page.locator("[data-part=measures] tbody tr").all()
     shown = [[cell.inner_text() for cell in row.locator("td").all()] for row in rows]
     keys = {
         "accuracy": "accuracy", "mean confidence": "mean_confidence", "mean gap": "mean_gap", "Brier score": "brier",
@@ -100,7 +100,7 @@ def test_a_name_that_is_markup_is_text(page: Any) -> None:
     assert page.locator("h1").inner_text() == "<i>digits</i>"
     assert page.evaluate("window.hacked") is None
     assert page.get_by_text("<script>window.hacked = 1</script>").count() >= 1
-    assert page.locator("[id$=-groups] td.name").all_inner_texts() == ["<b>east</b>", "north", "south"]
+    assert page.locator("[data-part=groups] td.name").all_inner_texts() == ["<b>east</b>", "north", "south"]
 
 
 def test_tips_open_by_keyboard_and_move_with_the_arrows(report: calibrant.Report, page: Any) -> None:
@@ -145,7 +145,7 @@ def test_a_tip_stays_on_the_screen(browser: Any, path: Path) -> None:
 
 
 def test_the_curve_is_switched_by_keyboard(page: Any) -> None:
-    figure = page.locator("[id$=-diagram]")
+    figure = page.locator("[data-part=diagram]")
     shown = {name: figure.locator(f".{name}.set") for name in ("bins", "isotonic", "smooth")}
     assert [name for name, own in shown.items() if own.is_visible()] == ["bins"]
     figure.locator(".r-bins").focus()
@@ -167,7 +167,7 @@ def test_classes_are_sorted_and_found(report: calibrant.Report, page: Any) -> No
     found, names = report.classwise, report.class_names
     assert found is not None
     assert names is not None
-    section = page.locator("[id$=-classes]")
+    section = page.locator("[data-part=classes]")
 
     def shown() -> list[str]:
         return list(section.locator("li:visible b").all_inner_texts())
@@ -272,7 +272,7 @@ def test_it_reads_without_javascript(browser: Any, path: Path, tmp_path: Path) -
     window.locator(".r-smooth").check()
     assert window.locator(".smooth.set").is_visible()
     assert window.locator(".bins.set").is_hidden()
-    assert window.locator("[id$=-classes] .tiles li").first.is_visible()
+    assert window.locator("[data-part=classes] .tiles li").first.is_visible()
     window.locator("summary").first.click()
     assert window.locator("details table").first.is_visible()
     window.close()
@@ -318,7 +318,7 @@ def test_hundreds_of_classes_stay_usable(browser: Any, tmp_path: Path) -> None:
     path = calibrant.evaluate(probs, targets, n_resamples=0).to_html(tmp_path / "many.html")
     window = browser.new_page()
     window.goto(path.as_uri())
-    section = window.locator("[id$=-classes]")
+    section = window.locator("[data-part=classes]")
     assert section.locator(".tiles li").count() == 400
     section.locator("select").select_option("index")
     assert section.locator("li b").all_text_contents() == [str(k) for k in range(400)]
@@ -360,11 +360,17 @@ def test_a_comparison_opens_without_complaint(browser: Any, tmp_path: Path) -> N
 def test_a_cell_of_a_notebook_switches_its_curve_alone(browser: Any, report: calibrant.Report, tmp_path: Path) -> None:
     other = calibrant.evaluate([0.2, 0.8] * 50, [0, 1] * 50)
     cells = tmp_path / "cells.html"
-    cells.write_text(f"<!doctype html><body>{report._repr_html_()}{other._repr_html_()}", encoding="utf-8")
+    cells.write_text(
+        f"<!doctype html><body>{report._repr_html_()}{other._repr_html_()}{report._repr_html_()}", encoding="utf-8"
+    )
     window = browser.new_page()
     window.goto(cells.as_uri())
     window.locator(".r-smooth").first.check()
     assert window.locator(".smooth.set").first.is_visible()
-    assert window.locator(".bins.set").nth(1).is_visible()
-    assert window.locator(".smooth.set").nth(1).is_hidden()
+    for other in (1, 2):  # the third is the same report again
+        assert window.locator(".r-bins").nth(other).is_checked()
+        assert window.locator(".bins.set").nth(other).is_visible()
+        assert window.locator(".smooth.set").nth(other).is_hidden()
+    ids = window.evaluate("[...document.querySelectorAll('[id]')].map(own => own.id)")
+    assert len(ids) == len(set(ids))
     window.close()

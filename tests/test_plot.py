@@ -972,6 +972,20 @@ def test_results_made_by_hand_are_drawn() -> None:
         assert strip_of(ax).texts[0].get_text() == "0 rows"
 
 
+@pytest.mark.parametrize(("name", "shown"), [("$0-$50k", r"\$0-\$50k"), ("$a_{$", r"\$a_{\$"), ("_old", "\u200a_old")])
+def test_a_name_is_no_formula_and_hides_nothing(name: str, shown: str) -> None:
+    rng = np.random.default_rng(0)
+    probs = rng.random(200)
+    targets = rng.random(200) < probs
+    ax = plot.compare(calibrant.compare({name: probs, "new": probs**2}, targets))
+    words = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert words[0].startswith(shown)
+    grouped = calibrant.evaluate(probs, targets, groups=np.array([name, "b"])[np.arange(200) % 2], n_resamples=0)
+    ax = plot.groups(grouped)
+    assert any(tick.get_text().startswith(shown) for tick in ax.get_yticklabels())
+    ax.figure.canvas.draw()
+
+
 # ---------------------------------------------------------------- the page
 
 

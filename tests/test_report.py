@@ -34,6 +34,36 @@ def test_a_name_that_is_markup_is_text(report: calibrant.Report) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
 
 
+def test_the_words_hedge_what_few_rows_cannot_tell() -> None:
+    said = " ".join(str(calibrant.evaluate([0.5], [1], n_resamples=0)).split())
+    assert "1 prediction · judged" in said
+    assert "(-100.0 to +50.0 points)" in said
+    assert "Neither over- nor under-confident" in said
+    assert "the outcome is the same in every row: intervals may be too short" in said
+    rng = np.random.default_rng(0)
+    probs = rng.random(300)
+    said = " ".join(str(calibrant.evaluate(probs, rng.random(300) < probs, n_resamples=0)).split())
+    assert "Neither over- nor under-confident, as far as these rows can tell (" in said
+
+
+def test_scores_of_the_other_outcome_are_asked_about() -> None:
+    rng = np.random.default_rng(1)
+    probs = rng.random(400)
+    outcomes = rng.random(400) < probs
+    caution = (
+        "the event happens less often the higher the score: are the scores, or the columns, those of another outcome?"
+    )
+    for scores, expected in ((probs, False), (1 - probs, True), (rng.random(400), False), (np.full(400, 0.3), False)):
+        assert (caution in " ".join(str(calibrant.evaluate(scores, outcomes, n_resamples=0)).split())) == expected
+
+
+def test_a_negative_debiased_square_is_explained() -> None:
+    said = str(
+        calibrant.evaluate([0.25] * 40 + [0.75] * 40, ([0] * 3 + [1]) * 10 + ([1] * 3 + [0]) * 10, n_resamples=0)
+    )
+    assert "debiased square: below 0 by chance" in said
+
+
 def test_its_repr_is_one_line(report: calibrant.Report) -> None:
     said = repr(report)
     assert said.startswith("<Report: ")

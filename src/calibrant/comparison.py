@@ -165,7 +165,7 @@ class Comparison:
         return f"<Comparison of {', '.join(map(repr, self.names))}: {self.verdict()[0]} Print it for everything.>"
 
     def _repr_html_(self) -> str:
-        return html.cell(self.to_dict(), str(self))
+        return html.cell(self.to_dict(), self.__str__)
 
 
 def _plain_estimate(key: str, estimate: Estimate, path: str, missing: dict[str, str]) -> dict[str, Any]:

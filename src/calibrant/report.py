@@ -174,7 +174,7 @@ class Report(Mapping[str, Estimate]):
         return f"<Report: {words.headline(self.to_dict())}; ECE {self['ece'].value:.4f}; print it for everything>"
 
     def _repr_html_(self) -> str:
-        return html.cell(self.to_dict(), str(self))
+        return html.cell(self.to_dict(), self.__str__)
 
 
 @dataclass(frozen=True, eq=False)

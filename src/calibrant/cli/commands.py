@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -168,6 +169,7 @@ def report(ctx: click.Context, /, **options: Any) -> None:
                 labels=options["labels"], progress=step,
             )  # fmt: skip
             files.append(predictions)
+            output.check_targets(predictions, options)
             if options["logits"] or predictions.logits:
                 check_logits(predictions.probs)
             step(0, 0)
@@ -246,6 +248,7 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
                 labels=options["labels"], progress=step,
             )  # fmt: skip
             files.append(predictions)
+            output.check_targets(predictions, options)
             for name, argument in predictions.models.items():
                 if options["logits"] or predictions.logits[name]:
                     check_logits(predictions.arrays[argument])
@@ -358,7 +361,19 @@ def _check_judging(ctx: click.Context, options: Mapping[str, Any], notions: Sequ
     if options["n_bins"] < 1:
         hint = f"{options['n_bins']} bins; pass 1 or more"
         raise click.BadParameter(hint, ctx, param_hint="--n-bins")
-    if options["title"] and options["html_path"] is None:
+    page, numbers = options["html_path"], options["json_path"]
+    if page is not None and not page.endswith((".html", ".htm")):
+        hint = f"{page!r}; name a file that ends in .html, such as report.html"
+        raise click.BadParameter(hint, ctx, param_hint="--html")
+    for name, target in (("--html", page), ("--json", numbers)):
+        folder = os.path.dirname(target or "")
+        if folder and not os.path.isdir(folder):
+            hint = f"{target!r}; there is no folder {folder!r}, make it first"
+            raise click.BadParameter(hint, ctx, param_hint=name)
+    if page is not None and numbers is not None and os.path.abspath(page) == os.path.abspath(numbers):
+        msg = f"--json and --html both name {page}; give each a file of its own"
+        raise click.UsageError(msg, ctx)
+    if options["title"] and page is None:
         raise click.UsageError("--title stands above the page; pass --html as well", ctx)
     if options["labels"] and options["class_names"]:
         raise click.UsageError("--labels and --class-names both name the classes; pass one of the two", ctx)

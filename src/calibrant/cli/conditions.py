@@ -53,6 +53,8 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
         try:
             number = float(bound)
         except ValueError:
+            number = math.nan
+        if math.isnan(number):  # with which no comparison holds
             self.fail(f"{bound!r} is no number; write it like '{measure} {sign} 0.05'", param, ctx)
         return Condition(value.strip(), measure, sign, number)
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +31,7 @@ def write(result: Report | Comparison, predictions: FileRows, options: Mapping[s
     sources = {"files": list(predictions.paths), "columns": dict(predictions.sources), "where": options["where"]}
     used = predictions.described()
     paths = predictions.paths
-    title = paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
+    title = _title(paths)
     render = comparison.render if "pairs" in summary else terminal.render
     write_summary(
         {**summary, "source": sources}, options["json_path"],
@@ -40,9 +40,27 @@ def write(result: Report | Comparison, predictions: FileRows, options: Mapping[s
     if options["html_path"] is not None:
         from calibrant.render import html
 
-        page = html.page(summary, title=options["title"] or title, used=used, sources=sources)
+        named = {**sources, "files": [Path(path).name for path in paths]}  # of folders a reader has no need
+        page = html.page(summary, title=options["title"] or _title(named["files"]), used=used, sources=named)
         target = html.write_page(page, options["html_path"])
         click.echo(f"calibrant: wrote {target} ({len(page.encode()) / 1000:,.0f} kB)", err=True)
+
+
+def _title(paths: Sequence[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
+
+
+def check_targets(predictions: FileRows, options: Mapping[str, Any]) -> None:
+    """Raise, before any work is done, where a file that was read would be written over."""
+    from calibrant.errors import CalibrantError
+
+    for name in ("json", "html"):
+        target = options[f"{name}_path"]
+        if target in (None, "-") or not os.path.exists(target):
+            continue
+        if any(os.path.samefile(target, path) for path in predictions.paths):
+            msg = f"--{name}: expected a file of its own, got {target}, which holds the predictions; name another"
+            raise CalibrantError(msg)
 
 
 def write_summary(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
@@ -54,7 +72,7 @@ def write_summary(summary: Mapping[str, Any], target: str | None, text: Callable
         if target == "-":
             click.echo(strict, nl=False)
         else:
-            Path(target).write_text(strict, encoding="utf-8")
+            Path(target).write_text(strict, encoding="utf-8", newline="\n")
 
 
 def style() -> Style:

@@ -80,10 +80,17 @@ def effective_rows(weights: NDArray[np.float64] | None, n: int) -> float:
 def flag_of(cells: Cells) -> str:
     """Return a warning where one outcome is too rare for intervals to be trusted, or nothing."""
     share = float(cells.positives.sum()) / cells.total * cells.effective
-    fewer = min(share, cells.effective - share)
-    if fewer >= MINORITY:
+    return rare(min(share, cells.effective - share))
+
+
+def rare(rows: float, of: str = "") -> str:
+    """Return a warning where there are too few rows of the rarer outcome, or nothing."""
+    if rows >= MINORITY:
         return ""
-    return f"{fewer:.4g} rows of the rarer outcome: fewer than {MINORITY}, intervals may be too short"
+    if rows == 0:
+        return f"the outcome is the same in every row{of}: intervals may be too short"
+    many = f"{rows:.4g} row{'s' * (rows != 1)} of the rarer outcome{of}"
+    return f"{many}: fewer than {MINORITY}, intervals may be too short"
 
 
 def gap_error(cells: Cells) -> float:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from calibrant.estimators.binned import largest_members, uniform_edges
 from calibrant.inference.binned import blend, clopper_pearson, consistency_band, thinned
-from calibrant.inference.means import MINORITY
+from calibrant.inference.means import rare
 from calibrant.results import Estimate, ReliabilityDiagram, whole_number
 
 Float64s = NDArray[np.float64]
@@ -343,10 +343,8 @@ def accuracy_difference(
 def flags(first: Model, second: Model) -> dict[str, str]:
     """Return a warning where one outcome is too rare for intervals to be trusted, or nothing."""
     rarer, name = min((model.judged.rarer, model.name) for model in (first, second))
-    if rarer >= MINORITY:
-        return {}
-    rows = f"{rarer:.4g} row{'s' * (rarer != 1)} of the rarer outcome for {name}"
-    return {"flag": f"{rows}: fewer than {MINORITY}, intervals may be too short"}
+    flag = rare(rarer, f" for {name}")
+    return {"flag": flag} if flag else {}
 
 
 def two_sided(value: float, error: float) -> float:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from calibrant.errors import InputError, MissingDependencyError
+from calibrant.render.style import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,6 +110,12 @@ def _kind(ax: Any) -> str:
         of = {type(one).__name__ for one in np.asarray(ax, dtype=object).flat}
         return f"{type(ax).__name__} of {', '.join(sorted(of)) or 'nothing'}"
     return type(ax).__name__
+
+
+def literal(name: str, limit: int = 40) -> str:
+    """Return a name as matplotlib shows it: ``$`` is no formula, and ``_`` at its beginning hides nothing."""
+    text = short(name, limit).replace("$", r"\$")
+    return f"\N{HAIR SPACE}{text}" if text.startswith("_") else text
 
 
 def place_of(ax: Any) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas
-from calibrant.render.style import percent, short
+from calibrant.render.style import percent
 from calibrant.report import GroupReport, Report
 from calibrant.results import Estimate
 
@@ -80,7 +80,7 @@ def groups(
         rows = [(y, group.report["ece"]) for y, group in enumerate(shown) if own[y]]
         if rows:
             _draw(axes, rows, word, colour, marker, hollow=own is small)
-    names = [f"{short(group.name, _NAME)} ({group.report.n:,})" for group in shown]
+    names = [f"{canvas.literal(group.name, _NAME)} ({group.report.n:,})" for group in shown]
     axes.set_yticks(range(len(shown)), names, fontsize="small" if len(shown) > _MANY else None)
     largest = axes.get_xlim()[1]
     axes.set(xlim=(-0.02 * largest, largest), ylim=(len(shown) - 0.4, -0.6), xlabel="ECE", ylabel="Group (rows)")

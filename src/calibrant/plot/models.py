@@ -11,7 +11,7 @@ from calibrant.comparison import Comparison
 from calibrant.errors import InputError
 from calibrant.plot import canvas, marks
 from calibrant.render.comparison import LABELS
-from calibrant.render.style import percent, short
+from calibrant.render.style import percent
 from calibrant.render.words import chance
 from calibrant.results import Estimate
 
@@ -74,7 +74,7 @@ def compare(
     for place, (name, diagram) in enumerate(comparison.diagrams.items(), first):
         look = canvas.look_of(place)
         filled = diagram.counts > 0
-        word = f"{short(name, _NAME)} (ECE {comparison.models[name]['ece']:.3f})"
+        word = f"{canvas.literal(name, _NAME)} (ECE {comparison.models[name]['ece']:.3f})"
         axes.plot(diagram.confidences[filled], diagram.accuracies[filled], color=look[0], linewidth=0.9, zorder=2.3)
         marks.points(axes, diagram, look, word, f"{canvas.SERIES}-{place}")
         if intervals:
@@ -133,7 +133,7 @@ def differences(comparison: Comparison, *, legend: bool = True, ax: Any = None) 
     pairs = comparison.pairs
     alone = len(pairs) == 1
     panels, figure = canvas.panels_for(ax, len(LABELS), 1, (5.6, 0.5 + 0.22 * len(pairs)), shared=False)
-    names = [f"{short(pair.first, _NAME)} − {short(pair.second, _NAME)}" for pair in pairs]
+    names = [f"{canvas.literal(pair.first, _NAME)} − {canvas.literal(pair.second, _NAME)}" for pair in pairs]
     for panel, (key, word) in zip(panels, LABELS.items(), strict=True):
         _draw(panel, [pair[key] for pair in pairs], percent(comparison.level))
         heads = [word] if alone else names

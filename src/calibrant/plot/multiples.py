@@ -9,7 +9,6 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas, marks
-from calibrant.render.style import short
 from calibrant.report import Report
 from calibrant.results import ClasswiseCalibration
 
@@ -98,7 +97,7 @@ def classwise(
         canvas.unit_square(panel, "", "")
         panel.set(xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
         rows = marks.amount(float(result.supports[k]), rows=marks.are_rows(diagram))
-        title = f"{short(names[k], _NAME)}\n{word} {result.errors[k]:.3f}, {rows}"
+        title = f"{canvas.literal(names[k], _NAME)}\n{word} {result.errors[k]:.3f}, {rows}"
         panel.set_title(title, fontsize="small", loc="left")
     all_of_them = len(shown) == len(result.errors)
     part = "All classes" if all_of_them else f"{len(shown)} of {len(result.errors):,} classes"

@@ -109,10 +109,10 @@ def _pair(pair: Mapping[str, Any], summary: Summary, style: Style) -> list[str]:
 def difference(estimate: Mapping[str, Any]) -> tuple[str, str]:
     """Return a difference and its interval, which some have not, as they are written."""
     places = _places(estimate)
-    value = "" if estimate["value"] is None else f"{estimate['value']:+.{places}f}"
+    value = "" if estimate["value"] is None else f"{estimate['value']:+z.{places}f}"
     if estimate["low"] is None:
         return value, ""
-    return value, f"{estimate['low']:+.{places}f} to {estimate['high']:+.{places}f}"
+    return value, f"{estimate['low']:+z.{places}f} to {estimate['high']:+z.{places}f}"
 
 
 def note_of(name: str, estimate: Mapping[str, Any], summary: Summary) -> str:

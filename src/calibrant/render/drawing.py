@@ -6,20 +6,22 @@ The pictures are SVG of 440 units in width; y grows downwards. Nothing is estima
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from calibrant.render.style import percent
-from calibrant.render.tables import rows_text, share_text, shown_points
+from calibrant.render.style import percent, shown
+from calibrant.render.tables import rows_text, rows_words, share_text, shown_points
 
 Columns = Mapping[str, Sequence[Any]]
 
 WIDTH: Final = 440
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 428, 10, 390  # the square of the diagram
-_MIDDLE, _HALF = 492, 42  # the histogram: where its bars start, upwards and downwards, and how long they may be
+_UPPER, _LOWER = 450, 534  # the histogram
 _ROW: Final = 26  # the height of a row of a chart
 _TILE: Final = 100
+BESIDE: Final = 118  # room for a name beside a chart
 _SIZES: Final = (4, 7, 11)  # diameters of a small diagram's points: below 2 % of the rows, below 20 %, above
 
 #: What the axes are called, by the judged event: the score, what happened, what did not.
@@ -44,9 +46,12 @@ class Axis:
     def ticks(self) -> list[tuple[float, str]]:
         """Return about five round values with their places."""
         step = _round_step((self.high - self.low) / 5)
+        if step < 1e-4:  # whose places would take too much room
+            step = _round_step((self.high - self.low) / 3)
         places = max(0, -math.floor(math.log10(step) + 1e-9))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        return [(self.at(k * step), f"{k * step:z.{places}f}") for k in range(first, last + 1)]
+        written = f"z.{places}f" if places < 5 else "z.3g"
+        return [(self.at(k * step), f"{k * step:{written}}") for k in range(first, last + 1)]
 
 
 def _round_step(least: float) -> float:
@@ -77,8 +82,7 @@ def diagram(
         "x": x, "y": y, "axes": AXES[notion], "points": points, "level": level,
         "frame": (_LEFT, _TOP, _RIGHT - _LEFT, _BOTTOM - _TOP), "height": 556 if histogram else 432,
         "curves": {name: _curve(curve, x, y, happened, level) for name, curve in curves.items()},
-        "bars": [_bar(bins, b, x, notion, filled) for b in filled] if histogram else [],
-        "middle": _MIDDLE, "half": _HALF, "longest": rows_text(max(_sides(bins, filled))),
+        **(_histogram(bins, filled, x, notion) if histogram else {"bars": []}),
         "alt": _alt(points, notion),
     }  # fmt: skip
 
@@ -105,7 +109,7 @@ def _point(
     outside = least is not None and not least <= rate <= greatest
     left, right = (min(bins["edges"][i], x.high) for i in (b, b + 1))
     words = [
-        f"{bins['edges'][b]:.3f} to {bins['edges'][b + 1]:.3f}: {rows_text(bins['counts'][b])} rows "
+        f"{bins['edges'][b]:.3f} to {bins['edges'][b + 1]:.3f}: {rows_words(bins['counts'][b])} "
         f"({share_text(bins['proportions'][b])})",
         f"claimed {said:.3f}, {AXES[notion][2]} {rate:.3f}",
     ]
@@ -152,24 +156,34 @@ def _curve(curve: Columns, x: Axis, y: Axis, happened: str, level: float | None)
     return {"path": path, "confidence": band("confidence"), "consistency": band("consistency"), "marks": marks}
 
 
-def _sides(bins: Columns, filled: Sequence[int]) -> list[float]:
-    """Return for each bin the rows in which the event happened, and those in which it did not."""
-    hits = [bins["counts"][b] * bins["accuracies"][b] for b in filled]
-    return hits + [bins["counts"][b] - hit for b, hit in zip(filled, hits, strict=True)]
-
-
-def _bar(bins: Columns, b: int, x: Axis, notion: str, filled: Sequence[int]) -> dict[str, Any]:
-    scale = _HALF / max(_sides(bins, filled))
-    count = bins["counts"][b]
-    hits = count * bins["accuracies"][b]
-    left, right = (min(bins["edges"][i], x.high) for i in (b, b + 1))
+def _histogram(bins: Columns, filled: Sequence[int], x: Axis, notion: str) -> dict[str, Any]:
+    """Return bars of the rows in which the event happened, upwards, and did not, downwards, on one scale."""
+    counts = [bins["counts"][b] for b in filled]
+    hits = [count * bins["accuracies"][b] for b, count in zip(filled, counts, strict=True)]
+    misses = [count - hit for count, hit in zip(counts, hits, strict=True)]
+    scale = (_LOWER - _UPPER) / (max(hits) + max(misses))
     happened, missed = AXES[notion][2:]
-    ends = f"{bins['edges'][b]:.3f} to {bins['edges'][b + 1]:.3f}"
-    return {
-        "x": x.at(left), "width": round(x.at(right) - x.at(left) - 1, 1), "up": _length(hits, scale),
-        "down": _length(count - hits, scale),
-        "text": f"{ends}: {rows_text(round(hits, 6))} {happened}, {rows_text(round(count - hits, 6))} {missed}",
-    }  # fmt: skip
+    bars = []
+    for b, hit, miss in zip(filled, hits, misses, strict=True):
+        left, right = (min(bins["edges"][i], x.high) for i in (b, b + 1))
+        ends = f"{bins['edges'][b]:.3f} to {bins['edges'][b + 1]:.3f}"
+        bars.append({
+            "x": x.at(left), "width": round(x.at(right) - x.at(left) - 1, 1), "up": _length(hit, scale),
+            "down": _length(miss, scale),
+            "text": f"{ends}: {rows_text(round(hit, 6))} {happened}, {rows_text(round(miss, 6))} {missed}",
+        })  # fmt: skip
+    middle = round(_UPPER + max(hits) * scale, 1)
+    ticks = [(_UPPER, max(hits)), (_LOWER, max(misses))]
+    shown = [(at, _brief(count)) for at, count in ticks if abs(at - middle) >= 12]
+    return {"bars": bars, "upper": _UPPER, "lower": _LOWER, "middle": middle, "ticks": [*shown, (middle, "0")]}
+
+
+def _brief(count: float) -> str:
+    """Return a number of rows in five characters or so."""
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e5, "k")):
+        if count >= size:
+            return f"{count / (1e3 if letter == 'k' else size):.3g}{letter}"
+    return rows_text(count)
 
 
 def _length(count: float, scale: float) -> float:
@@ -178,11 +192,11 @@ def _length(count: float, scale: float) -> float:
 
 
 def _alt(points: Sequence[Mapping[str, Any]], notion: str) -> str:
-    outside = sum(point["outside"] for point in points)
+    score, rate = AXES[notion][:2]
     bins = f"{len(points)} bin{'s' * (len(points) != 1)}"
-    return (
-        f"Reliability diagram of {bins}: the {AXES[notion][1]} against the {AXES[notion][0]}; {outside} outside noise"
-    )
+    tested = any("least" in point for point in points)
+    noise = f"; {sum(point['outside'] for point in points)} outside noise" if tested else ""
+    return f"Reliability diagram of {bins}: the {rate} against the {score}{noise}"
 
 
 # ---------------------------------------------------------------- a diagram of one class or group
@@ -218,19 +232,32 @@ class Row:
     text: str
 
 
-def chart(rows: Sequence[Row], name: Callable[[str], str] = str, *, signed: bool = False) -> dict[str, Any]:
+def fit(name: str, room: float) -> str:
+    """Return a name cut to so many units of width, as far as its letters tell."""
+    used = 0.0
+    text = shown(name, "?")
+    for i, c in enumerate(text):
+        used += (
+            12 if unicodedata.east_asian_width(c) in "WF" else 10.5 if c in "WM@mw—" else 8.5 if c.isupper() else 6.8
+        )
+        if used > room:
+            return text[: max(i - 1, 1)] + "…"
+    return text
+
+
+def chart(rows: Sequence[Row], *, signed: bool = False) -> dict[str, Any]:
     """Return a picture with a row for each estimate: its dot, its interval as a line, its floor as a shade from 0."""
     values = [row.value for row in rows]
     values += [end for row in rows for pair in (row.interval, row.floor) if pair is not None for end in pair]
     low, high = min(0.0, *values), max(0.0, *values)
     if signed:
         low, high = min(low, -high / 20), max(high, -low / 20)
-    span = (high - low) or 1.0
-    x = Axis(low - 0.02 * span * (low < 0), high + 0.02 * span * (high > 0 or low == high), 128, _RIGHT)
+    span = high - low if high - low > 1e-12 else 1.0
+    x = Axis(low - 0.02 * span * (low < 0), high + 0.02 * span * (high > 0 or span == 1.0), 128, _RIGHT)
     drawn = []
     for i, row in enumerate(rows):
         found: dict[str, Any] = {
-            "y": _ROW * i + 18, "name": name(row.label), "x": x.at(row.value), "marked": row.marked,
+            "y": _ROW * i + 18, "name": fit(row.label, BESIDE), "x": x.at(row.value), "marked": row.marked,
             "diamond": _diamond(x.at(row.value), _ROW * i + 18, 6), "text": row.text,
         }  # fmt: skip
         if row.interval is not None:

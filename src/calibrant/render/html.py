@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -18,18 +18,17 @@ from typing import Any, Final
 from calibrant.errors import MissingDependencyError
 from calibrant.render import comparison, drawing, tables
 from calibrant.render.drawing import AXES, Row
-from calibrant.render.style import EVENTS, Summary, number, percent, short
+from calibrant.render.style import EVENTS, Summary, number, percent, shown
 from calibrant.render.words import LABELS, MEANINGS, headline, remarks, shown_estimates, verdict
 
-#: What `Report.to_html` writes above a page that got no title.
-TITLE: Final = "Calibration report"
+#: What stands above a page that got no title: of a report, of a comparison.
+TITLES: Final = ("Calibration report", "Comparison of models")
 
 _SAME_SCALE: Final = ("ece", "ace", "classwise_ece", "smece", "ks", "rmsce", "mce")
 _CLASSES_DRAWN: Final = 1_000  # beyond it a browser takes seconds to open the page
 _FEW_CLASSES: Final = 12  # in a notebook's cell
 _GROUPS_DRAWN: Final = 40
-_HARD_SPACE: Final = "\N{NO-BREAK SPACE}"
-_NAME: Final = 17  # characters beside a chart
+_HARD_SPACE: Final = "\N{NO-BREAK SPACE}"  # which parts no number from its sign
 
 
 def page(summary: Summary, *, title: str = "", used: str = "", sources: Mapping[str, Any] | None = None) -> str:
@@ -47,21 +46,21 @@ def page(summary: Summary, *, title: str = "", used: str = "", sources: Mapping[
     return _render("page.html", summary, title, used, sources or {}, _CLASSES_DRAWN)
 
 
-def cell(summary: Summary, text: str) -> str:
+def cell(summary: Summary, text: Callable[[], str]) -> str:
     """Return the same for a notebook's cell: a part of a page, without scripts, of the worst classes alone.
 
-    Without jinja2 it is the text of the terminal.
+    Without jinja2 it is ``text``, that of the terminal.
     """
     try:
         return _render("fragment.html", summary, "", "", {}, _FEW_CLASSES)
     except MissingDependencyError:
-        return f"<pre>{escape(text)}</pre>"
+        return f"<pre>{escape(text())}</pre>"
 
 
 def write_page(text: str, path: str | os.PathLike[str]) -> Path:
     """Write a page, and return where it is."""
     target = Path(path)
-    target.write_text(text, encoding="utf-8")
+    target.write_text(text, encoding="utf-8", newline="\n")
     return target
 
 
@@ -71,7 +70,8 @@ def _render(
     context = _comparison(summary) if "pairs" in summary else _report(summary, most_classes, template == "page.html")
     digest = hashlib.sha256(json.dumps(summary, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()
     shared = {
-        "title": _clean(title) or TITLE, "used": _clean(used), "uid": f"c{digest[:8]}", "version": _version(),
+        "title": _clean(title) or TITLES["pairs" in summary], "used": _clean(used), "uid": f"c{digest[:8]}",
+        "version": _version(),
         "level": None if summary["level"] is None else percent(summary["level"]),
         "facts": _facts(summary, sources, used),
     }  # fmt: skip
@@ -93,11 +93,7 @@ def _environment() -> Any:
 
 def _clean(text: str) -> str:
     """Return a text with nothing in it that has no place in a page, such as half of a surrogate pair."""
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() or c == _HARD_SPACE else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
+    return shown(text, "\N{REPLACEMENT CHARACTER}")
 
 
 def _unbroken(sentences: Sequence[str]) -> list[str]:
@@ -113,9 +109,15 @@ def _version() -> str:
 
 def _facts(summary: Summary, sources: Mapping[str, Any], used: str) -> list[tuple[str, str]]:
     """Return what was asked for."""
-    found = [("rows judged", f"{summary['n']:,}"), ("event judged", EVENTS[summary["notion"]])]
+    weight = _weight(summary)
+    found = [
+        ("rows judged", f"{summary['n']:,}"),
+        *([("their weight", weight)] if weight else []),
+        ("event judged", EVENTS[summary["notion"]]),
+    ]
     if summary["n_classes"]:
-        found.append(("classes", f"{summary['n_classes']:,}"))
+        word = "labels" if summary["notion"] == "multilabel" else "classes"
+        found.append((word, f"{summary['n_classes']:,}"))
     found.append(("bins", f"{summary['n_bins']:,}, a score on an edge belongs to the bin on its left"))
     if summary["level"] is None:
         found.append(("intervals", "none asked for"))
@@ -126,6 +128,13 @@ def _facts(summary: Summary, sources: Mapping[str, Any], used: str) -> list[tupl
     asked = {"files": ", ".join(sources.get("files", [])), "columns": used, "condition": sources.get("where")}
     found += [(name, text) for name, text in asked.items() if text]
     return [*found, ("made by", f"calibrant {_version()}")]
+
+
+def _weight(summary: Summary) -> str:
+    """Return the weight of all rows, where it is not their number."""
+    diagrams = [summary.get("diagram"), *summary.get("diagrams", {}).values()]
+    totals = [sum(bins["counts"]) for bins in diagrams if bins is not None]
+    return tables.rows_text(totals[0]) if totals and abs(totals[0] - summary["n"]) > 1e-6 * summary["n"] else ""
 
 
 # ---------------------------------------------------------------- a report
@@ -202,23 +211,28 @@ def _groups(summary: Summary) -> dict[str, Any]:
         row = _row(found["name"], found["report"]["estimates"]["ece"], summary, marked=found["called_out"])
         few = f"; {found['flag']}" if found["flag"] else ""
         rows.append(Row(row.label, row.value, row.interval, row.floor, row.marked, row.text + few))
-    called = [groups[i]["name"] for i in range(len(groups)) if groups[i]["called_out"]]
-    tested = sum(group["adjusted_p_value"] is not None for group in groups)
-    words = f"{len(groups):,} groups, of which {tested:,} have rows enough to be tested. "
-    if level is None:
-        words = f"{len(groups):,} groups."
-    elif called:
-        words += f"Miscalibrated, after Holm's correction for looking at {tested:,}: {', '.join(called)}."
-    else:
-        words += f"None is miscalibrated beyond noise, after Holm's correction for looking at {tested:,}."
     diagrams = [groups[i] for i in drawn if groups[i]["report"]["diagram"] is not None]
     left_out = (
         f"Drawn are the {len(drawn):,} that stand out most; the table has all." if len(drawn) < len(groups) else ""
     )
     return {
-        "words": words, "chart": drawing.chart(rows, lambda name: short(name, _NAME)), "table": tables.groups(summary),
+        "words": _groups_words(groups, level), "chart": drawing.chart(rows), "table": tables.groups(summary),
         "left_out": left_out, "tiles": [_group_tile(group) for group in diagrams],
     }  # fmt: skip
+
+
+def _groups_words(groups: Sequence[Mapping[str, Any]], level: float | None) -> str:
+    """Say how many groups there are, how many could be tested, and which are called out."""
+    many = f"{len(groups):,} group{'s' * (len(groups) != 1)}"
+    if level is None:
+        return f"{many}."
+    tested = sum(group["adjusted_p_value"] is not None for group in groups)
+    if not tested:
+        return f"{many}, none with rows enough to be tested."
+    called = [group["name"] for group in groups if group["called_out"]]
+    after = f", after Holm's correction for looking at {tested:,}" if tested > 1 else ""
+    said = f"Miscalibrated{after}: {', '.join(called)}." if called else f"None is miscalibrated beyond noise{after}."
+    return f"{many}, {tested:,} with rows enough to be tested. {said}"
 
 
 def _ece(group: Mapping[str, Any]) -> float:
@@ -230,7 +244,7 @@ def _group_tile(group: Mapping[str, Any]) -> dict[str, Any]:
     filled = [b for b, said in enumerate(bins["confidences"]) if said is not None]
     said, rates, counts = ([bins[name][b] for b in filled] for name in ("confidences", "accuracies", "counts"))
     ends = [] if bins["lows"] is None else [(bins["lows"][b], bins["highs"][b]) for b in filled]
-    text = f"ECE {_ece(group):.4f}, {tables.rows_text(group['report']['n'])} rows"
+    text = f"ECE {_ece(group):.4f}, {tables.rows_words(group['report']['n'])}"
     return {
         "name": group["name"], "text": text, "label": f"{group['name']}: {text}",
         "picture": drawing.tile(said, rates, counts, ends),
@@ -239,7 +253,7 @@ def _group_tile(group: Mapping[str, Any]) -> dict[str, Any]:
 
 def _classes(summary: Summary, most: int, whole: bool) -> dict[str, Any]:
     found, notion = summary["classwise"], summary["notion"]
-    word = "labels" if notion == "multilabel" else "classes"
+    kind, word = ("label", "labels") if notion == "multilabel" else ("class", "classes")
     order, total = tables.by_error(found["errors"]), len(found["errors"])
     places: dict[int, list[int]] = {k: [] for k in range(total)}
     for i, k in enumerate(found["bins"]["class"]):
@@ -249,21 +263,22 @@ def _classes(summary: Summary, most: int, whole: bool) -> dict[str, Any]:
         shown = f"the {most:,} with the largest errors"
         shown += "; the tables have all" if whole else "; the page of the report has all"
     words = (
-        f"Each {'label' if notion == 'multilabel' else 'class'} by its own probability, {shown}. Larger points: more "
+        f"Each {kind} by its own probability, {shown}. Larger points: more "
         "rows (2 %, 20 % of all). Sideways: claimed, upwards: happened, both from 0 to 1."
     )
     return {
         "heading": f"The {total:,} {word}", "word": word, "words": words,
-        "tiles": [_class_tile(found, k, places[k]) for k in order[:most]],
-        "table": tables.classes(summary), "bins": tables.class_bins(summary) if whole else None,
+        "tiles": [_class_tile(found, k, places[k], kind) for k in order[:most]],
+        "table": tables.classes(summary, None if whole else most),
+        "bins": tables.class_bins(summary) if whole else None,
     }  # fmt: skip
 
 
-def _class_tile(found: Mapping[str, Any], k: int, places: Sequence[int]) -> dict[str, Any]:
+def _class_tile(found: Mapping[str, Any], k: int, places: Sequence[int], kind: str) -> dict[str, Any]:
     bins, error, support = found["bins"], found["errors"][k], found["supports"][k]
     said, rates, counts = ([bins[name][i] for i in places] for name in ("confidence", "accuracy", "count"))
     ends = [(bins["low"][i], bins["high"][i]) for i in places] if "low" in bins else []
-    text = "no rows" if error is None else f"ECE {error:.4f}, {tables.rows_text(support)} rows"
+    text = "no rows" if error is None else f"ECE {error:.4f}; {tables.rows_text(support)} of this {kind}"
     name = str(found["names"][k])
     return {
         "index": k, "name": name, "error": -1 if error is None else error, "rows": support, "text": text,
@@ -300,11 +315,17 @@ def _comparison(summary: Summary) -> dict[str, Any]:
         "methods": [
             {
                 "label": label, "meaning": MEANINGS[key],
-                "method": summary["pairs"][0]["estimates"][key]["method"],
+                "method": _method(summary, key),
             }
             for key, label in comparison.LABELS.items()
         ],
     }  # fmt: skip
+
+
+def _method(summary: Summary, key: str) -> str:
+    """Return how a difference was inferred, from a pair that has it."""
+    parts = [pair["estimates"][key] for pair in summary["pairs"]]
+    return str(next((part["method"] for part in parts if part["value"] is not None), parts[0]["method"]))
 
 
 def _finite(summary: Summary, key: str) -> bool:
@@ -322,7 +343,7 @@ def _differences(summary: Summary, key: str) -> dict[str, Any]:
         beyond = ends is not None and not ends[0] <= 0 <= ends[1]
         if key == "debiased_square":
             beyond = part["p_value"] < 1 - summary["level"]
-        label = f"{short(pair['first'], _NAME // 2)} − {short(pair['second'], _NAME // 2)}"
+        label = " − ".join(drawing.fit(pair[end], drawing.BESIDE / 2 - 8) for end in ("first", "second"))
         value, interval = comparison.difference(part)
         note = comparison.note_of(key, part, summary)
         words = [f"{pair['first']} minus {pair['second']}: {value}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -81,7 +82,26 @@ def signed(value: float) -> str:
     return f"{value:+z.4f}"
 
 
+def shown(text: str, instead: str) -> str:
+    """Return a text without what acts rather than being seen: control characters, halves of pairs, turns of direction.
+
+    A space of any kind becomes an ordinary one, but for that which holds words together; joiners within words stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(_shown(c, instead) for c in text)
+
+
+def _shown(c: str, instead: str) -> str:
+    if c.isprintable() or c == "\N{NO-BREAK SPACE}":
+        return c
+    if c.isspace():
+        return " "
+    acts = unicodedata.category(c) in ("Cc", "Cs", "Cn") or "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069"
+    return instead if acts else c
+
+
 def short(name: str, limit: int = 40) -> str:
     """Return a name with nothing in it that a terminal would act on, cut to a length."""
-    printable = "".join(c if c.isprintable() else "?" for c in name)
+    printable = shown(name, "?")
     return printable if len(printable) <= limit else printable[: limit - 1] + "…"

@@ -20,7 +20,7 @@ _LISTED: Final = 32  # points of a curve
 class Table:
     """Numbers: ``columns`` has the exact ones by name, ``rows`` stand on the page, under the ``headings``.
 
-    ``name`` is what the file is called; ``marked`` are the rows that stand out.
+    ``name`` is what the file is called; ``marked`` are the rows that stand out, ``texts`` the columns of words.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Table:
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     marked: Sequence[bool] = ()
+    texts: Sequence[int] = (0,)
 
     @property
     def filename(self) -> str:
@@ -36,7 +37,7 @@ class Table:
     def to_csv(self) -> str:
         """Return the exact values as CSV, nothing where there is none."""
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
+        writer = csv.writer(text, lineterminator="\r\n")  # by which a name with either is quoted
         writer.writerow(self.columns)
         writer.writerows(zip(*self.columns.values(), strict=True))
         return text.getvalue()
@@ -53,6 +54,11 @@ class Table:
 def rows_text(count: float) -> str:
     """Return a number of rows, or their weight."""
     return f"{count:,.0f}" if float(count).is_integer() else f"{count:,.1f}"
+
+
+def rows_words(count: float) -> str:
+    """Return the same with the word."""
+    return f"{rows_text(count)} row{'s' * (count != 1)}"
 
 
 def share_text(share: float) -> str:
@@ -165,17 +171,17 @@ def _floor(mean: float | None, upper: float | None) -> tuple[str, str]:
     return ("", "") if mean is None else (number(mean), number(upper))
 
 
-def classes(summary: Summary) -> Table:
-    """Return the errors of all classes, the largest first."""
+def classes(summary: Summary, most: int | None = None) -> Table:
+    """Return the errors of all classes, or of the most miscalibrated, the largest first."""
     found = summary["classwise"]
-    order = by_error(found["errors"])
+    order = by_error(found["errors"])[:most]
     sources = {"class": "names", "rows": "supports", "ece": "errors", "kept": "kept"}
     columns = {name: [found[source][k] for k in order] for name, source in sources.items()}
     rows = [
         (str(name), rows_text(count), "" if error is None else number(error))
         for name, count, error in zip(columns["class"], columns["rows"], columns["ece"], strict=True)
     ]
-    return Table("classes", columns, ("class", "rows", "ECE"), rows)
+    return Table("classes", columns, ("class", "rows of it", "ECE"), rows)
 
 
 def by_error(errors: Sequence[float | None]) -> list[int]:
@@ -248,5 +254,5 @@ def differences(
         "p_value": [part.get("p_value") for _, _, part in listed],
     }  # fmt: skip
     rows = [(f"{pair['first']} − {pair['second']}", labels[key], *write(key, part)) for pair, key, part in listed]
-    headings = ("first − second", "measure", "difference", f"{percent(summary['level'])} interval", "")
-    return Table("differences", columns, headings, rows)
+    headings = ("first − second", "measure", "difference", f"{percent(summary['level'])} interval", "remark")
+    return Table("differences", columns, headings, rows, texts=(0, 1, 4))

@@ -41,7 +41,7 @@ def headline(summary: Summary) -> str:
     """Say how many predictions were judged, and which event."""
     classes = summary["n_classes"]
     of = f" of {classes:,} {'labels' if summary['notion'] == 'multilabel' else 'classes'}" if classes else ""
-    return f"{summary['n']:,} predictions{of} · judged: {EVENTS[summary['notion']]}"
+    return f"{summary['n']:,} prediction{'s' * (summary['n'] != 1)}{of} · judged: {EVENTS[summary['notion']]}"
 
 
 def shown_estimates(summary: Summary) -> dict[str, Mapping[str, Any]]:
@@ -62,6 +62,10 @@ def verdict(summary: Summary) -> list[str]:
         if summary["notion"] == "positive":
             sentences.append(_extremeness(summary))
     sentences.append(_gain(summary))
+    if summary["diagram"] is not None and summary["level"] is not None and _falls(summary):
+        what = "predicted class is right" if summary["notion"] == "top-label" else "event happens"
+        asked = "are the scores, or the columns, those of another outcome?"
+        sentences.append(f"Caution: the {what} less often the higher the score: {asked}")
     flag = next((e["details"]["flag"] for e in summary["estimates"].values() if "flag" in e["details"]), None)
     return sentences if flag is None else [*sentences, f"Caution: {flag}."]
 
@@ -109,7 +113,7 @@ def _points(estimate: Mapping[str, Any], value: float) -> tuple[float, float]:
         points = 100 * value if abs(value) >= 0.0005 else 0.0
         return points, points
     half = (estimate["high"] - estimate["low"]) / 2
-    return 100 * (value - half), 100 * (value + half)
+    return max(100 * (value - half), -100.0), min(100 * (value + half), 100.0)
 
 
 def _size(low: float, high: float) -> str:
@@ -134,9 +138,24 @@ def _extremeness(summary: Summary) -> str:
     )
     low, high = _points(summary["estimates"]["mean_gap"], lean)
     if low <= 0 <= high:
-        return "Neither over- nor under-confident: the scores are about as far from 50 % as the outcomes."
+        told = "" if low == high else f", as far as these rows can tell ({low:+z.1f} to {high:+z.1f} points)"
+        return f"Neither over- nor under-confident{told}: the scores are about as far from 50 % as the outcomes."
     word, way = ("Over", "farther from") if low > 0 else ("Under", "nearer to")
     return f"{word}-confident by {_size(low, high)}: the scores are {way} 50 % than the outcomes."
+
+
+def _falls(summary: Summary) -> bool:
+    """Say whether the outcome rate falls with the score beyond doubt: by four standard errors of the slope."""
+    bins, rate = summary["diagram"], summary["outcome_rate"]
+    rows = [
+        (share, said, happened)
+        for share, said, happened in zip(bins["proportions"], bins["confidences"], bins["accuracies"], strict=True)
+        if said is not None
+    ]
+    mean = sum(share * said for share, said, _ in rows)
+    together = sum(share * (said - mean) * (happened - rate) for share, said, happened in rows)
+    spread = sum(share * (said - mean) ** 2 for share, said, _ in rows)
+    return bool(together < -4 * math.sqrt(spread * rate * (1 - rate) / summary["n"]))
 
 
 def _gain(summary: Summary) -> str:
@@ -167,6 +186,8 @@ def remarks(summary: Summary) -> list[str]:
     worst = parts["classwise_ece"]["details"]
     if "worst" in worst:
         notes.append(f"classwise ECE: worst is class {short(worst['worst_class'])} with {worst['worst']:.4f}")
+    if (parts["debiased_square"]["value"] or 0.0) < 0:
+        notes.append("debiased square: below 0 by chance; what it estimates, and so its interval, is not")
     notes.append("miscalibration - discrimination + uncertainty: the Brier score by CORP")
     if summary["level"] is not None:
         share = percent(summary["level"])

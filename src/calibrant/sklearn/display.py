@@ -9,6 +9,7 @@ from calibrant import plot
 from calibrant.errors import InputError, check_choice, renaming
 from calibrant.inference.resampling import Rng
 from calibrant.inputs import Notion
+from calibrant.plot import canvas
 from calibrant.report import Report, evaluate
 from calibrant.sklearn.arguments import check_arguments
 from calibrant.sklearn.labels import OF_ARRAYS, OF_ESTIMATOR, Rows, of_arrays, of_estimator
@@ -225,7 +226,7 @@ class ReliabilityDisplay:
         label = self.name if name is None else name
         self.ax_ = _DRAWN_BY[kind](self.report, kind=kind, label=label, ax=ax, **options)
         self.figure_ = self.ax_.figure
-        event, label = f" (positive class: {self.pos_label})", self.ax_.get_xlabel()
+        event, label = f" (positive class: {canvas.literal(str(self.pos_label))})", self.ax_.get_xlabel()
         if self.pos_label is not None and event not in label:  # of another display on the same axes
             self.ax_.set_xlabel(label + event)
         return self

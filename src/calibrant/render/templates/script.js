@@ -74,9 +74,9 @@
 
     const dialog = root.querySelector("dialog");
     if (!dialog) continue;
-    const parse = (text) => [...text.matchAll(/("(?:[^"]|"")*"|[^,\n]*)(,|\n|$)/g)].reduce((rows, [, cell, end]) => {
+    const parse = (text) => [...text.matchAll(/("(?:[^"]|"")*"|[^,\r\n]*)(,|\r\n|$)/g)].reduce((rows, [, cell, end]) => {
       rows.at(-1).push(cell.startsWith('"') ? cell.slice(1, -1).replaceAll('""', '"') : cell);
-      if (end === "\n") rows.push([]);
+      if (end === "\r\n") rows.push([]);
       return rows;
     }, [[]]).filter((row) => row.length > 1);
     let rows = null;
@@ -90,8 +90,9 @@
       dialog.querySelector(".large").replaceChildren(tile.querySelector("svg").cloneNode(true));
       const body = dialog.querySelector("tbody");
       body.replaceChildren(...rows.slice(1).filter((row) => row[at.index] === tile.dataset.index).map((row) => {
-        const ends = (low, high) => (low in at ? `${three(row[at[low]])} – ${three(row[at[high]])}` : "");
-        const cells = [ends("left", "right"), Number(row[at.count]).toLocaleString("en"), three(row[at.confidence]), three(row[at.accuracy]), ends("low", "high")];
+        const ends = (low, high) => `${three(row[at[low]])} – ${three(row[at[high]])}`;
+        const cells = [ends("left", "right"), Number(row[at.count]).toLocaleString("en"), three(row[at.confidence]), three(row[at.accuracy])];
+        if ("low" in at) cells.push(ends("low", "high"));
         const line = document.createElement("tr");
         line.append(...cells.map((text) => Object.assign(document.createElement("td"), { textContent: text })));
         return line;
