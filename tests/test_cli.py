@@ -349,11 +349,11 @@ def test_a_class_column_is_named(tmp_path: Path) -> None:
 
 
 def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
-    status, _, err = run("report", DIGITS, "--json", tmp_path / "no" / "report.json")
+    (tmp_path / "folder").mkdir()
+    status, out, err = run("report", DIGITS, "--json", tmp_path / "folder")
     assert status == 1
-    assert (
-        err == f"calibrant: {tmp_path / 'no' / 'report.json'}: No such file or directory; check the path and the disk\n"
-    )
+    assert "Reliability diagram" in out
+    assert err == f"calibrant: {tmp_path / 'folder'}: Is a directory; check the path and the disk\n"
 
 
 def test_a_file_that_is_not_there() -> None:

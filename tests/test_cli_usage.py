@@ -178,6 +178,9 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ("compare a.csv --score x,y", "No such option '--score'; did you mean '--scores'?"),
         ("report a.csv --n_bins 5", "No such option '--n_bins'; did you mean '--n-bins'?"),
         ("report a.csv --bins 5", "No such option '--bins'; did you mean '--n-bins'?"),
+        ("report a.csv --output x.html", "No such option '--output'; did you mean '--html'?"),
+        ("report a.csv --out=x.HTML", "No such option '--out'; did you mean '--html'?"),
+        ("report a.csv --output x.json", "No such option '--output'; did you mean '--json'?"),
         ("report a.csv --seed 5", "No such option '--seed'; did you mean '--rng'?"),
         ("report a.csv --outcmoe y", "No such option '--outcmoe'; did you mean '--outcome'?"),
         ("report a.csv -score x", "No such option '-score'; did you mean '--score'?"),
@@ -281,7 +284,147 @@ def test_another_column_is_proposed_for_outcomes_that_are_none(wrong: list[objec
     assert said.endswith("; name the column that holds 0 and 1 with --outcome")
 
 
+def test_another_column_is_proposed_for_scores_that_are_whole_numbers() -> None:
+    path = table("a.csv", season=[2020, 2021, 2022] * 2, win=SCORES, won=WON)
+    line = ("report", path, "--score", "season", "--outcome", "won")
+    assert refused(*line) == (
+        "a.csv: row 1, column 'season': expected values in [0, 1], got 2020; name the column that holds the "
+        "probabilities, such as: calibrant report a.csv --outcome won --score win"
+    )
+    assert mended(*line)["n"] == 6
+    # Numbers that are not whole may be logits, and so may those beside which no column is better.
+    path = table("b.csv", z=[-1.5, 2.5, 0.5] * 2, win=SCORES, won=WON)
+    assert refused("report", path, "--score", "z", "--outcome", "won").endswith("; pass --logits if they are logits")
+    path = table("c.csv", season=[2020, 2021, 2022] * 2, won=WON)
+    said = refused("report", path, "--score", "season", "--outcome", "won")
+    assert said.endswith("; pass --logits if they are logits")
+
+
+def test_groups_that_are_the_targets_too() -> None:
+    path = table("a.csv", p_0=[0.5, 0.25], p_1=[0.5, 0.75], target=[0, 1])
+    assert refused("report", path, "--by", "target") == (
+        "a.csv: no other column has a usual name for the targets: 'target' is taken by --by; if it holds the targets "
+        "too, type: calibrant report a.csv --by target --target target"
+    )
+    assert mended("report", path, "--by", "target")["n"] == 2
+    path = table("b.csv", score=SCORES, event=WON)
+    assert refused("report", path, "--by", "event").endswith("report b.csv --by event --outcome event")
+    path = table("c.csv", score=SCORES, event=WON, team=WON)
+    assert "no column has a usual name for the targets" not in run("report", path, "--by", "team", *FAST)[2]
+
+
+def test_columns_of_models_are_no_classes() -> None:
+    path = table("a.csv", old=SCORES, new=SCORES[::-1], won=WON)
+    line = ("report", path, "--probs", "old,new", "--target", "won", "--where", "old > 0.15")
+    said = refused(*line)
+    assert "; normalise the rows" in said
+    words = "; or if they are models of one event, type: calibrant compare a.csv --scores old,new --outcome won"
+    assert said.endswith(words + " --where 'old > 0.15'")
+    status, out, err = run(*shlex.split(said.rpartition(": calibrant ")[2]), "--json", "-")
+    assert status == 0, err
+    assert json.loads(out)["n"] == 5
+    # Labels beyond 0 and 1 are those of classes.
+    path = table("b.csv", a=SCORES, b=SCORES, c=SCORES, k=[0, 1, 2] * 2)
+    assert "compare" not in refused("report", path, "--probs", "a,b,c", "--target", "k")
+
+
+@pytest.mark.parametrize(
+    ("words", "proposal"),
+    [
+        (("--probs", "p_y", "p_z"), "--probs 'p_*'"),
+        (("--probs", "p_y"), "--probs 'p_*'"),
+        (("--probs", "prob.txt", "proba.txt"), "--probs 'prob*'"),
+    ],
+)
+def test_a_pattern_that_the_shell_filled_in(words: tuple[str, ...], proposal: str) -> None:
+    path = table("a.csv", p_0=[0.5, 0.25], p_1=[0.5, 0.75], target=[0, 1])
+    for name in words[1:]:
+        write(name, "x")
+    said = refused("report", path, *words)
+    assert said.endswith(f"; {words[1]!r} is a file: if the shell put it there, quote the pattern: {proposal}")
+    said = refused("compare", path, "--scores", f"{words[1]},other")
+    assert "quote the pattern" not in said
+
+
+# ---------------------------------------------------------------- conditions
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_a_column_is_no_condition(ending: str) -> None:
+    columns = {"season": [2016, 2017] * 3, "team 1": ["Celtics", "Lakers"] * 3, "score": SCORES, "outcome": WON}
+    path = table("a.csv", **columns)
+    if ending == "parquet":
+        path = "a.parquet"
+        pq.write_table(pa.table(columns), path)
+    elif ending == "jsonl":
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        path = write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    rest = ", or the shell takes > for itself"
+    assert refused("report", path, "--where", "season") == (
+        f"{path}: --where 'season' is no condition but a column of numbers; write it with its quotes, such as "
+        f'--where "season >= 2016"{rest}'
+    )
+    said = refused("report", path, "--where", '"team 1"')
+    assert "is no condition but a column of texts; write it with its quotes, such as --where " in said
+    shell = said.partition("such as --where ")[2].removesuffix(rest)
+    for condition, n in ((shlex.split(shell)[0], 3), ("season > 2016", 3), ("COLUMNS('season') > 2000", 6)):
+        assert json.loads(run("report", path, *FAST, "--where", condition, "--json", "-")[1])["n"] == n
+    assert " is no condition but numbers; write it with its quotes, or " in refused("report", path, "--where", "1 + 1")
+
+
+def test_a_text_in_double_quotes_is_told_from_a_column() -> None:
+    path = table("a.csv", team=["Celtics", "Lakers"] * 3, score=SCORES, outcome=WON)
+    for wrong in ('team = "Celtics"', "team = Celtics", 'team IN ("Celtics")', "team LIKE Celtics"):
+        said = refused("report", path, "--where", wrong)
+        mended = re.sub('"?Celtics"?', "'Celtics'", wrong)
+        assert "there is no column 'Celtics'; texts stand in single quotes: " in said
+        assert f'--where "{mended}"; the columns are team, score, outcome' in said
+        assert json.loads(run("report", path, *FAST, "--where", mended, "--json", "-")[1])["n"] == 3
+    assert "single quotes" not in refused("report", path, "--where", "Celtics = 'x'")
+
+
+def test_decimal_commas_are_told_of() -> None:
+    told = ", and write decimals with a point"
+    remedy = "; separate them with commas in a .csv and with tabs in a .tsv"
+    assert refused("report", write("a.csv", "score;outcome\n0,512;1\n")).endswith(remedy + told)
+    assert refused("report", write("b.csv", "outcome\tscore\n1\t,5\n")).endswith(remedy + told)
+    assert refused("report", write("c.csv", "score;outcome\n0.512;1\n")).endswith(remedy)
+
+
 # ---------------------------------------------------------------- labels that are not 0 to C - 1
+
+
+def test_columns_named_like_the_labels_are_proposed_at_once() -> None:
+    rows, words = np.random.default_rng(0).dirichlet(np.ones(3), 9).round(4), ["cat", "dog", "eel"] * 3
+    path = table("a.csv", eel=rows[:, 2], cat=rows[:, 0], dog=rows[:, 1], species=words)
+    proposal = "calibrant report a.csv --probs eel,cat,dog --target species --labels eel,cat,dog"
+    assert refused("report", path).endswith(f"; name yours, such as: {proposal}")
+    assert refused("report", path, "--probs", "eel,cat,dog").endswith(f"; name yours, such as: {proposal}")
+    said = refused("report", path, "--probs", "eel,cat,dog", "--target", "species")
+    assert said.endswith(f"; the columns are named like the labels; type: {proposal}")
+    table("b.csv", p_0=rows[:, 0], p_1=rows[:, 1], p_2=rows[:, 2], target=[0, 1, 2] * 3)
+    plain = json.loads(run("report", "b.csv", *FAST, "--json", "-")[1])
+    found = mended("report", path)["estimates"]["ece"]["value"]
+    assert found == pytest.approx(plain["estimates"]["ece"]["value"], abs=1e-12)
+
+
+@pytest.mark.parametrize(("first", "option"), [(0, "--class-names cat,dog,eel"), (1, "--labels 1-3")])
+def test_integers_beside_columns_that_name_the_classes(first: int, option: str) -> None:
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), 9)
+    target = np.arange(9) % 3
+    path = table("a.csv", p_cat=rows[:, 0], p_dog=rows[:, 1], p_eel=rows[:, 2], target=target + first)
+    assert refused("report", path) == (
+        f"a.csv: row 1, column 'target': expected one of cat, dog, eel, got '{first}'; if {first} is 'cat', and so on, "
+        f"type: calibrant report a.csv {option}"
+    )
+    np.savez("b.npz", probs=rows, target=target)
+    plain = json.loads(run("report", "b.npz", *FAST, "--json", "-")[1])
+    assert mended("report", path)["estimates"]["ece"] == plain["estimates"]["ece"]
+    if first == 0:
+        said = refused("report", path, "--labels", "cat,dog,eel")
+        assert said.endswith("type: calibrant report a.csv --labels 0-2")
+    path = table("c.csv", p_cat=rows[:, 0], p_dog=rows[:, 1], p_eel=rows[:, 2], target=target + 7)
+    assert refused("report", path).endswith("got '7'; pass --labels as the file spells them, or correct the row")
 
 
 @pytest.mark.parametrize(
@@ -446,6 +589,8 @@ QUOTED = {
     "holds text such as": "report games.csv --score day --outcome result",
     "they look swapped": "report plain.csv --score won --outcome p",
     "name the column that holds 0 and 1": "report plain.csv --score p --outcome year",
+    "name the column that holds the probabilities": "report plain.csv --score year --outcome won",
+    "is taken by --by": "report grouped.csv --by label",
     "looks transposed: save": "report transposed.npz",
     "is empty (null)": "report hole.csv",
     "pass --percent if the numbers are per cent": "report percent.csv",
@@ -457,6 +602,8 @@ QUOTED = {
     "the labels look 1-based": "report from-1.npz",
     "is the event, type": "report games.csv --score win_prob --outcome result",
     "the order of the columns": "report words.npz",
+    "the columns are named like the labels": "report named.csv --probs cat,dog,eel --target kind",
+    "and so on, type": "report patterned.csv",
     "expected one of": "report words.npz --labels cat,dgo,eel",
     "check that probs has a column for every class": "report beyond.npz",
     "leave such rows out with": "report draw.csv",
@@ -464,6 +611,9 @@ QUOTED = {
     "belongs to a command": "--score p plain.csv",
     "No such option": "report games.csv --sorce p",
     "Missing option '--scores'": "compare games.csv",
+    "is no condition but": "report plain.csv --score p --outcome won --where year",
+    "texts stand in single quotes": "report plain.csv --score p --outcome won --where 'won = \"Celtics\"'",
+    "is a file: if the shell put it there": "report plain.csv --probs p_y",
     "is no condition; write it with its quotes": "report games.csv --fail-if ece",
     "no measure": "report games.csv --fail-if 'eces > 0.1'",
     "both say what the numbers are": "report games.csv --logits --percent",
@@ -483,7 +633,11 @@ def test_the_page_on_errors_quotes_what_the_command_says() -> None:
     }.items():  # fmt: skip
         write(name, text)
     table("rivals.csv", score=SCORES, prob=SCORES, label=WON, outcome=WON)
-    table("plain.csv", p=SCORES, won=WON, year=range(6))
+    write("p_y", "x")
+    table("grouped.csv", score=SCORES, label=WON)
+    table("named.csv", cat=[0.5] * 3, dog=[0.25] * 3, eel=[0.25] * 3, kind=["cat", "dog", "eel"])
+    table("patterned.csv", p_cat=[0.5] * 3, p_dog=[0.25] * 3, p_eel=[0.25] * 3, target=[0, 1, 2])
+    table("plain.csv", p=SCORES, won=WON, year=range(2020, 2026))
     for stem, probs, labels in (
         ("a", rows, target), ("transposed", rows.T, target), ("unsummed", rows / 2, target),
         ("from-1", rows, target + 1), ("beyond", rows, 2 * target),

@@ -540,7 +540,7 @@ def test_no_column_has_a_usual_name(tmp_path):
         (
             {"u": [0.5, 0.25, 0, 0], "v": [0.25, 0.25, 1, 0.5], "w": [0.25, 0.5, 0, 0.5], "k": ["v", "w", "v", "w"]},
             {},
-            "--probs u,v,w --target k",
+            "--probs u,v,w --target k --labels u,v,w",
         ),
     ],
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -23,6 +26,9 @@ BAD_DATA: Final = 1
 #: Where more than this share of the outcomes is not 0 or 1, it is the column that is wrong, not its rows.
 _FEW: Final = 0.5
 _LISTED: Final = 20  # labels that a remedy lists
+
+#: What is wrong with files that are none of predictions.
+_FILLED_IN: Final = r"without an ending|unknown ending|of another kind|has no (column|array)|is empty \(0"
 
 #: What the library's remedies are called on the command line.
 _REMEDIES: Final = (
@@ -68,8 +74,20 @@ def _fail(message: str) -> None:
 
 def _with_command(error: FileError, ctx: click.Context) -> str:
     if not error.options:
-        return str(error)
+        return str(error) + _for_filled_in(error, ctx)
     return f"{error.path}: {error.problem}; {error.remedy}: {command_line(ctx, error.options)}"
+
+
+def _for_filled_in(error: FileError, ctx: click.Context) -> str:
+    """Say how to quote a pattern of columns that the shell took for one of files."""
+    option = "--probs" if ctx.params.get("probs") else "--scores"
+    value, files = ctx.params.get(option[2:]), ctx.params.get("files", ())
+    if not value or not os.path.isfile(value) or not re.search(_FILLED_IN, error.problem):
+        return ""
+    beside = [name for name in files[1:] if name[:1] == value[0]]  # where the rest of what was filled in went
+    alike = [pair[0] for pair in takewhile(lambda pair: len(set(pair)) == 1, zip(value, *beside, strict=False))]
+    prefix = "".join(alike) if beside else re.sub(r"[^_]*$", "", value)
+    return f"; {value!r} is a file: if the shell put it there, quote the pattern: {option} '{prefix}*'"
 
 
 def _place(error: InputError, predictions: FileRows, ctx: click.Context) -> str:
@@ -115,16 +133,75 @@ def _remedy(error: InputError, predictions: FileRows, ctx: click.Context) -> str
         own = _for_targets(error, predictions, ctx)
         if own is not None:
             return own
+    if error.argument == "probs" and predictions.arrays["probs"].ndim == 1 and "logits=True" in error.remedy:
+        own = _for_scores(predictions, ctx)
+        if own is not None:
+            return own
     remedy = error.remedy.replace("leave logits=True out, or pass", "leave --logits out, or save")
     for pattern, words in _REMEDIES:
         remedy = re.sub(pattern, words, remedy)
+    if error.argument == "probs" and error.expected.startswith("rows that sum to 1"):
+        remedy += _for_models(predictions, ctx)
     return remedy
+
+
+def _for_scores(predictions: FileRows, ctx: click.Context) -> str | None:
+    """Return what to type where the scores are whole numbers such as a year; None where they may be logits."""
+    from calibrant.files import likely_score
+
+    scores, path = predictions.arrays["probs"], predictions.paths[0]
+    if ctx.params.get("score") is None or path.lower().endswith((".npz", ".npy")):
+        return None
+    if not np.array_equal(scores, np.floor(scores)) or np.isin(scores, (0, 1)).mean() >= _FEW:
+        return None
+    score = likely_score(path, predictions.columns["targets"][0])
+    if score is None or score in predictions.columns["probs"]:
+        return None
+    return f"name the column that holds the probabilities, such as: {command_line(ctx, ('--score', score))}"
+
+
+def _for_models(predictions: FileRows, ctx: click.Context) -> str:
+    """Return what to type where the columns of classes may be those of models."""
+    probs, targets = ctx.params.get("probs"), predictions.targets
+    if not probs or "," not in probs or targets.ndim > 1 or targets.dtype.kind not in "fiub":
+        return ""
+    if not np.isin(targets, (0, 1)).all():
+        return ""
+    words = ["calibrant", "compare", *ctx.params["files"], "--scores", ",".join(predictions.columns["probs"])]
+    for option, name in (("--outcome", "target"), ("--outcome", "outcome"), ("--weight", "weight"), ("--where",) * 2):
+        value = ctx.params.get(name.removeprefix("--"))
+        words += [option, value] if value is not None else []
+    return f"; or if they are models of one event, type: {shlex.join(words)}"
+
+
+def _for_names(predictions: FileRows, ctx: click.Context) -> str | None:
+    """Return what to type where the targets are none of the names that the columns bear; None for what is near."""
+    names, distinct = predictions.class_names or (), _distinct(predictions.targets)
+    if any(re.fullmatch(r"-?\d+", name) for name in names) or not all(re.fullmatch(r"\d+", own) for own in distinct):
+        return None
+    numbers, width = sorted(map(int, distinct)), len(names)
+    if numbers[0] == 0 and numbers[-1] < width:
+        first = 0
+    elif numbers[0] >= 1 and numbers[-1] == width:
+        first = 1
+    else:
+        return None
+    kept = first == 0 and not ctx.params.get("labels") and width <= _LISTED and all("," not in own for own in names)
+    # The names of the columns are kept where the labels are indices already.
+    options = ("--class-names", ",".join(names)) if kept else ("--labels", f"{first}-{width - 1 + first}")
+    return f"if {first} is {names[0]!r}, and so on, type: {command_line(ctx, options)}"
 
 
 def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context) -> str | None:
     """Return what to type where the targets are not what they should be; None for the library's own words."""
     one_event = all(array.ndim == 1 for name, array in predictions.arrays.items() if name.startswith("probs"))
     strings = error.expected == "integers"
+    if error.expected == "names among class_names":
+        own = _for_names(predictions, ctx)
+        few = len(predictions.class_names or ()) <= _LISTED
+        if own is None and few and error.remedy.startswith("choose from"):  # which would say it twice
+            return "pass --labels as the file spells them, or correct the row"
+        return own
     if not (strings or error.expected == "outcomes 0 or 1" or error.expected.startswith("class indices")):
         return None
     distinct = _distinct(predictions.targets)
@@ -136,6 +213,9 @@ def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context) -
     if len(distinct) == width and whole and (strings or one_event):
         if one_event:
             return f"if {distinct[1]!r} is the event, type: {_typed(ctx, ','.join(distinct))}"
+        names = predictions.columns.get("probs", ())
+        if set(names) == set(distinct):
+            return f"the columns are named like the labels; type: {_typed(ctx, ','.join(names))}"
         if len(distinct) <= _LISTED and all("," not in label for label in distinct):
             return f"if this is the order of the columns, type: {_typed(ctx, ','.join(distinct))}"
     if strings and not one_event:

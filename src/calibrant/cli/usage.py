@@ -49,7 +49,10 @@ class Command(click.Command):
             name = error.option_name
             if not name.startswith("--"):
                 name = next((word for word in typed if word.startswith(name)), name)
-            meant = " or ".join(map(repr, _meant(name, options)))
+            found = _meant(name, options)
+            if found == ["--json"] and _value_of(name, typed).lower().endswith((".html", ".htm")):
+                found = ["--html"]
+            meant = " or ".join(map(repr, found))
             hint = f"did you mean {meant}?" if meant else f"'{ctx.command_path} --help' lists them"
             msg = f"No such option {name!r}; {hint}"
             raise click.UsageError(msg, ctx) from None
@@ -163,6 +166,15 @@ def _meant(name: str, options: Sequence[str]) -> list[str]:
     exact = [own for own in options if own in (word, _ELSEWHERE.get(word))]
     begins = [own for own in options if own.startswith(word) or word.startswith(own)]
     return (exact or begins or difflib.get_close_matches(word, options, n=1, cutoff=0.7))[:3]
+
+
+def _value_of(name: str, typed: Sequence[str]) -> str:
+    """Return what was typed behind a wrong option; nothing where that was its name's own beginning."""
+    for word, following in zip(typed, (*typed[1:], ""), strict=True):
+        option, equals, value = word.partition("=")
+        if option == name.partition("=")[0]:
+            return value if equals else following
+    return ""
 
 
 def _looks_like_file(name: str) -> bool:

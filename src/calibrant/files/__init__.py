@@ -2,7 +2,7 @@
 
 from calibrant.files.heads import column_names
 from calibrant.files.predictions import FileModels, FilePredictions, FileRows
-from calibrant.files.reading import likely_outcome, read_models, read_predictions
+from calibrant.files.reading import likely_outcome, likely_score, read_models, read_predictions
 from calibrant.files.sql import sql_name, where_option
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "FileRows",
     "column_names",
     "likely_outcome",
+    "likely_score",
     "read_models",
     "read_predictions",
     "sql_name",

@@ -119,7 +119,7 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
     else:
         probs, pattern = finder.usual_probs(taken)
     if targets is None:
-        targets = finder.usual_targets({*probs, weights, groups}, len(probs) == 1)
+        targets = finder.usual_targets({*probs, weights, groups}, len(probs) == 1, groups)
     class_names, labels = options.labels or options.class_names, options.labels is not None
     if pattern is not None:
         probs, suffixes = _ordered(probs, pattern)
@@ -233,10 +233,13 @@ class _Finder:
             self.unique(name)
         return candidates[index]
 
-    def usual_targets(self, taken: set[str | None], one_event: bool) -> tuple[str, ...]:
+    def usual_targets(self, taken: set[str | None], one_event: bool, groups: str | None = None) -> tuple[str, ...]:
         candidates = [(name,) for name in self.columns if name not in taken and name.lower() in TARGETS_NAMES]
         wanted = "--outcome (one event) or --target (many classes)" if self.noun == "column" else "--target"
         option = "--outcome" if one_event and self.noun == "column" else "--target"
+        if not candidates and groups is not None and groups.lower() in TARGETS_NAMES:
+            problem = f"no other {self.noun} has a usual name for the targets: {groups!r} is taken by --by"
+            raise Unnamed(self.path, problem, "if it holds the targets too, type", (option, groups))
         first = tuple(name for names in candidates[:1] for name in names)
         index = self.only(candidates, "the targets", wanted, "target, label, y, outcome", (option, *first))
         self.unique(candidates[index][0])

@@ -14,10 +14,18 @@ from typing import Any
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, nearest
 from calibrant.files.columns import Selection, listed
 from calibrant.files.paths import first_line, reading
-from calibrant.files.sql import identifier, sql_name
+from calibrant.files.sql import identifier, literal, sql_name, where_option
 
 CELLS = 4_000_000  # values in one record batch: 32 MB of doubles
 ROW = '"calibrant row"'
+
+#: What a column of a type of the engine holds, in words.
+_HELD = {
+    **dict.fromkeys(("VARCHAR", "JSON", "ENUM"), "texts"),
+    **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL"), "numbers"),
+    **{f"{sign}{size}INT": "numbers" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")},
+    **{"INTEGER": "numbers", "UINTEGER": "numbers", "DATE": "dates", "TIMESTAMP": "times"},
+}
 
 
 def load(library: str, purpose: str) -> ModuleType:
@@ -135,6 +143,7 @@ class EngineTable(Table):
         with reading(self.path), self.connect() as connection:
             try:
                 answer = connection.sql(self._query(what))
+                self._check_condition(connection)
                 stream = iter(answer.to_arrow_reader(batch_rows(len(selection.used))))
             except Exception as error:
                 raise self.explain(error) from error
@@ -176,6 +185,30 @@ class EngineTable(Table):
                     self.path, f"has columns with the same name but for case: {alike}", "rename one of them"
                 )
 
+    def _check_condition(self, connection: Any) -> None:
+        """Refuse what is no condition: the engine would take a number that is not 0 for true."""
+        if self.where is None:
+            return
+        # The query is bound, which finds its types, and never run. COLUMNS(...) may be several conditions.
+        kinds = {str(kind) for kind in connection.sql(f"SELECT (\n{self.where}\n) FROM {self.relation()}").types}
+        if kinds <= {"BOOLEAN", '"NULL"', "NULL"}:
+            return
+        bare = self.where.strip().strip('"').replace('""', '"').lower()
+        column = next((name for name in self.columns if name.lower() == bare), None)
+        what = _HELD.get(re.split(r"\W", min(kinds - {"BOOLEAN"}))[0], f"values of type {min(kinds)}")
+        problem = f"--where {self.where!r} is no condition but " + (f"a column of {what}" if column else what)
+        example = ""
+        if column is not None:
+            name = sql_name(column)
+            cells = f"SELECT {name} FROM {self.relation()} WHERE {name} IS NOT NULL LIMIT 1"
+            found = connection.execute(cells).fetchone()
+            if found is not None and what == "numbers":
+                example = f", such as {where_option(f'{name} >= {found[0]}')}"
+            elif found is not None and what in ("texts", "dates", "times"):
+                example = f", such as {where_option(f'{name} = {literal(str(found[0]))}')}"
+        remedy = f"write it with its quotes{example}, or the shell takes > for itself"
+        raise FileError(self.path, problem, remedy)
+
     def ask(self, query: str) -> list[Any]:
         """Run a query of the reader's own and return its rows."""
         with reading(self.path), self.connect() as connection:
@@ -207,6 +240,7 @@ class EngineTable(Table):
             unknown = re.search(r'column "([^"]+)" not found', short)
             hint = nearest(unknown[1], self.columns) if unknown else ""
             hint = f"{hint} " if hint.startswith("did you mean") else ""
+            hint = (_for_text(self.where, unknown[1]) if unknown else "") + hint
             short = f"there is no column {unknown[1]!r}" if unknown else short
             return FileError(
                 self.path, f"--where {self.where!r}: {short}", f"{hint}the columns are {listed(self.columns)}"
@@ -223,6 +257,15 @@ class EngineTable(Table):
     def _lookup(self, what: str, index: int) -> Any:
         query = f"{self._query(what, numbered=True)} ORDER BY {ROW} LIMIT 1 OFFSET {index}"
         return self.ask(query)[0][0]
+
+
+def _for_text(where: str, name: str) -> str:
+    """Say how a text is written where it was taken for a column: it follows a comparison."""
+    word = rf'(?:"{re.escape(name)}"|\b{re.escape(name)}\b)'
+    if not re.search(rf"(?:[=<>,(]|\blike|\bilike)\s*{word}", where, re.IGNORECASE):
+        return ""
+    mended = re.sub(word, lambda _: literal(name), where)
+    return f"texts stand in single quotes: {where_option(mended)}; "
 
 
 def used_numbers(selection: Selection) -> Sequence[str]:

@@ -15,7 +15,7 @@ from calibrant.files.engine import Table
 from calibrant.files.paths import expand, kind_of
 from calibrant.files.predictions import FileModels, FilePredictions, FileRows
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
-from calibrant.files.suggestions import ROWS, best_outcome, look, look_at, proposed
+from calibrant.files.suggestions import ROWS, best_outcome, best_score, look, look_at, proposed
 from calibrant.files.tabular import Collector, as_labels
 from calibrant.files.text import CsvTable, JsonTable
 
@@ -317,5 +317,13 @@ def likely_outcome(path: str, score: str) -> str | None:
     """Return the column of a table that says most likely what came of a score, for the words of an error."""
     try:
         return best_outcome(look_at(_table(path, kind_of(path), None)), score)
+    except FileError:
+        return None
+
+
+def likely_score(path: str, outcome: str) -> str | None:
+    """Return the column of a table that holds most likely the probability of an outcome, for the words of an error."""
+    try:
+        return best_score(look_at(_table(path, kind_of(path), None)), outcome)
     except FileError:
         return None

@@ -45,6 +45,8 @@ class Likely:
         Lists, or rows of an array, that add up to 1.
     classes : tuple of str
         Three of the scores or more that add up to 1 in every row: all of the scores, or none.
+    words : mapping of str to frozenset of str
+        What the cells of `outcomes` and `labels` say.
     """
 
     scores: tuple[str, ...]
@@ -52,6 +54,7 @@ class Likely:
     labels: tuple[str, ...]
     rows: tuple[str, ...]
     classes: tuple[str, ...]
+    words: Mapping[str, frozenset[str]]
 
 
 def look(cells: Mapping[str, Sequence[Any]]) -> Likely:
@@ -64,7 +67,12 @@ def look(cells: Mapping[str, Sequence[Any]]) -> Likely:
         table = np.array([[_number(cell) for cell in cells[name]] for name in scores], dtype=np.float64)
         classes = scores if np.allclose(table.sum(axis=0), 1, atol=2e-3, equal_nan=True) else ()
     outcomes = tuple(name for kind in ("outcome", "words", "constant") for name in named.get(kind, ()))
-    return Likely(scores, outcomes, named.get("label", ()), named.get("rows", ()), classes)
+    labels = named.get("label", ())
+    words = {
+        name: frozenset(str(cell).strip() for cell in cells[name] if not _is_missing(cell))
+        for name in (*outcomes, *labels)
+    }
+    return Likely(scores, outcomes, labels, named.get("rows", ()), classes, words)
 
 
 def look_at(table: Table) -> Likely:
@@ -102,6 +110,12 @@ def best_outcome(likely: Likely, score: str) -> str | None:
     return min(pairs, key=_unlikeliness)[1] if pairs else None
 
 
+def best_score(likely: Likely, outcome: str) -> str | None:
+    """Return the column that holds most likely the probability of an outcome."""
+    pairs = [(score, outcome) for score in likely.scores if score != outcome]
+    return min(pairs, key=_unlikeliness)[0] if pairs else None
+
+
 def _choice(likely: Likely, options: Options) -> tuple[str, ...]:
     taken = {options.score, options.outcome, options.target, options.weight, options.by, *options.models}
     outcomes = [name for name in likely.outcomes if name not in taken]
@@ -111,17 +125,27 @@ def _choice(likely: Likely, options: Options) -> tuple[str, ...]:
         best = best_outcome(likely, options.score or options.models[0])
         return ("--outcome", best) if best is not None else ()
     if options.probs is not None:
-        return ("--target", [*labels, *outcomes][0]) if labels or outcomes else ()
+        truth = [*labels, *outcomes][:1]
+        return ("--target", truth[0], *_named_alike(likely, options.probs, truth[0], options)) if truth else ()
     truth = [told] if told else [*labels, *outcomes]
     many = likely.rows[:1] or ((",".join(likely.classes),) if likely.classes else ())
     if many and truth:
-        return ("--probs", many[0]) if told else ("--probs", many[0], "--target", truth[0])
+        target = () if told else ("--target", truth[0])
+        return ("--probs", many[0], *target, *_named_alike(likely, many[0], truth[0], options))
     scores = [name for name in likely.scores if name not in taken]
     pairs = [(score, outcome) for score in scores for outcome in ([told] if told else outcomes)]
     if not pairs:
         return ()
     score, outcome = min(pairs, key=_unlikeliness)
     return ("--score", score) if told else ("--score", score, "--outcome", outcome)
+
+
+def _named_alike(likely: Likely, probs: str, target: str, options: Options) -> tuple[str, ...]:
+    """Return the option by which columns that are named as the labels are those of the labels."""
+    names = [name.strip() for name in probs.split(",")]
+    labels = likely.words.get(target, frozenset())
+    free = options.labels is None and options.class_names is None
+    return ("--labels", ",".join(names)) if free and len(names) > 1 and labels and labels <= set(names) else ()
 
 
 def _unlikeliness(pair: tuple[str, str]) -> tuple[bool, bool, bool]:

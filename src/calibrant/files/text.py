@@ -13,6 +13,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files.columns import Selection
@@ -138,11 +139,17 @@ class CsvTable(EngineTable):
             for other, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
                 if other in names[0]:
                     remedy = "separate them with commas in a .csv and with tabs in a .tsv"
+                    remedy += ", and write decimals with a point" * (other != "," and self._has_decimal_commas())
                     raise FileError(self.path, f"has its columns separated by {word}", remedy)
         for name, count in Counter(names).items():
             if count > 1:
                 raise FileError(self.path, f"has {count} columns named {name!r}", "rename all but one")
         return tuple(names)
+
+    def _has_decimal_commas(self) -> bool:
+        """Whether a cell of the first rows is a number with a comma in it."""
+        with open_text(self.path, errors="replace") as stream:
+            return any(re.search(r"(?:^|[;\t])\s*\"?[-+]?\d*,\d", line) for line in islice(stream, 1, 100))
 
 
 def _counts(name: str) -> dict[str, str]:
