@@ -733,3 +733,14 @@ def test_a_title_without_a_page_is_wrong_usage() -> None:
     status, _, err = command("report", DIGITS, "--title", "Digits")
     assert status == 2
     assert "--title stands above the page; pass --html as well" in err
+
+
+def test_the_file_of_targets_is_never_written_over(tmp_path: Path) -> None:
+    np.save(tmp_path / "probs.npy", np.array([0.2, 0.7]))
+    np.save(tmp_path / "targets.npy", np.array([0, 1]))
+    target = tmp_path / "targets.npy"
+    before = target.read_bytes()
+    status, _, err = command("report", tmp_path / "probs.npy", "--targets", target, "--json", target)
+    assert status == 1
+    assert "which holds the predictions; name another" in err
+    assert target.read_bytes() == before

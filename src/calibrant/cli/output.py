@@ -54,11 +54,12 @@ def check_targets(predictions: FileRows, options: Mapping[str, Any]) -> None:
     """Raise, before any work is done, where a file that was read would be written over."""
     from calibrant.errors import CalibrantError
 
+    read = [path for path in (*predictions.paths, options.get("targets_file")) if path is not None]
     for name in ("json", "html"):
         target = options[f"{name}_path"]
         if target in (None, "-") or not os.path.exists(target):
             continue
-        if any(os.path.samefile(target, path) for path in predictions.paths):
+        if any(os.path.samefile(target, path) for path in read):
             msg = f"--{name}: expected a file of its own, got {target}, which holds the predictions; name another"
             raise CalibrantError(msg)
 

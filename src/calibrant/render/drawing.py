@@ -79,7 +79,7 @@ def diagram(
     points = [_point(bins, b, x, y, most, notion, level) for b in filled]
     happened = AXES[notion][2]
     return {
-        "x": x, "y": y, "axes": AXES[notion], "points": points, "level": level,
+        "x": x, "y": y, "axes": AXES[notion], "points": points,
         "frame": (_LEFT, _TOP, _RIGHT - _LEFT, _BOTTOM - _TOP), "height": 556 if histogram else 432,
         "curves": {name: _curve(curve, x, y, happened, level) for name, curve in curves.items()},
         **(_histogram(bins, filled, x, notion) if histogram else {"bars": []}),

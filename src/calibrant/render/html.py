@@ -25,7 +25,7 @@ from calibrant.render.words import LABELS, MEANINGS, headline, remarks, shown_es
 TITLES: Final = ("Calibration report", "Comparison of models")
 
 _SAME_SCALE: Final = ("ece", "ace", "classwise_ece", "smece", "ks", "rmsce", "mce")
-_CLASSES_DRAWN: Final = 1_000  # beyond it a browser takes seconds to open the page
+_CLASSES_DRAWN: Final = 1_000  # with which a page has about a megabyte
 _FEW_CLASSES: Final = 12  # in a notebook's cell
 _GROUPS_DRAWN: Final = 40
 _HARD_SPACE: Final = "\N{NO-BREAK SPACE}"  # which parts no number from its sign
