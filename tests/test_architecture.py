@@ -30,6 +30,7 @@ FLOORS = (
     ("inputs",),
     ("notions", "results", "scores"),
     ("table",),
+    ("sketch",),
     ("estimators",),
     ("inference",),
     ("metrics", "files", "frames", "render"),
@@ -42,6 +43,7 @@ FLOORS = (
 # Inside a folder likewise. The folder's __init__ is above its modules and below whoever is outside.
 ROOMS = {
     "kernels": (("compiled", "reference", "tensors"), ("bits",), ("host",), ("dispatch",)),
+    "sketch": (("sums",), ("storage",), ("sketch",), ("given",)),
     "estimators": (("binned", "smooth", "smooth_mesh", "cumulative", "regression"), ("isotonic",)),
     "inference": (
         ("cells", "groups"),
@@ -238,6 +240,7 @@ def test_public_names_are_documented(name: str) -> None:
         errors.CalibrantError("something"),
         errors.InputError("probs", "numbers", "text", "convert it", row=3, column=1),
         errors.InputError("probs", "numbers", "text", "convert it"),
+        errors.NothingJudgedError("weights", "one above 0", "only zeros", "leave them out"),
         errors.FileError("a.csv", "row 3 is cut", "write it again"),
         errors.MissingDependencyError("pyarrow", "to exchange tables", "report"),
     ],

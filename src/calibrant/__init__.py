@@ -24,12 +24,14 @@ from calibrant.metrics import (
 )
 from calibrant.report import Report, evaluate
 from calibrant.results import ClasswiseCalibration, Estimate, ReliabilityDiagram, ScoreDecomposition
+from calibrant.sketch import CalibrationSketch
 from calibrant.table import ReliabilityTable
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CalibrantError",
+    "CalibrationSketch",
     "ClasswiseCalibration",
     "Comparison",
     "Estimate",

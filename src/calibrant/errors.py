@@ -47,11 +47,15 @@ class InputError(CalibrantError):
     def renamed(self, names: Mapping[str, str]) -> InputError:
         """Return the same error of a function that calls the argument by another name."""
         name = names.get(self.argument, self.argument)
-        return InputError(name, self.expected, self.got, self.remedy, row=self.row, column=self.column)
+        return type(self)(name, self.expected, self.got, self.remedy, row=self.row, column=self.column)
 
     def __reduce__(self) -> tuple[object, ...]:
         state = {"row": self.row, "column": self.column}
         return (type(self), (self.argument, self.expected, self.got, self.remedy), state)
+
+
+class NothingJudgedError(InputError):
+    """Predictions of which every row is left out, by its target or by its weight."""
 
 
 @contextmanager

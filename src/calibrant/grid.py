@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,44 @@ def edges(grid: Grid) -> NDArray[np.float64]:
         raise CalibrantError(msg)
     table.setflags(write=False)
     return table
+
+
+class Lookup(NamedTuple):
+    """How a kernel finds the cell of a score: a place to start from, by the bits of min(p, 1 - p), and the edges.
+
+    Both p and 1 - p are exact where they are below a half, so the leading bits of the smaller say how far the score is
+    from the nearer end, relative to that distance. ``low`` and ``high`` are (B,): the cell of the smallest score with
+    these bits, for scores up to a half and beyond it. From there it is at most two edges to the cell. ``shift`` cuts
+    the bits, ``first`` is what is left of those of the smallest distance told apart.
+    """
+
+    edges: NDArray[np.floating[Any]]
+    low: NDArray[np.int16]
+    high: NDArray[np.int16]
+    shift: int
+    first: int
+
+
+#: Of each grid: the power of two below its smallest edge, and the bits of the mantissa that tell neighbours apart.
+_LOOKUPS: Final = {"standard": (-23, 11), "fine": (-27, 13)}
+
+
+@cache
+def lookup(grid: Grid, dtype: np.dtype[Any]) -> Lookup:
+    """Return the lookup of a grid for scores of float32 or float64, its edges rounded to their type."""
+    table = edges(grid).astype(dtype)
+    smallest, kept = _LOOKUPS[grid]
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    shift = np.finfo(dtype).nmant - kept
+    first, last = (int(np.array(end, dtype).view(unsigned)) >> shift for end in (2.0**smallest, 0.5))
+    bounds = np.left_shift(np.arange(first, last + 2), shift).astype(unsigned).view(dtype).astype(np.float64)
+    bounds[0] = 0.0  # distances too small to be told apart are in the first bucket
+    wide = table.astype(np.float64)
+    low = np.searchsorted(wide, bounds[:-1], side="left").astype(np.int16)
+    high = np.searchsorted(wide, 1 - bounds[1:], side="left").astype(np.int16)
+    for array in (table, low, high):
+        array.setflags(write=False)
+    return Lookup(table, low, high, shift, first)
 
 
 def cell_of(scores: NDArray[np.floating[Any]], grid: Grid) -> NDArray[np.int64]:

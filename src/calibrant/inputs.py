@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import remedies
-from calibrant.errors import InputError, check_choice, nearest
+from calibrant.errors import InputError, NothingJudgedError, check_choice, nearest
 from calibrant.kernels.dispatch import Rows
 
 Layout = Literal["binary", "multiclass", "multilabel"]
@@ -90,7 +90,7 @@ def as_predictions(
     if notion is not None:
         check_choice("notion", notion, get_args(Notion))
     ignored = _ignore_index(ignore_index)
-    names = None if class_names is None else _names(class_names)
+    names = None if class_names is None else names_of(class_names)
     values = as_array("probs", probs)
     labels = _labels(targets)
     bfloat16 = is_bfloat16(probs, values)
@@ -107,7 +107,7 @@ def as_predictions(
     except InputError as error:
         raise _of_both(_widened(values) if bfloat16 else values, labels, logits, error) from None
     if ignored is not None and not np.any(index >= 0):
-        raise InputError(
+        raise NothingJudgedError(
             "ignore_index",
             "a value that leaves at least one row",
             f"{ignored}, which every target equals",
@@ -188,7 +188,8 @@ def _ignore_index(value: Any) -> int | None:
     return int(value)
 
 
-def _names(class_names: Any) -> tuple[str, ...]:
+def names_of(class_names: Any) -> tuple[str, ...]:
+    """Return the names of classes as a tuple."""
     if isinstance(class_names, (str, bytes)) or not isinstance(class_names, Iterable):
         remedy = "pass a list such as ['cat', 'dog'], in the order of the columns"
         raise InputError("class_names", "a list of names", repr(class_names), remedy)
@@ -532,7 +533,8 @@ def _weights(x: Any, n: int, targets: NDArray[np.int64]) -> NDArray[np.float64]:
         )
     judged = targets.reshape(n, -1).max(axis=1) >= 0
     if not np.any(weights[judged] > 0):
-        raise InputError("weights", "at least one above 0", "only zeros", "leave weights out to count every row once")
+        remedy = "leave weights out to count every row once"
+        raise NothingJudgedError("weights", "at least one above 0", "only zeros", remedy)
     return np.ascontiguousarray(weights)
 
 

@@ -50,6 +50,8 @@ class Reading:
 
     ``brier_square`` and ``nll_square`` are the means of the squares of the rows' own Brier scores and finite losses.
 
+    ``totals`` are the sums of the scores, by their places in `dispatch` (``BRIER``, ...).
+
     ``histograms`` has shape (3, bins, classes): counts, sums of scores, counts of true outcomes; empty unless asked
     for. For classwise and multilabel notions ``events`` is those of the top label, or of all labels together.
     """
@@ -64,6 +66,7 @@ class Reading:
     brier_square: float
     nll_square: float
     histograms: NDArray[np.float64]
+    totals: NDArray[np.float64]
 
 
 def resolve(predictions: Predictions, notion: str | None) -> Notion:
@@ -206,6 +209,7 @@ def _reading(
         brier_square=float(totals[dispatch.BRIER_SQUARES]) / total,
         nll_square=float(totals[dispatch.NLL_SQUARES]) / total,
         histograms=histograms,
+        totals=totals,
     )
 
 

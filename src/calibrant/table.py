@@ -205,11 +205,30 @@ class ReliabilityTable:
         def cut(values: NDArray[Any]) -> NDArray[Any]:
             return np.add.reduceat(values, first, axis=-1) if len(first) else values
 
-        return _of_cells(
+        return ReliabilityTable.of_cells(
             cells[first], cut(self.counts), cut(self.positives), self.n, grid,
             cut(self.counts * scores), cut(self.positives * scores), cut(self.counts * scores**2),
             None if self.square_weights is None else cut(self.square_weights),
         )  # fmt: skip
+
+    @classmethod
+    def of_cells(
+        cls, cells: NDArray[np.int64], counts: NDArray[Any], positives: NDArray[Any], n: int, grid: grids.Grid,
+        score_sums: NDArray[np.float64], positive_scores: NDArray[np.float64], square_scores: NDArray[np.float64],
+        square_weights: NDArray[np.float64] | None,
+    ) -> ReliabilityTable:  # fmt: skip
+        """Build a table of a grid's occupied cells, each row's score inside its cell.
+
+        A mean can be rounded onto the cell's open edge, and float32 scores are counted by edges rounded to float32:
+        the score says only where the row lies, the sums are kept as they are.
+        """
+        edges = grids.edges(grid)
+        last = len(edges) - 1
+        low, high = edges[np.clip(cells - 1, 0, last)], edges[np.clip(cells, 0, last)]
+        low = np.where(cells == 0, 0.0, np.where(cells > last, 1.0, np.nextafter(low, 1)))
+        high = np.where(cells == last, np.nextafter(1.0, 0), high)
+        means = np.clip(score_sums / counts, low, high)
+        return cls(means, counts, positives, n, grid, cells, score_sums, positive_scores, square_scores, square_weights)
 
     @classmethod
     def unpack(cls, keys: NDArray[np.unsignedinteger[Any]]) -> ReliabilityTable:
@@ -287,7 +306,7 @@ class ReliabilityTable:
             squares = np.add.reduceat(both[:, order], first, axis=1)
         if self.grid is None:
             return ReliabilityTable(keys[order][first], counts, positives, n, square_weights=squares)
-        return _of_cells(
+        return ReliabilityTable.of_cells(
             keys[order][first], counts, positives, n, self.grid,
             pooled("score_sums"), pooled("positive_scores"), pooled("square_scores"), squares,
         )  # fmt: skip
@@ -368,41 +387,20 @@ def _pyarrow() -> Any:
 
 
 def _on_grid(events: Events, grid: grids.Grid) -> ReliabilityTable:
-    cells = grids.cell_of(events.scores, grid)
-    scores = events.scores.astype(np.float64)
-    mass = np.ones(len(scores)) if events.weights is None else events.weights
-    hits = mass * events.outcomes
-
-    def cut(values: NDArray[Any]) -> NDArray[np.float64]:
-        return np.bincount(cells, values, len(grids.edges(grid)) + 1).astype(np.float64, copy=False)
-
-    counts = cut(mass)
-    occupied = np.flatnonzero(counts)
-    numbers = np.float64 if events.weights is not None else np.int64
-    squares = None if events.weights is None else _square_weights(events.weights, events.outcomes)
-    return _of_cells(
-        occupied, counts[occupied].astype(numbers), cut(hits)[occupied].astype(numbers), len(scores), grid,
-        cut(mass * scores)[occupied], cut(hits * scores)[occupied], cut(mass * scores**2)[occupied],
-        None if squares is None else np.stack([cut(own)[occupied] for own in squares]),
-    )  # fmt: skip
+    sums = cell_sums(events, grid)
+    occupied = np.flatnonzero(sums[:, :2].any(axis=1))
+    held = sums[occupied]
+    counts, positives = held[:, 0] + held[:, 1], held[:, 1]
+    squares = None
+    if events.weights is None:
+        counts, positives = counts.astype(np.int64), positives.astype(np.int64)
+    elif not np.array_equal(events.weights, np.rint(events.weights)):
+        squares = np.ascontiguousarray(held[:, 5:].T)
+    n, scores = len(events.scores), held[:, 2] + held[:, 3]
+    return ReliabilityTable.of_cells(occupied, counts, positives, n, grid, scores, held[:, 3], held[:, 4], squares)
 
 
-def _of_cells(
-    cells: NDArray[np.int64], counts: NDArray[Any], positives: NDArray[Any], n: int, grid: grids.Grid,
-    score_sums: NDArray[np.float64], positive_scores: NDArray[np.float64], square_scores: NDArray[np.float64],
-    square_weights: NDArray[np.float64] | None,
-) -> ReliabilityTable:  # fmt: skip
-    """Build a table on a grid, each row's score inside its cell.
-
-    A mean can be rounded onto the cell's open edge, and float32 scores are counted by edges rounded to float32: the
-    score says only where the row lies, the sums are kept as they are.
-    """
-    edges = grids.edges(grid)
-    last = len(edges) - 1
-    low, high = edges[np.clip(cells - 1, 0, last)], edges[np.clip(cells, 0, last)]
-    low = np.where(cells == 0, 0.0, np.where(cells > last, 1.0, np.nextafter(low, 1)))
-    high = np.where(cells == last, np.nextafter(1.0, 0), high)
-    means = np.clip(score_sums / counts, low, high)
-    return ReliabilityTable(
-        means, counts, positives, n, grid, cells, score_sums, positive_scores, square_scores, square_weights
-    )
+def cell_sums(events: Events, grid: grids.Grid) -> NDArray[np.float64]:
+    """Return the sums of events over the cells of a grid, as `dispatch.cell_rows`."""
+    lookup = grids.lookup(grid, events.scores.dtype)
+    return dispatch.cell_rows(np.ascontiguousarray(events.scores), events.outcomes, events.weights, *lookup)

@@ -15,6 +15,7 @@ from calibrant.estimators.regression import cox_fit
 from calibrant.inference.cumulative import brownian_sf
 from calibrant.inputs import Notion
 from calibrant.results import TestResult
+from calibrant.sketch import table_of
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
@@ -83,9 +84,7 @@ def spiegelhalter_test(
     >>> round(test.statistic, 5), round(test.p_value, 5)
     (2.97491, 0.00293)
     """
-    table = ReliabilityTable.from_predictions(
-        probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    table = table_of(probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits)
     spreads, tilts = _spreads(table), 1 - 2 * table.scores.astype(np.float64)
     # (y - p)(1 - 2 p) = (y - p)^2 - p (1 - p), of which tables on a grid hold the exact sums
     excess = float(np.sum(table.square_residuals - spreads))
@@ -151,9 +150,7 @@ def hosmer_lemeshow_test(
 
     check_choice("sample", sample, SAMPLES)
     _check_groups(n_groups)
-    table = ReliabilityTable.from_predictions(
-        probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    table = table_of(probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits)
     groups = quantile_bin_of(table, n_groups)
     first = np.flatnonzero(np.diff(groups, prepend=-1))
     counts, observed, expected, squares = (
@@ -214,9 +211,7 @@ def ks_test(
     >>> round(test.details["error"], 6), round(test.statistic, 4), round(test.p_value, 4)
     (0.25, 1.6903, 0.1819)
     """
-    table = ReliabilityTable.from_predictions(
-        probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    table = table_of(probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits)
     error = cumulative.ks_error(table)
     statistic = _cumulative_statistic(table, error)
     method = "largest cumulative residual, law of the supremum of |Brownian motion|"
@@ -246,9 +241,7 @@ def kuiper_test(
     >>> round(test.details["error"], 6), round(test.statistic, 4), round(test.p_value, 4)
     (0.2625, 1.7748, 0.3006)
     """
-    table = ReliabilityTable.from_predictions(
-        probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    table = table_of(probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits)
     error = cumulative.kuiper_error(table)
     statistic = _cumulative_statistic(table, error)
     method = "range of the cumulative residuals, law of the range of Brownian motion"
@@ -306,9 +299,7 @@ def cox_test(
     (0.7002, 0.7245, 0.6329)
     """
     _check_eps(eps)
-    table = ReliabilityTable.from_predictions(
-        probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    table = table_of(probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits)
     low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
     scores = table.scores.astype(np.float64)
     certain = float(np.sum(table.counts[(scores == 0) | (scores == 1)]))

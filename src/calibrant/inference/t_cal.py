@@ -14,7 +14,7 @@ from calibrant.inference.laws import p_value
 from calibrant.inference.resampling import Rng, Stream, check_draws, draw_outcomes, in_blocks, seed_of
 from calibrant.inputs import Notion
 from calibrant.results import TestResult
-from calibrant.table import ReliabilityTable
+from calibrant.sketch import table_of
 
 Float64s = NDArray[np.float64]
 
@@ -82,9 +82,7 @@ def t_cal_test(
     (4, 0.000999)
     """
     check_draws(n_resamples)
-    table = ReliabilityTable.from_predictions(
-        probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    table = table_of(probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits)
     seed = seed_of(rng)
     scales = _Scales.of(Cells.of(table))
     errors, statistics = scales.statistics(scales.cells.positives)

@@ -29,6 +29,7 @@ from calibrant.kernels.reference import (
     NLL_SQUARES,
     Float64s,
     Floats,
+    Int16s,
     Int64s,
     UInt8s,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "bin_pooled",
     "bin_quantiles",
     "bin_rows",
+    "cell_rows",
     "cosine_sums",
     "distinct_keys",
     "n_threads",
@@ -359,6 +361,26 @@ def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers:
         return sums
 
     return _summed(work, bounds, (4, len(uppers)))
+
+
+def cell_rows(
+    scores: Floats, outcomes: UInt8s, weights: Float64s | None, edges: Floats, low: Int16s, high: Int16s, shift: int,
+    first: int,
+) -> Float64s:  # fmt: skip
+    """Run `reference.cell_rows` over all rows; returns the sums (cells, 5), of weights (cells, 7)."""
+    from calibrant.kernels import host
+
+    w, weighted = _weights_of(weights)
+    shape = (len(edges) + 1, 7 if weighted else 5)
+    bounds = _lanes(len(scores), 1, len(edges))
+
+    def work(block: int) -> Float64s:
+        a, b = bounds[block]
+        sums = np.zeros(shape)
+        host.cell_rows(scores[a:b], outcomes[a:b], w[a:b], weighted, edges, low, high, shift, first, sums)
+        return sums
+
+    return _summed(work, bounds, shape)
 
 
 def pack(scores: Floats, outcomes: UInt8s) -> NDArray[np.unsignedinteger[Any]]:

@@ -401,6 +401,34 @@ def bin_rows(scores: Any, outcomes: Any, weights: Any, weighted: Any, uppers: An
 
 
 @kernel()
+def cell_rows(
+    scores: Any, outcomes: Any, weights: Any, weighted: Any, edges: Any, low: Any, high: Any, shift: Any, first: Any,
+    sums: Any,
+) -> Any:  # fmt: skip
+    """See `reference.cell_rows`."""
+    one, half, size = scores.dtype.type(1), scores.dtype.type(0.5), sums.shape[0]
+    own = np.zeros((2 * size, sums.shape[1]))  # twice: rows in turn, so that none waits for the one before
+    for i in range(scores.shape[0]):
+        p = scores[i]
+        bucket = max(np.int64(bits_of(min(p, one - p)) >> shift) - first, 0)
+        cell = np.int64(high[bucket] if p > half else low[bucket])
+        cell += p > edges[cell]
+        cell += p > edges[cell]
+        while p > edges[cell]:  # never so far: the lookup is fine enough for two steps
+            cell += 1
+        cell = (size - 1 if p == one else cell) + size * (i & 1)
+        y = np.int64(outcomes[i])
+        w = weights[i] if weighted else 1.0
+        x = w * np.float64(p)
+        own[cell, y] += w
+        own[cell, 2 + y] += x
+        own[cell, 4] += x * np.float64(p)
+        if weighted:
+            own[cell, 5 + y] += w * w
+    sums += own[:size] + own[size:]
+
+
+@kernel()
 def bin_pooled(scores: Any, counts: Any, positives: Any, uppers: Any, sums: Any) -> Any:
     """See `reference.bin_pooled`."""
     bounds = _bounds(uppers)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
 Float64s = NDArray[np.float64]
+Int16s = NDArray[np.int16]
 Int64s = NDArray[np.int64]
 UInt8s = NDArray[np.uint8]
 
@@ -268,6 +269,26 @@ def bin_rows(
     for i, p in enumerate(scores):
         w, y, b = weights[i] if weighted else 1.0, float(outcomes[i]), bin_of(p, uppers)
         sums[:, b] += w, w * float(p), w * y, w * (float(p) - y) ** 2
+
+
+def cell_rows(
+    scores: Floats, outcomes: UInt8s, weights: Float64s, weighted: bool, edges: Floats, low: Int16s, high: Int16s,
+    shift: int, first: int, sums: Float64s,
+) -> None:  # fmt: skip
+    """Add judged rows to the cells of a grid, from the `calibrant.grid.Lookup` of the scores' type.
+
+    ``sums`` is (cells, 5), of weights (cells, 7): the weight of the rows with outcome 0 and with outcome 1, the sums of
+    w p of each, the sum of w p^2, and of weights the sums of w^2 of each outcome. All are float64.
+    """
+    del low, high, shift, first  # which only say where to start looking
+    for i, p in enumerate(scores):
+        w, y = weights[i] if weighted else 1.0, int(outcomes[i])
+        cell = len(edges) if p == 1 else int(np.searchsorted(edges, p, side="left"))
+        sums[cell, y] += w
+        sums[cell, 2 + y] += w * float(p)
+        sums[cell, 4] += w * float(p) ** 2
+        if weighted:
+            sums[cell, 5 + y] += w**2
 
 
 def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], uppers: Floats, sums: Float64s) -> None:

@@ -28,17 +28,6 @@ def prepare(
     return predictions, resolve(predictions, notion)
 
 
-def given_table(
-    probs: Any, targets: Any, notion: Notion | None, weights: Any, ignore_index: int | None, logits: bool
-) -> ReliabilityTable | None:
-    """Return the table given in the place of predictions, or None where predictions were given."""
-    if not isinstance(probs, ReliabilityTable):
-        return None
-    return ReliabilityTable.from_predictions(
-        probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
-
-
 def judged_event(predictions: Predictions, notion: Notion, measure: str) -> Events:
     """Read the predictions for a measure of one event."""
     if notion in PER_CLASS:

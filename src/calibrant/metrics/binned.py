@@ -8,10 +8,11 @@ from typing import Any
 from calibrant.estimators import binned
 from calibrant.estimators.binned import Binning, Closed, Norm
 from calibrant.inputs import Notion
-from calibrant.metrics.arguments import PER_CLASS, bins_of, event_bins, given_table, judged_event, prepare
+from calibrant.metrics.arguments import PER_CLASS, bins_of, event_bins, judged_event, prepare
 from calibrant.metrics.classwise import class_histograms
 from calibrant.notions import Events
 from calibrant.results import ReliabilityDiagram
+from calibrant.sketch import given_table
 from calibrant.table import ReliabilityTable
 
 

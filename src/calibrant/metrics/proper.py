@@ -10,10 +10,11 @@ from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned, isotonic
 from calibrant.estimators.binned import Binning, Closed
 from calibrant.inputs import Notion
-from calibrant.metrics.arguments import given_table, judged_event, prepare
+from calibrant.metrics.arguments import judged_event, prepare
 from calibrant.notions import read, resolve
 from calibrant.results import ScoreDecomposition
 from calibrant.scores import SCORES, Score
+from calibrant.sketch import given_table
 from calibrant.table import ReliabilityTable
 
 

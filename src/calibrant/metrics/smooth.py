@@ -10,7 +10,8 @@ import numpy as np
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import smooth, smooth_mesh
 from calibrant.inputs import Notion
-from calibrant.metrics.arguments import given_table, judged_event, prepare
+from calibrant.metrics.arguments import judged_event, prepare
+from calibrant.sketch import given_table
 
 
 def smooth_calibration_error(

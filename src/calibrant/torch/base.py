@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError, MissingDependencyError, check_choice
+from calibrant.errors import InputError, MissingDependencyError, NothingJudgedError, check_choice
 
 try:
     import torch
@@ -279,9 +279,9 @@ class ProbabilityMetric(Metric):
                 notion="multilabel" if layout == "multilabel" else None,
             )
             found = self._of_host(predictions, self._judged(layout))
+        except NothingJudgedError:
+            return {}
         except InputError as error:
-            if error.argument == "ignore_index":  # all of the batch is to be ignored
-                return {}
             raise self._explained(error) from None
         return {**found, "seen": _seen(logits, preds.dtype == torch.float64, predictions.n_classes)}
 

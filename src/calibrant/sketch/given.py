@@ -1,0 +1,48 @@
+"""A table or a sketch in the place of predictions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calibrant.errors import InputError
+from calibrant.inputs import Notion
+from calibrant.sketch.sketch import CalibrationSketch
+from calibrant.table import ReliabilityTable
+
+
+def check_alone(sketch: CalibrationSketch, notion: str | None, **given: Any) -> None:
+    """Raise for an argument beside a sketch that cannot change it any more, and for another notion than it judged."""
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise InputError(name, "nothing beside a CalibrationSketch", "a value", "the sketch holds all there is")
+    sketch.check_filled()
+    if notion is not None and notion != sketch.notion:
+        remedy = f"leave it out, or make the sketch with notion={notion!r}"
+        raise InputError("notion", f"{sketch.notion!r}, which the sketch judged", repr(notion), remedy)
+
+
+def given_table(
+    probs: Any, targets: Any, notion: Notion | None, weights: Any, ignore_index: int | None, logits: bool
+) -> ReliabilityTable | None:
+    """Return the table, or that of the sketch, given in the place of predictions; None where predictions were given."""
+    if isinstance(probs, CalibrationSketch):
+        check_alone(probs, notion, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
+        return probs.table
+    if not isinstance(probs, ReliabilityTable):
+        return None
+    return ReliabilityTable.from_predictions(
+        probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+
+
+def table_of(
+    probs: Any, targets: Any = None, *, notion: Notion | None = None, weights: Any = None,
+    ignore_index: int | None = None, logits: bool = False,
+) -> ReliabilityTable:  # fmt: skip
+    """Return the table of a judged event: of predictions, of a sketch, or the one that was given."""
+    table = given_table(probs, targets, notion, weights, ignore_index, logits)
+    if table is not None:
+        return table
+    return ReliabilityTable.from_predictions(
+        probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )

@@ -1,0 +1,259 @@
+"""Sketches as bytes, JSON and Arrow tables: versioned, checksummed, the numbers as they are.
+
+All three hold a *head*, a plain dictionary of the settings and the totals, and *cells*, columns with a row per occupied
+cell of each group and curve. The bytes are: ``MAGIC``, the version and the length of the head (little-endian, 4 and 8
+bytes), the head as JSON, the columns one after the other (little-endian, 8 bytes a number), and the SHA-256 of all
+before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant import grid as grids
+from calibrant.errors import InputError, MissingDependencyError
+from calibrant.notions import DEFAULTS, NOTIONS
+from calibrant.sketch.sums import Curves, Make, Part, Totals
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: The first byte is not ASCII and the line ends differ: a transfer that takes the file for text shows.
+MAGIC: Final = b"\x89calsketch\r\n\n"
+VERSION: Final = 1
+
+_SUMS: Final = ("score_sum_0", "score_sum_1", "square_sum")
+_COUNTS: Final = ("count_0", "count_1")
+_SQUARES: Final = ("square_weight_0", "square_weight_1")
+_PLACES: Final = ("group", "curve", "cell")
+_NUMBERS: Final = struct.Struct("<IQ")
+_FOREIGN: Final = "pass what CalibrationSketch wrote"
+_DAMAGED: Final = "read it again, or make the sketch anew"
+
+Columns = dict[str, NDArray[Any]]
+
+
+class Content(NamedTuple):
+    """All that a sketch holds: the part of all rows first, then those of its groups; no part where it is empty."""
+
+    make: Make
+    groups: list[str]
+    parts: list[Part]
+
+    @property
+    def weighted(self) -> bool:
+        """Whether any part has had weights."""
+        return any(part.curves.squares is not None for part in self.parts)
+
+
+def _head_of(content: Content) -> dict[str, Any]:
+    """Return everything but the cells, as plain Python."""
+    make, parts = content.make, content.parts
+    names = None if make.class_names is None else list(make.class_names)
+    return {
+        "calibrant.sketch": VERSION,
+        **{**asdict(make), "class_names": names},
+        "edges": grids.GRIDS[make.grid],
+        "weighted": content.weighted,
+        "groups": content.groups,
+        "totals": [asdict(part.totals) for part in parts],
+        "rows": [part.curves.rows.tolist() for part in parts],
+        "kinds": [part.curves.squares is not None for part in parts],
+    }
+
+
+def _columns_of(content: Content) -> Columns:
+    """Return the occupied cells of all parts: that of all rows is group -1."""
+    names = _names(weighted=content.weighted)
+    kinds = _kinds(names)
+    found: dict[str, list[NDArray[Any]]] = {name: [np.zeros(0)] for name in names}
+    for group, (_, curves) in enumerate(content.parts, start=-1):
+        curve, cell = np.nonzero(curves.counts.any(axis=2))
+        counts = curves.counts[curve, cell]
+        squares = counts if curves.squares is None else curves.squares[curve, cell]
+        columns = (np.full(len(cell), group), curve, cell, *counts.T, *curves.sums[curve, cell].T, *squares.T)
+        for name, column in zip(names, columns, strict=False):  # without weights the squares are the counts
+            found[name].append(column)
+    return {name: np.concatenate([column.astype(kinds[name]) for column in found[name]]) for name in names}
+
+
+def _names(*, weighted: bool) -> tuple[str, ...]:
+    return (*_PLACES, *_COUNTS, *_SUMS, *(_SQUARES if weighted else ()))
+
+
+def _kinds(names: tuple[str, ...]) -> dict[str, str]:
+    counted = "<f8" if _SQUARES[0] in names else "<i8"
+    return {name: "<i8" if name in _PLACES else counted if name in _COUNTS else "<f8" for name in names}
+
+
+def same(one: Content, other: Content) -> bool:
+    """Whether two sketches hold the same, bit for bit."""
+    if _head_of(one) != _head_of(other):
+        return False
+    a, b = _columns_of(one), _columns_of(other)
+    return all(np.array_equal(a[name], b[name]) for name in a)
+
+
+# ---------------------------------------------------------------- bytes
+
+
+def to_bytes(content: Content) -> bytes:
+    """Return the sketch as bytes."""
+    columns, head = _columns_of(content), json.dumps(_head_of(content), allow_nan=False).encode()
+    body = b"".join(
+        [MAGIC, _NUMBERS.pack(VERSION, len(head)), head, *(column.tobytes() for column in columns.values())]
+    )
+    return body + hashlib.sha256(body).digest()
+
+
+def from_bytes(data: Any) -> Content:
+    """Return what `to_bytes` wrote."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise InputError("data", "bytes", f"a {type(data).__name__}", "pass what CalibrationSketch.to_bytes returned")
+    data, start = bytes(data), len(MAGIC) + _NUMBERS.size
+    if data[: len(MAGIC)] != MAGIC:
+        head = repr(data[:16]) if data else "nothing"
+        raise InputError("data", "a calibrant sketch", f"bytes that begin with {head}", _FOREIGN)
+    if len(data) >= start:
+        _check_version(_NUMBERS.unpack_from(data, len(MAGIC))[0], "data")
+    if len(data) < start + 32 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
+        got = f"{len(data):,} bytes that do not: they are cut or changed"
+        raise InputError("data", "a sketch that matches its checksum", got, _DAMAGED)
+    length = _NUMBERS.unpack_from(data, len(MAGIC))[1]
+    head = json.loads(data[start : start + length])
+    names = _names(weighted=bool(head["weighted"]))
+    cells = np.frombuffer(data[start + length : -32], dtype="<i8").reshape(len(names), -1)
+    columns = {name: column.view(kind) for column, (name, kind) in zip(cells, _kinds(names).items(), strict=True)}
+    return _build(head, columns, "data")
+
+
+def _check_version(version: Any, argument: str) -> None:
+    if version != VERSION:
+        remedy = "read it with the calibrant that wrote it, or a newer one"
+        raise InputError(argument, f"a sketch of version {VERSION}", f"version {version}", remedy)
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def to_json(content: Content) -> str:
+    """Return the sketch as JSON."""
+    columns = {name: column.tolist() for name, column in _columns_of(content).items()}
+    whole = {**_head_of(content), "cells": columns}
+    return json.dumps({**whole, "sha256": _digest(whole)}, allow_nan=False, ensure_ascii=False)
+
+
+def _digest(content: dict[str, Any]) -> str:
+    """Return the checksum of JSON content, whatever its layout."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def from_json(text: Any) -> Content:
+    """Return what `to_json` wrote."""
+    try:
+        content = json.loads(text)
+    except (TypeError, ValueError) as error:
+        raise InputError("text", "JSON", f"what is none ({error})", _FOREIGN) from None
+    if not isinstance(content, dict) or "calibrant.sketch" not in content:
+        raise InputError("text", "a calibrant sketch", "other JSON", _FOREIGN)
+    _check_version(content["calibrant.sketch"], "text")
+    if _digest({name: value for name, value in content.items() if name != "sha256"}) != content.get("sha256"):
+        got = "one that does not: it is cut or changed"
+        raise InputError("text", "a sketch that matches its checksum", got, _DAMAGED)
+    kinds = _kinds(_names(weighted=bool(content["weighted"])))
+    return _build(content, {name: np.array(content["cells"][name], kind) for name, kind in kinds.items()}, "text")
+
+
+# ---------------------------------------------------------------- Arrow
+
+
+def to_arrow(content: Content) -> pa.Table:
+    """Return the occupied cells as an Arrow table, the head in the schema's metadata."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise MissingDependencyError("pyarrow", "to exchange Arrow tables", "report") from None
+    columns, head = _columns_of(content), _head_of(content)
+    digest = _digest({**head, "cells": {name: column.tolist() for name, column in columns.items()}})
+    metadata = {"calibrant.sketch": json.dumps(head, allow_nan=False), "calibrant.sha256": digest}
+    return pa.table(columns).replace_schema_metadata(metadata)
+
+
+def from_arrow(table: Any) -> Content:
+    """Return what `to_arrow` wrote."""
+    metadata = getattr(getattr(table, "schema", None), "metadata", None) or {}
+    if b"calibrant.sketch" not in metadata:
+        got = f"metadata {sorted(key.decode(errors='replace') for key in metadata) or 'missing'}"
+        raise InputError("table", "a pyarrow.Table with a sketch's metadata", got, "write it with to_arrow")
+    head = json.loads(metadata[b"calibrant.sketch"])
+    _check_version(head["calibrant.sketch"], "table")
+    names = _names(weighted=bool(head["weighted"]))
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        raise InputError("table", f"columns {', '.join(names)}", f"no column {missing[0]!r}", _DAMAGED)
+    columns = {name: np.ascontiguousarray(table.column(name).to_numpy()) for name in names}
+    content = {**head, "cells": {name: column.tolist() for name, column in columns.items()}}
+    if _digest(content).encode() != metadata.get(b"calibrant.sha256"):
+        raise InputError("table", "a sketch that matches its checksum", "rows that do not", _DAMAGED)
+    return _build(head, columns, "table")
+
+
+# ---------------------------------------------------------------- putting together
+
+
+def _build(head: dict[str, Any], columns: Columns, argument: str) -> Content:
+    """Put a sketch together and hold it against what every sketch fulfils."""
+    grid = head["grid"]
+    if grid not in grids.GRIDS or head["edges"] != grids.GRIDS[grid]:
+        got = f"edges of checksum {str(head['edges'])[:12]}"
+        raise InputError(argument, f"the edge table of the grid {grid!r}", got, "use the calibrant that wrote it")
+    settings = {entry.name: head[entry.name] for entry in fields(Make)}
+    names = settings["class_names"]
+    make = Make(**{**settings, "class_names": None if names is None else tuple(names)})
+    parts = []
+    heads = zip(head["totals"], head["rows"], head["kinds"], strict=True)
+    for group, (totals, rows, weighted) in enumerate(heads, start=-1):
+        own = {name: column[columns["group"] == group] for name, column in columns.items()}
+        parts.append(Part(Totals(**totals), _curves(own, rows, grid, weighted=weighted)))
+    content = Content(make, head["groups"], parts)
+    if not _sound(content):
+        raise InputError(argument, "counts and sums of predictions", "others", _DAMAGED)
+    return content
+
+
+def _curves(columns: Columns, rows: list[int], grid: grids.Grid, *, weighted: bool) -> Curves:
+    curves = Curves.empty(len(rows), grid)
+    at = columns["curve"], columns["cell"]
+    counts = np.stack([columns[name] for name in _COUNTS], axis=-1)
+    curves.counts = curves.counts.astype(np.float64 if weighted else np.int64)
+    curves.counts[at] = counts
+    curves.sums[at] = np.stack([columns[name] for name in _SUMS], axis=-1)
+    if weighted:
+        curves.squares = np.zeros(curves.counts.shape)
+        curves.squares[at] = np.stack([columns[name] for name in _SQUARES], axis=-1)
+    curves.rows[:] = rows
+    return curves
+
+
+def _sound(content: Content) -> bool:
+    """Whether these are sums of predictions, should somebody have written others with a checksum of their own."""
+    make = content.make
+    if not content.parts:
+        return make.layout is None and not content.groups
+    if make.layout not in DEFAULTS or make.notion not in NOTIONS or len(content.parts) != len(content.groups) + 1:
+        return False
+    for totals, curves in content.parts:
+        counts, sums = curves.counts, curves.sums
+        whole = all(getattr(totals, entry.name) >= 0 for entry in fields(totals)) and len(counts) == make.n_curves
+        if not (whole and (counts >= 0).all() and (sums >= 0).all() and np.isfinite(sums).all()):
+            return False
+        if not (sums[..., :2] <= counts * (1 + 1e-9)).all():
+            return False
+    return True

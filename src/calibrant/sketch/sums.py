@@ -1,0 +1,191 @@
+"""What a sketch is made of: its make, the cells of its curves, and exact sums over whole predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant import grid as grids
+from calibrant.inputs import Layout, Notion
+from calibrant.kernels import dispatch
+from calibrant.notions import Events
+from calibrant.table import ReliabilityTable, cell_sums
+
+Float64s = NDArray[np.float64]
+
+#: The sums of a reading pass that a sketch keeps, and their places in it.
+SCORES: Final = {
+    "correct": dispatch.CORRECT, "brier": dispatch.BRIER, "brier_square": dispatch.BRIER_SQUARES, "nll": dispatch.NLL,
+    "nll_square": dispatch.NLL_SQUARES, "infinite": dispatch.INFINITE,
+}  # fmt: skip
+
+
+#: The notions that judge every class by itself.
+PER_CLASS: Final = ("classwise", "multilabel")
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """What decides which predictions a sketch can hold; ``layout`` and ``n_classes`` come with the first of them."""
+
+    notion: Notion | None
+    classwise: bool
+    class_names: tuple[str, ...] | None
+    grid: grids.Grid
+    layout: Layout | None = None
+    n_classes: int | None = None
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether every class's own curve is kept."""
+        return self.notion in PER_CLASS or (self.classwise and self.layout == "multiclass")
+
+    @property
+    def n_curves(self) -> int:
+        """The curves: that of the judged event, then those of the classes."""
+        return int(self.notion not in PER_CLASS) + (self.n_classes or 0) * self.has_classes
+
+    @property
+    def shape(self) -> str:
+        """The shape of the predictions, in words."""
+        words = {"binary": "one event", "multilabel": f"{self.n_classes} labels"}
+        return words.get(str(self.layout), f"{self.n_classes} classes")
+
+
+@dataclass(slots=True)
+class Totals:
+    """Exact sums over whole predictions.
+
+    Attributes
+    ----------
+    n : int
+        The rows.
+    weight, square_weight : float
+        The sums of their weights and of the weights' squares.
+    whole : bool
+        Whether all weights are whole numbers: then each unit of weight is a prediction.
+    entries : float
+        The weight that the means are over: the rows', for several labels a row that of all labels.
+    correct, brier, brier_square, nll, nll_square, infinite : float
+        The weight of the right answers; the sums of Brier scores, of their squares, of the finite losses and of their
+        squares; the weight of the rows whose loss is infinite.
+    """
+
+    n: int = 0
+    weight: float = 0.0
+    square_weight: float = 0.0
+    whole: bool = True
+    entries: float = 0.0
+    correct: float = 0.0
+    brier: float = 0.0
+    brier_square: float = 0.0
+    nll: float = 0.0
+    nll_square: float = 0.0
+    infinite: float = 0.0
+
+    def add(self, other: Totals) -> None:
+        """Add the sums of more rows."""
+        for entry in fields(self):
+            own, more = getattr(self, entry.name), getattr(other, entry.name)
+            setattr(self, entry.name, own and more if entry.name == "whole" else own + more)
+
+    @property
+    def effective(self) -> float:
+        """The number of rows that weigh as much."""
+        return self.weight if self.whole else self.weight**2 / self.square_weight
+
+    @property
+    def nll_mean(self) -> float:
+        """The mean log loss: infinite where one row's is."""
+        return self.nll / self.entries if self.infinite == 0 else float("inf")
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right answers."""
+        return min(self.correct / self.entries, 1.0)
+
+
+@dataclass(eq=False, slots=True)
+class Curves:
+    """Sums over the cells of a grid for M curves, K cells each.
+
+    Attributes
+    ----------
+    counts : (M, K, 2) int64, or float64 with weights
+        The predictions (their weight) with outcome 0 and with outcome 1.
+    sums : (M, K, 3) float64
+        The sums of their scores, by outcome, and the sum of all squared scores.
+    squares : (M, K, 2) float64 or None
+        Of weights the sums of their squares, by outcome; None while there were none.
+    rows : (M,) int64
+        The predictions of each curve, unweighted.
+    """
+
+    counts: NDArray[Any]
+    sums: Float64s
+    squares: Float64s | None
+    rows: NDArray[np.int64] = field(repr=False)
+
+    @classmethod
+    def empty(cls, n_curves: int, grid: grids.Grid) -> Curves:
+        """Return curves of no predictions."""
+        size = len(grids.edges(grid)) + 1
+        counts, sums = np.zeros((n_curves, size, 2), np.int64), np.zeros((n_curves, size, 3))
+        return cls(counts, sums, None, np.zeros(n_curves, np.int64))
+
+    def add_events(self, k: int, events: Events, grid: grids.Grid) -> None:
+        """Add judged events to one curve."""
+        sums = cell_sums(events, grid)
+        weighted = events.weights is not None
+        if weighted:
+            self._take_weights()
+        self.counts[k] += sums[:, :2] if weighted else sums[:, :2].astype(np.int64)
+        self.sums[k] += sums[:, 2:5]
+        if self.squares is not None:
+            self.squares[k] += sums[:, 5:] if weighted else sums[:, :2]
+        self.rows[k] += len(events.scores)
+
+    def add(self, other: Curves) -> None:
+        """Add the cells of as many other curves."""
+        if other.squares is not None:
+            self._take_weights()
+        self.counts += other.counts
+        self.sums += other.sums
+        if self.squares is not None:
+            self.squares += other.counts if other.squares is None else other.squares
+        self.rows += other.rows
+
+    def _take_weights(self) -> None:
+        if self.squares is None:
+            self.counts = self.counts.astype(np.float64)
+            self.squares = self.counts.copy()  # each prediction so far weighs 1
+
+    def copy(self) -> Curves:
+        squares = None if self.squares is None else self.squares.copy()
+        return Curves(self.counts.copy(), self.sums.copy(), squares, self.rows.copy())
+
+    def table(self, k: int, grid: grids.Grid, *, whole: bool) -> ReliabilityTable:
+        """Return one curve as a table; ``whole`` says that all weights are whole numbers."""
+        counts = self.counts[k].sum(axis=1)
+        cells = np.flatnonzero(counts)
+        sums, positives = self.sums[k, cells], self.counts[k, cells, 1]
+        squares = None if self.squares is None or whole else np.ascontiguousarray(self.squares[k, cells].T)
+        return ReliabilityTable.of_cells(
+            cells, counts[cells], positives, int(self.rows[k]), grid, sums[:, 0] + sums[:, 1],
+            np.ascontiguousarray(sums[:, 1]), np.ascontiguousarray(sums[:, 2]), squares,
+        )  # fmt: skip
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the sums."""
+        return self.counts.nbytes + self.sums.nbytes + (0 if self.squares is None else self.squares.nbytes)
+
+
+class Part(NamedTuple):
+    """The sums of all rows of a sketch, or of a group."""
+
+    totals: Totals
+    curves: Curves
