@@ -256,7 +256,7 @@ def test_errors_keep_their_attributes_in_a_pickle(error: errors.CalibrantError) 
 
 def test_every_error_is_among_the_pickled() -> None:
     own = {name for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, Exception)}
-    assert own == {"CalibrantError", "InputError", "FileError", "MissingDependencyError"}
+    assert own == {"CalibrantError", "InputError", "NothingJudgedError", "FileError", "MissingDependencyError"}
 
 
 def test_an_input_error_has_its_parts() -> None:

@@ -151,7 +151,7 @@ class CalibrationSketch:
         return self._snapshot() if other == 0 else NotImplemented
 
     @classmethod
-    def of_groups(cls, groups: Mapping[str, CalibrationSketch]) -> CalibrationSketch:
+    def of_groups(cls, groups: Mapping[Any, Any]) -> CalibrationSketch:
         """Return the sketch of all groups' predictions, which keeps those of each.
 
         Parameters
@@ -173,7 +173,8 @@ class CalibrationSketch:
                 raise InputError("groups", "a CalibrationSketch for every name", got, "pass {'name': sketch, ...}")
             if own._groups:
                 raise InputError("groups", "sketches without groups", f"groups in {name!r}", "merge them instead")
-        whole = sum(named.values(), next(iter(named.values()))._like())
+        whole = next(iter(named.values()))._like()
+        whole.merge(*named.values())
         whole._groups = {name: own._snapshot() for name, own in named.items() if own.n}
         return whole
 
@@ -232,7 +233,7 @@ class CalibrationSketch:
         with self._lock:
             return copy.deepcopy(self)
 
-    def _check_make(self, other: CalibrationSketch) -> None:
+    def _check_make(self, other: Any) -> None:
         """Raise unless the other is a sketch with the same settings."""
         if not isinstance(other, CalibrationSketch):
             raise InputError("other", "a CalibrationSketch", f"a {type(other).__name__}", "make one and update it")
