@@ -44,13 +44,14 @@ FLOORS = (
 ROOMS = {
     "kernels": (("compiled", "reference", "tensors"), ("bits",), ("host",), ("dispatch",)),
     "sketch": (("sums",), ("storage",), ("sketch",), ("given",)),
-    "estimators": (("binned", "smooth", "smooth_mesh", "cumulative", "regression"), ("isotonic",)),
+    "estimators": (("binned", "smooth", "smooth_mesh", "cumulative", "regression"), ("isotonic",), ("certified",)),
     "inference": (
         ("cells", "groups"),
         ("binned", "resampling", "cumulative"),
         ("smooth", "corp", "closed"),
         ("curves", "laws", "means"),
         ("classwise", "event", "floor", "hypotheses", "paired", "statistic", "t_cal"),
+        ("unpaired",),
     ),
     "metrics": (("arguments",), ("classwise", "proper", "smooth"), ("binned",)),
     "files": (

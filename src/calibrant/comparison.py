@@ -13,21 +13,29 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError, nearest
+from calibrant.errors import InputError, nearest, renaming
 from calibrant.estimators.binned import check_bins
+from calibrant.inference.event import Event
 from calibrant.inference.groups import holm
+from calibrant.inference.means import Whole
 from calibrant.inference.paired import Judged, Model, Weighting, differences
 from calibrant.inference.resampling import check_level
+from calibrant.inference.unpaired import Summed
+from calibrant.inference.unpaired import differences as unpaired
 from calibrant.inputs import Notion, Predictions, as_predictions
 from calibrant.notions import Reading, read, resolve
 from calibrant.render import comparison as text
 from calibrant.render import html
 from calibrant.results import Estimate, ReliabilityDiagram, plain, plain_diagram
+from calibrant.sketch import CalibrationSketch, check_alone
 
 Float64s = NDArray[np.float64]
 
 #: Of the dictionary and the JSON that a comparison writes.
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+
+#: A model's name, what its predictions are called in an error, and the predictions.
+_Named = tuple[str, str, Any]
 
 _NAMES: Final = ("A", "B")
 _CALLS: Final = "call compare(probs_a, probs_b, targets) or compare({'name': probs, ...}, targets)"
@@ -84,6 +92,8 @@ class Comparison:
         ``pair["brier"]``, ``pair["nll"]``, ``pair["accuracy"]``, the `Estimate` of first minus second.
     diagrams : mapping
         Of each model the `ReliabilityDiagram` of the judged event, with intervals and consistency band.
+    paired : bool
+        Whether the rows of both models were seen side by side; not so of sketches.
     """
 
     names: tuple[str, ...]
@@ -95,6 +105,7 @@ class Comparison:
     models: Mapping[str, Mapping[str, float]]
     pairs: tuple[Pair, ...]
     diagrams: Mapping[str, ReliabilityDiagram]
+    paired: bool = True
 
     def verdict(self) -> list[str]:
         """Say in sentences which of each two models is better calibrated, or that these rows do not tell."""
@@ -114,6 +125,7 @@ class Comparison:
             "n_classes": self.n_classes,
             "n_bins": self.n_bins,
             "level": self.level,
+            "paired": self.paired,
             "models": {
                 name: {key: plain(value, f"models.{name}.{key}", missing, lost) for key, value in values.items()}
                 for name, values in self.models.items()
@@ -172,6 +184,7 @@ def _plain_estimate(key: str, estimate: Estimate, path: str, missing: dict[str, 
     reason = str(estimate.details.get("reason", "one row tells nothing of the spread"))
     numbers = ("value", "low", "high", "p_value") if key == "debiased_square" else ("value", "low", "high")
     found = {name: plain(getattr(estimate, name), f"{path}.{name}", missing, reason) for name in numbers}
+    found["error_bound"] = plain(estimate.error_bound, f"{path}.error_bound", missing, reason)
     details = {k: plain(entry, f"{path}.details.{k}", missing, reason) for k, entry in estimate.details.items()}
     return {**found, "method": estimate.method, "n": estimate.n, "details": details}
 
@@ -208,7 +221,9 @@ def compare(
     ----------
     probs_a, probs_b, targets
         The predictions of two models, each as ``probs`` in `expected_calibration_error`, and the targets of both. For
-        more models, or with names: ``compare({"name": probs, ...}, targets)``.
+        more models, or with names: ``compare({"name": probs, ...}, targets)``. Sketches, `CalibrationSketch`, are
+        compared without targets, by the sums they hold: as nothing then tells what the rows have in common, the models'
+        own errors are added, which is safe, also for models of different rows, and wide.
     names : (str, str), default ("A", "B")
         What to call the two models; a mapping has its own names.
     notion, weights, ignore_index
@@ -268,6 +283,11 @@ def compare(
     if notion in ("classwise", "multilabel"):
         remedy = "pass one class's column of each model at a time"
         raise InputError("notion", "'positive' or 'top-label' to compare models", repr(notion), remedy)
+    if any(isinstance(probs, CalibrationSketch) for _, _, probs in named):
+        others = {"targets": given, "weights": weights, "ignore_index": ignore_index, "class_names": class_names}
+        return _compare_sketches(named, {**others, "logits": logits}, notion, n_bins, float(level))
+    if given is None:
+        raise InputError("targets", "an array", "None", _CALLS)
     _check_rows(named)
     declared = _declared(logits, [name for name, _, _ in named])
     models: list[Model] = []
@@ -294,13 +314,47 @@ def compare(
             "brier": reading.brier, "nll": reading.nll, "accuracy": reading.correct,
         }  # fmt: skip
     n_classes = None if predictions.layout == "binary" else predictions.n_classes
-    pairs = _pairs(models, level)
+    pairs = _pairs([Pair(a.name, b.name, differences(a, b, level)) for a, b in itertools.combinations(models, 2)])
     diagrams = {model.name: model.judged.diagram(level) for model in models}
     return Comparison(tuple(values), reading.n, judged, n_classes, n_bins, float(level), values, pairs, diagrams)
 
 
-def _pairs(models: Sequence[Model], level: float) -> tuple[Pair, ...]:
-    pairs = [Pair(a.name, b.name, differences(a, b, level)) for a, b in itertools.combinations(models, 2)]
+def _compare_sketches(
+    named: Sequence[_Named], others: Mapping[str, Any], notion: Notion | None, n_bins: int, level: float
+) -> Comparison:
+    """Compare models by their sketches."""
+    models: list[Summed] = []
+    (_, _, first), *_ = named
+    for name, argument, sketch in named:
+        if not isinstance(sketch, CalibrationSketch):
+            remedy = "give sketches of all models, or predictions of all"
+            raise InputError(argument, "a CalibrationSketch, as the other models", f"a {type(sketch).__name__}", remedy)
+        with renaming(sketch=argument):
+            check_alone(sketch, notion, **others)
+        make, own = (first.notion, first.n_classes), (sketch.notion, sketch.n_classes)
+        if make != own:
+            expected = f"a sketch of {make[0]!r} and {make[1]} classes, as {named[0][1]}"
+            raise InputError(argument, expected, f"{own[0]!r} and {own[1]}", "compare sketches of one make")
+        if sketch.notion in ("classwise", "multilabel"):
+            remedy = "make sketches of one class's column each"
+            raise InputError(argument, "a sketch of one judged event", f"one of {sketch.notion!r}", remedy)
+        event = Event(sketch.table, n_bins)
+        whole = Whole.of(sketch)
+        values = {
+            "debiased_square": event.values["debiased_square"], "ece": event.values["ece"],
+            "brier": whole.brier, "nll": whole.nll, "accuracy": whole.accuracy,
+        }  # fmt: skip
+        models.append(Summed(name, sketch.table, whole, n_bins, values, event.bounds))
+    pairs = _pairs([Pair(a.name, b.name, unpaired(a, b, level)) for a, b in itertools.combinations(models, 2)])
+    return Comparison(
+        tuple(model.name for model in models), min(model.whole.n for model in models), first.notion, first.n_classes,
+        n_bins, level, {model.name: model.values for model in models}, pairs,
+        {model.name: model.diagram(level) for model in models}, paired=False,
+    )  # fmt: skip
+
+
+def _pairs(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """Return the pairs, their p-values adjusted for their number."""
     if len(pairs) == 1:
         return tuple(pairs)
     raw = [pair["debiased_square"].p_value for pair in pairs]
@@ -314,9 +368,6 @@ def _pairs(models: Sequence[Model], level: float) -> tuple[Pair, ...]:
 
 
 # ---------------------------------------------------------------- the arguments
-
-#: A model's name, what its predictions are called in an error, and the predictions.
-_Named = tuple[str, str, Any]
 
 
 def _models(probs_a: Any, probs_b: Any, targets: Any, names: Any) -> tuple[list[_Named], Any]:
@@ -338,8 +389,6 @@ def _models(probs_a: Any, probs_b: Any, targets: Any, names: Any) -> tuple[list[
         named = [(str(names[0]), "probs_a", probs_a), (str(names[1]), "probs_b", probs_b)]
     if len({name for name, _, _ in named}) < len(named):
         raise InputError("names", "distinct names", ", ".join(repr(name) for name, _, _ in named), "rename one of them")
-    if targets is None:
-        raise InputError("targets", "an array", "None", _CALLS)
     return named, targets
 
 

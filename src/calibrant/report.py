@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned, isotonic
+from calibrant.estimators.certified import Certified
 from calibrant.inference.cells import Cells
 from calibrant.inference.classwise import class_estimate, with_intervals
 from calibrant.inference.event import NO_BIN, Event, EventInference, with_details
@@ -25,10 +26,11 @@ from calibrant.inputs import Notion, Predictions, as_groups, as_predictions
 from calibrant.notions import NOTIONS, class_events, read, resolve
 from calibrant.render import html, terminal, words
 from calibrant.results import CalibrationCurve, ClasswiseCalibration, Estimate, ReliabilityDiagram, plain, plain_diagram
+from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.table import ReliabilityTable
 
 #: Of the dictionary and the JSON that a report writes.
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 #: The measures of a report, in the order in which they are read.
 MEASURES: Final = (
@@ -224,6 +226,7 @@ def _plain_estimate(estimate: Estimate, path: str, missing: dict[str, str]) -> d
     found = {"value": plain(estimate.value, f"{path}.value", missing, reason)}
     for name in ("low", "high", "level"):
         found[name] = plain(getattr(estimate, name), f"{path}.{name}", missing, estimate.method)
+    found["error_bound"] = plain(estimate.error_bound, f"{path}.error_bound", missing, "nothing is known of it")
     floor = estimate.floor
     found["floor"] = None if floor is None else {"mean": floor.mean, "upper": floor.upper}
     found["p_value"] = plain(estimate.p_value, f"{path}.p_value", missing, none)
@@ -296,7 +299,8 @@ def evaluate(
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`. ``probs`` may also be a `ReliabilityTable` (then without targets): of the
+        As in `expected_calibration_error`. ``probs`` may also be a `CalibrationSketch` (then without targets; its
+        groups are reported on), a mapping from the name of each group to its sketch, or a `ReliabilityTable`: of the
         event "positive", or with ``notion="top-label"`` of right answers.
     n_bins : int, default 15
         The bins of ECE, RMSCE, MCE, ACE and of the classwise error.
@@ -347,14 +351,14 @@ def evaluate(
     """
     binned.check_bins(n_bins)
     resampling = None if level is None else Resampling.of(level, n_resamples, rng)
-    if isinstance(probs, ReliabilityTable):
+    if isinstance(probs, (ReliabilityTable, CalibrationSketch, Mapping)):
         given = {"targets": targets, "weights": weights, "ignore_index": ignore_index, "class_names": class_names}
-        for name, value in {**given, "logits": logits or None, "groups": groups}.items():
-            if value is not None:
-                raise InputError(name, "nothing beside a ReliabilityTable", "a value", "the table holds all there is")
-        return _evaluate_table(probs, notion, n_bins, resampling)
+        return _evaluate_given(
+            probs, {**given, "logits": logits or None, "groups": groups}, notion, n_bins, resampling, classwise
+        )
     if targets is None:
-        raise InputError("targets", "an array", "None", "pass the labels; only a ReliabilityTable needs none")
+        remedy = "pass the labels; only a ReliabilityTable or a CalibrationSketch needs none"
+        raise InputError("targets", "an array", "None", remedy)
     predictions = as_predictions(
         probs,
         targets,
@@ -368,7 +372,54 @@ def evaluate(
     whole = _evaluate(predictions, judged, n_bins, resampling, classwise=classwise)
     if groups is None:
         return whole
-    return replace(whole, groups=_evaluate_groups(predictions, judged, n_bins, resampling, groups, classwise))
+    own = {
+        name: _evaluate(predictions.take(places), judged, n_bins, resampling, classwise=classwise)
+        for name, places in as_groups(groups, predictions)
+    }
+    return replace(whole, groups=_tested(own, resampling))
+
+
+def _evaluate_given(
+    given: Any, others: Mapping[str, Any], notion: Notion | None, n_bins: int, resampling: Resampling | None,
+    classwise: bool,
+) -> Report:  # fmt: skip
+    """Report on a table, a sketch or sketches of groups."""
+    if isinstance(given, Mapping):
+        given = CalibrationSketch.of_groups(given)
+    for name, value in others.items():
+        if value is not None:
+            got = f"nothing beside a {type(given).__name__}"
+            raise InputError(name, got, "a value", f"{_HOLDS[type(given)]} holds all there is")
+    if isinstance(given, ReliabilityTable):
+        return _evaluate_table(given, notion, n_bins, resampling)
+    check_alone(given, notion)
+    whole = _evaluate_sketch(given, n_bins, resampling, classwise=classwise)
+    own = {
+        name: _evaluate_sketch(group, n_bins, resampling, classwise=classwise) for name, group in given.groups.items()
+    }
+    return replace(whole, groups=_tested(own, resampling))
+
+
+_HOLDS: Final = {ReliabilityTable: "the table", CalibrationSketch: "the sketch"}
+
+
+def _evaluate_sketch(
+    sketch: CalibrationSketch, n_bins: int, resampling: Resampling | None, *, classwise: bool
+) -> Report:
+    whole, notion = Whole.of(sketch), sketch.notion
+    if notion in ("classwise", "multilabel"):
+        return _of_classes(sketch.class_tables, whole, notion, n_bins, resampling, sketch.class_names)
+    tables = sketch.class_tables if classwise and sketch.has_classes else None
+    return event_report(
+        sketch.table, whole, notion or "positive", sketch.n_classes, n_bins, resampling,
+        None if tables is None else binned.class_histograms(tables, n_bins, binned.bin_table)[0], sketch.class_names,
+        class_bound=0.0 if tables is None else _mean_bound(tables, n_bins),
+    )  # fmt: skip
+
+
+def _mean_bound(tables: Sequence[ReliabilityTable], n_bins: int) -> float:
+    """Return the certified error of the mean of the classes' l1 errors."""
+    return float(np.mean([known.ece(n_bins) for known in map(Certified.of, tables) if known is not None]))
 
 
 def _evaluate(
@@ -397,13 +448,8 @@ def _evaluate(
     return event_report(table, whole, judged, n_classes, n_bins, resampling, histograms, names)
 
 
-def _evaluate_groups(
-    predictions: Predictions, judged: Notion, n_bins: int, resampling: Resampling | None, groups: Any, classwise: bool
-) -> tuple[GroupReport, ...]:
-    own = {
-        name: _evaluate(predictions.take(places), judged, n_bins, resampling, classwise=classwise)
-        for name, places in as_groups(groups, predictions)
-    }
+def _tested(own: Mapping[str, Report], resampling: Resampling | None) -> tuple[GroupReport, ...]:
+    """Return the groups' reports with the tests that say which stand out."""
     reason = f"fewer than {LEAST_GROUP} rows: too few to say anything"
     few = {name: reason for name in own if own[name].n < LEAST_GROUP}
     tested = [name for name in own if resampling is not None and name not in few]
@@ -427,14 +473,20 @@ def _evaluate_table(
         raise InputError("notion", "'positive' or 'top-label' for a table", repr(notion), "a table is of one event")
     if len(table) == 0:
         raise InputError("probs", "a table with at least one row", "an empty table", "check where the rows were lost")
+    known = Certified.of(table)
     right = table.positives
     if notion != "top-label":
         right = np.where(table.scores >= 0.5, table.positives, table.counts - table.positives)
     wrong = (table.scores == 0) * table.positives + (table.scores == 1) * (table.counts - table.positives)
+    accuracy, bounds = float(right.sum() / table.total), {}
+    nll = isotonic.table_score(table, "log")
+    if known is not None:
+        nll, bounds["nll"] = known.log_loss()
+        bounds["accuracy"] = 0.0 if notion == "top-label" else known.accuracy(accuracy)
     whole = Whole(
-        float(right.sum() / table.total),
+        accuracy,
         isotonic.table_score(table, "brier"),
-        isotonic.table_score(table, "log"),
+        nll,
         isotonic.table_square(table, "brier"),
         isotonic.table_square(table, "log"),
         float(wrong.sum()),
@@ -442,16 +494,20 @@ def _evaluate_table(
         Cells.of(table).effective,
         event=True,
     )
-    return event_report(table, whole, notion or "positive", None, n_bins, resampling)
+    report = event_report(table, whole, notion or "positive", None, n_bins, resampling)
+    bounded = {name: replace(report[name], error_bound=bound) for name, bound in bounds.items()}
+    return replace(report, estimates={**report.estimates, **bounded})
 
 
 def event_report(
     table: ReliabilityTable, whole: Whole, notion: Notion, n_classes: int | None, n_bins: int,
     resampling: Resampling | None, histograms: NDArray[np.float64] | None = None, names: tuple[str, ...] | None = None,
+    class_bound: float = 0.0,
 ) -> Report:  # fmt: skip
     """Report on one judged event; ``n_classes`` is None where there are no classes.
 
-    ``histograms``, of shape (3, bins, classes), are those of the classes, where each is judged as well.
+    ``histograms``, of shape (3, bins, classes), are those of the classes, where each is judged as well; of their mean
+    error ``class_bound`` is the certified error.
     """
     event = Event(table, n_bins)
     reason = "one event is judged, no classes" if n_classes is None else "not asked for (classwise=False)"
@@ -461,6 +517,7 @@ def event_report(
         per_class = with_intervals(binned.classwise_errors(histograms, table.total, "l1"), whole.effective, resampling)
         details = _worst_class(per_class, names)
         classes = class_estimate(per_class.value, histograms, whole.effective, table.n, resampling, details)
+        classes = replace(classes, error_bound=class_bound)
     shape = (notion, table.n, n_classes, n_bins, table.sums.positives / table.total)
     if resampling is None:
         estimates = {**event.plain_estimates(), **whole.plain_estimates(), "classwise_ece": classes}
@@ -490,10 +547,14 @@ def _of_classes(
     names: tuple[str, ...] | None,
 ) -> Report:  # fmt: skip
     """Report on every class by itself: means, the root of the mean square for rmsce, the maximum for mce."""
-    each = [Event(table, n_bins).values if len(table) else None for table in tables]  # None: no rows
+    events = [Event(table, n_bins) if len(table) else None for table in tables]  # None: no rows
+    each = [None if event is None else event.values for event in events]
     names_of = next(own for own in each if own is not None)
     norms: dict[str, binned.Norm] = {"rmsce": "l2", "mce": "max"}
-    n, found = whole.n, {name: _class_histograms(tables, n_bins, bin_up) for name, bin_up in _CLASS_BINS.items()}
+    n, found = (
+        whole.n,
+        {name: binned.class_histograms(tables, n_bins, bin_up)[0] for name, bin_up in _CLASS_BINS.items()},
+    )
     estimates = whole.plain_estimates() if resampling is None else whole.estimates(resampling.level, resampling.z, None)
     for name in names_of:
         values = np.array([math.nan if own is None else own[name] for own in each])
@@ -507,26 +568,21 @@ def _of_classes(
             method = NO_BIN if missing else NO_MEAN
             more = {"reason": NO_BIN} if missing else {}
             estimates[name] = Estimate(value, method=method, n=n, details={**details, **more})
+        # Means of bounds, and for the other norms the same norm of them, by the triangle inequality.
+        bounds = np.array([0.0 if event is None else event.bounds.get(name, 0.0) for event in events])
+        held = bounds[~np.isnan(values)]
+        bound = (
+            math.nan if np.isnan(bounds).any() else binned.combine(held, norms.get(name, "l1")) if len(held) else 0.0
+        )
+        estimates[name] = replace(estimates[name], error_bound=bound)
     totals = np.array([table.total if len(table) else 0.0 for table in tables])
     per_class = with_intervals(binned.classwise_errors(found["ece"], totals, "l1"), whole.effective, resampling)
     estimates["classwise_ece"] = replace(estimates["ece"], details=_worst_class(per_class, names))
     rate = float(per_class.supports.sum() / totals.sum())
     return Report(
-        {name: estimates[name] for name in MEASURES}, notion, n, len(tables), n_bins, rate, None, per_class, names,
+        _ordered(estimates, tables[0]), notion, n, len(tables), n_bins, rate, None, per_class, names,
         *(() if resampling is None else (resampling.level, resampling.n_resamples)),
     )  # fmt: skip
-
-
-def _class_histograms(
-    tables: Sequence[ReliabilityTable], n_bins: int, bin_up: Callable[[ReliabilityTable, int], binned.Bins]
-) -> NDArray[np.float64]:
-    """Return (3, bins, classes) counts, sums of scores and outcomes."""
-    histograms = np.zeros((3, n_bins, len(tables)))
-    for k, table in enumerate(tables):
-        if len(table):
-            bins = bin_up(table, n_bins)
-            histograms[:, :, k] = bins.counts, bins.score_sums, bins.positives
-    return histograms
 
 
 def _worst_class(result: ClasswiseCalibration, names: tuple[str, ...] | None) -> dict[str, Any]:

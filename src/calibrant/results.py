@@ -49,6 +49,10 @@ class Estimate:
         The predictions it was computed from.
     details : mapping
         What belongs to it: the bin of a maximum, the classes left out, flags.
+    error_bound : float
+        How far the number can be from the same number of the predictions themselves, certified: 0 where it is exact
+        but for rounding. Only the smooth error, which is computed to 1e-7, and numbers from a sketch or a table on a
+        grid have one above 0; NaN where it is not known.
     """
 
     value: float
@@ -60,6 +64,7 @@ class Estimate:
     method: str = ""
     n: int = 0
     details: Mapping[str, Any] = field(default_factory=dict)
+    error_bound: float = 0.0
 
     def __float__(self) -> float:
         return self.value

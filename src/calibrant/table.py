@@ -34,6 +34,24 @@ class TableSums(NamedTuple):
     square_residuals: float
 
 
+class CellSums(NamedTuple):
+    """What a table on a grid knows of its cells, each (K,): the ends, and sums over the predictions in them.
+
+    ``low`` and ``high`` are the ends of (low, high]; ``several`` says whether a cell can hold several scores, which
+    those of p = 0 and p = 1 cannot, nor one of a single prediction. ``n0`` and ``n1`` are the predictions (weight) by
+    outcome, ``s0`` and ``s1`` the sums of their scores, ``squares`` that of all squared scores.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    several: NDArray[np.bool_]
+    n0: NDArray[np.float64]
+    n1: NDArray[np.float64]
+    s0: NDArray[np.float64]
+    s1: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+
 @dataclass(frozen=True, eq=False)
 class ReliabilityTable:
     """Scores of one event, pooled: a row per distinct score, or per occupied cell of a grid.
@@ -229,6 +247,26 @@ class ReliabilityTable:
         high = np.where(cells == last, np.nextafter(1.0, 0), high)
         means = np.clip(score_sums / counts, low, high)
         return cls(means, counts, positives, n, grid, cells, score_sums, positive_scores, square_scores, square_weights)
+
+    @cached_property
+    def cell_sums(self) -> CellSums | None:
+        """What is known of the cells of a table on a grid; None for an exact table."""
+        if self.grid is None or self.cells is None or self.score_sums is None:
+            return None
+        if self.positive_scores is None or self.square_scores is None:
+            return None
+        edges, cells = grids.edges(self.grid), self.cells
+        last = len(edges) - 1
+        low = np.where(cells > last, 1.0, edges[np.clip(cells - 1, 0, last)])
+        n1 = self.positives.astype(np.float64)
+        s0 = np.maximum(self.score_sums - self.positive_scores, 0.0)
+        several = (cells > 0) & (cells <= last)
+        if self.square_weights is None:  # then a count of 1 is one prediction
+            several &= self.counts > 1
+        return CellSums(
+            low, edges[np.minimum(cells, last)], several, self.counts - n1, n1, s0,
+            self.positive_scores, self.square_scores,
+        )  # fmt: skip
 
     @classmethod
     def unpack(cls, keys: NDArray[np.unsignedinteger[Any]]) -> ReliabilityTable:

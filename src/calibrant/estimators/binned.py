@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -257,6 +257,21 @@ def classwise_errors(
     means, rates = _ratio(score_sums, counts).T, _ratio(positives, counts).T
     support = positives.sum(axis=0)
     return ClasswiseCalibration(errors, kept, support, combine(errors, norm), ends, counts.T, means, rates)
+
+
+def class_histograms(
+    tables: Sequence[ReliabilityTable], n_bins: int, bin_up: Callable[[ReliabilityTable, int], Bins]
+) -> tuple[Float64s, Float64s]:
+    """Return counts, sums of scores and outcomes (3, bins, classes) of a table of each class, and the bins' ends.
+
+    The ends are (classes, bins + 1), NaN for an empty table.
+    """
+    histograms, edges = np.zeros((3, n_bins, len(tables))), np.full((len(tables), n_bins + 1), np.nan)
+    for k, table in enumerate(tables):
+        if len(table):
+            bins = bin_up(table, n_bins)
+            histograms[:, :, k], edges[k] = (bins.counts, bins.score_sums, bins.positives), bins.edges
+    return histograms, edges
 
 
 def combine(errors: Float64s, norm: Norm) -> float:

@@ -38,8 +38,13 @@ def isotonic_fit(table: ReliabilityTable) -> IsotonicFit:
     Pool-adjacent-violators on the rows' counts, in one pass without a rate for each row; scores that are equal are one
     row, so their order plays no part.
     """
-    starts = dispatch.pool_violators(table.counts, table.positives)
-    return IsotonicFit(starts, np.add.reduceat(table.counts, starts), np.add.reduceat(table.positives, starts))
+    return fit_of(table.counts, table.positives)
+
+
+def fit_of(counts: NDArray[Any], positives: NDArray[Any]) -> IsotonicFit:
+    """Return the same for counts and outcomes in the order of the scores."""
+    starts = dispatch.pool_violators(counts, positives)
+    return IsotonicFit(starts, np.add.reduceat(counts, starts), np.add.reduceat(positives, starts))
 
 
 def corp(table: ReliabilityTable, score: Score) -> ScoreDecomposition:

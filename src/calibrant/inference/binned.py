@@ -15,7 +15,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.estimators.binned import uniform_edges
 from calibrant.inference.cells import Cells
+from calibrant.results import ReliabilityDiagram
 
 Float64s = NDArray[np.float64]
 
@@ -204,6 +206,45 @@ def square_interval(
     top = max(value, 0.0)
     high = top + 2 * z**2 * r + math.sqrt(4 * z**2 * r * top + 4 * z**4 * r**2 + z**2 * spread)
     return (max(value - z * se, 0.0) if rejected else 0.0), max(high, value)
+
+
+def square_variance(bins: BinMoments) -> float:
+    """Return the variance of the debiased squared l2 error of independent rows.
+
+    That of the influences 2 D r - D^2, or that of the influences without the noise of D and the variance of the noise
+    of the estimate, whichever is larger: the first is right where gaps are large, the second near zero.
+    """
+    n, share = bins.rows, bins.counts / bins.total
+    within = np.maximum(bins.squares - bins.gaps**2 / n, 0.0)
+    u = n * blend(n, within, bins.spreads) / bins.counts**2
+
+    def of_influence(d2: Float64s) -> float:
+        moved = float(np.sum(share * d2 * (4 * u + d2))) - float(np.sum(share * d2)) ** 2
+        return max(moved, 0.0) / bins.effective
+
+    several = n > 1
+    noise = 2 * float(np.sum((share * u)[several] ** 2 / (n * (n - 1))[several]))
+    d2 = (bins.gaps / bins.counts) ** 2
+    return max(of_influence(d2), of_influence(np.maximum(d2 - u / n, 0.0)) + noise)
+
+
+def bin_diagram(
+    n_bins: int, places: NDArray[np.intp], counts: Float64s, rows: Float64s, score_sums: Float64s, gaps: Float64s,
+    level: float, *, whole: bool,
+) -> ReliabilityDiagram:  # fmt: skip
+    """Return filled bins as a diagram, with Clopper-Pearson intervals of their rates and the band of calibration."""
+    means, rates, tail = score_sums / counts, np.clip((score_sums - gaps) / counts, 0.0, 1.0), (1 - level) / 2
+    columns = (means, rates, *clopper_pearson(rates * rows, rows, tail), *consistency_band(means, rows, tail))
+    everywhere = np.full((len(columns), n_bins), math.nan)
+    everywhere[:, places] = columns
+    held = np.zeros(n_bins)
+    held[places] = counts
+    shares = held / held.sum()
+    shown = np.rint(held).astype(np.int64) if whole else held
+    said, happened, low, high, least, most = everywhere
+    return ReliabilityDiagram(
+        uniform_edges(n_bins), shown, said, happened, shares, low, high, least, most, level
+    )  # fmt: skip
 
 
 def maximum_interval(bins: BinMoments, value: float, level: float, *, rejected: bool) -> tuple[float, float]:

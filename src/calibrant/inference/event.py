@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.estimators import binned, cumulative, isotonic, smooth
+from calibrant.estimators.certified import Certified
 from calibrant.inference import closed, corp, curves, laws, means
 from calibrant.inference import cumulative as sums
 from calibrant.inference import smooth as smooth_inference
@@ -49,7 +50,14 @@ class Event:
 
     @cached_property
     def smece(self) -> smooth.SmoothError:
+        if self.certified is not None:
+            return self.certified.smooth_error()
         return smooth.smooth_error(self.table.scores, self.table.residuals, self.table.total)
+
+    @cached_property
+    def certified(self) -> Certified | None:
+        """The certified errors of a table on a grid."""
+        return Certified.of(self.table)
 
     @cached_property
     def decomposition(self) -> ScoreDecomposition:
@@ -90,6 +98,32 @@ class Event:
         }
 
     @cached_property
+    def bounds(self) -> dict[str, float]:
+        """The certified error of each measure that is not exact."""
+        found = {"smece": self.smece.error_bound}
+        if self.certified is None:
+            return found
+        known, n_bins, values = self.certified, self.n_bins, self.values
+        recalibrated = known.recalibrated()
+        return found | {
+            "ece": known.ece(n_bins),
+            "rmsce": known.rmsce(n_bins, values["rmsce"]),
+            "debiased_square": known.debiased_square(n_bins, values["debiased_square"]),
+            "mce": known.mce(n_bins, values["mce"]),
+            "ace": known.ace(n_bins),
+            "ks": known.ks(),
+            "miscalibration": recalibrated,
+            "discrimination": recalibrated,
+        }
+
+    def bounded(self, estimates: Mapping[str, Estimate]) -> dict[str, Estimate]:
+        """Return the estimates with their certified errors."""
+        return {
+            name: replace(estimate, error_bound=self.bounds[name]) if self.bounds.get(name) else estimate
+            for name, estimate in estimates.items()
+        }
+
+    @cached_property
     def details(self) -> dict[str, dict[str, Any]]:
         """What belongs to some of the measures."""
         bins, total = self.bins, self.table.total
@@ -110,7 +144,6 @@ class Event:
             },
             "rmsce": {"debiased": math.sqrt(max(square, 0.0)), "debiased_square": square},
             "mce": worst,
-            "smece": {"error_bound": self.smece.error_bound},
             "miscalibration": {"brier_of_event": self.decomposition.score},
         }
 
@@ -121,7 +154,7 @@ class Event:
             name: Estimate(value, method=means.NOT_ASKED, n=n, details=self.details.get(name, {}))
             for name, value in self.values.items()
         }
-        return found if len(self.held) else {**found, "mce": replace(found["mce"], method=NO_BIN)}
+        return self.bounded(found if len(self.held) else {**found, "mce": replace(found["mce"], method=NO_BIN)})
 
     def diagram(self) -> ReliabilityDiagram:
         """Return the uniform bins."""
@@ -178,10 +211,10 @@ class EventInference:
 
     def estimates(self) -> dict[str, Estimate]:
         """Return every measure that is a function of the event's table."""
-        return {
+        return self.event.bounded({
             **self._means(), **self._binned(), "mce": self._maximum(), "smece": self._smooth(),
             "ks": self._cumulative(), **self._corp(),
-        }  # fmt: skip
+        })  # fmt: skip
 
     def _means(self) -> dict[str, Estimate]:
         cells, z, level, n = self.cells, self.resampling.z, self.resampling.level, self.event.table.n

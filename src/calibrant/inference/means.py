@@ -13,6 +13,7 @@ from calibrant.inference import closed
 from calibrant.inference.binned import blend
 from calibrant.inference.cells import Cells
 from calibrant.results import Estimate, whole_number
+from calibrant.sketch import CalibrationSketch
 
 MINORITY: Final = 15  # rows of the rarer outcome below which every interval is flagged
 NORMAL: Final = "central limit theorem"
@@ -36,6 +37,15 @@ class Whole:
     n: int
     effective: float
     event: bool
+
+    @classmethod
+    def of(cls, sketch: CalibrationSketch) -> Whole:
+        """Return the exact means of a sketch."""
+        sums = sketch.totals
+        return cls(
+            sums.accuracy, sums.brier / sums.entries, sums.nll_mean, sums.brier_square / sums.entries,
+            sums.nll_square / sums.entries, sums.infinite, sums.n, sums.effective, sketch.layout == "binary",
+        )  # fmt: skip
 
     def plain_estimates(self) -> dict[str, Estimate]:
         """Return the values without intervals."""

@@ -11,6 +11,7 @@ square is given the noise of its own estimate beside that of its influence, and 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.estimators.binned import largest_members, uniform_edges
-from calibrant.inference.binned import blend, clopper_pearson, consistency_band, thinned
+from calibrant.inference.binned import bin_diagram, blend, thinned
 from calibrant.inference.means import rare
 from calibrant.results import Estimate, ReliabilityDiagram, whole_number
 
@@ -118,20 +119,9 @@ class Judged:
 
     def diagram(self, level: float) -> ReliabilityDiagram:
         """Return the bins with Clopper-Pearson intervals of their rates and the band of calibration."""
-        means, rates, tail = self.score_sums / self.counts, (self.score_sums - self.gaps) / self.counts, (1 - level) / 2
-        rates = np.clip(rates, 0.0, 1.0)
-        columns = (
-            means, rates, *clopper_pearson(rates * self.rows, self.rows, tail),
-            *consistency_band(means, self.rows, tail),
-        )  # fmt: skip
-        counts = np.zeros(self.n_bins)
-        counts[self.places] = self.counts
-        said, happened, low, high, least, most = np.full((6, self.n_bins), math.nan)
-        for everywhere, own in zip((said, happened, low, high, least, most), columns, strict=True):
-            everywhere[self.places] = own
-        return ReliabilityDiagram(
-            uniform_edges(self.n_bins), np.rint(counts).astype(np.int64) if self.weighting.whole else counts, said,
-            happened, counts / self.weighting.total, low, high, least, most, level,
+        return bin_diagram(
+            self.n_bins, self.places, self.counts, self.rows, self.score_sums, self.gaps, level,
+            whole=self.weighting.whole,
         )  # fmt: skip
 
     @cached_property
@@ -311,13 +301,18 @@ def loss_difference(first: Model, second: Model, z: float) -> Estimate:
     if not any(lost.values()):
         return mean_difference(first.nll, second.nll, weighting, z)
     value = math.nan if all(lost.values()) else math.inf if lost[first.name] else -math.inf
+    reason = infinite_reason(lost)
+    return Estimate(value, method=f"not available: {reason}", details={"infinite_rows": lost, "reason": reason})
+
+
+def infinite_reason(lost: Mapping[str, float]) -> str:
+    """Say of which models the log loss is infinite, by the weight of the rows that made it so."""
     said = [
         f"{count:,} outcome{'s' * (count != 1)} happened to which {name} gave probability 0"
         for name, count in lost.items()
         if count
     ]
-    reason = f"infinite: {'; '.join(said)}"
-    return Estimate(value, method=f"not available: {reason}", details={"infinite_rows": lost, "reason": reason})
+    return f"infinite: {'; '.join(said)}"
 
 
 def accuracy_difference(

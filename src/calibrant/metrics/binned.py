@@ -9,10 +9,10 @@ from calibrant.estimators import binned
 from calibrant.estimators.binned import Binning, Closed, Norm
 from calibrant.inputs import Notion
 from calibrant.metrics.arguments import PER_CLASS, bins_of, event_bins, judged_event, prepare
-from calibrant.metrics.classwise import class_histograms
+from calibrant.metrics.classwise import class_histograms, classwise_calibration
 from calibrant.notions import Events
 from calibrant.results import ReliabilityDiagram
-from calibrant.sketch import given_table
+from calibrant.sketch import CalibrationSketch, given_table
 from calibrant.table import ReliabilityTable
 
 
@@ -21,6 +21,11 @@ def _error(
     weights: Any, ignore_index: int | None, logits: bool,
 ) -> float:  # fmt: skip
     binned.check_bins(n_bins, binning, norm, closed)
+    if isinstance(probs, CalibrationSketch) and (notion or probs.notion) in PER_CLASS:
+        return classwise_calibration(
+            probs, targets, n_bins, binning=binning, norm=norm, closed=closed, notion=notion, weights=weights,
+            ignore_index=ignore_index, logits=logits,
+        ).value  # fmt: skip
     table = given_table(probs, targets, notion, weights, ignore_index, logits)
     if table is not None:
         return binned.calibration_error(bins_of(table, n_bins, binning, closed), norm)

@@ -14,6 +14,8 @@ from calibrant.inputs import Notion, Predictions, as_predictions
 from calibrant.metrics.arguments import PER_CLASS, bins_of
 from calibrant.notions import class_events, read, resolve
 from calibrant.results import ClasswiseCalibration
+from calibrant.sketch import given_classes
+from calibrant.table import ReliabilityTable
 
 
 def class_histograms(
@@ -36,9 +38,21 @@ def class_histograms(
     return histograms, totals, edges
 
 
+def _of_tables(
+    tables: list[ReliabilityTable], n_bins: int, threshold: float, binning: Binning, norm: Norm, closed: Closed
+) -> ClasswiseCalibration:
+    """Return the same of the tables of a sketch's classes."""
+    if threshold > 0:
+        remedy = "leave it out: a sketch does not know which scores of a cell are below it"
+        raise InputError("threshold", "0 for a CalibrationSketch", repr(threshold), remedy)
+    histograms, edges = binned.class_histograms(tables, n_bins, lambda own, n: bins_of(own, n, binning, closed))
+    totals = np.array([own.total for own in tables])
+    return binned.classwise_errors(histograms, totals, norm, edges if binning == "quantile" else None)
+
+
 def classwise_calibration(
     probs: Any,
-    targets: Any,
+    targets: Any = None,
     n_bins: int = 15,
     *,
     threshold: float = 0.0,
@@ -64,19 +78,22 @@ def classwise_calibration(
     """
     binned.check_bins(n_bins, binning, norm, closed)
     binned.check_threshold(threshold)
+    if notion not in (None, *PER_CLASS):
+        raise InputError("notion", "'classwise' or 'multilabel'", repr(notion), "leave notion out")
+    tables = given_classes(probs, targets, notion, weights, ignore_index, logits)
+    if tables is not None:
+        return _of_tables(tables, n_bins, threshold, binning, norm, closed)
     predictions = as_predictions(
         probs, targets, weights=weights, ignore_index=ignore_index, logits=logits, notion=notion
     )
     judged = resolve(predictions, "multilabel" if notion == "multilabel" else "classwise")
-    if notion not in (None, *PER_CLASS):
-        raise InputError("notion", "'classwise' or 'multilabel'", repr(notion), "leave notion out")
     histograms, total, edges = class_histograms(predictions, judged, n_bins, binning, closed, float(threshold))
     return binned.classwise_errors(histograms, total, norm, edges)
 
 
 def classwise_calibration_errors(
     probs: Any,
-    targets: Any,
+    targets: Any = None,
     n_bins: int = 15,
     *,
     threshold: float = 0.0,
@@ -107,7 +124,7 @@ def classwise_calibration_errors(
 
 def classwise_calibration_error(
     probs: Any,
-    targets: Any,
+    targets: Any = None,
     n_bins: int = 15,
     *,
     threshold: float = 0.0,
@@ -131,7 +148,8 @@ def classwise_calibration_error(
     Parameters
     ----------
     probs, targets, n_bins, binning, closed, weights, ignore_index, logits
-        As in `expected_calibration_error`; probs of shape (N, C) or (N, C, ...).
+        As in `expected_calibration_error`; probs of shape (N, C) or (N, C, ...), or a `CalibrationSketch` that keeps
+        the classes (then with threshold 0).
     threshold : float, default 0
         Scores below it are left out; 0 keeps everything.
     norm : {"l1", "l2", "max"}, default "l1"

@@ -14,12 +14,12 @@ from calibrant.metrics.arguments import judged_event, prepare
 from calibrant.notions import read, resolve
 from calibrant.results import ScoreDecomposition
 from calibrant.scores import SCORES, Score
-from calibrant.sketch import given_table
+from calibrant.sketch import CalibrationSketch, given_table, given_totals, table_of
 from calibrant.table import ReliabilityTable
 
 
 def brier_score(
-    probs: Any, targets: Any, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
+    probs: Any, targets: Any = None, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
 ) -> float:
     r"""Return the Brier score: the mean squared distance between predicted probabilities and what happened.
 
@@ -42,12 +42,15 @@ def brier_score(
     >>> round(calibrant.brier_score([[0.1, 0.9], [0.8, 0.2]], [1, 0]), 12)
     0.05
     """
+    totals = given_totals(probs, targets, weights, ignore_index, logits)
+    if totals is not None:
+        return totals.brier / totals.entries
     predictions, _ = prepare(probs, targets, None, weights, ignore_index, logits)
     return read(predictions, resolve(predictions, None)).brier
 
 
 def top_label_brier_score(
-    probs: Any, targets: Any, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
+    probs: Any, targets: Any = None, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
 ) -> float:
     r"""Return the Brier score of the event "the predicted class is right": mean of (max p - [right])^2.
 
@@ -60,6 +63,10 @@ def top_label_brier_score(
     >>> round(calibrant.top_label_brier_score([[0.6, 0.4], [0.3, 0.7]], [0, 0]), 12)
     0.325
     """
+    if isinstance(probs, CalibrationSketch):  # folding a score to max(p, 1 - p) does not change its square
+        return isotonic.table_score(
+            table_of(probs, targets, weights=weights, ignore_index=ignore_index, logits=logits), "brier"
+        )
     predictions, _ = prepare(probs, targets, None, weights, ignore_index, logits)
     if predictions.layout == "multilabel":
         raise InputError("targets", "one label a row", "several", "use brier_score")
@@ -69,7 +76,7 @@ def top_label_brier_score(
 
 def negative_log_likelihood(
     probs: Any,
-    targets: Any,
+    targets: Any = None,
     *,
     eps: float = 0.0,
     weights: Any = None,
@@ -103,12 +110,18 @@ def negative_log_likelihood(
     """
     if not (isinstance(eps, (int, float, np.integer, np.floating)) and 0 <= eps < 1):
         raise InputError("eps", "a number in [0, 1)", repr(eps), "leave it out, or pass something like 1e-12")
+    totals = given_totals(probs, targets, weights, ignore_index, logits)
+    if totals is not None:
+        if eps > 0:
+            remedy = "leave it out: infinite_rows of evaluate(sketch)['nll'] says how many rows it would concern"
+            raise InputError("eps", "0 for a CalibrationSketch", repr(eps), remedy)
+        return totals.nll_mean
     predictions, _ = prepare(probs, targets, None, weights, ignore_index, logits)
     return read(predictions, resolve(predictions, None), eps=float(eps)).nll
 
 
 def accuracy(
-    probs: Any, targets: Any, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
+    probs: Any, targets: Any = None, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
 ) -> float:
     """Return the share of rows whose predicted class is right, in [0, 1].
 
@@ -121,6 +134,9 @@ def accuracy(
     >>> calibrant.accuracy([[0.6, 0.4], [0.5, 0.5]], [0, 1])
     0.5
     """
+    totals = given_totals(probs, targets, weights, ignore_index, logits)
+    if totals is not None:
+        return totals.accuracy
     predictions, _ = prepare(probs, targets, None, weights, ignore_index, logits)
     return read(predictions, resolve(predictions, None)).correct
 

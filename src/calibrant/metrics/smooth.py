@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import smooth, smooth_mesh
+from calibrant.estimators.certified import Certified
 from calibrant.inputs import Notion
 from calibrant.metrics.arguments import judged_event, prepare
 from calibrant.sketch import given_table
@@ -101,7 +102,12 @@ def smooth_calibration_error(
     table = given_table(probs, targets, notion, weights, ignore_index, logits)
     if table is not None:
         if method == "mesh":
-            raise InputError("method", "'exact' for a ReliabilityTable", "'mesh'", "pass the predictions themselves")
+            expected = "'exact' for a ReliabilityTable or a CalibrationSketch"
+            raise InputError("method", expected, "'mesh'", "pass the predictions themselves")
+        known = Certified.of(table)
+        if known is not None:
+            whole = isinstance(bandwidth, str)
+            return (known.smooth_error() if whole else known.smooth_integral(float(bandwidth))).value
         if isinstance(bandwidth, str):
             return smooth.smooth_error(table.scores, table.residuals, table.total).value
         return smooth.smooth_error_at(table.scores, table.residuals, table.total, float(bandwidth)).value

@@ -43,6 +43,8 @@ def verdict(summary: Summary) -> list[str]:
         sentences += _sharpness(pairs[0])
     else:
         sentences.append(f"The p-values are adjusted for {len(pairs)} pairs (Holm); intervals are of one pair each.")
+    if not summary["paired"]:
+        sentences.append("Sketches hold no single rows: both models' errors are added, which is safe, and wide.")
     flags = [pair["estimates"]["debiased_square"]["details"].get("flag") for pair in pairs]
     return sentences + [f"Caution: {flag}." for flag in dict.fromkeys(flags) if flag]
 
@@ -123,8 +125,15 @@ def note_of(name: str, estimate: Mapping[str, Any], summary: Summary) -> str:
     return {
         "debiased_square": lambda: f"decides: p {chance(estimate['p_value'])}",
         "ece": lambda: f"{summary['n_bins']} bins; safe, hence wide",
-        "accuracy": lambda: f"right alone: {details['only_first']:,.6g} and {details['only_second']:,.6g} rows",
+        "accuracy": lambda: _alone(details),
     }.get(name, str)()
+
+
+def _alone(details: Mapping[str, Any]) -> str:
+    """Say how many rows each model alone was right on, where rows were seen."""
+    if "only_first" not in details:
+        return ""
+    return f"right alone: {details['only_first']:,.6g} and {details['only_second']:,.6g} rows"
 
 
 def _places(estimate: Mapping[str, Any]) -> int:

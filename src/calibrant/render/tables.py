@@ -154,7 +154,7 @@ def measures(summary: Summary) -> Table:
     columns |= {
         "low": [part["low"] for part in parts], "high": [part["high"] for part in parts],
         "noise_mean": [floor["mean"] for floor in floors], "noise_upper": [floor["upper"] for floor in floors],
-        "p_value": [part["p_value"] for part in parts],
+        "p_value": [part["p_value"] for part in parts], "error_bound": [part["error_bound"] for part in parts],
     }  # fmt: skip
     full = [
         (

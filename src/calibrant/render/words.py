@@ -170,6 +170,16 @@ def _gain(summary: Summary) -> str:
     return f"A monotone recalibration could lower {of} from {issued:.4f} by at most {gain:.4f}, {share} % of it."
 
 
+def _exactness(summary: Summary, grid: str) -> str:
+    """Say how far the numbers of a sketch can be from those of the predictions, where four digits show it."""
+    bounds = {key: part["error_bound"] for key, part in shown_estimates(summary).items()}
+    seen = [f"{LABELS[key]} {bound:.4f}" for key, bound in bounds.items() if bound is not None and bound >= 5e-5]
+    known = f"certified to be within: {', '.join(seen)}; the others are" if seen else "every number shown is"
+    unknown = [LABELS[key] for key, bound in bounds.items() if bound is None]
+    doubt = f"; no bound is known of: {', '.join(unknown)}" if unknown else ""
+    return f"from a sketch ({grid}), {known} exact to the digits shown{doubt}"
+
+
 def remarks(summary: Summary) -> list[str]:
     """Return what belongs to single numbers."""
     parts = summary["estimates"]
@@ -189,6 +199,9 @@ def remarks(summary: Summary) -> list[str]:
     if (parts["debiased_square"]["value"] or 0.0) < 0:
         notes.append("debiased square: below 0 by chance; what it estimates, and so its interval, is not")
     notes.append("miscalibration - discrimination + uncertainty: the Brier score by CORP")
+    grid = parts["ece"]["details"].get("table")
+    if grid is not None:
+        notes.append(_exactness(summary, str(grid)))
     if summary["level"] is not None:
         share = percent(summary["level"])
         notes.append(f"noise: what calibrated scores show at this N, on average and up to in {share} of samples")

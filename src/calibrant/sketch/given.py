@@ -7,6 +7,7 @@ from typing import Any
 from calibrant.errors import InputError
 from calibrant.inputs import Notion
 from calibrant.sketch.sketch import CalibrationSketch
+from calibrant.sketch.sums import PER_CLASS, Totals
 from calibrant.table import ReliabilityTable
 
 
@@ -33,6 +34,26 @@ def given_table(
     return ReliabilityTable.from_predictions(
         probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     )
+
+
+def given_totals(probs: Any, targets: Any, weights: Any, ignore_index: int | None, logits: bool) -> Totals | None:
+    """Return the exact sums of the sketch given in the place of predictions, or None where predictions were given."""
+    if not isinstance(probs, CalibrationSketch):
+        return None
+    check_alone(probs, None, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
+    return probs.totals
+
+
+def given_classes(
+    probs: Any, targets: Any, notion: str | None, weights: Any, ignore_index: int | None, logits: bool
+) -> list[ReliabilityTable] | None:
+    """Return the tables of the classes of a sketch, where one is given and its classes are asked for."""
+    if not isinstance(probs, CalibrationSketch):
+        return None
+    kept = notion in PER_CLASS and probs.notion not in PER_CLASS  # beside the judged event
+    given = {"targets": targets, "weights": weights, "ignore_index": ignore_index, "logits": logits}
+    check_alone(probs, None if kept else notion, **given)
+    return probs.class_tables
 
 
 def table_of(

@@ -173,7 +173,7 @@ class CalibrationSketch:
                 raise InputError("groups", "a CalibrationSketch for every name", got, "pass {'name': sketch, ...}")
             if own._groups:
                 raise InputError("groups", "sketches without groups", f"groups in {name!r}", "merge them instead")
-        whole = next(iter(named.values()))._like()
+        whole: CalibrationSketch = next(iter(named.values()))._like()
         whole.merge(*named.values())
         whole._groups = {name: own._snapshot() for name, own in named.items() if own.n}
         return whole

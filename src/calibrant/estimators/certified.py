@@ -1,0 +1,270 @@
+"""How far a number from the cells of a grid can be from that of the predictions themselves: bounds that always hold.
+
+A table on a grid knows of each cell (l, u] the number of predictions by outcome, n0 and n1, the sums of their scores,
+S0 and S1, and the sum Q of all squared scores. So it knows the sum of residuals r = y - p, n1 - S0 - S1, and that of
+their absolute values, A = S0 + n1 - S1. Nothing here assumes anything about where in a cell the scores lie. The cells
+of p = 0 and p = 1 hold one score each, and nothing about them is in doubt.
+
+Scores of float32 are counted by edges rounded to float32, so a score may lie beyond the ends of its cell by half a
+unit of its last place: cells are taken to be wider by that.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.estimators import binned, cumulative, isotonic, smooth
+from calibrant.estimators.binned import Closed
+from calibrant.estimators.smooth import SmoothError
+from calibrant.scores import mean_score
+from calibrant.table import CellSums, ReliabilityTable
+
+Float64s = NDArray[np.float64]
+
+_SECOND: Final = 4 * math.exp(-0.5) / math.sqrt(2 * math.pi)  # the integral of |phi''|: .968
+_FIRST: Final = math.sqrt(2 / math.pi)  # that of |phi'|
+_SINGLE: Final = 2.0**-24  # half a unit in the last place of a float32, relative
+_LEAST_ROWS: Final = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Certified:
+    """The certified errors of one table on a grid."""
+
+    table: ReliabilityTable
+    cells: CellSums
+
+    @classmethod
+    def of(cls, table: ReliabilityTable) -> Certified | None:
+        """Return the certified errors of a table; None for an exact one, which has none."""
+        return None if table.cell_sums is None else cls(table, table.cell_sums)
+
+    @cached_property
+    def absolute(self) -> Float64s:
+        """A, the sum of the absolute residuals in each row's cell."""
+        cells = self.cells
+        return np.maximum(cells.s0 + cells.n1 - cells.s1, 0.0)
+
+    # ------------------------------------------------------------ scores of predictions
+
+    def accuracy(self, value: float) -> float:
+        """Bound the error of the share of right answers: a score of .5 says 1, and those below it in its cell 0."""
+        doubt = self.table.counts[self.cells.high == 0.5].sum() / self.table.total
+        return float(min(doubt, max(value, 1 - value)))
+
+    def log_loss(self) -> tuple[float, float]:
+        """Return the least log loss that the sums allow, and how much larger it can be.
+
+        Of n1 predictions of mean score m in a cell the losses -log p sum up to at least -n1 log m (Jensen), and to no
+        more than the chord between the cell's ends has at m.
+        """
+        least, most = 0.0, 0.0
+        cells = self.cells
+        missed = (cells.n0, cells.n0 - cells.s0, 1 - cells.high, 1 - cells.low)
+        for n, sums, low, high in ((cells.n1, cells.s1, cells.low, cells.high), missed):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                mean = np.clip(sums / n, low, high)
+                share = np.where(high > low, (high - mean) / (high - low), 0.0)
+                chord = -(np.where(share > 0, share * np.log(low), 0.0) + (1 - share) * np.log(high))
+                least += float(np.sum(np.where(n > 0, -n * np.log(mean), 0.0)))
+                most += float(np.sum(np.where(n > 0, n * chord, 0.0)))
+        if math.isinf(least):
+            return math.inf, 0.0
+        return least / self.table.total, max(most - least, 0.0) / self.table.total
+
+    # ------------------------------------------------------------ bins
+
+    def split(self, n_bins: int, closed: Closed = "right") -> NDArray[np.bool_]:
+        """Return the rows whose cells an edge of equal-width bins runs through."""
+        inner = binned.uniform_edges(n_bins)[1:-1]
+        side: Any = "left" if closed == "right" else "right"
+        first = np.searchsorted(inner, self.cells.low, side="right")
+        return np.asarray(first < np.searchsorted(inner, self.cells.high, side=side))
+
+    def split_by_mass(self, n_bins: int) -> NDArray[np.bool_]:
+        """Return the rows whose cells may belong to several bins of equal mass.
+
+        A score of weight w and cumulative weight C goes by M (C - w / 2) / W, which is between the cell's ends.
+        """
+        counts, slack = self.table.counts, 0.0 if self.table.counts.dtype.kind == "i" else 1e-12
+        upto = np.cumsum(counts)
+        first = np.floor(n_bins * (upto - counts) / upto[-1] * (1 - slack))
+        last = np.ceil(n_bins * upto / upto[-1] * (1 + slack)) - 1
+        return np.asarray((first < np.minimum(last, n_bins - 1)) & self.cells.several)
+
+    def _moved(self, split: NDArray[np.bool_]) -> float:
+        """Return 2 sum A / N: what moving predictions between bins can change an l1 error by."""
+        return 2 * float(self.absolute[split].sum()) / self.table.total
+
+    def ece(self, n_bins: int, closed: Closed = "right") -> float:
+        """Bound the error of the l1 error of equal-width bins: 0 where their edges are on the grid."""
+        return self._moved(self.split(n_bins, closed))
+
+    def ace(self, n_bins: int) -> float:
+        """Bound the error of the l1 error of equal-mass bins."""
+        return self._moved(self.split_by_mass(n_bins))
+
+    def _parted(self, n_bins: int, values: Float64s) -> tuple[Float64s, Float64s]:
+        """Return sums over bins of what is in them for sure, and of what may be."""
+        split = self.split(n_bins)
+        low, high = self.cells.low[split], self.cells.high[split]
+        inner = binned.uniform_edges(n_bins)[1:-1]
+        sure = np.bincount(self._bins(n_bins)[~split], values[~split], n_bins).astype(np.float64)
+        more = np.zeros(n_bins + 1)  # a cell may reach over many bins: differences at their ends
+        np.add.at(more, np.searchsorted(inner, low, side="right"), values[split])
+        np.add.at(more, np.searchsorted(inner, high, side="left") + 1, -values[split])
+        return sure, np.maximum(np.cumsum(more)[:-1], 0.0)
+
+    def _bins(self, n_bins: int) -> NDArray[np.intp]:
+        return binned.uniform_bin_of(self.table, n_bins)
+
+    def rmsce(self, n_bins: int, value: float) -> float:
+        """Bound the error of the l2 error of equal-width bins.
+
+        Of a bin with S and n for sure, and A, n' and sums of squares R in split cells: S^2 / n grows by at most R
+        (Cauchy and Schwarz), and is at least max(|S| - A, 0)^2 / (n + n').
+        """
+        if not self.split(n_bins).any():
+            return 0.0
+        sure, _ = self._parted(n_bins, self.table.residuals)
+        n, more = self._parted(n_bins, self.table.counts.astype(np.float64))
+        _, moved = self._parted(n_bins, self.absolute)
+        squares = float(self.table.square_residuals[self.split(n_bins)].sum())
+        held = n > 0
+        most = float(np.sum(sure[held] ** 2 / n[held])) + squares
+        least = float(np.sum(np.maximum(np.abs(sure[held]) - moved[held], 0) ** 2 / (n + more)[held]))
+        ends = math.sqrt(most / self.table.total), math.sqrt(least / self.table.total)
+        return min(max(ends[0] - value, value - ends[1], 0.0), max(value, 1.0 - value))
+
+    def debiased_square(self, n_bins: int, value: float) -> float:
+        """Bound the error of the debiased squared l2 error: interval arithmetic over its bins.
+
+        With weights that are not whole the squares of single predictions are those of the cells' mean scores: what that
+        can change is added.
+        """
+        widest = 1.0 + abs(value)  # it is between -1 and 1
+        table, split = self.table, self.split(n_bins)
+        if table.square_weights is not None:
+            return widest if split.any() else min(self._own_products(n_bins), widest)
+        if not split.any():
+            return 0.0
+        s, _ = self._parted(n_bins, table.residuals)
+        n, n_more = self._parted(n_bins, table.counts.astype(np.float64))
+        _, moved = self._parted(n_bins, self.absolute)
+        q, q_more = self._parted(n_bins, table.square_residuals)
+        top = (np.abs(s) + moved) ** 2 - q
+        bottom = np.maximum(np.abs(s) - moved, 0.0) ** 2 - q - q_more
+        # A bin of n predictions adds (S^2 - Q) / (n - 1), nothing where n < 2, and is between -n and n.
+        fewest, most = np.maximum(n, 2.0) - 1, np.maximum(n + n_more, 2.0) - 1
+        high = np.where(top > 0, top / fewest, np.where(n < 2, 0.0, top / most))
+        low = np.where(bottom < 0, bottom / fewest, np.where(n < 2, 0.0, bottom / most))
+        ends = np.minimum(high, n + n_more).sum() / table.total, np.maximum(low, -n - n_more).sum() / table.total
+        return float(min(max(ends[0] - value, value - ends[1], 0.0), widest))
+
+    def _own_products(self, n_bins: int) -> float:
+        table, low, high = self.table, self.cells.low, self.cells.high
+        hit, missed = (1 - low) ** 2 - (1 - high) ** 2, high**2 - low**2
+        weights = table.own_weights
+        doubt = np.where(self.cells.several, weights[0] * missed + weights[1] * hit, 0.0)
+        bins = binned.bin_table(table, n_bins)
+        squares = np.bincount(self._bins(n_bins), weights.sum(axis=0), n_bins)
+        pairs = bins.counts**2 - squares
+        by_bin = np.bincount(self._bins(n_bins), doubt, n_bins)
+        enough = pairs > 0
+        return float(np.sum((by_bin * bins.counts)[enough] / pairs[enough]) / table.total)
+
+    def mce(self, n_bins: int, value: float) -> float:
+        """Bound the error of the largest gap of the bins with 30 rows: of each bin from its least to its largest gap.
+
+        With a bin's predictions for sure, of mean gap D = S / n, a split cell's n0 predictions of outcome 0 can bring
+        the mean to at most (S + n0 u) / (n + n0), and its n1 of outcome 1 to no less than (S - n1 (1 - l)) / (n + n1).
+        NaN where bins may have 30 rows, and none has for sure: then nothing is known.
+        """
+        if not self.split(n_bins).any():
+            return 0.0
+        cells = self.cells
+        s, _ = self._parted(n_bins, -self.table.residuals)
+        n, n_more = self._parted(n_bins, self.table.counts.astype(np.float64))
+        _, zeros = self._parted(n_bins, cells.n0)
+        _, zero_gaps = self._parted(n_bins, cells.n0 * cells.high)
+        _, ones = self._parted(n_bins, cells.n1)
+        _, one_gaps = self._parted(n_bins, cells.n1 * (1 - cells.low))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.where(n > 0, s / n, np.nan)
+            top = np.fmax(mean, (s + zero_gaps) / (n + zeros))
+            bottom = np.fmin(mean, (s - one_gaps) / (n + ones))
+        top, bottom = np.where(n > 0, top, np.fmax(top, 0.0)), np.where(n > 0, bottom, np.fmin(bottom, 0.0))
+        whole = self.table.square_weights is None
+        may, sure = (n + n_more >= _LEAST_ROWS) | (not whole), (n >= _LEAST_ROWS) & whole
+        if not sure.any():
+            return math.nan if may.any() else 0.0
+        most = float(np.nanmax(np.where(may, np.fmax(np.abs(top), np.abs(bottom)), 0.0)))
+        nearest = np.where((bottom <= 0) & (top >= 0), 0.0, np.fmin(np.abs(top), np.abs(bottom)))
+        least = float(np.nanmax(np.where(sure, nearest, 0.0)))
+        return min(max(most - value, value - least, 0.0), 1.0)
+
+    # ------------------------------------------------------------ curves
+
+    def smooth_error(self) -> SmoothError:
+        """Return the smooth calibration error with its bound.
+
+        Each cell's residuals are laid on its two ends so that their sum and their first moment, S1 - Q, are kept: the
+        tent's error of the kernel is at most its second derivative times w^2 / 8, and its first times w / 2, so that S
+        is off by at most sum A min(.968 (w / s)^2 / 8, .798 (w / s) / 2, 2) / N. Where S falls, the root moves by no
+        more.
+        """
+        found = smooth.smooth_error(*self._tents(), self.table.total)
+        return SmoothError(found.value, found.error_bound + self.smooth_at(found.value))
+
+    def smooth_integral(self, bandwidth: float) -> SmoothError:
+        """Return S at a bandwidth of one's own with its bound."""
+        found = smooth.smooth_error_at(*self._tents(), self.table.total, bandwidth)
+        return SmoothError(found.value, found.error_bound + self.smooth_at(bandwidth))
+
+    def smooth_at(self, bandwidth: float) -> float:
+        """Bound what the cells change S by at a bandwidth."""
+        low, high = self.cells.low, self.cells.high
+        width = (high - low + 2 * _SINGLE * high) / max(bandwidth, 1e-100)
+        each = np.minimum(np.minimum(_SECOND / 8 * width**2, _FIRST / 2 * width), 2.0)
+        return float(np.sum((self.absolute * each)[self.cells.several])) / self.table.total
+
+    def _tents(self) -> tuple[Float64s, Float64s]:
+        """Return the edges and the residuals laid on them."""
+        cells, several, sums = self.cells, self.cells.several, self.table.residuals
+        low, high = cells.low[several], cells.high[several]
+        first = (cells.s1 - cells.squares)[several] - low * sums[several]
+        most = 2 * self.absolute[several]
+        upper = np.clip(first / (high - low), -most, most)  # beyond it is but the rounding of a narrow cell
+        places = np.concatenate([low, high, self.table.scores[~several]])
+        laid = np.concatenate([sums[several] - upper, upper, sums[~several]])
+        distinct, at = np.unique(places, return_inverse=True)
+        return distinct, np.bincount(at, laid, len(distinct)).astype(np.float64, copy=False)
+
+    def ks(self) -> float:
+        """Bound the error of max |C|: within a cell C rises by at most n1 - S1 and falls by at most S0."""
+        cells, sums = self.cells, np.cumsum(self.table.residuals)
+        before = sums - self.table.residuals
+        inside = np.maximum(np.abs(before + cells.n1 - cells.s1), np.abs(before - cells.s0))[cells.several]
+        most = float(inside.max(initial=0.0)) / self.table.total
+        return max(most - cumulative.ks_error(self.table), 0.0)
+
+    def recalibrated(self) -> float:
+        """Bound the error of the Brier score of the isotonic fit, and so of MCB and DSC.
+
+        The fit to cells scores no better than that to distinct scores; the fit to cells in which zeros come before ones
+        scores no worse.
+        """
+        table, several, n0, n1 = self.table, self.cells.several, self.cells.n0, self.cells.n1
+        counts = np.stack([np.where(several, n0, n0 + n1), np.where(several, n1, 0.0)], axis=1).reshape(-1)
+        positives = np.stack([np.where(several, 0.0, n1), np.where(several, n1, 0.0)], axis=1).reshape(-1)
+        held = counts > 0
+        best = isotonic.fit_of(counts[held], positives[held])
+        fit = isotonic.isotonic_fit(table)
+        scores = [mean_score("brier", f.values, f.counts, f.positives, table.total) for f in (fit, best)]
+        return max(scores[0] - scores[1], 0.0)
