@@ -138,6 +138,7 @@ def test_the_file_of_measures_holds_the_numbers_of_the_report_to_the_last_bit(
         own = summary["estimates"][row["measure"]]
         floor = own["floor"] or {"mean": None, "upper": None}
         expected = [own["value"], own["low"], own["high"], floor["mean"], floor["upper"], own["p_value"]]
+        expected.append(own["error_bound"])
         assert [numbers([row], name)[0] for name in list(row)[1:]] == expected
 
 

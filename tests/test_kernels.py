@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant import grid
 from calibrant.errors import InputError
 from calibrant.estimators.binned import largest_members, uniform_edges
 from calibrant.kernels import dispatch, host, reference
@@ -188,6 +189,40 @@ def test_bin_rows_is_its_twin(dtype, n_bins, weighted):
         reference.bin_rows(scores, outcomes, weights, weighted, uppers, slow)
         np.testing.assert_array_equal(fast[[0, 2]], slow[[0, 2]])
         np.testing.assert_allclose(fast, slow, rtol=SUMS, atol=SUMS)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["standard", "fine"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cell_rows_is_its_twin(dtype, name, weighted):
+    rng = np.random.default_rng(14)
+    lookup = grid.lookup(name, np.dtype(dtype))
+    edges = lookup.edges[:: 97 if name == "standard" else 441]
+    beside = [np.nextafter(edges, np.full_like(edges, side)) for side in (-1, 2)]
+    scores = np.concatenate([rng.random(200), edges, *beside, [0.0, -0.0, 1.0, 1e-30, 2.0**-60]]).astype(dtype)
+    scores = scores[(scores >= 0) & (scores <= 1)]
+    outcomes = rng.integers(0, 2, len(scores)).astype(np.uint8)
+    weights = rng.integers(1, 9, len(scores)) * 0.25
+    shape = (len(lookup.edges) + 1, 7 if weighted else 5)
+    fast, slow = np.zeros(shape), np.zeros(shape)
+    host.cell_rows(scores, outcomes, weights, weighted, *lookup, fast)
+    reference.cell_rows(scores, outcomes, weights, weighted, *lookup, slow)
+    np.testing.assert_array_equal(fast[:, :2], slow[:, :2])
+    np.testing.assert_allclose(fast, slow, rtol=SUMS, atol=SUMS)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["standard", "fine"])
+def test_the_lookup_finds_the_cell_of_every_edge_and_of_its_neighbours(dtype, name):
+    lookup = grid.lookup(name, np.dtype(dtype))
+    edges = lookup.edges
+    tails = 10.0 ** np.random.default_rng(15).uniform(-40, 0, 20_000)
+    beside = [np.nextafter(edges, np.full_like(edges, side)) for side in (-1, 2)]
+    scores = np.concatenate([edges, *beside, tails, 1 - tails]).astype(dtype)
+    scores = scores[(scores >= 0) & (scores <= 1)]
+    found = np.zeros((len(edges) + 1, 5))
+    host.cell_rows(scores, np.zeros(len(scores), np.uint8), np.empty(0), False, *lookup, found)
+    np.testing.assert_array_equal(found[:, 0], np.bincount(grid.cell_of(scores, name), minlength=len(edges) + 1))
 
 
 def tallied(module, name, probs, targets, *args, keep, n_bins=15):

@@ -433,9 +433,9 @@ def _evaluate(
     reading = read(predictions, judged, uppers=uppers)
     n, rows = reading.n, effective_rows(reading.events.weights, reading.n)
     if layout == "multilabel":  # of which the means are over labels, and the rows are the independent ones
-        labelled = (predictions.targets >= 0).any(axis=1)
-        n = int(labelled.sum())
-        rows = effective_rows(None if predictions.weights is None else predictions.weights[labelled], n)
+        judged_rows = predictions.judged
+        n = int(np.count_nonzero(judged_rows))
+        rows = effective_rows(None if predictions.weights is None else predictions.weights[judged_rows], n)
     whole = Whole(
         reading.correct, reading.brier, reading.nll, reading.brier_square, reading.nll_square, reading.infinite, n,
         rows, layout == "binary",
@@ -537,9 +537,8 @@ def event_report(
 
 def _ordered(estimates: Mapping[str, Estimate], table: ReliabilityTable) -> dict[str, Estimate]:
     """Return the estimates in their order, those from a table on a grid saying so."""
-    if table.grid is None:
-        return {name: estimates[name] for name in MEASURES}
-    return {name: with_details(estimates[name], {"table": f"{table.grid} grid"}) for name in MEASURES}
+    said = table.provenance
+    return {name: with_details(estimates[name], said) if said else estimates[name] for name in MEASURES}
 
 
 def _of_classes(

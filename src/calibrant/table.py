@@ -273,6 +273,11 @@ class ReliabilityTable:
         """Pool events that `dispatch.pack` made into integers; the keys are sorted in place."""
         return cls(*dispatch.distinct_keys(keys), n=len(keys))
 
+    @property
+    def provenance(self) -> dict[str, str]:
+        """What a result says in its details of the table it is from: the grid, of a table on one."""
+        return {} if self.grid is None else {"table": f"{self.grid} grid"}
+
     @cached_property
     def sums(self) -> TableSums:
         """The sums over all rows."""

@@ -90,7 +90,7 @@ def spiegelhalter_test(
     excess = float(np.sum(table.square_residuals - spreads))
     z = _standardised(excess, float(np.sum(_units(table) * spreads * tilts**2)), table.total)
     p_value = math.erfc(abs(z) / math.sqrt(2))
-    return TestResult(z, p_value, "Spiegelhalter's z, two-sided p-value of the normal law", table.n)
+    return TestResult(z, p_value, "Spiegelhalter's z, two-sided p-value of the normal law", table.n, table.provenance)
 
 
 def hosmer_lemeshow_test(
@@ -168,7 +168,7 @@ def hosmer_lemeshow_test(
     groups_seen = {"counts": counts, "observed": observed, "expected": expected}
     details = {"degrees_of_freedom": freedom, **{name: tuple(map(float, sums)) for name, sums in groups_seen.items()}}
     method = f"Hosmer and Lemeshow's chi-square, {sample}, {_degrees(freedom)} of freedom"
-    return TestResult(statistic, float(chdtrc(freedom, statistic)), method, table.n, details)
+    return TestResult(statistic, float(chdtrc(freedom, statistic)), method, table.n, {**details, **table.provenance})
 
 
 def ks_test(
@@ -215,7 +215,7 @@ def ks_test(
     error = cumulative.ks_error(table)
     statistic = _cumulative_statistic(table, error)
     method = "largest cumulative residual, law of the supremum of |Brownian motion|"
-    return TestResult(statistic, brownian_sf(statistic), method, table.n, {"error": error})
+    return TestResult(statistic, brownian_sf(statistic), method, table.n, {"error": error, **table.provenance})
 
 
 def kuiper_test(
@@ -245,7 +245,7 @@ def kuiper_test(
     error = cumulative.kuiper_error(table)
     statistic = _cumulative_statistic(table, error)
     method = "range of the cumulative residuals, law of the range of Brownian motion"
-    return TestResult(statistic, brownian_range_sf(statistic), method, table.n, {"error": error})
+    return TestResult(statistic, brownian_range_sf(statistic), method, table.n, {"error": error, **table.provenance})
 
 
 def cox_test(
@@ -317,7 +317,7 @@ def cox_test(
         "degrees_of_freedom": fit.free, "separated": fit.separated, "clipped": moved,
     }  # fmt: skip
     method = f"likelihood ratio of Cox's recalibration, chi-square with {_degrees(fit.free)} of freedom"
-    return TestResult(statistic, tail, method, table.n, details)
+    return TestResult(statistic, tail, method, table.n, {**details, **table.provenance})
 
 
 def brownian_range_sf(x: float) -> float:

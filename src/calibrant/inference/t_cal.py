@@ -101,7 +101,7 @@ def t_cal_test(
     }
     value = float(statistics[best])
     method = "adaptive T-Cal, law drawn from the scores"
-    return TestResult(value, p_value(replicates, value), method, table.n, details)
+    return TestResult(value, p_value(replicates, value), method, table.n, {**details, **table.provenance})
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -119,7 +119,7 @@ class CalibrationSketch:
             it was.
         """
         part = self._like()
-        part._read(probs, targets, weights, ignore_index, logits, groups)
+        part._read(probs, targets, weights, ignore_index, logits, groups, self._make)
         self._absorb(part)
 
     def merge(self, *others: CalibrationSketch) -> None:
@@ -178,8 +178,10 @@ class CalibrationSketch:
         whole._groups = {name: own._snapshot() for name, own in named.items() if own.n}
         return whole
 
-    def _read(self, probs: Any, targets: Any, weights: Any, ignore_index: Any, logits: Any, groups: Any) -> None:
-        """Fill this empty sketch with a batch."""
+    def _read(
+        self, probs: Any, targets: Any, weights: Any, ignore_index: Any, logits: Any, groups: Any, whole: Make
+    ) -> None:
+        """Fill this empty sketch with a batch for a sketch of the make ``whole``."""
         if np.size(as_array("targets", targets)) == 0 and np.size(as_array("probs", probs)) == 0:
             return
         try:
@@ -189,6 +191,10 @@ class CalibrationSketch:
             )  # fmt: skip
         except NothingJudgedError:
             return
+        n_classes = None if predictions.layout == "binary" else predictions.n_classes
+        found = replace(self._make, layout=predictions.layout, n_classes=n_classes)
+        if whole.layout is not None and (whole.layout, whole.n_classes) != (found.layout, found.n_classes):
+            raise InputError("probs", f"{whole.shape}, as in the batches before", found.shape, _SAME)
         self._take(predictions)
         if groups is not None:
             for name, places in as_groups(groups, predictions):
@@ -202,9 +208,9 @@ class CalibrationSketch:
         reading = read(predictions, judged)
         weights, n = reading.events.weights, reading.n
         if predictions.layout == "multilabel":
-            labelled = (predictions.targets >= 0).any(axis=1)
-            weights = None if predictions.weights is None else predictions.weights[labelled]
-            n = int(np.count_nonzero(labelled if weights is None else weights))
+            judged_rows = predictions.judged
+            weights = None if predictions.weights is None else predictions.weights[judged_rows]
+            n = int(np.count_nonzero(judged_rows))
         mass, squares = (float(n), float(n)) if weights is None else (float(weights.sum()), float(np.sum(weights**2)))
         whole = weights is None or np.array_equal(weights, np.rint(weights))
         scores = {name: float(reading.totals[place]) for name, place in SCORES.items()}

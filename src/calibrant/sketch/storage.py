@@ -131,7 +131,7 @@ def from_bytes(data: Any) -> Content:
     names = _names(weighted=bool(head["weighted"]))
     cells = np.frombuffer(data[start + length : -32], dtype="<i8").reshape(len(names), -1)
     columns = {name: column.view(kind) for column, (name, kind) in zip(cells, _kinds(names).items(), strict=True)}
-    return _build(head, columns, "data")
+    return _built(head, columns, "data")
 
 
 def _check_version(version: Any, argument: str) -> None:
@@ -167,8 +167,7 @@ def from_json(text: Any) -> Content:
     if _digest({name: value for name, value in content.items() if name != "sha256"}) != content.get("sha256"):
         got = "one that does not: it is cut or changed"
         raise InputError("text", "a sketch that matches its checksum", got, _DAMAGED)
-    kinds = _kinds(_names(weighted=bool(content["weighted"])))
-    return _build(content, {name: np.array(content["cells"][name], kind) for name, kind in kinds.items()}, "text")
+    return _built(content, content.get("cells"), "text")
 
 
 # ---------------------------------------------------------------- Arrow
@@ -202,10 +201,19 @@ def from_arrow(table: Any) -> Content:
     content = {**head, "cells": {name: column.tolist() for name, column in columns.items()}}
     if _digest(content).encode() != metadata.get(b"calibrant.sha256"):
         raise InputError("table", "a sketch that matches its checksum", "rows that do not", _DAMAGED)
-    return _build(head, columns, "table")
+    return _built(head, columns, "table")
 
 
 # ---------------------------------------------------------------- putting together
+
+
+def _built(head: dict[str, Any], columns: Any, argument: str) -> Content:
+    """Put a sketch together; what is not laid out like one is damaged, whoever computed its checksum."""
+    try:
+        kinds = _kinds(_names(weighted=bool(head["weighted"])))
+        return _build(head, {name: np.array(columns[name], kind) for name, kind in kinds.items()}, argument)
+    except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
+        raise InputError(argument, "the parts of a sketch", f"others ({error!r})", _DAMAGED) from None
 
 
 def _build(head: dict[str, Any], columns: Columns, argument: str) -> Content:
@@ -231,6 +239,8 @@ def _build(head: dict[str, Any], columns: Columns, argument: str) -> Content:
 def _curves(columns: Columns, rows: list[int], grid: grids.Grid, *, weighted: bool) -> Curves:
     curves = Curves.empty(len(rows), grid)
     at = columns["curve"], columns["cell"]
+    if any(np.any(places < 0) for places in at):
+        raise IndexError("a cell below 0")
     counts = np.stack([columns[name] for name in _COUNTS], axis=-1)
     curves.counts = curves.counts.astype(np.float64 if weighted else np.int64)
     curves.counts[at] = counts

@@ -1,0 +1,685 @@
+"""Sketches: laws of adding up, exact scalars, storage that refuses what it did not write, and the doors that take them.
+
+How far numbers from a sketch can be off is in test_certified.py. Sums of N numbers in [0, 1] agree to N units of
+rounding, far below the 1e-12 of themselves that is promised.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import calibrant
+from calibrant import CalibrantError, CalibrationSketch, ReliabilityTable, grid
+from calibrant.inference import (
+    cox_test,
+    hosmer_lemeshow_test,
+    ks_test,
+    kuiper_test,
+    spiegelhalter_test,
+    t_cal_test,
+)  # fmt: skip
+
+SUMS = 1e-12
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def one_event(n: int = 400, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    probs = np.concatenate([rng.random(n - 3), [0.0, 1.0, 0.5]])
+    return {"probs": probs, "targets": (rng.random(n) < probs).astype(int)}
+
+
+def classes(n: int = 300, size: int = 4, seed: int = 1) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.ones(size) / 2, n).astype(np.float32)
+    return {"probs": probs, "targets": rng.integers(0, size, n)}
+
+
+def labels(n: int = 200, size: int = 3, seed: int = 2) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {"probs": rng.random((n, size)), "targets": rng.integers(0, 2, (n, size))}
+
+
+def weights(n: int, seed: int = 3) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 9, n) / 4
+
+
+#: Settings of a sketch, and what its batches hold.
+KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "one event": ({}, one_event()),
+    "top label of one event": ({"notion": "top-label"}, one_event()),
+    "fine grid": ({"grid": "fine"}, one_event()),
+    "whole weights": ({}, {**one_event(), "weights": np.rint(weights(400))}),
+    "weights": ({}, {**one_event(), "weights": weights(400)}),
+    "logits": ({}, {"probs": np.random.default_rng(4).normal(size=50), "targets": np.arange(50) % 2, "logits": True}),
+    "classes": ({}, classes()),
+    "classes and each of them": ({"classwise": True}, {**classes(), "weights": weights(300)}),
+    "class by class": ({"notion": "classwise", "class_names": ["a", "b", "c", "d"]}, classes()),
+    "second of two classes": ({"notion": "positive"}, classes(size=2)),
+    "labels": ({"notion": "multilabel"}, {**labels(), "weights": weights(200)}),
+    "ignored": ({}, {**classes(), "ignore_index": 2}),
+    "groups": ({}, {**one_event(), "groups": np.arange(400) % 3}),
+    "half precision": ({}, {**one_event(), "probs": one_event()["probs"].astype(np.float16)}),
+}
+
+
+def filled(name: str, batches: int = 1) -> CalibrationSketch:
+    """Make a sketch of one kind, from so many batches."""
+    made, data = KINDS[name]
+    sketch = CalibrationSketch(**made)
+    n = len(data["probs"])
+    for part in np.array_split(np.arange(n), batches):
+        sketch.update(**{k: v[part] if isinstance(v, np.ndarray) else v for k, v in data.items()})
+    return sketch
+
+
+def alike(one: CalibrationSketch, other: CalibrationSketch) -> None:
+    """Assert that counts agree bit for bit and sums to 1e-12 of themselves."""
+    a, b = json.loads(one.to_json()), json.loads(other.to_json())
+    totals = {"weight", "square_weight", "entries", "correct", "brier", "brier_square", "nll", "nll_square", "infinite"}
+    for own, more in zip(a.pop("totals"), b.pop("totals"), strict=True):
+        for name in totals:
+            np.testing.assert_allclose(own.pop(name), more.pop(name), rtol=SUMS, atol=SUMS)
+        assert own == more
+    for name, column in a.pop("cells").items():
+        if name.startswith(("score", "square")):
+            np.testing.assert_allclose(column, b["cells"][name], rtol=SUMS, atol=SUMS)
+        else:
+            assert column == b["cells"][name], name
+    b.pop("cells")
+    del a["sha256"], b["sha256"]
+    assert a == b
+
+
+# ---------------------------------------------------------------- adding up
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("batches", [2, 7])
+def test_batches_add_up_to_the_whole(name, batches):
+    alike(filled(name, batches), filled(name))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_merging_is_associative_and_commutative(name):
+    made, data = KINDS[name]
+    parts = []
+    for part in np.array_split(np.arange(len(data["probs"])), 3):
+        own = CalibrationSketch(**made)
+        own.update(**{k: v[part] if isinstance(v, np.ndarray) else v for k, v in data.items()})
+        parts.append(own)
+    a, b, c = parts
+    for other in ((a + b) + c, a + (b + c), c + a + b, sum(reversed(parts))):
+        alike(other, filled(name))
+    before = copy.deepcopy(a)
+    into = CalibrationSketch(**made)
+    into.merge(b, a, c)
+    alike(into, filled(name))
+    assert a == before
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    scores=st.lists(st.floats(0, 1), min_size=1, max_size=60),
+    seed=st.integers(0, 2**32 - 1),
+    cut=st.integers(0, 60),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_cells_are_those_of_the_frozen_edges(scores, seed, cut, dtype):
+    rng = np.random.default_rng(seed)
+    p, y = np.array(scores, dtype), rng.integers(0, 2, len(scores))
+    whole = CalibrationSketch()
+    for part in (slice(None, cut), slice(cut, None)):
+        whole.update(p[part], y[part])
+    cells = grid.cell_of(p, "standard")
+    wide = p.astype(np.float64)
+    held = np.unique(cells)
+    np.testing.assert_array_equal(whole.table.cells, held)
+    np.testing.assert_array_equal(whole.table.counts, np.bincount(cells)[held])
+    np.testing.assert_array_equal(whole.table.positives, np.bincount(cells, y)[held])
+    np.testing.assert_allclose(whole.table.score_sums, np.bincount(cells, wide)[held], rtol=SUMS, atol=1e-300)
+    np.testing.assert_allclose(whole.table.square_scores, np.bincount(cells, wide**2)[held], rtol=SUMS, atol=1e-300)
+
+
+def test_a_weight_of_two_is_the_row_twice():
+    data, twice = one_event(), CalibrationSketch()
+    twice.update(data["probs"], data["targets"], weights=np.full(400, 2))
+    doubled = filled("one event") + filled("one event")
+    a, b = calibrant.evaluate(twice, level=None), calibrant.evaluate(doubled, level=None)
+    for name in a:
+        np.testing.assert_allclose(a[name].value, b[name].value, rtol=1e-12, atol=1e-15)
+
+
+def test_weights_may_come_late():
+    data, own = one_event(), weights(400)
+    mixed = CalibrationSketch()
+    mixed.update(data["probs"], data["targets"])
+    mixed.update(data["probs"], data["targets"], weights=own)
+    both = {"probs": np.tile(data["probs"], 2), "targets": np.tile(data["targets"], 2)}
+    exact = calibrant.evaluate(**both, weights=np.concatenate([np.ones(400), own]), n_resamples=0)
+    found = calibrant.evaluate(mixed, n_resamples=0)
+    assert found["ece"].low == pytest.approx(exact["ece"].low, rel=1e-9)
+    assert found["ece"].high == pytest.approx(exact["ece"].high, rel=1e-3)  # squares of weights, at the cells' means
+    assert found["brier"].high == pytest.approx(exact["brier"].high, rel=1e-12)
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "5"])
+def test_no_number_of_threads_changes_a_bit(threads, monkeypatch):
+    rng = np.random.default_rng(0)
+    p = rng.random(900_000).astype(np.float32)
+    y = (rng.random(len(p)) < p).astype(np.int64)
+    first = CalibrationSketch()
+    first.update(p, y)
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", threads)
+    second = CalibrationSketch()
+    second.update(p, y)
+    assert first.to_bytes() == second.to_bytes()
+
+
+def test_several_threads_may_update_one_sketch():
+    sketch, data = CalibrationSketch(), one_event()
+    started = threading.Barrier(4)
+
+    def work(_: int) -> None:
+        started.wait()
+        for _ in range(25):
+            sketch.update(data["probs"], data["targets"], groups=np.arange(400) % 2)
+            assert sketch.n % 400 == 0
+            calibrant.expected_calibration_error(sketch)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert sketch.n == 100 * 400
+    single = filled("one event")
+    np.testing.assert_array_equal(sketch.table.counts, 100 * single.table.counts)
+    assert sum(own.n for own in sketch.groups.values()) == sketch.n
+
+
+def test_memory_does_not_grow_with_the_rows():
+    sketch = filled("one event")
+    size = sketch.nbytes
+    assert size == 4396 * 5 * 8  # 176 kB
+    for _ in range(3):
+        sketch.merge(sketch)
+    assert (sketch.nbytes, sketch.n) == (size, 3200)
+    assert len(sketch.to_bytes()) < 4396 * 64 + 2000
+
+
+def test_a_refused_batch_changes_nothing():
+    sketch = filled("groups")
+    before = copy.deepcopy(sketch)
+    bad = [
+        ([0.5, 1.2], [0, 1], ["a", "b"]),
+        ([0.5, 0.2], [0, 2], ["a", "b"]),
+        ([0.5, 0.2], [0, 1], ["a"]),
+        ([0.5, 0.2], [0, 1], None),
+        ([[0.5, 0.5]], [1], ["a"]),
+    ]
+    for probs, targets, groups in bad:
+        with pytest.raises(CalibrantError):
+            sketch.update(probs, targets, groups=groups)
+        assert sketch == before
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        {"probs": [], "targets": []},
+        {"probs": np.zeros((0, 3)), "targets": []},
+        {"probs": [0.3, 0.4], "targets": [7, 7], "ignore_index": 7},
+        {"probs": [0.3, 0.4], "targets": [0, 1], "weights": [0, 0]},
+    ],
+)
+def test_a_batch_without_a_judged_row_adds_nothing(batch):
+    for sketch in (CalibrationSketch(), filled("one event")):
+        before = copy.deepcopy(sketch)
+        sketch.update(**batch)
+        assert sketch == before
+
+
+# ---------------------------------------------------------------- what it holds
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name != "groups"])
+def test_brier_log_loss_and_accuracy_are_exact(name):
+    made, data = KINDS[name]
+    sketch, notion = filled(name, 3), made.get("notion")
+    if notion == "multilabel":
+        report = calibrant.evaluate(**data, notion=notion, level=None)
+        assert calibrant.brier_score(sketch) == pytest.approx(report["brier"].value, rel=SUMS)
+        assert calibrant.negative_log_likelihood(sketch) == pytest.approx(report["nll"].value, rel=SUMS)
+        assert calibrant.accuracy(sketch) == pytest.approx(report["accuracy"].value, rel=SUMS)
+        return
+    for measure in (calibrant.brier_score, calibrant.negative_log_likelihood, calibrant.accuracy):
+        assert measure(sketch) == pytest.approx(measure(**data), rel=1e-12)
+    if notion not in ("classwise", "multilabel"):
+        assert calibrant.top_label_brier_score(sketch) == pytest.approx(
+            calibrant.top_label_brier_score(**data), rel=1e-6
+        )  # of float32 scores the difference 1 - p is rounded
+
+
+def test_an_infinite_loss_stays_infinite_and_is_counted():
+    sketch = CalibrationSketch()
+    sketch.update([0.0, 0.5], [1, 0])
+    sketch.update([0.9, 1.0], [1, 0])
+    assert calibrant.negative_log_likelihood(sketch) == math.inf
+    assert calibrant.evaluate(sketch, n_resamples=0)["nll"].details["infinite_rows"] == 2
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_evaluate_takes_a_sketch_like_the_predictions(name):
+    made, data = KINDS[name]
+    classwise = made.get("classwise", False)
+    exact = calibrant.evaluate(**data, notion=made.get("notion"), classwise=classwise, n_resamples=20)
+    found = calibrant.evaluate(filled(name, 2), n_resamples=20)
+    assert (found.n, found.notion, found.n_classes) == (exact.n, exact.notion, exact.n_classes)
+    assert found.outcome_rate == pytest.approx(exact.outcome_rate, rel=SUMS)
+    for key in ("accuracy", "brier", "nll", "mean_gap", "ece", "rmsce", "uncertainty", "classwise_ece"):
+        np.testing.assert_allclose(found[key].value, exact[key].value, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            (found[key].low, found[key].high), (exact[key].low, exact[key].high), rtol=2e-3, atol=1e-4
+        )  # the cells of the inference: of an exact table its rows
+    assert found["ece"].details["table"] == f"{made.get('grid', 'standard')} grid"
+    assert [group.name for group in found.groups] == [group.name for group in exact.groups]
+    for own, group in zip(found.groups, exact.groups, strict=True):
+        assert own.report["ece"].value == pytest.approx(group.report["ece"].value, rel=1e-9)
+        assert own.report.n == group.report.n
+    if exact.classwise is not None:
+        assert found.classwise is not None
+        np.testing.assert_allclose(found.classwise.errors, exact.classwise.errors, rtol=1e-6, atol=1e-9)
+    assert found.class_names == (tuple(made["class_names"]) if "class_names" in made else None)
+
+
+def test_a_mapping_of_sketches_is_a_report_with_groups():
+    sketch = filled("groups")
+    found = calibrant.evaluate(dict(sketch.groups), n_resamples=20)
+    again = calibrant.evaluate(sketch, n_resamples=20)
+    assert [group.name for group in found.groups] == ["0", "1", "2"]
+    assert found["ece"].value == pytest.approx(again["ece"].value, rel=SUMS)
+    assert [group.p_value for group in found.groups] == [group.p_value for group in again.groups]
+    assert CalibrationSketch.of_groups(sketch.groups).groups == sketch.groups
+
+
+MEASURES = {
+    "ece": lambda *args, **kw: calibrant.expected_calibration_error(*args, **kw),
+    "ece of ten": lambda *args, **kw: calibrant.expected_calibration_error(*args, n_bins=10, **kw),
+    "mce": lambda *args, **kw: calibrant.maximum_calibration_error(*args, **kw),
+    "rmsce": lambda *args, **kw: calibrant.root_mean_square_calibration_error(*args, **kw),
+    "debiased": lambda *args, **kw: calibrant.root_mean_square_calibration_error(*args, debiased=True, **kw),
+    "ace": lambda *args, **kw: calibrant.adaptive_calibration_error(*args, **kw),
+    "smece": lambda *args, **kw: calibrant.smooth_calibration_error(*args, **kw),
+    "smooth at": lambda *args, **kw: calibrant.smooth_calibration_error(*args, bandwidth=0.1, **kw),
+    "corp": lambda *args, **kw: calibrant.score_decomposition(*args, **kw).discrimination,
+    "murphy": lambda *args, **kw: calibrant.score_decomposition(*args, method="murphy", n_bins=10, **kw).miscalibration,
+    "diagram": lambda *args, **kw: calibrant.reliability_diagram(*args, **kw).accuracies,
+    "cox": lambda *args, **kw: cox_test(*args, eps=1e-6, **kw).statistic,
+    "spiegelhalter": lambda *args, **kw: spiegelhalter_test(*args, **kw).statistic,
+    "hosmer": lambda *args, **kw: hosmer_lemeshow_test(*args, sample="external", **kw).statistic,
+    "t-cal": lambda *args, **kw: t_cal_test(*args, **kw).statistic,
+    "ks": lambda *args, **kw: ks_test(*args, **kw).statistic,
+    "kuiper": lambda *args, **kw: kuiper_test(*args, **kw).statistic,
+}
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("name", ["one event", "classes"])
+def test_every_measure_takes_a_sketch(measure, name):
+    data = KINDS[name][1]
+    exact, found = MEASURES[measure](data["probs"], data["targets"]), MEASURES[measure](filled(name))
+    np.testing.assert_allclose(found, exact, rtol=0.1 if measure == "hosmer" else 0.02, atol=2e-4)
+
+
+def test_a_test_from_a_sketch_says_so():
+    assert ks_test(filled("one event")).details["table"] == "standard grid"
+    assert spiegelhalter_test(filled("fine grid")).details == {"table": "fine grid"}
+    assert "table" not in spiegelhalter_test(*one_event().values()).details
+
+
+@pytest.mark.parametrize("name", ["classes and each of them", "class by class", "labels"])
+@pytest.mark.parametrize("binning", ["uniform", "quantile"])
+def test_measures_of_classes_take_a_sketch_that_keeps_them(name, binning):
+    made, data = KINDS[name]
+    notion = "multilabel" if made.get("notion") == "multilabel" else None
+    own = {"binning": binning, "n_bins": 10}
+    exact = calibrant.classwise_calibration(**data, notion=notion, **own)
+    found = calibrant.classwise_calibration(filled(name), notion=notion, **own)
+    np.testing.assert_allclose(found.supports, exact.supports)
+    if binning == "uniform":
+        np.testing.assert_allclose(found.errors, exact.errors, rtol=1e-6, atol=1e-9)
+    assert calibrant.classwise_calibration_error(filled(name), **own) == pytest.approx(found.value)
+    if "notion" in made:
+        assert calibrant.expected_calibration_error(filled(name), **own) == pytest.approx(found.value)
+
+
+# ---------------------------------------------------------------- comparing
+
+
+def two_models(n: int = 4000, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    honest = rng.random(n)
+    return honest, honest**2 / (honest**2 + (1 - honest) ** 2), (rng.random(n) < honest).astype(int)
+
+
+def of(probs: np.ndarray, targets: np.ndarray, **options: Any) -> CalibrationSketch:
+    sketch = CalibrationSketch(**options)
+    sketch.update(probs, targets)
+    return sketch
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sketches_are_compared_safely(seed):
+    honest, bold, outcomes = two_models(seed=seed)
+    paired = calibrant.compare(honest, bold, outcomes).pairs[0]
+    comparison = calibrant.compare(of(honest, outcomes), of(bold, outcomes))
+    found = comparison.pairs[0]
+    assert not comparison.paired
+    for name in ("debiased_square", "ece", "brier", "nll", "accuracy"):
+        assert found[name].value == pytest.approx(paired[name].value, rel=1e-9, abs=1e-12)
+    for name in ("debiased_square", "brier", "nll", "accuracy"):  # sums of deviations are never below paired ones
+        assert found[name].low <= paired[name].low + 1e-9
+        assert found[name].high >= paired[name].high - 1e-9
+    assert found["debiased_square"].p_value >= paired["debiased_square"].p_value
+    own = [calibrant.evaluate(p, outcomes, n_resamples=0, level=0.975)["ece"] for p in (honest, bold)]
+    assert found["ece"].low == pytest.approx(own[0].low - own[1].high, abs=1e-9)
+    assert found["ece"].high == pytest.approx(own[0].high - own[1].low, abs=1e-9)
+    assert "no single rows" in " ".join(comparison.verdict())
+    for a, b in zip(comparison.diagrams["A"].lows, calibrant.compare(honest, bold, outcomes).diagrams["A"].lows,
+                    strict=True):  # fmt: skip
+        assert a == pytest.approx(b, abs=1e-12)
+
+
+def test_a_model_is_as_good_as_itself():
+    honest, _, outcomes = two_models()
+    pair = calibrant.compare({"a": of(honest, outcomes), "b": of(honest, outcomes)}).pairs[0]
+    for name in ("debiased_square", "ece", "brier", "nll", "accuracy"):
+        assert pair[name].value == 0
+        assert pair[name].low < 0 < pair[name].high
+    assert pair["debiased_square"].p_value == 1
+
+
+def test_models_of_different_rows_may_be_compared():
+    honest, bold, outcomes = two_models()
+    comparison = calibrant.compare(of(honest[:3000], outcomes[:3000]), of(bold, outcomes))
+    assert comparison.n == 3000
+    assert comparison.pairs[0]["brier"].details["rows"] == [3000, 4000]
+    assert comparison.pairs[0]["debiased_square"].high < 0
+
+
+def test_the_certified_errors_of_a_difference_add_up():
+    honest, bold, outcomes = two_models()
+    a, b = of(honest, outcomes), of(bold, outcomes)
+    pair = calibrant.compare(a, b, n_bins=7).pairs[0]
+    own = [calibrant.evaluate(x, n_bins=7, level=None)["ece"].error_bound for x in (a, b)]
+    assert pair["ece"].error_bound == sum(own) > 0
+    assert pair["brier"].error_bound == 0
+    assert json.loads(calibrant.compare(a, b, n_bins=7).to_json())["pairs"][0]["estimates"]["ece"]["error_bound"] > 0
+
+
+def test_an_infinite_loss_of_a_sketch_is_named():
+    honest, _, outcomes = two_models()
+    certain = np.where(outcomes == 1, 0.9, 0.1)
+    certain[0] = 1 - outcomes[0]
+    pair = calibrant.compare(of(honest, outcomes), of(certain, outcomes)).pairs[0]
+    assert pair["nll"].value == -math.inf
+    assert pair["nll"].method == "not available: infinite: 1 outcome happened to which B gave probability 0"
+
+
+# ---------------------------------------------------------------- storage
+
+
+STORED = {
+    "bytes": (lambda s: s.to_bytes(), CalibrationSketch.from_bytes),
+    "json": (lambda s: s.to_json(), CalibrationSketch.from_json),
+    "arrow": (lambda s: s.to_arrow(), CalibrationSketch.from_arrow),
+    "pickle": (pickle.dumps, pickle.loads),
+    "copy": (lambda s: s, copy.deepcopy),
+}
+
+
+@pytest.mark.parametrize("way", STORED)
+@pytest.mark.parametrize("name", [*KINDS, "empty"])
+def test_a_sketch_comes_back_as_it_was(way, name):
+    sketch = CalibrationSketch(class_names=["no", "yes"]) if name == "empty" else filled(name)
+    write, read = STORED[way]
+    back = read(write(sketch))
+    assert back == sketch
+    assert back.to_bytes() == sketch.to_bytes()
+    assert repr(back) == repr(sketch)
+    if name != "empty":
+        back.update(**KINDS[name][1])
+        assert back.n == 2 * sketch.n
+
+
+@pytest.mark.parametrize("name", ["weights", "groups", "class by class"])
+def test_arrow_survives_files(name, tmp_path):
+    sketch = filled(name)
+    pq.write_table(sketch.to_arrow(), tmp_path / "a.parquet")
+    assert CalibrationSketch.from_arrow(pq.read_table(tmp_path / "a.parquet")) == sketch
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, pa.ipc.new_file(sink, sketch.to_arrow().schema) as file:
+        file.write_table(sketch.to_arrow(), max_chunksize=7)
+    with pa.memory_map(str(tmp_path / "a.arrow")) as source:
+        assert CalibrationSketch.from_arrow(pa.ipc.open_file(source).read_all()) == sketch
+
+
+def test_version_1_is_read_for_ever():
+    """A file written once; whatever changes, its numbers must come out of it."""
+    sketch = CalibrationSketch.from_bytes((GOLDEN / "sketch_v1.cal").read_bytes())
+    assert sketch == golden_sketch()
+    assert CalibrationSketch.from_json((GOLDEN / "sketch_v1.json").read_text()) == sketch
+
+
+def golden_sketch() -> CalibrationSketch:
+    """What was written to the files of version 1: sums of few binary fractions, which no order of addition changes."""
+    sketch = CalibrationSketch(notion="top-label", classwise=True, class_names=["a", "b", "c"])
+    probs = np.array([[0.5, 0.25, 0.25], [0.125, 0.75, 0.125], [0.25, 0.25, 0.5], [0.0, 1.0, 0.0]])
+    sketch.update(probs, ["a", "b", "a", "b"], weights=[1, 2, 0.5, 1], groups=["x", "y", "x", "y"])
+    return sketch
+
+
+@pytest.mark.parametrize("cut", [0, 1, 12, 14, 20, 26, 100, -33, -32, -1])
+def test_a_cut_sketch_is_refused(cut):
+    data = filled("one event").to_bytes()
+    with pytest.raises(CalibrantError, match=r"a calibrant sketch|its checksum"):
+        CalibrationSketch.from_bytes(data[:cut])
+
+
+@settings(max_examples=80, deadline=None)
+@given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
+def test_no_changed_byte_goes_unnoticed(place, flip):
+    data = bytearray(CACHED)
+    data[int(place * len(data))] ^= flip
+    with pytest.raises(CalibrantError):
+        CalibrationSketch.from_bytes(bytes(data))
+
+
+CACHED = filled("weights").to_bytes()
+
+
+def test_what_is_no_sketch_is_refused():
+    calls = [
+        (CalibrationSketch.from_bytes, b"", "data: expected a calibrant sketch, got bytes that begin with nothing"),
+        (CalibrationSketch.from_bytes, b"PAR1" * 20, "expected a calibrant sketch, got bytes that begin with b'PAR1"),
+        (CalibrationSketch.from_bytes, "text", "data: expected bytes, got a str"),
+        (CalibrationSketch.from_json, "{", "text: expected JSON, got what is none"),
+        (CalibrationSketch.from_json, "[1]", "text: expected a calibrant sketch, got other JSON"),
+        (CalibrationSketch.from_json, '{"a": 1}', "expected a calibrant sketch, got other JSON"),
+        (CalibrationSketch.from_json, None, "text: expected JSON"),
+        (CalibrationSketch.from_arrow, pa.table({"a": [1]}), "table: expected a pyarrow.Table with a sketch's meta"),
+        (CalibrationSketch.from_arrow, 3, "table: expected a pyarrow.Table with a sketch's metadata"),
+    ]  # fmt: skip
+    for read, data, message in calls:
+        with pytest.raises(CalibrantError) as caught:
+            read(data)
+        assert message in str(caught.value)
+
+
+def test_a_newer_version_says_so():
+    text = filled("one event").to_json().replace('"calibrant.sketch": 1', '"calibrant.sketch": 2')
+    with pytest.raises(CalibrantError, match=r"expected a sketch of version 1, got version 2; read it with the calib"):
+        CalibrationSketch.from_json(text)
+    data = bytearray(filled("one event").to_bytes())
+    data[13] = 2
+    with pytest.raises(CalibrantError, match="version 2"):
+        CalibrationSketch.from_bytes(bytes(data))
+
+
+def test_edited_json_and_arrow_are_noticed():
+    content = json.loads(filled("one event").to_json())
+    content["cells"]["count_1"][0] += 1
+    with pytest.raises(CalibrantError, match="text: expected a sketch that matches its checksum"):
+        CalibrationSketch.from_json(json.dumps(content))
+    table = filled("one event").to_arrow()
+    with pytest.raises(CalibrantError, match="table: expected a sketch that matches its checksum"):
+        CalibrationSketch.from_arrow(table.slice(1))
+    with pytest.raises(CalibrantError, match="no column 'cell'"):
+        CalibrationSketch.from_arrow(table.drop_columns(["cell"]))
+
+
+def test_json_in_another_layout_is_the_same_sketch():
+    sketch = filled("groups")
+    content = json.loads(sketch.to_json())
+    assert CalibrationSketch.from_json(json.dumps(content, indent=4, sort_keys=True)) == sketch
+
+
+def test_sums_that_no_predictions_have_are_refused_with_a_good_checksum():
+    from calibrant.sketch import storage
+
+    content = json.loads(filled("one event").to_json())
+    del content["sha256"]
+    for spoil in (
+        lambda c: c["cells"]["count_0"].__setitem__(0, -1),
+        lambda c: c["cells"]["score_sum_1"].__setitem__(3, 1e6),
+        lambda c: c["totals"][0].__setitem__("brier", -1.0),
+        lambda c: c.__setitem__("notion", "other"),
+        lambda c: c["rows"].__setitem__(0, [1, 2]),
+        lambda c: c["cells"]["cell"].__setitem__(0, 99_999),
+        lambda c: c["cells"]["cell"].__setitem__(0, -1),
+        lambda c: c.pop("totals"),
+        lambda c: c.__setitem__("edges", "0" * 64),
+    ):
+        wrong = copy.deepcopy(content)
+        spoil(wrong)
+        wrong["sha256"] = storage._digest(wrong)
+        with pytest.raises(CalibrantError):
+            CalibrationSketch.from_json(json.dumps(wrong))
+
+
+# ---------------------------------------------------------------- what it refuses
+
+
+def test_messages_of_settings_and_arguments():
+    sketch = filled("one event")
+    calls = {
+        "notion: expected one of": lambda: CalibrationSketch(notion="top"),
+        "grid: expected one of 'standard', 'fine', got 'coarse'": lambda: CalibrationSketch(grid="coarse"),
+        "classwise: expected True or False, got 'yes'": lambda: CalibrationSketch(classwise="yes"),
+        "class_names: expected a list of names": lambda: CalibrationSketch(class_names="ab"),
+        "probs: expected one event, as in the batches before, got 4 classes": lambda: sketch.update(**classes()),
+        "other: expected a CalibrationSketch, got a int": lambda: sketch.merge(3),
+        "other: expected a sketch with the same grid (standard), got fine": lambda: sketch + filled("fine grid"),
+        "other: expected a sketch of the notion 'positive', got 'top-label'": lambda: (
+            sketch + filled("top label of one event")
+        ),
+        "groups: expected groups in every batch or in none, got groups after others": lambda: sketch + filled("groups"),
+        "got none after others": lambda: filled("groups") + sketch,
+        "the same names of classes (None)": lambda: sketch + CalibrationSketch(class_names=["a", "b"]),
+        "groups: expected one group or more, got an empty mapping": lambda: CalibrationSketch.of_groups({}),
+        "groups: expected a CalibrationSketch for every name, got a int for 'a'": lambda: CalibrationSketch.of_groups(
+            {"a": 3}
+        ),
+        "groups: expected sketches without groups, got groups in 'a'": lambda: CalibrationSketch.of_groups(
+            {"a": filled("groups")}
+        ),
+        "sketch: expected a sketch with at least one row, got an empty one": lambda: calibrant.evaluate(
+            CalibrationSketch()
+        ),
+        "targets: expected nothing beside a CalibrationSketch": lambda: calibrant.evaluate(sketch, [1]),
+        "weights: expected nothing beside a CalibrationSketch": lambda: calibrant.brier_score(sketch, weights=[1]),
+        "logits: expected nothing beside": lambda: calibrant.expected_calibration_error(sketch, logits=True),
+        "notion: expected 'positive', which the sketch judged, got 'top-label'": lambda: (
+            calibrant.expected_calibration_error(sketch, notion="top-label")
+        ),
+        "sketch: expected a sketch of classes, got one of a single event": lambda: calibrant.classwise_calibration(
+            sketch
+        ),
+        "got one that keeps the judged event alone; make it with CalibrationSketch(classwise=True)": lambda: (
+            calibrant.classwise_calibration(filled("classes"))
+        ),
+        "sketch: expected a sketch of one judged event, got one of 'classwise'": lambda: (
+            calibrant.smooth_calibration_error(filled("class by class"))
+        ),
+        "threshold: expected 0 for a CalibrationSketch, got 0.1": lambda: calibrant.classwise_calibration_error(
+            filled("class by class"), threshold=0.1
+        ),
+        "eps: expected 0 for a CalibrationSketch": lambda: calibrant.negative_log_likelihood(sketch, eps=1e-9),
+        "method: expected 'exact' for a ReliabilityTable or a CalibrationSketch": lambda: (
+            calibrant.smooth_calibration_error(sketch, method="mesh")
+        ),
+        "probs_b: expected a CalibrationSketch, as the other models, got a list": lambda: calibrant.compare(
+            sketch, [0.5]
+        ),
+        "probs_b: expected a sketch of 'positive' and None classes": lambda: calibrant.compare(
+            sketch, filled("classes")
+        ),
+        "probs_b: expected a sketch with at least one row": lambda: calibrant.compare(sketch, CalibrationSketch()),
+        "probs_a: expected a sketch of one judged event": lambda: calibrant.compare(
+            filled("class by class"), filled("class by class")
+        ),
+        "targets: expected an array, got None; call compare": lambda: calibrant.compare([0.5], [0.5]),
+    }
+    for message, call in calls.items():
+        with pytest.raises(CalibrantError) as caught:
+            call()
+        assert message in str(caught.value), str(caught.value)
+
+
+def test_a_failed_merge_of_several_changes_nothing():
+    sketch = CalibrationSketch()
+    with pytest.raises(CalibrantError):
+        sketch.merge(filled("one event"), filled("classes"))
+    assert sketch == CalibrationSketch()
+
+
+def test_inputs_are_left_as_they_were():
+    data = one_event()
+    before = {name: value.copy() for name, value in data.items()}
+    for value in data.values():
+        value.setflags(write=False)
+    CalibrationSketch().update(**data)
+    for name, value in data.items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_a_sketch_can_be_no_key():
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(CalibrationSketch())
+
+
+def test_a_table_of_a_sketch_is_the_table_of_the_scores():
+    data = one_event()
+    table = ReliabilityTable.from_scores(data["probs"], data["targets"], grid="standard")
+    own = filled("one event").table
+    for name in ("cells", "counts", "positives", "score_sums", "positive_scores", "square_scores"):
+        np.testing.assert_array_equal(getattr(own, name), getattr(table, name))
+
+
+def test_it_says_what_it_is():
+    assert repr(CalibrationSketch()) == "<CalibrationSketch: empty, standard grid>"
+    assert repr(filled("one event")) == "<CalibrationSketch: 400 rows, positive, standard grid, 176 kB>"
+    assert repr(filled("labels")) == "<CalibrationSketch: 179 rows, multilabel of 3 labels, standard grid, 739 kB>"
+    assert repr(filled("groups")).startswith("<CalibrationSketch: 400 rows, positive, 3 groups, ")
+    assert repr(filled("classes and each of them")).endswith("top-label of 4 classes, standard grid, 1.2 MB>")
