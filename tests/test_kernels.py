@@ -620,6 +620,18 @@ def test_exp64_is_within_its_bound():
         assert error <= 1e-15 + (3 * 2.0**-53 if argument > -37.5 else 0)
 
 
+def test_the_logarithm_is_within_its_bound():
+    """Of single events the loss is the logarithm itself: at every power of two, near 1, and among subnormals."""
+    tails = 10.0 ** np.random.default_rng(16).uniform(-323, 0, 400)
+    ends = [1.0, 0.5, 5e-324, 2.0**-1022, np.nextafter(2.0**-1022, 0), np.nextafter(1, 0), 0.5**0.5, 1e-300]
+    probs = np.concatenate([tails, 2.0 ** -np.arange(1074.0), 1 - tails[tails > 1e-16], ends])
+    for p in probs[probs > 0]:
+        totals, one, outcomes = np.zeros(reference.N_TOTALS), np.array([p]), np.empty(1, np.uint8)
+        host.read_events(one, np.ones(1, np.int64), np.empty(0), False, 0.0, False, True, one, outcomes, totals)
+        exact = -mpmath.log(mpmath.mpf(float(p)))
+        assert abs(totals[reference.NLL] - float(exact)) <= 1e-15 * float(exact)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [2, 64, 65, 1000])
 def test_the_loss_is_that_of_log_sum_exp(dtype, size):

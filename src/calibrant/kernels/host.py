@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.kernels.bits import bits_of, exp, float_of, signed, unsigned
+from calibrant.kernels.bits import bits_of, exp, float_of, log, signed, unsigned
 from calibrant.kernels.compiled import inlined, kernel
 from calibrant.kernels.reference import BRIER, BRIER_SQUARES, CLEAN, CORRECT, IGNORED, INFINITE, NLL, NLL_SQUARES
 
-_CHUNK = 64  # entries of a row looked at together by the classwise histogram
+_CHUNK = 64  # entries looked at together: of a row by the classwise histogram, of rows by their logarithms
 
 
 @inlined()
@@ -248,6 +248,18 @@ def read_logits(
     return CLEAN
 
 
+@inlined(reassociate=True)
+def _losses(own: Any, mass: Any, n: Any) -> Any:
+    """Sum up w loss and w loss^2 over rows that gave these probabilities, above 0, to what happened."""
+    nll = 0.0
+    nll_squares = 0.0
+    for i in range(n):
+        loss = -log(own[i])
+        nll += mass[i] * loss
+        nll_squares += mass[i] * loss * loss
+    return nll, nll_squares
+
+
 @kernel()
 def read_events(
     probs: Any, targets: Any, weights: Any, weighted: Any, eps: Any, logits: Any, scoring: Any,
@@ -261,47 +273,54 @@ def read_events(
     nll_squares = 0.0
     infinite = 0.0
     correct = 0.0
-    for i in range(probs.shape[0]):
-        y = targets[i]
-        w = weights[i] if weighted else 1.0
-        if y < 0 or w == 0.0:
-            outcomes[i] = IGNORED
+    own = np.empty(_CHUNK)
+    mass = np.empty(_CHUNK)
+    for start in range(0, probs.shape[0], _CHUNK):  # the logarithms of a chunk together, in vector lanes
+        stop = min(start + _CHUNK, probs.shape[0])
+        for i in range(start, stop):
+            own[i - start] = 1.0
+            mass[i - start] = 0.0
+            y = targets[i]
+            w = weights[i] if weighted else 1.0
+            if y < 0 or w == 0.0:
+                outcomes[i] = IGNORED
+                if logits:
+                    scores[i] = 0
+                continue
+            x = np.float64(probs[i])
+            outcomes[i] = y
             if logits:
-                scores[i] = 0
-            continue
-        value = probs[i]
-        x = np.float64(value)
-        outcomes[i] = y
-        if logits:
-            if not np.isfinite(x):
-                return i
-            e = np.exp(-abs(x))
-            p = (1.0 if x >= 0.0 else e) / (1.0 + e)
-            scores[i] = p
-            if scoring:
-                square = (p - y) ** 2
-                brier += w * square
-                brier_squares += w * square * square
-                correct += w if (scores[i] >= 0.5) == (y == 1) else 0.0
-                signed = x if y == 1 else -x
-                loss = min(np.log1p(e) + max(-signed, 0.0), ceiling)
-                nll += w * loss
-                nll_squares += w * loss * loss
-        else:
-            if not (x >= 0.0 and x <= 1.0):
-                return i
-            if scoring:
-                square = (x - y) ** 2
-                brier += w * square
-                brier_squares += w * square * square
-                correct += w if (x >= 0.5) == (y == 1) else 0.0
-                own = max(x if y == 1 else 1.0 - x, eps)
-                if own > 0.0:
-                    loss = -np.log(own)
+                if not np.isfinite(x):
+                    return i
+                e = np.exp(-abs(x))
+                p = (1.0 if x >= 0.0 else e) / (1.0 + e)
+                scores[i] = p
+                if scoring:
+                    square = (p - y) ** 2
+                    brier += w * square
+                    brier_squares += w * square * square
+                    correct += w if (scores[i] >= 0.5) == (y == 1) else 0.0
+                    signed = x if y == 1 else -x
+                    loss = min(np.log1p(e) + max(-signed, 0.0), ceiling)
                     nll += w * loss
                     nll_squares += w * loss * loss
-                else:
-                    infinite += w
+            else:
+                if not (x >= 0.0 and x <= 1.0):
+                    return i
+                if scoring:
+                    square = (x - y) ** 2
+                    brier += w * square
+                    brier_squares += w * square * square
+                    correct += w if (x >= 0.5) == (y == 1) else 0.0
+                    given = max(x if y == 1 else 1.0 - x, eps)
+                    lost = given <= 0.0
+                    infinite += w if lost else 0.0
+                    own[i - start] = 1.0 if lost else given
+                    mass[i - start] = w
+        if scoring and not logits:
+            losses = _losses(own, mass, stop - start)
+            nll += losses[0]
+            nll_squares += losses[1]
     totals[BRIER] += brier
     totals[BRIER_SQUARES] += brier_squares
     totals[NLL] += nll
@@ -407,7 +426,6 @@ def cell_rows(
 ) -> Any:  # fmt: skip
     """See `reference.cell_rows`."""
     one, half, size = scores.dtype.type(1), scores.dtype.type(0.5), sums.shape[0]
-    own = np.zeros((2 * size, sums.shape[1]))  # twice: rows in turn, so that none waits for the one before
     for i in range(scores.shape[0]):
         p = scores[i]
         bucket = max(np.int64(bits_of(min(p, one - p)) >> shift) - first, 0)
@@ -416,16 +434,15 @@ def cell_rows(
         cell += p > edges[cell]
         while p > edges[cell]:  # never so far: the lookup is fine enough for two steps
             cell += 1
-        cell = (size - 1 if p == one else cell) + size * (i & 1)
+        cell = size - 1 if p == one else cell
         y = np.int64(outcomes[i])
         w = weights[i] if weighted else 1.0
         x = w * np.float64(p)
-        own[cell, y] += w
-        own[cell, 2 + y] += x
-        own[cell, 4] += x * np.float64(p)
+        sums[cell, y] += w
+        sums[cell, 2 + y] += x
+        sums[cell, 4] += x * np.float64(p)
         if weighted:
-            own[cell, 5 + y] += w * w
-    sums += own[:size] + own[size:]
+            sums[cell, 5 + y] += w * w
 
 
 @kernel()
