@@ -12,6 +12,7 @@ import math
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,36 @@ def test_evaluate_takes_a_sketch_like_the_predictions(name):
         assert found.classwise is not None
         np.testing.assert_allclose(found.classwise.errors, exact.classwise.errors, rtol=1e-6, atol=1e-9)
     assert found.class_names == (tuple(made["class_names"]) if "class_names" in made else None)
+
+
+def test_a_report_from_a_sketch_says_how_exact_it_is():
+    rng = np.random.default_rng(6)
+    scores = rng.random(20_000)
+    sketch = of(scores, (rng.random(20_000) < scores**1.5).astype(int))
+    report = calibrant.evaluate(sketch, level=None)
+    text = " ".join(str(report).split())
+    assert "from a sketch (standard grid), certified to be within: adaptive ECE " in text
+    assert f"adaptive ECE {report['ace'].error_bound:.4f}" in text
+    assert "smooth ECE" not in text.partition("from a sketch")[2]
+    few = calibrant.evaluate(of(np.array([0.1, 0.7]), np.array([0, 1])), level=None)
+    assert "from a sketch (standard grid), every number shown is exact to the digits shown" in " ".join(
+        str(few).split()
+    )
+    assert "sketch" not in str(calibrant.evaluate([0.1, 0.7], [0, 1], level=None))
+    bare = calibrant.evaluate(ReliabilityTable.from_scores([1e-9, 0.5], [1, 0], grid="standard"), level=None)
+    assert "no bound is known of: log loss" in " ".join(str(bare).split())
+    assert json.loads(bare.to_json())["estimates"]["nll"]["error_bound"] is None
+
+
+def test_a_report_says_what_was_left_out():
+    report = calibrant.evaluate([0.2, 0.8], [0, 1], level=None)
+    assert "left out" not in str(report)
+    assert report.to_dict()["omitted"] == {}
+    partial = replace(report, omitted={f"{i}.parquet": "its end is cut" for i in range(5)})
+    text = " ".join(str(partial).split())
+    assert "left out, and in none of these numbers: 0.parquet (its end is cut); 1.parquet (its end is cut); " in text
+    assert "2.parquet (its end is cut); and 2 more." in text
+    assert partial.to_dict()["omitted"]["4.parquet"] == "its end is cut"
 
 
 def test_a_mapping_of_sketches_is_a_report_with_groups():

@@ -82,6 +82,9 @@ class Report(Mapping[str, Estimate]):
         The `CalibrationCurve` of the judged event, "isotonic" and "smooth"; empty where every class is judged.
     groups : tuple of GroupReport
         The reports on the groups, where groups were given.
+    omitted : mapping
+        What was left out of it and why, by name, such as files that could not be read; empty unless somebody asked for
+        the rest.
     """
 
     estimates: Mapping[str, Estimate]
@@ -97,6 +100,7 @@ class Report(Mapping[str, Estimate]):
     n_resamples: int = 0
     curves: Mapping[str, CalibrationCurve] = field(default_factory=dict)
     groups: tuple[GroupReport, ...] = ()
+    omitted: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Estimate:
         return self.estimates[name]
@@ -141,6 +145,7 @@ class Report(Mapping[str, Estimate]):
             "curves": {name: _plain_curve(curve, f"curves.{name}", missing) for name, curve in self.curves.items()},
             "classwise": classes,
             "groups": [group.to_dict() for group in self.groups],
+            "omitted": dict(self.omitted),
             "not_finite": missing,
         }
 

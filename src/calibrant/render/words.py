@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any, Final
@@ -37,6 +38,9 @@ MEANINGS: Final = {
 }
 
 
+_NAMED: Final = 3  # of what was left out
+
+
 def headline(summary: Summary) -> str:
     """Say how many predictions were judged, and which event."""
     classes = summary["n_classes"]
@@ -67,7 +71,18 @@ def verdict(summary: Summary) -> list[str]:
         asked = "are the scores, or the columns, those of another outcome?"
         sentences.append(f"Caution: the {what} less often the higher the score: {asked}")
     flag = next((e["details"]["flag"] for e in summary["estimates"].values() if "flag" in e["details"]), None)
-    return sentences if flag is None else [*sentences, f"Caution: {flag}."]
+    if flag is not None:
+        sentences.append(f"Caution: {flag}.")
+    return sentences + _omissions(summary["omitted"])
+
+
+def _omissions(omitted: Mapping[str, str]) -> list[str]:
+    """Say what was left out, the first few by name."""
+    if not omitted:
+        return []
+    named = [f"{name} ({reason})" for name, reason in itertools.islice(omitted.items(), _NAMED)]
+    more = f"; and {len(omitted) - _NAMED:,} more" if len(omitted) > _NAMED else ""
+    return [f"Caution: left out, and in none of these numbers: {'; '.join(named)}{more}."]
 
 
 def _evidence(summary: Summary) -> str:
