@@ -69,7 +69,7 @@ ROOMS = {
     ),
     "plot": (("canvas",), ("marks",), ("curves", "diagrams", "forest", "models", "multiples", "stacked")),
     "sklearn": (("arguments", "labels"), ("display", "scorer")),
-    "torch": (("base",), ("bins",), ("binned", "proper", "smooth"), ("report",)),
+    "torch": (("base",), ("bins", "cells", "sums"), ("tables",), ("binned", "proper", "smooth"), ("report",)),
     "cli": (("usage", "completion", "conditions", "output"), ("errors",), ("commands",), ("__main__",)),
     "compat": (("bensemble", "pyhealth", "triples"),),
 }

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.estimators import binned, cumulative, isotonic, smooth
-from calibrant.estimators.binned import Closed
+from calibrant.estimators.binned import Closed, Norm
 from calibrant.estimators.smooth import SmoothError
 from calibrant.scores import mean_score
 from calibrant.table import CellSums, ReliabilityTable
@@ -208,6 +208,33 @@ class Certified:
         nearest = np.where((bottom <= 0) & (top >= 0), 0.0, np.fmin(np.abs(top), np.abs(bottom)))
         least = float(np.nanmax(np.where(sure, nearest, 0.0)))
         return min(max(most - value, value - least, 0.0), 1.0)
+
+    def sized(self, sizes: NDArray[np.int64], norm: Norm, value: float) -> float:
+        """Bound the error of `binned.calibration_error` over `binned.sized_bins` of a table on a grid.
+
+        A bin that begins or ends inside a cell takes the share f of its residuals; the predictions themselves could
+        bring up to A, so the bin's sum is off by at most d = (1 + f) A, and all bins together by no more than 2 A a
+        cell. The maximum is off by max d / n, the l2 error by (sum d^2 / n / N)^(1/2), by the triangle inequality.
+        """
+        counts, size = self.table.counts, self.table.total
+        stop = np.cumsum(sizes)[sizes > 0]
+        start = np.concatenate([[0], stop[:-1]])
+        upto = np.cumsum(counts)
+        first, last = np.searchsorted(upto, start, side="right"), np.searchsorted(upto, stop, side="left")
+        alone = first == last
+        begins, ends = upto[first] - counts[first] < start, upto[last] > stop
+        doubt = np.where(self.cells.several, self.absolute, 0.0)
+        shift = np.zeros(len(stop))
+        for row, part in ((first, begins | (alone & ends)), (last, ends & ~alone)):
+            share = (np.minimum(upto[row], stop) - np.maximum(upto[row] - counts[row], start)) / counts[row]
+            shift += np.where(part, (1 + share) * doubt[row], 0.0)
+        if norm == "l1":
+            cut = np.unique(np.concatenate([first[begins], last[ends]]))
+            bound = min(float(shift.sum()), 2 * float(doubt[cut].sum())) / size
+        else:
+            gaps = shift / (stop - start)
+            bound = float(gaps.max()) if norm == "max" else float(np.sqrt(np.sum(gaps * shift) / size))
+        return min(bound, max(value, 1.0 - value))  # no error is outside [0, 1]
 
     # ------------------------------------------------------------ curves
 

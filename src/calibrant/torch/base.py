@@ -24,7 +24,6 @@ from calibrant.inputs import Layout, Notion, Predictions, as_predictions, sum_to
 from calibrant.kernels import dispatch, tensors
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
 from calibrant.notions import DEFAULTS, NOTIONS
-from calibrant.table import ReliabilityTable
 
 #: What a batch adds to the states, by their names.
 Increments = dict[str, Tensor]
@@ -63,6 +62,8 @@ class ProbabilityMetric(Metric):
         As in `CalibrationError`.
     make : tuple
         Whatever else decides what the states mean: metrics of one make may share them in a `MetricCollection`.
+    by_shape : bool
+        Whether the layout and the number of classes decide it too.
     kwargs
         Of `torchmetrics.Metric`.
     """
@@ -86,6 +87,7 @@ class ProbabilityMetric(Metric):
         logits: bool | None,
         validate_args: bool,
         make: tuple[Any, ...],
+        by_shape: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -105,7 +107,8 @@ class ProbabilityMetric(Metric):
         self._agreed: list[int] | None = None  # what all ranks have seen, as of the last compute
         self._lists: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
         self._batch: Batch | None = None  # read by forward, for the updates that it makes
-        kind = (layout, num_classes, notion, ignore_index, logits, *make)
+        shape = (layout, num_classes) if by_shape else ()
+        kind = (*shape, notion, ignore_index, logits, *make)
         digest = hashlib.blake2b(repr(kind).encode(), digest_size=8).digest()
         self.add_state("make", torch.tensor(list(digest)), dist_reduce_fx="max")
         self.add_state("seen", torch.zeros(4, dtype=torch.int64), dist_reduce_fx="max")
@@ -122,11 +125,6 @@ class ProbabilityMetric(Metric):
     def _add_list(self, name: str, dtype: torch.dtype, *columns: int) -> None:
         self._lists[name] = (dtype, columns)
         self.add_state(name, [], dist_reduce_fx="cat")
-
-    def _add_rows(self, *columns: int) -> None:
-        """Keep rows: events packed into integers, one state for each precision, so that ranks always agree on types."""
-        self._add_list("singles", torch.int32, *columns)
-        self._add_list("doubles", torch.int64, *columns)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Any = "") -> Any:
         """Move the states, turning float64 sums into pairs of float32 for a device that has no float64, and back."""
@@ -167,7 +165,8 @@ class ProbabilityMetric(Metric):
     def sync(self, *args: Any, **kwargs: Any) -> None:
         """Gather the states of all ranks; a rank without rows takes part with empty tensors of the right type."""
         for name, (dtype, columns) in self._lists.items():
-            if not getattr(self, name):
+            state = getattr(self, name)
+            if isinstance(state, list) and not state:  # a tensor is one that has been gathered
                 form = tensors.wide(self.device) if dtype == torch.float64 else dtype
                 setattr(self, name, [torch.zeros((0, *columns), dtype=form, device=self.device)])
         super().sync(*args, **kwargs)
@@ -384,16 +383,6 @@ class ProbabilityMetric(Metric):
         double = bool(self.seen[DOUBLE]) and tensors.has_float64(self.device)
         return torch.tensor(value, dtype=torch.float64 if double else torch.float32, device=self.device)
 
-    def _kept(self) -> NDArray[Any]:
-        """Return the rows that were kept, packed, in the widest precision that came in."""
-        single, double = (self._gathered(name).cpu().numpy() for name in ("singles", "doubles"))
-        if len(double) == 0 or len(single) == 0:
-            return double if len(double) else single
-        scores = np.right_shift(single, 1).view(np.float32).astype(np.float64)
-        widened = dispatch.pack(scores.reshape(-1), (single & 1).astype(np.uint8).reshape(-1)).view(np.int64)
-        widened = np.where(single == tensors.IGNORED_KEY, tensors.IGNORED_KEY, widened.reshape(single.shape))
-        return np.concatenate([widened, double])
-
     def _gathered(self, name: str) -> Tensor:
         """Return a list state as one tensor, which it is already once ranks are gathered."""
         state = getattr(self, name)
@@ -401,18 +390,6 @@ class ProbabilityMetric(Metric):
         if isinstance(state, Tensor):
             return state
         return torch.cat(state) if state else torch.zeros((0, *columns), dtype=dtype)
-
-    def _tables(self) -> list[ReliabilityTable]:
-        """Pool the rows that were kept: one table, or one for each column."""
-        tables = []
-        keys = self._kept()
-        unsigned = np.uint32 if keys.dtype.itemsize == 4 else np.uint64
-        for column in keys[:, None].T if keys.ndim == 1 else keys.T:
-            table = ReliabilityTable.unpack(column[column != tensors.IGNORED_KEY].view(unsigned))
-            if len(table) and not table.scores[-1] <= 1:  # NaN and what is negative come last as well
-                raise InputError("preds", "values in [0, 1]", "others, unchecked", "find them with validate_args=True")
-            tables.append(table)
-        return tables
 
 
 @cache
@@ -429,19 +406,6 @@ def tally(
         return None
     tolerance = sum_tolerance(probs.dtype.name)
     return dispatch.tally(probs, targets, uppers=uppers, tolerance=tolerance, fold=fold, half=half)
-
-
-def packed_events(probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion, *, half: bool) -> Increments | None:
-    """Pack the judged events of plain probabilities in one read."""
-    keys = tally(probs, targets, notion, half=half, uppers=None)
-    return None if keys is None else {"singles" if keys.dtype.itemsize == 4 else "doubles": torch.from_numpy(keys)}
-
-
-def packed(scores: NDArray[Any], outcomes: NDArray[np.uint8]) -> Increments:
-    """Return judged events as the rows that a metric keeps."""
-    single = scores.dtype.itemsize == 4
-    keys = dispatch.pack(np.ascontiguousarray(scores), outcomes).view(np.int32 if single else np.int64)
-    return {"singles" if single else "doubles": torch.from_numpy(keys)}
 
 
 def _check_tensor(name: str, value: object, device: torch.device) -> None:

@@ -5,28 +5,20 @@ from __future__ import annotations
 from typing import Any, Final, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned
-from calibrant.estimators.binned import Closed, Norm
+from calibrant.estimators.binned import Bins, Closed, Norm
+from calibrant.estimators.certified import Certified
 from calibrant.inputs import Layout, Notion, Predictions
-from calibrant.kernels import tensors
 from calibrant.kernels.tensors import Reading
-from calibrant.notions import fold, read
 from calibrant.plot import stacked
-from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed, packed_events, tally
-from calibrant.torch.bins import (
-    bins_of,
-    bins_of_device,
-    bins_of_host,
-    histograms_of,
-    increments_of,
-    packed_columns,
-    uppers,
-)
+from calibrant.table import ReliabilityTable
+from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, tally
+from calibrant.torch.bins import bins_of, bins_of_device, bins_of_host, histograms_of, increments_of, uppers
+from calibrant.torch.tables import State, TableMetric
 
 Task = Literal["binary", "multiclass"]
 Reduction = Literal["mean", "sum", "none"]
@@ -34,7 +26,7 @@ Reduction = Literal["mean", "sum", "none"]
 TASKS: Final = ("binary", "multiclass")
 
 
-class CalibrationError(ProbabilityMetric):
+class CalibrationError(TableMetric):
     r"""Calibration error over bins of the score: ECE, MCE or RMSCE, in constant memory.
 
     A drop-in for TorchUncertainty's `CalibrationError` and, with ``num_bins`` for ``n_bins``, for torchmetrics'. With
@@ -67,7 +59,7 @@ class CalibrationError(ProbabilityMetric):
     task : {"binary", "multiclass"}
         What is predicted: (N,) probabilities of class 1, or (N, C), (N, C, ...) of C classes.
     adaptive : bool, default False
-        Bins of equal mass in place of equal width. The state then grows: 4 bytes a row, 8 in double precision.
+        Bins of equal mass in place of equal width. The state then grows, unless it is a sketch: see ``state``.
     num_bins : int, default 10
         The number of bins.
     norm : {"l1", "l2", "max"}, default "l1"
@@ -85,8 +77,19 @@ class CalibrationError(ProbabilityMetric):
         The edge that uniform bins own.
     logits : bool, optional
         Whether predictions are logits. Left out, the first batch decides for all: values beyond [0, 1] are logits.
+    state : {"rows", "sketch"}, default "rows"
+        What adaptive bins keep: "rows", 4 bytes each (8 in double precision), or "sketch", 176 kB however many rows
+        there are (for each class, with ``notion="classwise"``). From a sketch the value has a certified error,
+        ``error_bound``, and `sketch` returns all that was seen. Bins of equal width are exact in constant memory
+        without it.
     kwargs
         Of `torchmetrics.Metric`: ``sync_on_compute``, ``dist_sync_on_step``, ...
+
+    Attributes
+    ----------
+    error_bound : float or None
+        How far the value of the last `compute` can be from that of the rows themselves, but for rounding: 0 unless the
+        state is a sketch.
 
     Raises
     ------
@@ -139,6 +142,7 @@ class CalibrationError(ProbabilityMetric):
         notion: Notion | None = None,
         closed: Closed = "left",
         logits: bool | None = None,
+        state: State = "rows",
         **kwargs: Any,
     ) -> None:
         if "n_bins" in kwargs:
@@ -150,19 +154,21 @@ class CalibrationError(ProbabilityMetric):
             check_classes(num_classes)
         check_notion(notion, ("positive", "top-label", "classwise")[: 2 if task == "binary" else 3], num_classes)
         classes = num_classes if task == "multiclass" else None
+        half = int(task != "binary" or notion == "positive")  # .5 predicts class 0 where a score is folded
         make: tuple[Any, ...] = ("rows", "half 0") if adaptive else ("bins", num_bins, closed)
+        if state == "sketch":
+            notion, make = notion or "top-label", ("sketch", f"half {half}")
         super().__init__(
-            layout=task, num_classes=classes, notion=notion, ignore_index=ignore_index, logits=logits,
-            validate_args=validate_args, make=make, **kwargs,
+            state=state, half=half, keeps=adaptive, layout=task, num_classes=classes, notion=notion,
+            ignore_index=ignore_index, logits=logits, validate_args=validate_args, make=make, **kwargs,
         )  # fmt: skip
         self.adaptive = adaptive
         self.num_bins = num_bins
         self.norm: Norm = norm
         self.closed: Closed = closed
-        columns = () if notion != "classwise" or classes is None else (classes,)
-        if adaptive:
-            self._add_rows(*columns)
-        else:
+        self.error_bound: float | None = None
+        if not adaptive:
+            columns = () if notion != "classwise" or classes is None else (classes,)
             self._add_counts("counts", num_bins, *columns)
             self._add_counts("positives", num_bins, *columns)
             self._add_sums("score_sums", num_bins, *columns)
@@ -172,55 +178,42 @@ class CalibrationError(ProbabilityMetric):
 
     def _of_plain(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
         if self.adaptive:
-            return packed_events(probs, targets, notion, half=False)
+            return super()._of_plain(probs, targets, notion)
         sums = tally(probs, targets, notion, half=True, uppers=uppers(self.num_bins, self.closed, probs.dtype))
         return None if sums is None else increments_of(*sums)
 
     def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
-        if not self.adaptive:
-            return bins_of_host(predictions, notion, self.num_bins, self.closed)
-        if notion == "classwise":
-            read(predictions, "top-label", scoring=False)
-            return packed_columns(predictions)
-        if notion == "top-label" and predictions.layout == "binary":
-            events = read(predictions, "positive", scoring=False).events
-            return packed(*fold(events.scores, events.outcomes, half=0))
-        events = read(predictions, notion, scoring=False).events
-        return packed(events.scores, events.outcomes)
+        if self.adaptive:
+            return super()._of_host(predictions, notion)
+        return bins_of_host(predictions, notion, self.num_bins, self.closed)
 
     def _of_device(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
-        if not self.adaptive:
-            return bins_of_device(reading, layout, notion, self.num_bins, self.closed)
-        if notion == "classwise":
-            keys = tensors.pack(*tensors.each_class(reading, layout=layout))
-        else:
-            keys = tensors.pack(*tensors.event(reading, layout=layout, notion=notion, half=0), reading.judged)
-        return {"doubles" if keys.dtype == torch.int64 else "singles": keys}
+        if self.adaptive:
+            return super()._of_device(reading, layout, notion)
+        return bins_of_device(reading, layout, notion, self.num_bins, self.closed)
 
     def _value(self) -> Tensor:
         self._bins = None
-        if self.notion == "classwise":
-            return self._scalar(self._classwise())
         if self.adaptive:
-            table = self._tables()[0]
-            if len(table):
-                self._bins = binned.sized_bins(table, binned.even_sizes(table.n, self.num_bins, "first"))
-        else:
-            bins = bins_of(self.counts, self.positives, self.score_sums)
-            self._bins = bins if bins.total > 0 else None
+            found = [self._adaptive(table) for table in self._tables() if len(table)]
+            # The norm of the classes' errors is off by at most that of what they are off by: the triangle inequality.
+            value, self.error_bound = (binned.combine(np.array([each[i] for each in found]), self.norm) for i in (0, 1))
+            if self.notion != "classwise" and found:
+                self._bins = found[0][2]
+            return self._scalar(value)
+        self.error_bound = 0.0
+        if self.notion == "classwise":
+            return self._scalar(binned.classwise_errors(histograms_of(self), 1.0, self.norm).value)
+        bins = bins_of(self.counts, self.positives, self.score_sums)
+        self._bins = bins if bins.total > 0 else None
         return self._scalar(np.nan if self._bins is None else binned.calibration_error(self._bins, self.norm))
 
-    def _classwise(self) -> float:
-        if not self.adaptive:
-            return binned.classwise_errors(histograms_of(self), 1.0, self.norm).value
-        errors = [
-            binned.calibration_error(
-                binned.sized_bins(table, binned.even_sizes(table.n, self.num_bins, "first")), self.norm
-            )
-            for table in self._tables()
-            if len(table)
-        ]
-        return binned.combine(np.array(errors), self.norm)
+    def _adaptive(self, table: ReliabilityTable) -> tuple[float, float, Bins]:
+        """Return the error over bins of equal mass, what it can be off by, and the bins."""
+        sizes = binned.even_sizes(table.n, self.num_bins, "first")
+        bins = binned.sized_bins(table, sizes)
+        value, known = binned.calibration_error(bins, self.norm), Certified.of(table)
+        return value, 0.0 if known is None else known.sized(sizes, self.norm, value), bins
 
     def plot(
         self,
@@ -262,7 +255,12 @@ class AdaptiveCalibrationError(CalibrationError):
 
     Parameters
     ----------
-    task, num_bins, norm, num_classes, ignore_index, validate_args, notion, logits, kwargs
+    task, num_bins, norm, num_classes, ignore_index, validate_args, notion, logits, state, kwargs
+        As in `CalibrationError`.
+
+    Attributes
+    ----------
+    error_bound : float or None
         As in `CalibrationError`.
 
     References
@@ -277,6 +275,14 @@ class AdaptiveCalibrationError(CalibrationError):
     >>> metric.update(torch.tensor([0.5, 0.5, 0.5, 0.5]), torch.tensor([1, 1, 0, 0]))
     >>> metric.compute()
     tensor(0.)
+
+    In constant memory, with what that can change the value by:
+
+    >>> metric = AdaptiveCalibrationError(task="binary", num_bins=2, state="sketch")
+    >>> metric(torch.tensor([0.2, 0.4, 0.6, 0.8]), torch.tensor([1, 0, 0, 1])), metric.error_bound
+    (tensor(0.2000), 0.0)
+    >>> metric.sketch()
+    <CalibrationSketch: 4 rows, top-label, standard grid, 176 kB>
     """
 
     def __init__(

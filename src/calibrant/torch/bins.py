@@ -13,10 +13,10 @@ from torch import Tensor
 from calibrant.estimators import binned
 from calibrant.estimators.binned import Bins, Closed
 from calibrant.inputs import Layout, Notion, Predictions
-from calibrant.kernels import dispatch, tensors
+from calibrant.kernels import tensors
 from calibrant.kernels.tensors import Reading
 from calibrant.metrics.classwise import class_histograms
-from calibrant.notions import class_events, read
+from calibrant.notions import read
 from calibrant.torch.base import Increments
 
 
@@ -60,14 +60,6 @@ def bins_of_device(reading: Reading, layout: Layout, notion: Notion, num_bins: i
     largest = uppers_on(num_bins, closed, scores.dtype, scores.device)
     counts, positives, sums = tensors.bin_rows(scores, outcomes, judged, largest)
     return {"counts": counts, "positives": positives, "score_sums": sums}
-
-
-def packed_columns(predictions: Predictions) -> Increments:
-    """Pack the scores of every class by itself, (n, C), of predictions without weights."""
-    columns = [dispatch.pack(np.ascontiguousarray(e.scores), e.outcomes) for e, _ in class_events(predictions)]
-    keys = np.stack(columns, axis=1)
-    single = keys.dtype.itemsize == 4
-    return {"singles" if single else "doubles": torch.from_numpy(keys.view(np.int32 if single else np.int64))}
 
 
 def histograms_of(metric: Any) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from calibrant.estimators import isotonic
 from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import Reading
-from calibrant.notions import DEFAULTS, read
+from calibrant.notions import read
 from calibrant.table import ReliabilityTable
 from calibrant.torch.base import Increments, ProbabilityMetric, check_notion
+from calibrant.torch.sums import score_increments, score_sums_of_device, summed
 
 
 class _MeanScore(ProbabilityMetric):
@@ -58,7 +58,7 @@ class _MeanScore(ProbabilityMetric):
         if self.notion in (None, "multilabel"):
             return score_sums_of_device(reading, layout)
         scores, outcomes = tensors.event(reading, layout=layout, notion=notion)
-        return _summed(*tensors.score_sums(scores, outcomes, reading.judged), reading.judged)
+        return summed(*tensors.score_sums(scores, outcomes, reading.judged), reading.judged)
 
     def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
         """Draw the value, or the values given, as torchmetrics does."""
@@ -124,48 +124,3 @@ class NegativeLogLikelihood(_MeanScore):
         total, infinite = int(self.total), int(self.infinite)
         mean = float(tensors.joined(self.nll_sum)) / total if total else np.nan
         return self._scalar(np.inf if infinite else mean)
-
-
-def score_increments(total: float, brier: float, nll: float, infinite: float) -> Increments:
-    """Return what a batch adds to the sums of scores, from its means; infinite terms are counted, not added."""
-    return {
-        "total": torch.tensor(round(total)),
-        "infinite": torch.tensor(round(infinite)),
-        "brier_sum": torch.tensor(brier * total, dtype=torch.float64),
-        "nll_sum": torch.tensor(0.0 if infinite else nll * total, dtype=torch.float64),
-    }
-
-
-def score_sums_of_device(reading: Reading, layout: Layout) -> Increments:
-    """Return what a batch adds to the sums of scores of whole predictions, where it is."""
-    return _summed(*_terms(reading, layout), reading.judged)
-
-
-def score_squares_of_device(reading: Reading, layout: Layout) -> Increments:
-    """Return what a batch adds to the sums of squared scores of whole predictions, where it is."""
-    squares, logs = _terms(reading, layout)
-    summed = _summed(squares**2, -(logs**2), reading.judged)
-    return {"brier_squares": summed["brier_sum"], "nll_squares": summed["nll_sum"]}
-
-
-def _terms(reading: Reading, layout: Layout) -> tuple[Tensor, Tensor]:
-    """Return the Brier score of each row and the logarithm of what it gave to its target; 0 where it is not judged."""
-    if layout == "multiclass":
-        squares = tensors.class_square_errors(reading)
-    else:
-        scores, outcomes = tensors.event(reading, layout=layout, notion=DEFAULTS[layout])
-        squares, _ = tensors.score_sums(scores, outcomes, reading.judged)
-    logs = torch.where(reading.judged, reading.log_own, torch.zeros_like(reading.log_own))
-    return squares, logs
-
-
-def _summed(squares: Tensor, logs: Tensor, judged: Tensor) -> Increments:
-    infinite = judged & logs.isneginf()
-    finite = torch.where(infinite, torch.zeros_like(logs), logs)
-    wide = tensors.wide(logs.device)
-    return {
-        "total": judged.sum(),
-        "infinite": infinite.sum(),
-        "brier_sum": tensors.in_state_form(squares.sum(dtype=wide)),
-        "nll_sum": tensors.in_state_form(-finite.sum(dtype=wide)),
-    }

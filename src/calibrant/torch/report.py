@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.errors import InputError
@@ -16,13 +17,14 @@ from calibrant.inference.resampling import Resampling, Rng
 from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import WIDTH, Reading
-from calibrant.notions import DEFAULTS, read
+from calibrant.notions import read
 from calibrant.plot import stacked
 from calibrant.report import Report, event_report
 from calibrant.results import ReliabilityDiagram
-from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed
+from calibrant.torch.base import Increments, check_notion
 from calibrant.torch.bins import uppers, uppers_on
-from calibrant.torch.proper import score_increments, score_squares_of_device, score_sums_of_device
+from calibrant.torch.sums import score_increments, totals_of_device
+from calibrant.torch.tables import State, TableMetric
 
 
 class _Sealed:
@@ -32,7 +34,7 @@ class _Sealed:
         self.report = report
 
 
-class CalibrationReport(ProbabilityMetric):
+class CalibrationReport(TableMetric):
     """Every measure of `calibrant.evaluate` from batches: `compute` returns its `Report`.
 
     Parameters
@@ -44,6 +46,9 @@ class CalibrationReport(ProbabilityMetric):
     level, n_resamples, rng
         The confidence of the intervals, the resamples behind noise floors and p-values, their seed: as in
         `calibrant.evaluate`.
+    state : {"rows", "sketch"}, default "rows"
+        "sketch" keeps 176 kB however many rows there are. Numbers that are then not exact have a certified
+        `Estimate.error_bound`, and `sketch` returns all that was seen, but for the classes' bins.
     ignore_index, validate_args, logits, kwargs
         As in `CalibrationError`.
 
@@ -54,9 +59,9 @@ class CalibrationReport(ProbabilityMetric):
 
     Notes
     -----
-    The state keeps score and outcome of the judged event, 4 bytes a row (8 in double precision), and 24 bytes for each
-    bin of each class. Intervals take a tenth of a second to a second in `compute`, and in `forward` for each batch:
-    ``level=None`` leaves them out.
+    The state keeps score and outcome of the judged event, 4 bytes a row (8 in double precision), or a sketch, and 24
+    bytes for each bin of each class. Intervals take a tenth of a second to a second in `compute`, and in `forward` for
+    each batch: ``level=None`` leaves them out.
 
     Examples
     --------
@@ -70,14 +75,6 @@ class CalibrationReport(ProbabilityMetric):
     (0.29, 5)
     """
 
-    total: Tensor
-    infinite: Tensor
-    correct: Tensor
-    brier_sum: Tensor
-    nll_sum: Tensor
-    brier_squares: Tensor
-    nll_squares: Tensor
-
     def __init__(
         self,
         num_bins: int = 15,
@@ -89,6 +86,7 @@ class CalibrationReport(ProbabilityMetric):
         ignore_index: int | None = None,
         validate_args: bool = True,
         logits: bool | None = None,
+        state: State = "rows",
         **kwargs: Any,
     ) -> None:
         try:
@@ -97,51 +95,48 @@ class CalibrationReport(ProbabilityMetric):
             raise error.renamed({"n_bins": "num_bins"}) from None
         resampling = None if level is None else Resampling.of(level, n_resamples, rng)
         check_notion(notion, ("positive", "top-label"))
+        make = ("report" if state == "rows" else "sketch report", num_bins)
         super().__init__(
-            layout=None, num_classes=None, notion=notion, ignore_index=ignore_index, logits=logits,
-            validate_args=validate_args, make=("report", num_bins), **kwargs,
+            state=state, half=1, keeps=True, layout=None, num_classes=None, notion=notion, ignore_index=ignore_index,
+            logits=logits, validate_args=validate_args, make=make, **kwargs,
         )  # fmt: skip
         self.num_bins, self.resampling = num_bins, resampling
-        self._add_rows()
-        for name in ("total", "infinite", "correct"):
-            self._add_counts(name)
-        for name in ("brier_sum", "nll_sum", "brier_squares", "nll_squares"):
-            self._add_sums(name)
+        if state == "rows":
+            self._add_totals()
         # Of all classes, flat, since only the first batch says how many there are: counts and outcomes; scores.
         self._add_list("class_counts", torch.int64)
         self._add_list("class_scores", torch.float64)
+
+    def _of_plain(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
+        del probs, targets, notion  # the scores of whole predictions are wanted too
+        return None
 
     def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
         classes = predictions.layout == "multiclass"
         largest = uppers(self.num_bins, "right", predictions.rows.dtype) if classes else None
         reading = read(predictions, notion, uppers=largest)
         counts, scores, positives = reading.histograms
-        return {
-            **packed(reading.events.scores, reading.events.outcomes),
-            **score_increments(reading.total, reading.brier, reading.nll, reading.infinite),
-            "brier_squares": torch.tensor(reading.brier_square * reading.total, dtype=torch.float64),
-            "nll_squares": torch.tensor(reading.nll_square * reading.total, dtype=torch.float64),
-            "correct": torch.tensor(round(reading.correct * reading.total)),
-            **_chunks(
-                torch.from_numpy(np.stack([counts, positives])).round().long(), torch.from_numpy(scores), classes
-            ),
-        }
+        found = self._of_events(reading.events, reading)
+        if self.state == "rows":
+            found |= {
+                **score_increments(reading.total, reading.brier, reading.nll, reading.infinite),
+                "brier_squares": torch.tensor(reading.brier_square * reading.total, dtype=torch.float64),
+                "nll_squares": torch.tensor(reading.nll_square * reading.total, dtype=torch.float64),
+                "correct": torch.tensor(round(reading.correct * reading.total)),
+            }
+        whole = torch.from_numpy(np.stack([counts, positives])).round().long()
+        return {**found, **_chunks(whole, torch.from_numpy(scores), classes)}
 
     def _of_device(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
-        keys = tensors.pack(*tensors.event(reading, layout=layout, notion=notion), reading.judged)
-        right = tensors.event(reading, layout=layout, notion="top-label")[1]
+        found = super()._of_device(reading, layout, notion)
+        if self.state == "rows":
+            found |= totals_of_device(reading, layout)
         counts = positives = scores = reading.targets
         if layout == "multiclass":
             probs, outcomes, judged = tensors.each_class(reading, layout=layout)
             largest = uppers_on(self.num_bins, "right", probs.dtype, probs.device)
             counts, positives, scores = tensors.bin_rows(probs, outcomes, judged, largest)
-        return {
-            "doubles" if keys.dtype == torch.int64 else "singles": keys,
-            **score_sums_of_device(reading, layout),
-            **score_squares_of_device(reading, layout),
-            "correct": (right * reading.judged).sum(),
-            **_chunks(torch.stack([counts, positives]), scores, layout == "multiclass"),
-        }
+        return {**found, **_chunks(torch.stack([counts, positives]), scores, layout == "multiclass")}
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch: as `CalibrationError.update`."""
@@ -159,27 +154,30 @@ class CalibrationReport(ProbabilityMetric):
         return tensors.add_sums(flat.reshape(-1, *pairs, self.num_bins, width))
 
     def _value(self) -> _Sealed:
-        total = int(self.total)
-        if total == 0:
+        if int(self.total) == 0:
             raise InputError("preds", "at least one batch before compute", "none", "call update first")
-        width, notion = int(self.seen[WIDTH]), self.notion
+        width = int(self.seen[WIDTH])
         layout: Layout = "multiclass" if width > 1 else "binary"
-        sums = (self.brier_sum, self.nll_sum, self.brier_squares, self.nll_squares)
-        brier, nll, brier_square, nll_square = (float(tensors.joined(x)) / total for x in sums)
-        infinite = int(self.infinite)
-        whole = Whole(
-            int(self.correct) / total, brier, np.inf if infinite else nll, brier_square, nll_square, infinite, total,
-            total, layout == "binary",
-        )  # fmt: skip
+        n_classes = width if width > 1 else None
         histograms = None
         if layout == "multiclass":
             counts, positives = self._class_sums("class_counts", width).cpu().numpy()
             scores = tensors.joined(self._class_sums("class_scores", width)).numpy()
             histograms = np.stack([counts, scores, positives]).astype(np.float64)
-        judged: Notion = notion or DEFAULTS[layout]  # type: ignore[assignment]
-        n_classes = width if width > 1 else None
-        table = self._tables()[0]
+        whole, table = self._whole(layout), self._tables()[0]
+        judged = self._judged(layout)
         return _Sealed(event_report(table, whole, judged, n_classes, self.num_bins, self.resampling, histograms))
+
+    def _whole(self, layout: Layout) -> Whole:
+        """Return the means over whole predictions."""
+        total = int(self.total)
+        sums = (self.brier_sum, self.nll_sum, self.brier_squares, self.nll_squares)
+        brier, nll, brier_square, nll_square = (float(tensors.joined(x)) / total for x in sums)
+        infinite = int(self.infinite)
+        return Whole(
+            int(self.correct) / total, brier, np.inf if infinite else nll, brier_square, nll_square, infinite, total,
+            total, layout == "binary",
+        )  # fmt: skip
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """Open what `compute` sealed, after torchmetrics has gathered and cached."""

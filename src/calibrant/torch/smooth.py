@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import smooth, smooth_mesh
-from calibrant.inputs import Layout, Notion, Predictions
-from calibrant.kernels import tensors
-from calibrant.kernels.tensors import Reading
-from calibrant.notions import read
-from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, packed, packed_events
+from calibrant.estimators.certified import Certified
+from calibrant.inputs import Notion
+from calibrant.table import ReliabilityTable
+from calibrant.torch.base import check_notion
+from calibrant.torch.tables import State, TableMetric
 
 
-class SmoothCalibrationError(ProbabilityMetric):
+class SmoothCalibrationError(TableMetric):
     r"""Smooth calibration error (smECE): kernel-smoothed residuals at the bandwidth that equals the error.
 
     A drop-in for TorchUncertainty's, with the numbers of relplot 1.0 (`smECE` for the reflected kernel with
@@ -43,6 +41,9 @@ class SmoothCalibrationError(ProbabilityMetric):
     notion : {"top-label", "positive"}, optional
         The judged event. By default the predicted class: max(p, 1 - p) of (N,) and (N, 1) (.5 predicts class 1), the
         top label of (N, C).
+    state : {"rows", "sketch"}, default "rows"
+        "sketch", for ``method="exact"`` alone, keeps 176 kB however many rows there are; the value then has a certified
+        error, ``error_bound``, and `sketch` returns all that was seen.
     ignore_index, validate_args, logits, kwargs
         As in `CalibrationError`.
 
@@ -50,6 +51,9 @@ class SmoothCalibrationError(ProbabilityMetric):
     ----------
     final_bandwidth : float or None
         The bandwidth of the last `compute`.
+    error_bound : float or None
+        How far the value of the last `compute` can be from the exact one, but for its rounding to the precision of the
+        data: below 1e-7 from rows; NaN for the mesh, of which it is not known.
 
     Raises
     ------
@@ -58,7 +62,7 @@ class SmoothCalibrationError(ProbabilityMetric):
 
     Notes
     -----
-    The state keeps the rows, 4 bytes each (score and outcome together), 8 in double precision.
+    The state keeps the rows, 4 bytes each (score and outcome together), 8 in double precision, or a sketch.
 
     References
     ----------
@@ -91,15 +95,19 @@ class SmoothCalibrationError(ProbabilityMetric):
         ignore_index: int | None = None,
         validate_args: bool = True,
         logits: bool | None = None,
+        state: State = "rows",
         **kwargs: Any,
     ) -> None:
         check_choice("kernel_type", kernel_type, ("logit", "reflected"))
         check_choice("method", method, ("mesh", "exact"))
         check_notion(notion, ("positive", "top-label"))
         self._check_options(kernel_type, bandwidth, eps, mesh_pts, refine_steps, method)
+        if state == "sketch" and method == "mesh":
+            remedy = "pass kernel_type='reflected' and method='exact', or leave state out"
+            raise InputError("state", "'rows' for method='mesh', whose numbers need the rows", "'sketch'", remedy)
         super().__init__(
-            layout=None, num_classes=None, notion=notion or "top-label", ignore_index=ignore_index, logits=logits,
-            validate_args=validate_args, make=("rows", "half 1"), **kwargs,
+            state=state, half=1, keeps=True, layout=None, num_classes=None, notion=notion or "top-label",
+            ignore_index=ignore_index, logits=logits, validate_args=validate_args, make=(state, "half 1"), **kwargs,
         )  # fmt: skip
         self.kernel_type: Literal["logit", "reflected"] = kernel_type
         self.bandwidth: float | Literal["auto"] = bandwidth
@@ -108,7 +116,7 @@ class SmoothCalibrationError(ProbabilityMetric):
         self.refine_steps = refine_steps
         self.method = method
         self.final_bandwidth: float | None = None
-        self._add_rows()
+        self.error_bound: float | None = None
 
     def _check_options(
         self, kernel_type: str, bandwidth: Any, eps: float, mesh_pts: int, refine_steps: int, method: str
@@ -126,20 +134,9 @@ class SmoothCalibrationError(ProbabilityMetric):
         except InputError as error:
             raise error.renamed(names) from None
 
-    def _of_plain(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
-        return packed_events(probs, targets, notion, half=True)
-
-    def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
-        events = read(predictions, notion, scoring=False).events
-        return packed(events.scores, events.outcomes)
-
-    def _of_device(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
-        keys = tensors.pack(*tensors.event(reading, layout=layout, notion=notion), reading.judged)
-        return {"doubles" if keys.dtype == torch.int64 else "singles": keys}
-
     def _value(self) -> Tensor:
         table = self._tables()[0]
-        self.final_bandwidth = None
+        self.final_bandwidth, self.error_bound = None, np.nan
         if not len(table):
             return self._scalar(np.nan)
         if self.method == "mesh":
@@ -149,13 +146,21 @@ class SmoothCalibrationError(ProbabilityMetric):
             )  # fmt: skip
             self.final_bandwidth = found.bandwidth
             return self._scalar(found.value)
+        exact = self._exact(table)
+        # Where it is looked for, the error is the bandwidth that equals it.
+        self.final_bandwidth = exact.value if isinstance(self.bandwidth, str) else float(self.bandwidth)
+        self.error_bound = exact.error_bound
+        return self._scalar(exact.value)
+
+    def _exact(self, table: ReliabilityTable) -> smooth.SmoothError:
+        known = Certified.of(table)
         if isinstance(self.bandwidth, str):
-            value = smooth.smooth_error(table.scores, table.residuals, table.total).value
-            self.final_bandwidth = value  # the error is the bandwidth that equals it
-        else:
-            value = smooth.smooth_error_at(table.scores, table.residuals, table.total, float(self.bandwidth)).value
-            self.final_bandwidth = float(self.bandwidth)
-        return self._scalar(value)
+            rows = (table.scores, table.residuals, table.total)
+            return smooth.smooth_error(*rows) if known is None else known.smooth_error()
+        h = float(self.bandwidth)
+        if known is not None:
+            return known.smooth_integral(h)
+        return smooth.smooth_error_at(table.scores, table.residuals, table.total, h)
 
     def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
         """Draw the value, or the values given, as torchmetrics does."""

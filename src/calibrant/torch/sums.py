@@ -1,0 +1,82 @@
+"""Sums over whole predictions in the states of a metric: proper scores, their squares, right answers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from calibrant.inputs import Layout
+from calibrant.kernels import dispatch, tensors
+from calibrant.kernels.tensors import Reading
+from calibrant.notions import DEFAULTS
+from calibrant.notions import Reading as HostReading
+from calibrant.torch.base import Increments
+
+
+def score_increments(total: float, brier: float, nll: float, infinite: float) -> Increments:
+    """Return what a batch adds to the sums of scores, from its means; infinite terms are counted, not added."""
+    return {
+        "total": torch.tensor(round(total)),
+        "infinite": torch.tensor(round(infinite)),
+        "brier_sum": torch.tensor(brier * total, dtype=torch.float64),
+        "nll_sum": torch.tensor(0.0 if infinite else nll * total, dtype=torch.float64),
+    }
+
+
+def totals_of_host(reading: HostReading) -> Increments:
+    """Return the sums of a batch's scores, of their squares and of the right answers; finite losses are added."""
+    whole = {"total": reading.total, "infinite": reading.infinite, "correct": reading.totals[dispatch.CORRECT]}
+    places = {
+        "brier_sum": dispatch.BRIER, "nll_sum": dispatch.NLL, "brier_squares": dispatch.BRIER_SQUARES,
+        "nll_squares": dispatch.NLL_SQUARES,
+    }  # fmt: skip
+    return {
+        **{name: torch.tensor(round(float(count))) for name, count in whole.items()},
+        **{name: torch.tensor(float(reading.totals[at]), dtype=torch.float64) for name, at in places.items()},
+    }
+
+
+def totals_of_device(reading: Reading, layout: Layout) -> Increments:
+    """Return the sums of a batch's scores, of their squares and of the right answers, where it is."""
+    right = tensors.event(reading, layout=layout, notion="top-label")[1]
+    return {
+        **score_sums_of_device(reading, layout),
+        **score_squares_of_device(reading, layout),
+        "correct": (right * reading.judged).sum(),
+    }
+
+
+def score_sums_of_device(reading: Reading, layout: Layout) -> Increments:
+    """Return what a batch adds to the sums of scores of whole predictions, where it is."""
+    return summed(*_terms(reading, layout), reading.judged)
+
+
+def score_squares_of_device(reading: Reading, layout: Layout) -> Increments:
+    """Return what a batch adds to the sums of squared scores of whole predictions, where it is."""
+    squares, logs = _terms(reading, layout)
+    found = summed(squares**2, -(logs**2), reading.judged)
+    return {"brier_squares": found["brier_sum"], "nll_squares": found["nll_sum"]}
+
+
+def _terms(reading: Reading, layout: Layout) -> tuple[Tensor, Tensor]:
+    """Return the Brier score of each row and the logarithm of what it gave to its target; 0 where it is not judged."""
+    if layout == "multiclass":
+        squares = tensors.class_square_errors(reading)
+    else:
+        scores, outcomes = tensors.event(reading, layout=layout, notion=DEFAULTS[layout])
+        squares, _ = tensors.score_sums(scores, outcomes, reading.judged)
+    logs = torch.where(reading.judged, reading.log_own, torch.zeros_like(reading.log_own))
+    return squares, logs
+
+
+def summed(squares: Tensor, logs: Tensor, judged: Tensor) -> Increments:
+    """Return the sums of scores and of losses that are finite, and how many are not."""
+    infinite = judged & logs.isneginf()
+    finite = torch.where(infinite, torch.zeros_like(logs), logs)
+    wide = tensors.wide(logs.device)
+    return {
+        "total": judged.sum(),
+        "infinite": infinite.sum(),
+        "brier_sum": tensors.in_state_form(squares.sum(dtype=wide)),
+        "nll_sum": tensors.in_state_form(-finite.sum(dtype=wide)),
+    }

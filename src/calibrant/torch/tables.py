@@ -1,0 +1,210 @@
+"""Metrics of reliability tables: from the rows, which they keep, or from a sketch of constant size."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from calibrant.errors import InputError, check_choice
+from calibrant.inputs import Layout, Notion, Predictions
+from calibrant.kernels import dispatch, tensors
+from calibrant.kernels.tensors import WIDTH
+from calibrant.notions import Events, class_events, fold, read
+from calibrant.notions import Reading as HostReading
+from calibrant.sketch import CalibrationSketch
+from calibrant.sketch.sums import Curves, Make, Part, Totals
+from calibrant.table import ReliabilityTable
+from calibrant.torch.base import Increments, ProbabilityMetric, tally
+from calibrant.torch.cells import GRID, cells_of_device, cells_of_host, class_cells_of_host, curves_of, n_cells
+from calibrant.torch.sums import totals_of_device, totals_of_host
+
+State = Literal["rows", "sketch"]
+
+STATES: Final = ("rows", "sketch")
+
+
+class TableMetric(ProbabilityMetric):
+    """A metric of the judged event's reliability table, or of every class's, which are pooled in `compute`.
+
+    Parameters
+    ----------
+    state : {"rows", "sketch"}
+        What is kept: score and outcome of every row, or their sums over the cells of a grid and the exact sums of
+        Brier score, log loss and accuracy.
+    half : {0, 1}
+        The class that a binary score of .5 predicts, where the judged event is that the predicted class is right.
+    keeps : bool
+        Whether anything is kept at all; if not, the metric has states of its own.
+    make : tuple
+        As in `ProbabilityMetric`.
+    options
+        Of `ProbabilityMetric`.
+    """
+
+    total: Tensor
+    infinite: Tensor
+    correct: Tensor
+    brier_sum: Tensor
+    nll_sum: Tensor
+    brier_squares: Tensor
+    nll_squares: Tensor
+    cell_counts: Tensor
+    cell_sums: Tensor
+
+    def __init__(self, *, state: State, half: int, keeps: bool, make: tuple[Any, ...], **options: Any) -> None:
+        check_choice("state", state, STATES)
+        if state == "sketch" and not keeps:
+            remedy = "leave it out: their state is of constant size, and exact"
+            raise InputError("state", "'rows' for bins of equal width", "'sketch'", remedy)
+        # A sketch is of what was judged, whatever metric did it: `_raise_faults` looks at the shape.
+        super().__init__(make=make, by_shape=state == "rows", **options)
+        self.state: State = state
+        self._half = half
+        if not keeps:
+            return
+        columns = (self.num_classes,) if self.notion == "classwise" and self.num_classes else ()
+        if state == "rows":
+            # Events packed into integers, one state for each precision, so that ranks always agree on types.
+            self._add_list("singles", torch.int32, *columns)
+            self._add_list("doubles", torch.int64, *columns)
+            return
+        self._add_counts("cell_counts", *columns, 2, n_cells())
+        self._add_sums("cell_sums", *columns, 3, n_cells())
+        self._add_totals()
+
+    def _add_totals(self) -> None:
+        for name in ("total", "infinite", "correct"):
+            self._add_counts(name)
+        for name in ("brier_sum", "nll_sum", "brier_squares", "nll_squares"):
+            self._add_sums(name)
+
+    # ------------------------------------------------------------ a batch
+
+    def _of_plain(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
+        if self.state == "sketch":
+            return None
+        keys = tally(probs, targets, notion, half=bool(self._half), uppers=None)
+        return None if keys is None else {_place(keys): torch.from_numpy(keys)}
+
+    def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
+        sketched = self.state == "sketch"
+        if notion == "classwise":
+            reading = read(predictions, "top-label", scoring=sketched)
+            return self._of_classes(predictions, reading)
+        folded = notion == "top-label" and predictions.layout == "binary" and self._half == 0
+        reading = read(predictions, "positive" if folded else notion, scoring=sketched)
+        events = reading.events
+        if folded:
+            events = Events(*fold(events.scores, events.outcomes, half=0), None)
+        return self._of_events(events, reading)
+
+    def _of_events(self, events: Events, reading: HostReading) -> Increments:
+        """Return what judged events add to the state, with the sums of the reading that they are from."""
+        if self.state == "sketch":
+            return {**cells_of_host(events), **totals_of_host(reading)}
+        keys = packed(events)
+        return {_place(keys): torch.from_numpy(keys)}
+
+    def _of_classes(self, predictions: Predictions, reading: HostReading) -> Increments:
+        """Return the same of every class by itself."""
+        if self.state == "sketch":
+            return {**class_cells_of_host(predictions), **totals_of_host(reading)}
+        keys = np.stack([packed(events) for events, _ in class_events(predictions)], axis=1)
+        return {_place(keys): torch.from_numpy(keys)}
+
+    def _of_device(self, reading: tensors.Reading, layout: Layout, notion: Notion) -> Increments:
+        if notion == "classwise":
+            scores, outcomes, judged = tensors.each_class(reading, layout=layout)
+        else:
+            scores, outcomes = tensors.event(reading, layout=layout, notion=notion, half=self._half)
+            judged = reading.judged
+        if self.state == "sketch":
+            return {**cells_of_device(scores, outcomes, judged), **totals_of_device(reading, layout)}
+        keys = tensors.pack(scores, outcomes, judged)
+        return {"doubles" if keys.dtype == torch.int64 else "singles": keys}
+
+    # ------------------------------------------------------------ what was kept
+
+    def _raise_faults(self) -> None:
+        super()._raise_faults()
+        width = int(self.seen[WIDTH])
+        if width and self.state == "sketch":  # of a state that a metric of another layout may have filled
+            self._check_width(width)
+
+    def _tables(self) -> list[ReliabilityTable]:
+        """Pool what was kept: one table, or one for each class."""
+        if self.state == "sketch":
+            curves = self._curves()
+            return [curves.table(k, GRID, whole=True) for k in range(len(curves.rows))]
+        tables = []
+        keys = self._kept()
+        unsigned = np.uint32 if keys.dtype.itemsize == 4 else np.uint64
+        for column in keys[:, None].T if keys.ndim == 1 else keys.T:
+            table = ReliabilityTable.unpack(column[column != tensors.IGNORED_KEY].view(unsigned))
+            if len(table) and not table.scores[-1] <= 1:  # NaN and what is negative come last as well
+                raise InputError("preds", "values in [0, 1]", "others, unchecked", "find them with validate_args=True")
+            tables.append(table)
+        return tables
+
+    def _kept(self) -> NDArray[Any]:
+        """Return the rows that were kept, packed, in the widest precision that came in."""
+        single, double = (self._gathered(name).cpu().numpy() for name in ("singles", "doubles"))
+        if len(double) == 0 or len(single) == 0:
+            return double if len(double) else single
+        scores = np.right_shift(single, 1).view(np.float32).astype(np.float64)
+        widened = dispatch.pack(scores.reshape(-1), (single & 1).astype(np.uint8).reshape(-1)).view(np.int64)
+        widened = np.where(single == tensors.IGNORED_KEY, tensors.IGNORED_KEY, widened.reshape(single.shape))
+        return np.concatenate([widened, double])
+
+    def _curves(self) -> Curves:
+        return curves_of(self.cell_counts, self.cell_sums)
+
+    def sketch(self) -> CalibrationSketch:
+        """Return all batches so far as a `calibrant.CalibrationSketch`, to be saved, merged and evaluated.
+
+        It is a copy: later batches do not change it. In a distributed run it is of all ranks, as `compute`, so that
+        every rank has to call it (with ``sync_on_compute=False``: of this one).
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            For a metric that keeps no sketch, and for what `compute` raises.
+        """
+        if self.state != "sketch":
+            remedy = "make the metric with state='sketch'"
+            raise InputError("state", "'sketch' for a metric's sketch", repr(self.state), remedy)
+        alone = not self._is_synced
+        with self.sync_context(
+            dist_sync_fn=self.dist_sync_fn, should_sync=self.sync_on_compute and alone, should_unsync=alone
+        ):
+            self._raise_faults()
+            return self._sketch()
+
+    def _sketch(self) -> CalibrationSketch:
+        n, width = int(self.total), int(self.seen[WIDTH])
+        layout: Layout = "multiclass" if width > 1 else "binary"
+        if n == 0:
+            judged: Any = self.notion if self.layout is None else self._judged(self.layout)
+            return CalibrationSketch.of_parts(Make(judged, False, None, GRID))
+        make = Make(self._judged(layout), False, None, GRID, layout, width if width > 1 else None)
+        brier, brier_square, nll, nll_square = (
+            float(tensors.joined(x)) for x in (self.brier_sum, self.brier_squares, self.nll_sum, self.nll_squares)
+        )
+        weight, correct, infinite = float(n), float(self.correct), float(self.infinite)
+        scores = (correct, brier, brier_square, nll, nll_square, infinite)
+        totals = Totals(n, weight, weight, True, weight, *scores)
+        return CalibrationSketch.of_parts(make, Part(totals, self._curves()))
+
+
+def packed(events: Events) -> NDArray[Any]:
+    """Return judged events as the rows that a metric keeps."""
+    keys = dispatch.pack(np.ascontiguousarray(events.scores), events.outcomes)
+    return keys.view(np.int32 if keys.dtype.itemsize == 4 else np.int64)
+
+
+def _place(keys: NDArray[Any]) -> str:
+    return "singles" if keys.dtype.itemsize == 4 else "doubles"
