@@ -42,7 +42,13 @@ FLOORS = (
 )
 # Inside a folder likewise. The folder's __init__ is above its modules and below whoever is outside.
 ROOMS = {
-    "kernels": (("compiled", "reference", "tensors"), ("bits",), ("host",), ("dispatch",)),
+    "kernels": (
+        ("compiled", "reference"),
+        ("bits", "cuda_kernels"),
+        ("host", "cuda"),
+        ("dispatch", "tensors"),
+        ("cuda_cells",),
+    ),
     "sketch": (("sums",), ("storage",), ("sketch",), ("given",)),
     "estimators": (("binned", "smooth", "smooth_mesh", "cumulative", "regression"), ("isotonic",), ("certified",)),
     "inference": (
@@ -77,7 +83,7 @@ ROOMS = {
 FROM_PACKAGE = {"cli": {"__version__"}}
 HEAVY = (
     "numba", "torch", "matplotlib", "duckdb", "polars", "pandas", "click", "rich", "scipy", "pyarrow", "narwhals",
-    "sklearn", "jinja2",
+    "sklearn", "jinja2", "triton",
 )  # fmt: skip
 
 

@@ -369,11 +369,11 @@ def test_sums_on_devices_do_not_depend_on_the_order():
 
 
 FAULTY = {
-    "NaN": ([0.1, float("nan"), 0.3], [0, 1, 0], "1 NaN or infinite"),
-    "infinite": ([0.1, float("inf"), float("-inf")], [0, 1, 0], "2 NaN or infinite"),
-    "outside": ([0.1, 1.2, 0.3], [0, 1, 0], "1 values outside"),
-    "target": ([0.1, 0.2, 0.3], [0, 2, -1], "2 others"),
-    "half a target": ([0.1, 0.2, 0.3], [0.0, 0.5, 1.0], "1 others"),
+    "NaN": ([0.1, float("nan"), 0.3], [0, 1, 0], "1 row with NaN or infinite values in"),
+    "infinite": ([0.1, float("inf"), float("-inf")], [0, 1, 0], "2 rows with NaN or infinite"),
+    "outside": ([0.1, 1.2, 0.3], [0, 1, 0], "1 row with values outside"),
+    "target": ([0.1, 0.2, 0.3], [0, 2, -1], "2 rows with another"),
+    "half a target": ([0.1, 0.2, 0.3], [0.0, 0.5, 1.0], "1 row with another"),
 }
 
 
@@ -407,7 +407,7 @@ def test_faults_of_classes_on_devices():
     metric = METRICS["multiclass"][0]()
     metric.update(probs, target)
     metric.update(probs * 0.9, target)
-    with pytest.raises(InputError, match="rows that sum to 1, got 20 rows that do not"):
+    with pytest.raises(InputError, match="rows that sum to 1, got 20 rows with another sum"):
         metric.compute()
     metric = METRICS["multiclass"][0]()
     metric.update(logits, target)

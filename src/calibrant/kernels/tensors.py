@@ -1,4 +1,4 @@
-"""The reading passes as plain torch operations, for tensors on any device.
+"""The reading passes as plain torch operations, for tensors on any device, and by `cuda` where that is one read.
 
 Nothing here waits for the device: no value is looked at on the host, and what is wrong with the input is counted in
 tensors instead of raised. Only `calibrant.torch` imports this module, which imports torch.
@@ -12,8 +12,10 @@ from typing import Final
 import torch
 from torch import Tensor
 
-#: What can be wrong with a batch, in the order of the tensor that counts it.
-FAULTS: Final = ("infinite", "outside", "sum", "target", "scale")
+from calibrant.kernels import cuda
+from calibrant.kernels.cuda import FAULTS as FAULTS  # what can be wrong with a batch, in the order that it is counted
+from calibrant.kernels.cuda import RowReading
+from calibrant.kernels.cuda import has_float64 as has_float64
 
 #: What a batch has shown, in the order of the tensor that says so: probabilities, logits, double precision, columns.
 PROBABILITIES, LOGITS, DOUBLE, WIDTH = range(4)
@@ -29,8 +31,10 @@ class Reading:
     """A batch as it was read: rows of probabilities and what belongs to them, all on one device.
 
     ``probs`` is (n, C), with C = 1 for one event; ``targets`` (n,) and ``judged`` (n,), for multilabel (n, C) both;
-    ``log_own`` is the logarithm of what each target was given, in the shape of the targets; ``faults`` counts by
-    `FAULTS`; ``seen`` says by `PROBABILITIES`, `LOGITS`, `DOUBLE` and `WIDTH` what the batch was.
+    ``log_own`` is the logarithm of what each target was given, in the shape of the targets; ``faults`` counts rows by
+    `FAULTS`; ``seen`` says by `PROBABILITIES`, `LOGITS`, `DOUBLE` and `WIDTH` what the batch was; ``predicted``, of
+    classes, is the first that has the largest value, whose probability may be rounded to another's. Where only the
+    rows' own numbers were wanted, they are ``rows``, and ``probs`` is (n, 0).
     """
 
     probs: Tensor
@@ -39,11 +43,8 @@ class Reading:
     log_own: Tensor
     faults: Tensor
     seen: Tensor
-
-
-def has_float64(device: torch.device) -> bool:
-    """Whether the device computes in double precision: Apple's does not."""
-    return device.type != "mps"
+    predicted: Tensor | None = None
+    rows: RowReading | None = None
 
 
 def wide(device: torch.device) -> torch.dtype:
@@ -113,12 +114,57 @@ def read(
         sums = (off & judged & ~as_logits).sum() if off is not None else faults[2]
         scale = faults[4]
         if logits is None and off is not None:  # probabilities where logits came before
-            scale = (as_logits & decided & (inside.all() & ~(off & judged).any())).long()
-        faults = torch.stack([(~x.isfinite()).sum(), outside.sum(), sums, (judged & ~good).sum(), scale])
-    known = torch.full((2,), x.shape[1], device=device)  # filled on the device: a copy from the host could wait
+            scale = (as_logits & decided & judged.any() & (inside.all() & ~(off & judged).any())).long()
+        infinite = (~x.isfinite()).any(1)
+        faults = torch.stack([infinite.sum(), outside.any(1).sum(), sums, (judged & ~good).sum(), scale])
+    predicted = x.argmax(1) if layout == "multiclass" else None
+    return Reading(probs, y, judged, log_own, faults, _shown(as_logits, values, x.shape[1]), predicted)
+
+
+def read_rows(
+    values: Tensor,
+    targets: Tensor,
+    *,
+    ignore_index: int | None,
+    logits: bool | None,
+    seen: Tensor,
+    tolerance: float,
+    checked: bool,
+) -> Reading:
+    """Read a batch of classes as `read` does, for whoever needs no class but the top label and the target.
+
+    The values, (N, C) or (N, C, ...), are read once and where they lie, except that a second, shorter pass looks at
+    them while the scale is not declared and no batch has decided it. ``targets`` is (N,) or (N, ...).
+    """
+    flat = targets.reshape(-1)
+    judged = torch.ones_like(flat, dtype=torch.bool) if ignore_index is None else flat != ignore_index
+    scale: bool | Tensor
+    if logits is None:
+        decided = seen[:2].sum() > 0
+        far = cuda.beyond(values, flat, ignore_index=ignore_index, low=-SLACK, high=1 + SLACK, skip=decided)
+        as_logits = torch.where(decided, seen[LOGITS] > 0, far)
+        scale = as_logits
+    else:
+        decided, as_logits = judged.new_ones(()), torch.full((), logits, device=values.device)
+        scale = logits
+    rows = cuda.read(values, flat, logits=scale, ignore_index=ignore_index, tolerance=tolerance)
+    faults = rows.faults
+    if logits is None:  # probabilities where logits came before
+        number = judged.sum()
+        faults = faults.clone()
+        faults[-1] = as_logits & decided & (rows.normalised == number) & (number > 0)
+    if not checked:
+        faults = torch.zeros_like(faults)
+    classes = torch.where(judged, flat.long(), 0).clamp(0, values.shape[1] - 1)
+    probs = rows.top.new_empty((len(flat), 0))
+    seen = _shown(as_logits, values, values.shape[1])
+    return Reading(probs, classes, judged, rows.log_own, faults, seen, rows=rows)
+
+
+def _shown(as_logits: Tensor, values: Tensor, width: int) -> Tensor:
+    known = torch.full((2,), width, device=values.device)  # filled on the device: a copy from the host could wait
     known[0] = values.dtype == torch.float64
-    scale = torch.stack([~as_logits, as_logits]).long()
-    return Reading(probs, y, judged, log_own, faults, torch.cat([scale, known]))
+    return torch.cat([torch.stack([~as_logits, as_logits]).long(), known])
 
 
 def _activated(x: Tensor, y: Tensor, layout: str) -> tuple[Tensor, Tensor]:
@@ -140,12 +186,13 @@ def _own(probs: Tensor, y: Tensor, layout: str) -> Tensor:
 
 def event(reading: Reading, *, layout: str, notion: str, half: int = 1) -> tuple[Tensor, Tensor]:
     """Return scores and outcomes (0 or 1) of the judged event, (n,); of all labels, (n, C), for multilabel."""
-    probs, y = reading.probs, reading.targets
-    if layout == "multiclass":
-        if notion == "positive":
-            return probs[:, 1].contiguous(), y
-        predicted = probs.argmax(1)  # the first of equals
+    probs, y, rows, predicted = reading.probs, reading.targets, reading.rows, reading.predicted
+    if rows is not None:  # of the top label: nothing else is judged from rows alone
+        return rows.top, (rows.correct == 1).long()
+    if predicted is not None and notion != "positive":
         return probs.gather(1, predicted[:, None])[:, 0], (predicted == y).long()
+    if layout == "multiclass":
+        return probs[:, 1].contiguous(), y
     scores = probs if layout == "multilabel" else probs[:, 0].contiguous()
     if notion != "top-label":
         return scores, y
@@ -241,6 +288,9 @@ def score_sums(scores: Tensor, outcomes: Tensor, judged: Tensor) -> tuple[Tensor
 
 def class_square_errors(reading: Reading) -> Tensor:
     """Return each row's sum over classes of squared errors, 0 where it is not judged."""
+    if reading.rows is not None:
+        squares, own = (part.to(wide(part.device)) for part in (reading.rows.squares, reading.rows.own))
+        return torch.where(reading.judged, squares - 2 * own + 1, torch.zeros_like(own))
     p = reading.probs.to(wide(reading.probs.device))
     own = p.gather(1, reading.targets[:, None])[:, 0]
     squares = p.square().sum(1) - 2 * own + 1

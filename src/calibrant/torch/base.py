@@ -6,7 +6,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ except ImportError as error:
     raise MissingDependencyError(error.name or "torch", "for calibrant.torch", "torch") from error
 
 from calibrant.inputs import Layout, Notion, Predictions, as_predictions, sum_tolerance
-from calibrant.kernels import dispatch, tensors
+from calibrant.kernels import cuda, dispatch, tensors
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
 from calibrant.notions import DEFAULTS, NOTIONS
 
@@ -72,6 +72,9 @@ class ProbabilityMetric(Metric):
     higher_is_better = False
     full_state_update = False
     plot_lower_bound = 0.0
+
+    #: Whether top labels and targets are all that is needed of a batch of classes: then a device reads it once.
+    of_rows: ClassVar[bool] = True
 
     seen: Tensor
     faults: Tensor
@@ -206,6 +209,7 @@ class ProbabilityMetric(Metric):
                 states[name] = state + increment
 
     def _read(self, preds: Tensor, target: Tensor) -> Batch:
+        preds, target = (cuda.as_cuda_tensor(x) if cuda.on_cuda(x) else x for x in (preds, target))
         preds, target = self._checked(preds, target)
         width = 1 if preds.ndim == 1 else preds.shape[1]
         if target.numel() == 0:
@@ -317,19 +321,19 @@ class ProbabilityMetric(Metric):
             declared = bool(self._agreed[LOGITS])
         if layout == "multiclass" and target.shape == preds.shape:
             target = target.argmax(1)
-        if layout == "multiclass":
-            preds, target = preds.movedim(1, -1).reshape(-1, preds.shape[1]), target.reshape(-1)
-        reading = tensors.read(
-            preds[:, None] if layout == "binary" else preds,
-            target,
-            layout=layout,
-            ignore_index=self.ignore_index,
-            logits=declared,
-            seen=self.seen,
-            tolerance=_tolerance(preds.dtype),
-            checked=self.validate_args,
-        )
-        found = self._of_device(reading, layout, self._judged(layout))
+        judged = self._judged(layout)
+        options: dict[str, Any] = {
+            "ignore_index": self.ignore_index, "logits": declared, "seen": self.seen,
+            "tolerance": _tolerance(preds.dtype), "checked": self.validate_args,
+        }  # fmt: skip
+        if layout == "multiclass" and judged == "top-label" and self.of_rows:
+            reading = tensors.read_rows(preds, target, **options)
+        else:
+            if layout == "multiclass":
+                preds, target = preds.movedim(1, -1).reshape(-1, preds.shape[1]), target.reshape(-1)
+            values = preds[:, None] if layout == "binary" else preds
+            reading = tensors.read(values, target, layout=layout, **options)
+        found = self._of_device(reading, layout, judged)
         return {**found, "seen": reading.seen, "faults": reading.faults}
 
     def _judged(self, layout: Layout) -> Notion:
@@ -364,15 +368,16 @@ class ProbabilityMetric(Metric):
         counts = dict(zip(tensors.FAULTS, self.faults.tolist(), strict=True))
         where = "in the batches since the last reset"
         problems = {
-            "infinite": ("preds", "finite numbers", "NaN or infinite values", "find where they come from"),
-            "outside": ("preds", "values in [0, 1], as in the first batch", "values outside", _DECLARE),
-            "sum": ("preds", "rows that sum to 1", "rows that do not", f"normalise them, or {_DECLARE}"),
-            "target": ("target", "labels within range", "others", "pass ignore_index if they are to be left out"),
-            "scale": ("preds", "logits, as in the first batch", "batches of probabilities", _DECLARE),
+            "infinite": ("preds", "finite numbers", "row{} with NaN or infinite values", "find where they come from"),
+            "outside": ("preds", "values in [0, 1], as in the first batch", "row{} with values outside", _DECLARE),
+            "sum": ("preds", "rows that sum to 1", "row{} with another sum", f"normalise them, or {_DECLARE}"),
+            "target": ("target", "labels within range", "row{} with another", "pass ignore_index if they are to be left out"),
+            "scale": ("preds", "logits, as in the first batch", "batch{} of probabilities", _DECLARE),
         }
         for fault, (argument, expected, got, remedy) in problems.items():
             if counts[fault]:
-                raise InputError(argument, expected, f"{counts[fault]} {got} {where}", remedy)
+                plural = "" if counts[fault] == 1 else "es" if fault == "scale" else "s"
+                raise InputError(argument, expected, f"{counts[fault]:,} {got.format(plural)} {where}", remedy)
         seen = self.seen.tolist()
         if seen[PROBABILITIES] and seen[LOGITS]:
             raise InputError("preds", "one scale", "probabilities on one rank and logits on another", _DECLARE)

@@ -13,7 +13,7 @@ from torch import Tensor
 from calibrant import grid as grids
 from calibrant.errors import InputError
 from calibrant.inputs import Predictions
-from calibrant.kernels import tensors
+from calibrant.kernels import cuda_cells, tensors
 from calibrant.notions import Events, class_events
 from calibrant.sketch.sums import Curves
 from calibrant.table import cell_sums
@@ -48,42 +48,16 @@ def _split(sums: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.flo
 
 
 def cells_of_device(scores: Tensor, outcomes: Tensor, judged: Tensor) -> Increments:
-    """Return what a batch adds to the cells, where it is: of (n,) scores, or of (n, C) every column by itself.
-
-    Scores and their squares are added as integers, so that the order in which the device adds plays no part: as shares
-    of a power of 2 that no score of their cell exceeds, and of its square, with what n of them leave of 62 bits.
-    """
-    size, columns = n_cells(), scores.shape[1] if scores.ndim == 2 else 1
-    edges, powers = _grid_on(scores.dtype, tensors.wide(scores.device), scores.device)
-    cell = torch.searchsorted(edges, scores.contiguous())
-    cell = torch.where(scores == 1, size - 1, cell)
-    bits = 62 - len(scores).bit_length()
-    share = scores.to(powers.dtype) / powers[cell]
-    first, second = ((x * 2.0**bits).round().long().reshape(-1) for x in (share, share * share))
-
-    def added(place: Tensor, places: int, values: Tensor) -> Tensor:
-        if scores.ndim == 2:
-            place = place + places * torch.arange(columns, device=place.device)
-        place = torch.where(judged, place, places * columns)  # what is not judged goes where it is cut off
-        total = torch.zeros(places * columns + 1, dtype=torch.int64, device=scores.device)
-        return total.scatter_add_(0, place.reshape(-1), values)[:-1].reshape(columns, -1, size)
-
-    by_outcome = cell + size * outcomes
-    counts = added(by_outcome, 2 * size, torch.ones_like(first))
-    whole = torch.cat([added(by_outcome, 2 * size, first), added(cell, size, second)], 1)
-    sums = tensors.widened(whole, bits) * torch.stack([powers, powers, powers * powers])
-    if scores.ndim == 1:
-        counts, sums = counts[0], sums.squeeze(-3)
-    return {"cell_counts": counts, "cell_sums": sums}
+    """Return what a batch adds to the cells, where it is: of (n,) scores, or of (n, C) every column by itself."""
+    found = cuda_cells.cells(scores, outcomes, judged, _table_on(scores.dtype, scores.device))
+    sums = torch.where(found.refused > 0, torch.nan, found.sums)  # unchecked, and no probability: `curves_of` says so
+    return {"cell_counts": found.counts, "cell_sums": sums}
 
 
 @lru_cache(16)
-def _grid_on(dtype: torch.dtype, wide: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the edges in the scores' type, and of each cell the power of 2 that none of its scores exceeds."""
-    edges = grids.edges(GRID)
-    powers = np.concatenate([np.exp2(np.ceil(np.log2(np.maximum(edges, edges[1])))), [1.0]])
+def _table_on(dtype: torch.dtype, device: torch.device) -> cuda_cells.CellTable:
     own = np.float64 if dtype == torch.float64 else np.float32
-    return torch.from_numpy(edges.astype(own)).to(device), torch.from_numpy(powers).to(wide).to(device)
+    return cuda_cells.cell_table(grids.edges(GRID).astype(own), device)
 
 
 def curves_of(counts: Tensor, sums: Tensor) -> Curves:

@@ -75,6 +75,8 @@ class CalibrationReport(TableMetric):
     (0.29, 5)
     """
 
+    of_rows = False  # every class has bins of its own
+
     def __init__(
         self,
         num_bins: int = 15,

@@ -1,0 +1,271 @@
+"""How fast a GPU reads predictions: ours beside a copy of the same bytes, and beside what people use, in one run.
+
+python benchmarks/gpu.py              prints a row for each type and number of classes, and which goals are met
+python benchmarks/gpu.py --quick      small inputs, few rounds
+python benchmarks/gpu.py --dry-run    on the host, tiny: shows that the script runs; its figures mean nothing
+
+Without a GPU it says so and ends with status 0; with one it ends with 1 if an answer is wrong, whatever the times.
+
+A round times each contender once, by the device's own clock, and rounds follow each other, so that a clock that changes
+changes for all; the figures are medians. Bytes per second count what must be moved: for the copy what is read and what
+is written, for our reading the input, the targets and what is written for each row. The input exceeds any cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torchmetrics.classification import MulticlassCalibrationError
+
+from calibrant import grid
+from calibrant import torch as ct
+from calibrant.kernels import cuda, cuda_cells
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+CLASSES = (2, 10, 100, 1_000, 1_024, 4_096, 32_000, 50_257, 128_256, 262_144)
+ROW_BYTES = 5 * 4 + 1  # that `cuda.read` writes: five floats and whether the row is right
+N_BINS = 15
+LEAST_SHARE, FROM_CLASSES, LEAST_RATIO = 0.8, 1_024, 5.0
+
+
+class Plan(NamedTuple):
+    """Where to measure, how many bytes of input, how many rounds, which numbers of classes."""
+
+    device: torch.device
+    size: int
+    rounds: int
+    classes: tuple[int, ...]
+
+
+class Sample(NamedTuple):
+    logits: Tensor
+    probs: Tensor
+    targets: Tensor
+
+
+def sample(plan: Plan, dtype: torch.dtype, n_classes: int) -> Sample:
+    """Return a somewhat over-confident classifier's predictions: noise, and one class of each row far or near above."""
+    n = max(4, plan.size // (n_classes * dtype.itemsize))
+    generator = torch.Generator(plan.device).manual_seed(20_261_123)
+    targets = torch.randint(0, n_classes, (n,), generator=generator, device=plan.device)
+    favoured = torch.where(torch.rand(n, generator=generator, device=plan.device) < 0.7, targets, targets.flip(0))
+    height = torch.randn(n, generator=generator, device=plan.device) * 2 + 3 + float(torch.tensor(n_classes).log())
+    logits = torch.randn((n, n_classes), generator=generator, device=plan.device, dtype=dtype)
+    logits.scatter_(1, favoured[:, None], height.clamp(max=14)[:, None].to(dtype))
+    probs = torch.empty_like(logits)
+    for rows in blocks(logits):
+        probs[rows] = logits[rows].float().softmax(1).to(dtype)
+    return Sample(logits, probs, targets)
+
+
+def blocks(values: Tensor) -> list[slice]:
+    step = max(1, (1 << 24) // values.shape[1])
+    return [slice(a, a + step) for a in range(0, len(values), step)]
+
+
+def clock(plan: Plan, call: Callable[[], Any]) -> float:
+    """Return the seconds of one call, as the device counts them."""
+    if plan.device.type != "cuda":
+        start = time.perf_counter()
+        call()
+        return time.perf_counter() - start
+    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    before.record()
+    call()
+    after.record()
+    after.synchronize()
+    return before.elapsed_time(after) / 1e3
+
+
+def peak(plan: Plan, call: Callable[[], Any]) -> int | None:
+    """Return the most bytes that a call holds on the device beside what was there."""
+    if plan.device.type != "cuda":
+        return None
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    held = torch.cuda.memory_allocated()
+    call()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - held
+
+
+def probmetrics() -> Any:
+    if importlib.util.find_spec("probmetrics") is None:
+        return None
+    from probmetrics.metrics import Metrics
+
+    return Metrics.from_names(["logloss", "brier", f"ece-{N_BINS}"])
+
+
+def read(values: Tensor, targets: Tensor, *, logits: bool) -> cuda.RowReading:
+    return cuda.read(values, targets, logits=logits, ignore_index=None, tolerance=0.05)
+
+
+def check(found: cuda.RowReading, values: Tensor, targets: Tensor, *, logits: bool) -> None:
+    """Hold what was read of each row against the formulas, in double precision."""
+    assert found.faults.sum() == 0
+    for rows in blocks(values):
+        wide = values[rows].double()
+        logs = wide.log_softmax(1) if logits else wide.log()
+        probs = logs.exp()
+        own = targets[rows, None]
+        expected = (probs.amax(1), logs.gather(1, own)[:, 0], probs.square().sum(1))
+        for name, numbers in zip(("top", "log_own", "squares"), expected, strict=True):
+            part = getattr(found, name)[rows].double()
+            torch.testing.assert_close(
+                part, numbers, rtol=1e-5, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}"
+            )
+        assert torch.equal(found.correct[rows] == 1, wide.argmax(1) == targets[rows])
+
+
+class Row(NamedTuple):
+    dtype: str
+    n_classes: int
+    n: int
+    copied: float
+    shares: tuple[float, float]
+    seconds: dict[str, float]
+    memory: dict[str, int | None]
+
+
+def measure(plan: Plan, dtype: torch.dtype, n_classes: int) -> Row:
+    logits, probs, targets = sample(plan, dtype, n_classes)
+    copy = torch.empty_like(logits)
+    ours = ct.CalibrationError("multiclass", num_classes=n_classes, num_bins=N_BINS, logits=True).to(plan.device)
+    theirs = MulticlassCalibrationError(n_classes, n_bins=N_BINS).to(plan.device)
+    calls: dict[str, Callable[[], Any]] = {
+        "copy": lambda: copy.copy_(logits),
+        "probs": lambda: read(probs, targets, logits=False),
+        "logits": lambda: read(logits, targets, logits=True),
+        "update": lambda: ours.update(logits, targets),
+        "torchmetrics": lambda: theirs.update(logits, targets),
+        "softmax + max": lambda: logits.softmax(1).max(1),
+    }
+    metrics = probmetrics() if dtype == torch.float32 else None
+    if metrics is not None:
+        calls["probmetrics"] = lambda: metrics.compute_all_from_labels_logits(targets, logits)
+    memory: dict[str, int | None] = {}
+    for name, call in calls.items():  # everything runs once before it is timed: kernels are compiled
+        call()
+        memory[name] = peak(plan, call)
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(plan.rounds):
+        for name, call in calls.items():
+            theirs.reset()  # it keeps every row
+            seconds[name].append(clock(plan, call))
+    medians = {name: statistics.median(times) for name, times in seconds.items()}
+
+    assert torch.equal(copy, logits)
+    check(calls["probs"](), probs, targets, logits=False)
+    check(calls["logits"](), logits, targets, logits=True)
+    for metric in (ours, theirs):
+        metric.reset()
+        metric.update(logits, targets)
+    # torchmetrics works out the softmax in the type of the logits, and adds up in float32.
+    assert abs(float(ours.compute()) - float(theirs.compute())) < (2e-3 if dtype == torch.float32 else 5e-2)
+    if metrics is not None:
+        found, answer = calls["logits"](), calls["probmetrics"]()
+        loss = -found.log_own.double().mean()
+        brier = (found.squares.double() - 2 * found.own.double() + 1).mean()
+        assert abs(float(answer["logloss"]) / float(loss) - 1) < 1e-3
+        assert abs(float(answer["brier"]) / float(brier) - 1) < 1e-3
+    moved = logits.nbytes + targets.nbytes + ROW_BYTES * len(targets)
+    copied = 2 * logits.nbytes / medians["copy"]
+    shares = moved / medians["probs"] / copied, moved / medians["logits"] / copied
+    return Row(str(dtype).removeprefix("torch."), n_classes, len(targets), copied, shares, medians, memory)
+
+
+def measure_cells(plan: Plan) -> str:
+    """Time scores into the cells of the grid, beside a bucketize and a bincount for each outcome."""
+    n = max(1_000, plan.size // 8)
+    generator = torch.Generator(plan.device).manual_seed(20_261_124)
+    scores = torch.rand(n, generator=generator, device=plan.device)
+    outcomes = (torch.rand(n, generator=generator, device=plan.device) < scores).to(torch.uint8)
+    judged = torch.ones(n, dtype=torch.bool, device=plan.device)
+    edges = grid.edges("standard").astype("float32")
+    table = cuda_cells.cell_table(edges, plan.device)
+    own = torch.from_numpy(edges).to(plan.device)
+
+    def counted() -> Tensor:
+        cell = torch.bucketize(scores, own)
+        return torch.stack([torch.bincount(cell[outcomes == y], minlength=len(own) + 1) for y in (0, 1)])
+
+    def ours() -> cuda_cells.Cells:
+        return cuda_cells.cells(scores, outcomes, judged, table)
+
+    ours(), counted()
+    times = [(clock(plan, ours), clock(plan, counted)) for _ in range(plan.rounds)]
+    mine, other = (statistics.median(column) for column in zip(*times, strict=True))
+    found = ours()
+    assert torch.equal(found.counts, counted())
+    assert abs(float(found.sums[:2].sum()) / float(scores.double().sum()) - 1) < 1e-12
+    return (
+        f"{n:,} scores into {len(own) + 1:,} cells, counts and sums: {n / mine:.3g} a second; "
+        f"bucketize and bincount, counts alone: {n / other:.3g} a second"
+    )
+
+
+def line(row: Row) -> str:
+    times = [f"{name} {seconds * 1e3:.3g} ms" for name, seconds in row.seconds.items()]
+    memory = [f"{name} {size / 1e6:.1f} MB" for name, size in row.memory.items() if size is not None]
+    shares = f"of that we read probabilities at {row.shares[0]:.0%}, logits at {row.shares[1]:.0%}"
+    head = f"{row.dtype}, {row.n:,} × {row.n_classes:,}: copy {row.copied / 1e9:.1f} GB/s; {shares}"
+    beside = [f"beside the input: {', '.join(memory)}"] if memory else []
+    return "\n    ".join([head, ", ".join(times), *beside])
+
+
+def goals(rows: list[Row]) -> list[str]:
+    """Say which rows miss a goal."""
+    missed = []
+    for row in rows:
+        name = f"{row.dtype}, {row.n_classes:,} classes"
+        if row.n_classes >= FROM_CLASSES and min(row.shares) < LEAST_SHARE:
+            missed.append(f"{name}: {min(row.shares):.0%} of the copy's bytes per second, not {LEAST_SHARE:.0%}")
+        ratio = row.seconds["torchmetrics"] / row.seconds["update"]
+        if ratio < LEAST_RATIO:
+            missed.append(f"{name}: update {ratio:.1f} times as fast as torchmetrics', not {LEAST_RATIO:g}")
+        beside, whole = row.memory["update"], row.n * row.n_classes
+        if beside is not None and row.n_classes >= FROM_CLASSES and beside >= whole:
+            missed.append(f"{name}: update holds {beside:,} bytes beside the input, one for each entry or more")
+    return missed
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small inputs, few rounds")
+    parser.add_argument("--dry-run", action="store_true", help="on the host, tiny: figures mean nothing")
+    options = parser.parse_args(arguments)
+    if options.dry_run:
+        plan = Plan(torch.device("cpu"), 1 << 16, 2, (2, 1_000, 4_096))
+    elif not torch.cuda.is_available():
+        print("no GPU here (torch.cuda.is_available() is False): nothing was measured")
+        return 0
+    else:
+        size, rounds = (1 << 28, 5) if options.quick else (1 << 30, 25)
+        plan = Plan(torch.device("cuda", torch.cuda.current_device()), size, rounds, CLASSES)
+        kernel = "the Triton kernel" if cuda.usable(plan.device) else "plain torch operations: Triton does not run here"
+        print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; ours is {kernel}")
+    rows = []
+    for dtype in DTYPES:
+        for n_classes in plan.classes:
+            rows.append(measure(plan, dtype, n_classes))
+            print(line(rows[-1]), flush=True)
+    print(measure_cells(plan))
+    if options.dry_run:
+        print("a dry run: these figures mean nothing")
+        return 0
+    missed = goals(rows)
+    print("\n".join(["missed:", *missed]) if missed else "all goals are met")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

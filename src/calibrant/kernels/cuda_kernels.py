@@ -1,0 +1,267 @@
+"""The Triton kernels: rows of class probabilities or logits in one read, and scores into the cells of a grid.
+
+Only `cuda` imports this module, and only where Triton is to be used; beside `cuda.read` and `cuda_cells.cells` stand
+plain twins, to be read first. The bits repeat: a row is summed in an order that its length alone decides, and only
+integers are added across programs.
+
+A program reads ROWS rows. Its lanes, COLS side by side, go through the columns in panels of PANEL. Within a panel each
+lane adds up its own numbers in float32, and threads exchange nothing while data streams in; at its end the lanes are
+added in float32, by a tree. Panels are added in ACC, float64 if there are several. So a sum of terms of one sign is
+rounded no more often for 262,144 columns than for 16,384: `cuda.ROUNDINGS` times at most.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped, import-not-found"
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from calibrant.kernels.reference import IGNORED
+
+#: How the scale of the values is known: declared to be probabilities, declared logits, or written on the device.
+PROBABILITIES, LOGITS, UNDECLARED = range(3)
+
+_IGNORED = tl.constexpr(IGNORED)
+_LOWEST = tl.constexpr(-3.4028234663852886e38)  # of float32
+_LOG2E = tl.constexpr(1.4426950408889634)
+_INFINITY = tl.constexpr(float("inf"))
+_NONE = tl.constexpr(2147483647)  # no column
+_FAULTS = tl.constexpr(5)  # places for counts of faults, after which comes that of normalised rows
+_PROBABILITIES, _LOGITS, _UNDECLARED = tl.constexpr(PROBABILITIES), tl.constexpr(LOGITS), tl.constexpr(UNDECLARED)
+
+
+@triton.jit
+def _log1p(x):
+    """Return log(1 + x), also where 1 + x is rounded: the part that was lost is added in first order."""
+    whole = 1.0 + x
+    return tl.log(whole) + (x - (whole - 1.0)) / whole
+
+
+@triton.jit
+def _tile(values, base, live, start, C, step, COLS: tl.constexpr):
+    """Return COLS columns of the rows from ``start``, 0 where there are none, and where there are some."""
+    column = start + tl.arange(0, COLS)
+    there = live[:, None] & (column < C)[None, :]
+    where = values + base[:, None] + column[None, :].to(tl.int64) * step
+    return tl.load(where, mask=there, other=0.0).to(tl.float32), there
+
+
+@triton.jit
+def _read_probs(
+    values, base, live, C, step, own, tolerance, SINGLE: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr,
+    COLS: tl.constexpr, PANEL: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    lane = tl.arange(0, COLS)[None, :]
+    end = COLS if SINGLE else C
+    largest = tl.full([ROWS], -1.0, tl.float32)
+    best = tl.zeros([ROWS], tl.int32)
+    smallest = tl.zeros([ROWS], tl.float32)
+    total = tl.zeros([ROWS], ACC)
+    squares = tl.zeros([ROWS], ACC)
+    for panel in range(0, end, PANEL):
+        x, _ = _tile(values, base, live, panel, C, step, COLS)
+        high, low, sums, second = x, x, x, x * x
+        tile = tl.zeros([ROWS, COLS], tl.int32) + panel  # the first column of the tile that a lane's largest is from
+        for start in tl.range(panel + COLS, min(panel + PANEL, end), COLS, num_stages=STAGES):
+            x, _ = _tile(values, base, live, start, C, step, COLS)
+            above = x > high
+            high = tl.where(above, x, high)
+            tile = tl.where(above, start, tile)
+            low = tl.minimum(low, x)
+            sums += x
+            second += x * x
+        panel_high = tl.max(high, 1)
+        first = tl.min(tl.where(high == panel_high[:, None], tile + lane, _NONE), 1)
+        best = tl.where(panel_high > largest, first, best)  # of equals the first
+        largest = tl.maximum(largest, panel_high)
+        smallest = tl.minimum(smallest, tl.min(low, 1))
+        total += tl.sum(sums, 1).to(ACC)
+        squares += tl.sum(second, 1).to(ACC)
+    infinite = (total != total) | (largest == _INFINITY) | (smallest == -_INFINITY)
+    outside = (smallest < 0.0) | (largest > 1.0)
+    off = tl.abs(total - 1.0) > tolerance
+    fault = tl.where(infinite, 1, tl.where(outside, 2, tl.where(off, 3, 0)))
+    nobody = tl.zeros([ROWS], tl.int32)
+    return largest, best, own, tl.log(own), squares.to(tl.float32), total.to(tl.float32), fault, nobody
+
+
+@triton.jit
+def _read_logits(
+    values, base, live, C, step, own, tolerance, LOOK: tl.constexpr, SINGLE: tl.constexpr, ACC: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr, PANEL: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    # With m the largest so far, rest + 1 is the sum of exp(x - m) and second + 1 that of its square. The 1, the
+    # largest's own term, is left out so that log1p(rest) keeps its digits in rows that are sure of themselves; -1
+    # stands for a sum of nothing. When m grows by d, (rest + 1) exp(-d) becomes the new rest: one exponential an entry.
+    lane = tl.arange(0, COLS)[None, :]
+    end = COLS if SINGLE else C
+    largest = tl.full([ROWS], _LOWEST, tl.float32)
+    best = tl.zeros([ROWS], tl.int32)
+    farthest = tl.zeros([ROWS], tl.float32)
+    total = tl.full([ROWS], -1.0, ACC)
+    squares = tl.full([ROWS], -1.0, ACC)
+    smallest = tl.zeros([ROWS], tl.float32)
+    plain = tl.zeros([ROWS], ACC)
+    for panel in range(0, end, PANEL):
+        x, there = _tile(values, base, live, panel, C, step, COLS)
+        far = tl.abs(x)
+        if LOOK:
+            low, sums = x, x
+        high = tl.where(there, x, _LOWEST)
+        rest = tl.where(there, 0.0, -1.0)
+        second = rest
+        tile = tl.zeros([ROWS, COLS], tl.int32) + panel
+        for start in tl.range(panel + COLS, min(panel + PANEL, end), COLS, num_stages=STAGES):
+            x, there = _tile(values, base, live, start, C, step, COLS)
+            far = tl.maximum(far, tl.abs(x))
+            if LOOK:
+                low = tl.minimum(low, x)
+                sums += x
+            d = tl.where(there, x, -_INFINITY) - high
+            e = tl.exp2(-tl.abs(d) * _LOG2E)
+            above = d > 0.0
+            rest = tl.where(above, rest * e + e, rest + e)
+            e *= e
+            second = tl.where(above, second * e + e, second + e)
+            tile = tl.where(above, start, tile)
+            high = tl.where(above, x, high)
+        panel_high = tl.max(high, 1)
+        place = tl.where(high == panel_high[:, None], tile + lane, _NONE)
+        first = tl.min(place, 1)
+        leads = place == first[:, None]
+        w = tl.exp2((high - panel_high[:, None]) * _LOG2E)
+        panel_rest = tl.sum(tl.where(leads, rest, (rest + 1.0) * w), 1).to(ACC)
+        panel_second = tl.sum(tl.where(leads, second, (second + 1.0) * (w * w)), 1).to(ACC)
+        above = panel_high > largest
+        e = tl.exp(-tl.abs(panel_high.to(ACC) - largest.to(ACC)))
+        total = tl.where(above, panel_rest + (total + 1.0) * e, total + (panel_rest + 1.0) * e)
+        e *= e
+        squares = tl.where(above, panel_second + (squares + 1.0) * e, squares + (panel_second + 1.0) * e)
+        best = tl.where(above, first, best)
+        largest = tl.where(above, panel_high, largest)
+        farthest = tl.maximum(farthest, tl.max(far, 1))
+        if LOOK:
+            smallest = tl.minimum(smallest, tl.min(low, 1))
+            plain += tl.sum(sums, 1).to(ACC)
+    fault = tl.where((farthest < _INFINITY) & (total == total), 0, 1)
+    normal = (smallest >= 0.0) & (largest <= 1.0) & (tl.abs(plain - 1.0) <= tolerance) & LOOK
+    rest = total.to(tl.float32)
+    share = 1.0 / (rest + 1.0)
+    loss = _log1p(rest)
+    given = own - largest
+    second = (squares.to(tl.float32) + 1.0) * share * share
+    return share, best, tl.exp(given) * share, given - loss, second, largest + loss, fault, normal.to(tl.int32)
+
+
+@triton.jit(do_not_specialize=["n", "ignore_index"])
+def read_rows(
+    values, targets, scale, top, correct, own, log_own, squares, total, counters, n, depth, sheet, row, step, C,
+    ignore_index, tolerance, SCALE: tl.constexpr, IGNORING: tl.constexpr, SINGLE: tl.constexpr, SEVERAL: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr, PANEL: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """Read ROWS rows; row i is ``values[i // depth, :, i % depth]``, with strides ``sheet``, ``step`` and ``row``."""
+    ACC: tl.constexpr = tl.float64 if SEVERAL else tl.float32
+    index = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    inside = index < n
+    base = (index // depth) * sheet + (index % depth) * row
+    target = tl.load(targets + index, mask=inside, other=0).to(tl.int64)
+    judged = inside
+    if IGNORING:
+        judged = inside & (target != ignore_index)
+    aimed = judged & (target >= 0) & (target < C)
+    given = tl.load(values + base + target * step, mask=aimed, other=0.0).to(tl.float32)
+
+    if SCALE == _PROBABILITIES:
+        a, best, b, c, d, e, fault, one = _read_probs(
+            values, base, judged, C, step, given, tolerance, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
+        )
+    elif SCALE == _LOGITS:
+        a, best, b, c, d, e, fault, one = _read_logits(
+            values, base, judged, C, step, given, tolerance, False, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
+        )
+    else:
+        if tl.load(scale) != 0:
+            a, best, b, c, d, e, fault, one = _read_logits(
+                values, base, judged, C, step, given, tolerance, True, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
+            )
+        else:
+            a, best, b, c, d, e, fault, one = _read_probs(
+                values, base, judged, C, step, given, tolerance, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
+            )
+
+    fault = tl.where(judged, tl.where(aimed | (fault != 0), fault, 4), 0)
+    good = judged & (fault == 0)
+    void = tl.where(judged, float("nan"), 0.0)
+    tl.store(top + index, tl.where(good, a, void), mask=inside)
+    tl.store(own + index, tl.where(good, b, void), mask=inside)
+    tl.store(log_own + index, tl.where(good, c, void), mask=inside)
+    tl.store(squares + index, tl.where(good, d, void), mask=inside)
+    tl.store(total + index, tl.where(good, e, void), mask=inside)
+    tl.store(correct + index, tl.where(good, (best == target).to(tl.uint8), _IGNORED), mask=inside)
+
+    if tl.max(fault, 0) > 0:
+        for kind in tl.static_range(1, _FAULTS):
+            number = tl.sum((fault == kind).to(tl.int32), 0)
+            tl.atomic_add(counters + kind - 1, number.to(tl.int64), mask=number > 0, sem="relaxed")
+    if SCALE == _UNDECLARED:
+        number = tl.sum(tl.where(good, one, 0), 0)
+        tl.atomic_add(counters + _FAULTS, number.to(tl.int64), mask=number > 0, sem="relaxed")
+
+
+@triton.jit(do_not_specialize=["n", "ignore_index"])
+def look_beyond(
+    values, targets, skip, far, n, depth, sheet, row, step, C, ignore_index, low, high, IGNORING: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    """Write 1 where a judged value is below ``low`` or above ``high``; nothing is read if ``skip`` holds 1."""
+    if tl.load(skip) == 0:
+        index = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+        judged = index < n
+        base = (index // depth) * sheet + (index % depth) * row
+        if IGNORING:
+            judged = judged & (tl.load(targets + index, mask=judged, other=0).to(tl.int64) != ignore_index)
+        lowest = tl.zeros([ROWS, COLS], tl.float32)
+        highest = tl.zeros([ROWS, COLS], tl.float32)
+        for start in range(0, C, COLS):
+            x, _ = _tile(values, base, judged, start, C, step, COLS)
+            lowest = tl.where(x < lowest, x, lowest)
+            highest = tl.where(x > highest, x, highest)
+        beyond = (tl.min(lowest, 1) < low) | (tl.max(highest, 1) > high)
+        found = tl.max(beyond.to(tl.int32), 0)
+        tl.atomic_max(far, found, mask=found > 0, sem="relaxed")
+
+
+@triton.jit(do_not_specialize=["n"])
+def add_cells(
+    scores, outcomes, edges, scales, sums, refused, n, columns, n_edges, STEPS: tl.constexpr, LOW_BITS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Add scores, row after row of ``columns``, to the slots of `tensors.CellTable`: int64 (columns, 6, n_edges + 1).
+
+    The sums are the counts and the sums of scores of either outcome, and the sum of squares, its lower bits and the
+    rest. All are whole numbers, so it does not matter in which order the device adds them.
+    """
+    index = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = index < n
+    y = tl.load(outcomes + index, mask=inside, other=2).to(tl.int32)
+    judged = inside & (y <= 1)
+    p = tl.load(scores + index, mask=judged, other=0.0).to(tl.float32)
+    good = judged & (p >= 0.0) & (p <= 1.0)
+    place = tl.zeros([BLOCK], tl.int32)  # a binary search: how many edges lie below the score
+    for k in tl.static_range(STEPS):
+        further = place + (1 << (STEPS - 1 - k))
+        edge = tl.load(edges + further - 1, mask=further <= n_edges, other=_INFINITY)
+        place = tl.where(edge < p, further, place)
+    place = tl.where(p == 1.0, n_edges, place)
+    whole = tl.where(good, p * tl.load(scales + place), 0.0).to(tl.int64)
+    square = whole * whole
+    size = n_edges + 1
+    slot = sums + (index % columns) * (6 * size) + place
+    tl.atomic_add(slot + y * size, tl.full([BLOCK], 1, tl.int64), mask=good, sem="relaxed")
+    there = good & (whole > 0)
+    tl.atomic_add(slot + (2 + y) * size, whole, mask=there, sem="relaxed")
+    tl.atomic_add(slot + 4 * size, square & ((1 << LOW_BITS) - 1), mask=there, sem="relaxed")
+    tl.atomic_add(slot + 5 * size, square >> LOW_BITS, mask=there, sem="relaxed")
+    number = tl.sum((judged & (good == 0)).to(tl.int32), 0)
+    tl.atomic_add(refused, number.to(tl.int64), mask=number > 0, sem="relaxed")
