@@ -412,7 +412,7 @@ def test_faults_of_classes_on_devices():
     metric = METRICS["multiclass"][0]()
     metric.update(logits, target)
     metric.update(probs, target)
-    with pytest.raises(InputError, match="preds: expected logits, as in the first batch, got 1 batches"):
+    with pytest.raises(InputError, match="preds: expected logits, as in the first batch, got 1 batch of"):
         metric.compute()
 
 

@@ -496,7 +496,7 @@ def test_what_was_never_checked_shows_in_compute(bad):
         checked = METRICS[name][0](logits=False)
         checked.update(torch.tensor([0.1, bad, 0.3]), torch.tensor([0, 1, 0]))
         for call in (checked.compute, checked.sketch):
-            with pytest.raises(InputError, match=r"1 row with (NaN or infinite values|values outside) in the batches since"):
+            with pytest.raises(InputError, match=r"1 row with (NaN or infinite values|values outside) in the batches"):
                 call()
         checked.reset()
         checked.update(*data("binary", 20))

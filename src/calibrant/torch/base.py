@@ -371,7 +371,7 @@ class ProbabilityMetric(Metric):
             "infinite": ("preds", "finite numbers", "row{} with NaN or infinite values", "find where they come from"),
             "outside": ("preds", "values in [0, 1], as in the first batch", "row{} with values outside", _DECLARE),
             "sum": ("preds", "rows that sum to 1", "row{} with another sum", f"normalise them, or {_DECLARE}"),
-            "target": ("target", "labels within range", "row{} with another", "pass ignore_index if they are to be left out"),
+            "target": ("target", "labels within range", "row{} with another", "pass ignore_index to leave them out"),
             "scale": ("preds", "logits, as in the first batch", "batch{} of probabilities", _DECLARE),
         }
         for fault, (argument, expected, got, remedy) in problems.items():
