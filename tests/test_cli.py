@@ -114,7 +114,7 @@ def test_json_holds_every_number_and_is_strict(tmp_path: Path) -> None:
         pytest.fail(f"{constant} is not JSON")
 
     summary = json.loads(target.read_text(encoding="utf-8"), parse_constant=refuse)
-    assert summary["schema_version"] == 2
+    assert summary["schema_version"] == 3
     assert list(summary["estimates"]) == list(MEASURES)
     assert summary["estimates"]["nll"]["value"] is None
     assert summary["not_finite"]["estimates.nll.value"] == "infinite: an outcome that happened had probability 0"

@@ -249,12 +249,12 @@ def read_logits(
 
 
 @inlined(reassociate=True)
-def _losses(own: Any, mass: Any, n: Any) -> Any:
+def _losses(given: Any, mass: Any, n: Any) -> Any:
     """Sum up w loss and w loss^2 over rows that gave these probabilities, above 0, to what happened."""
     nll = 0.0
     nll_squares = 0.0
     for i in range(n):
-        loss = -log(own[i])
+        loss = -log(given[i])
         nll += mass[i] * loss
         nll_squares += mass[i] * loss * loss
     return nll, nll_squares
@@ -273,54 +273,56 @@ def read_events(
     nll_squares = 0.0
     infinite = 0.0
     correct = 0.0
-    own = np.empty(_CHUNK)
+    given = np.empty(_CHUNK)  # what judged rows gave to what happened: their logarithms are taken together, in lanes
     mass = np.empty(_CHUNK)
-    for start in range(0, probs.shape[0], _CHUNK):  # the logarithms of a chunk together, in vector lanes
-        stop = min(start + _CHUNK, probs.shape[0])
-        for i in range(start, stop):
-            own[i - start] = 1.0
-            mass[i - start] = 0.0
-            y = targets[i]
-            w = weights[i] if weighted else 1.0
-            if y < 0 or w == 0.0:
-                outcomes[i] = IGNORED
-                if logits:
-                    scores[i] = 0
-                continue
-            x = np.float64(probs[i])
-            outcomes[i] = y
+    held = 0
+    for i in range(probs.shape[0]):
+        y = targets[i]
+        w = weights[i] if weighted else 1.0
+        if y < 0 or w == 0.0:
+            outcomes[i] = IGNORED
             if logits:
-                if not np.isfinite(x):
-                    return i
-                e = np.exp(-abs(x))
-                p = (1.0 if x >= 0.0 else e) / (1.0 + e)
-                scores[i] = p
-                if scoring:
-                    square = (p - y) ** 2
-                    brier += w * square
-                    brier_squares += w * square * square
-                    correct += w if (scores[i] >= 0.5) == (y == 1) else 0.0
-                    signed = x if y == 1 else -x
-                    loss = min(np.log1p(e) + max(-signed, 0.0), ceiling)
-                    nll += w * loss
-                    nll_squares += w * loss * loss
-            else:
-                if not (x >= 0.0 and x <= 1.0):
-                    return i
-                if scoring:
-                    square = (x - y) ** 2
-                    brier += w * square
-                    brier_squares += w * square * square
-                    correct += w if (x >= 0.5) == (y == 1) else 0.0
-                    given = max(x if y == 1 else 1.0 - x, eps)
-                    lost = given <= 0.0
-                    infinite += w if lost else 0.0
-                    own[i - start] = 1.0 if lost else given
-                    mass[i - start] = w
-        if scoring and not logits:
-            losses = _losses(own, mass, stop - start)
-            nll += losses[0]
-            nll_squares += losses[1]
+                scores[i] = 0
+            continue
+        x = np.float64(probs[i])
+        outcomes[i] = y
+        if logits:
+            if not np.isfinite(x):
+                return i
+            e = np.exp(-abs(x))
+            p = (1.0 if x >= 0.0 else e) / (1.0 + e)
+            scores[i] = p
+            if scoring:
+                square = (p - y) ** 2
+                brier += w * square
+                brier_squares += w * square * square
+                correct += w if (scores[i] >= 0.5) == (y == 1) else 0.0
+                signed = x if y == 1 else -x
+                loss = min(np.log1p(e) + max(-signed, 0.0), ceiling)
+                nll += w * loss
+                nll_squares += w * loss * loss
+        else:
+            if not (x >= 0.0 and x <= 1.0):
+                return i
+            if scoring:
+                square = (x - y) ** 2
+                brier += w * square
+                brier_squares += w * square * square
+                correct += w if (x >= 0.5) == (y == 1) else 0.0
+                own = max(x if y == 1 else 1.0 - x, eps)
+                lost = own <= 0.0
+                infinite += w if lost else 0.0
+                given[held] = 1.0 if lost else own
+                mass[held] = w
+                held += 1
+                if held == _CHUNK:
+                    losses = _losses(given, mass, held)
+                    nll += losses[0]
+                    nll_squares += losses[1]
+                    held = 0
+    losses = _losses(given, mass, held)
+    nll += losses[0]
+    nll_squares += losses[1]
     totals[BRIER] += brier
     totals[BRIER_SQUARES] += brier_squares
     totals[NLL] += nll
