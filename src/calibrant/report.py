@@ -356,7 +356,7 @@ def evaluate(
     """
     binned.check_bins(n_bins)
     resampling = None if level is None else Resampling.of(level, n_resamples, rng)
-    if isinstance(probs, (ReliabilityTable, CalibrationSketch, Mapping)):
+    if isinstance(probs, (ReliabilityTable, CalibrationSketch)) or _are_groups(probs):
         given = {"targets": targets, "weights": weights, "ignore_index": ignore_index, "class_names": class_names}
         return _evaluate_given(
             probs, {**given, "logits": logits or None, "groups": groups}, notion, n_bins, resampling, classwise
@@ -382,6 +382,11 @@ def evaluate(
         for name, places in as_groups(groups, predictions)
     }
     return replace(whole, groups=_tested(own, resampling))
+
+
+def _are_groups(given: Any) -> bool:
+    """Whether this is a mapping to sketches, be it of some names only."""
+    return isinstance(given, Mapping) and any(isinstance(own, CalibrationSketch) for own in given.values())
 
 
 def _evaluate_given(

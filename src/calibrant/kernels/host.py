@@ -248,13 +248,19 @@ def read_logits(
     return CLEAN
 
 
-@inlined(reassociate=True)
+@inlined()
 def _losses(given: Any, mass: Any, n: Any) -> Any:
-    """Sum up w loss and w loss^2 over rows that gave these probabilities, above 0, to what happened."""
+    """Sum up w loss and w loss^2 over rows that gave these probabilities, above 0, to what happened.
+
+    The logarithms are taken in vector lanes and left in ``given``; the sums keep the order of the rows, so that every
+    variant of the kernel that calls this, and every number of rows left out before, gives the same bits.
+    """
+    for i in range(n):
+        given[i] = -log(given[i])
     nll = 0.0
     nll_squares = 0.0
     for i in range(n):
-        loss = -log(given[i])
+        loss = given[i]
         nll += mass[i] * loss
         nll_squares += mass[i] * loss * loss
     return nll, nll_squares
