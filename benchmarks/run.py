@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 README = HERE / "README.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 #: In the order of the table.
-NAMES = ("evaluate", "ece", "smooth", "corp", "small", "start", "classwise", "updates", "inference")
+NAMES = ("evaluate", "ece", "smooth", "corp", "small", "start", "classwise", "updates", "inference", "frames", "spark")
 PACKAGES = (
     "numpy",
     "numba",
@@ -35,6 +35,11 @@ PACKAGES = (
     "relplot",
     "model-diagnostics",
     "probmetrics",
+    "pyarrow",
+    "duckdb",
+    "polars",
+    "pandas",
+    "pyspark",
 )
 COLUMNS = ("work", "ours", "floor", "peer", "ratio to floor", "ratio to peer", "goal", "met")
 MEMORY_COLUMNS = ("input of `evaluate`", "size", "peak, process", "peak, NumPy", "allowed", "met")

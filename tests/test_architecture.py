@@ -66,6 +66,7 @@ ROOMS = {
         ("stored", "text", "tabular", "heads", "suggestions"),
         ("reading",),
     ),
+    "frames": (("columns", "places"), ("rows",), ("cells",), ("faults",), ("making",)),
     "render": (
         ("style",),
         ("words",),
@@ -83,7 +84,7 @@ ROOMS = {
 FROM_PACKAGE = {"cli": {"__version__"}}
 HEAVY = (
     "numba", "torch", "matplotlib", "duckdb", "polars", "pandas", "click", "rich", "scipy", "pyarrow", "narwhals",
-    "sklearn", "jinja2", "triton",
+    "sklearn", "jinja2", "triton", "pyspark",
 )  # fmt: skip
 
 

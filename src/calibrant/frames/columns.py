@@ -1,0 +1,256 @@
+"""Which columns of a frame say what: settled by their names and types, before any row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import narwhals as nw
+import numpy as np
+
+from calibrant import grid as grids
+from calibrant.errors import InputError, check_choice, nearest
+from calibrant.inputs import Notion, names_of, sum_tolerance
+from calibrant.notions import DEFAULTS, NOTIONS
+
+#: How targets are written.
+Writing = Literal["integers", "numbers", "booleans", "words"]
+
+_FRAMES: Final = "a frame of pandas, Polars, PyArrow, DuckDB, Ibis, Dask or PySpark"
+_SAY: Final = "say score='...', outcome='...' for one event, or probs=[...], target='...' for classes"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns that are read, all of them there and of a type that fits.
+
+    Attributes
+    ----------
+    scores : tuple of str
+        That of the event's score, or those of the classes' probabilities.
+    target, weight, group : str
+        The others; None for those that were not asked for.
+    writing : {"integers", "numbers", "booleans", "words"}
+        How the targets are written.
+    precision : {"float16", "float32", "float64"}
+        The type that holds every score.
+    whole : bool
+        Whether the type of the weights has whole numbers only.
+    names : tuple of str or None
+        The names of the classes.
+    classes : bool
+        Whether the scores are of classes, not of one event.
+    """
+
+    scores: tuple[str, ...]
+    target: str
+    weight: str | None
+    group: str | None
+    writing: Writing
+    precision: str
+    whole: bool
+    names: tuple[str, ...] | None
+    classes: bool
+
+    @property
+    def single(self) -> bool:
+        """Whether scores are compared with edges rounded to float32."""
+        return self.precision != "float64"
+
+    @property
+    def tolerance(self) -> float:
+        """How far the sum of a row's probabilities may be from 1."""
+        return sum_tolerance(self.precision)
+
+    @property
+    def n_classes(self) -> int:
+        """The number of values that a target may have."""
+        return len(self.scores) if self.classes else 2
+
+    @property
+    def score_argument(self) -> str:
+        """What the caller calls the scores."""
+        return "probs" if self.classes else "score"
+
+    @property
+    def target_argument(self) -> str:
+        """What the caller calls the targets."""
+        return "target" if self.classes else "outcome"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be made of the columns."""
+
+    notion: Notion
+    classwise: bool
+    grid: grids.Grid
+
+
+def as_frame(frame: Any) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
+    """Return the frame as Narwhals sees it.
+
+    Raises
+    ------
+    InputError
+        For anything that is no frame of a library that Narwhals knows.
+    """
+    try:
+        return nw.from_native(frame)  # type: ignore[no-any-return]
+    except TypeError:
+        kind = type(frame).__name__
+        got = "None" if frame is None else f"{'an' if kind[0] in 'aeiouAEIO' else 'a'} {kind}"
+        raise InputError("frame", _FRAMES, got, _instead(frame)) from None
+    except nw.exceptions.NarwhalsError as error:
+        got = f"one that cannot be read ({' '.join(str(error).split())})"
+        raise InputError("frame", _FRAMES, got, "rename its columns") from error
+
+
+def _instead(frame: Any) -> str:
+    if isinstance(frame, (str, bytes)) or hasattr(frame, "__fspath__"):
+        return "read the file in an engine first, with duckdb.read_parquet or polars.scan_parquet"
+    if hasattr(frame, "cursor"):
+        return "pass a table of the connection, with connection.table or connection.sql"
+    if hasattr(frame, "to_frame"):
+        return "pass the whole frame, and name its columns"
+    return "pass arrays to CalibrationSketch.update"
+
+
+def settle(
+    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], *, score: Any, outcome: Any, probs: Any, target: Any, weight: Any,
+    by: Any, class_names: Any,
+) -> Columns:  # fmt: skip
+    """Find the columns that the arguments name.
+
+    Raises
+    ------
+    InputError
+        For arguments that do not go together, a column that is not there, and one of a type that does not fit.
+    """
+    classes = probs is not None or target is not None
+    given = {"score": score, "outcome": outcome} if classes else {"probs": probs, "target": target}
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(name, "one event or classes", "columns for both", _SAY)
+    wanted = {"probs": probs, "target": target} if classes else {"score": score, "outcome": outcome}
+    for name, value in wanted.items():
+        if value is None:
+            raise InputError(name, "the name of a column", "None", _SAY)
+    schema: dict[str, nw.dtypes.DType] = dict(frame.collect_schema())
+    scores = _scores(schema, probs) if classes else (_named(schema, "score", score),)
+    argument = "target" if classes else "outcome"
+    own = _named(schema, argument, target if classes else outcome)
+    names = None if class_names is None else _names(class_names, len(scores) if classes else 2)
+    kept = None if weight is None else _named(schema, "weight", weight)
+    if kept is not None:
+        _check_numbers(schema, "weight", kept)
+    group = None if by is None else _named(schema, "by", by)
+    if group is not None and schema[group].is_nested():
+        raise InputError("by", "a column of names", _kind(schema, group), "pass a column with one value a row")
+    for column in scores:
+        _check_numbers(schema, "probs" if classes else "score", column)
+    return Columns(
+        scores, own, kept, group, _writing(schema, argument, own, names), _precision([schema[s] for s in scores]),
+        kept is None or schema[kept].is_integer() or schema[kept] == nw.Boolean, names, classes,
+    )  # fmt: skip
+
+
+def settle_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) -> Wanted:
+    """Check what is to be made of the columns.
+
+    Raises
+    ------
+    InputError
+        For an unknown notion or grid, and for one that the columns cannot have.
+    """
+    check_choice("grid", grid, grids.GRIDS)
+    if not isinstance(classwise, (bool, np.bool_)):
+        raise InputError("classwise", "True or False", repr(classwise), "say whether classes are judged as well")
+    if notion is None:
+        notion = DEFAULTS["multiclass" if columns.classes else "binary"]
+    check_choice("notion", notion, NOTIONS)
+    if notion == "multilabel":
+        remedy = "make a sketch for each label, with its score and outcome"
+        raise InputError("notion", "'positive', 'top-label' or 'classwise' of a frame", repr(notion), remedy)
+    if not columns.classes and (classwise or notion == "classwise"):
+        argument, got = ("classwise", "True") if classwise else ("notion", repr(notion))
+        expected = "one event's notion, 'positive' or 'top-label'" if argument == "notion" else "False for one event"
+        raise InputError(argument, expected, got, "pass the columns of all classes as probs")
+    if notion == "positive" and columns.n_classes != 2:
+        expected = f"'top-label' or 'classwise' for {columns.n_classes} classes"
+        raise InputError("notion", expected, repr(notion), "pass one class's column as score, or another notion")
+    return Wanted(notion, bool(classwise), grid)
+
+
+# ---------------------------------------------------------------- one column
+
+
+def _scores(schema: dict[str, nw.dtypes.DType], probs: Any) -> tuple[str, ...]:
+    if isinstance(probs, (str, bytes)) or not isinstance(probs, Iterable):
+        remedy = "pass a list such as ['p_0', 'p_1'], or for one event score='...', outcome='...'"
+        raise InputError("probs", "a list of columns, one for each class", repr(probs), remedy)
+    names = tuple(_named(schema, "probs", name) for name in probs)
+    if len(names) < 2:
+        remedy = "for one event say score='...', outcome='...'"
+        raise InputError("probs", "two columns or more", f"{len(names)}", remedy)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError("probs", "a column for each class", f"{twice[0]!r} more than once", "name each column once")
+    return names
+
+
+def _named(schema: dict[str, nw.dtypes.DType], argument: str, name: Any) -> str:
+    if not isinstance(name, str):
+        raise InputError(argument, "the name of a column", repr(name), "pass it as a string")
+    if name not in schema:
+        raise InputError(argument, "a column of the frame", repr(name), nearest(name, [str(own) for own in schema]))
+    return name
+
+
+def _kind(schema: dict[str, nw.dtypes.DType], column: str) -> str:
+    if schema[column] == nw.Unknown:
+        return f"{column!r} of no type that is known: nulls alone, or objects"
+    return f"{column!r} of type {schema[column]}"
+
+
+def _check_numbers(schema: dict[str, nw.dtypes.DType], argument: str, column: str) -> None:
+    dtype = schema[column]
+    if dtype.is_numeric() or (argument == "weight" and dtype == nw.Boolean):
+        return
+    remedy = "cast it in the frame first"
+    if dtype.is_nested():
+        remedy = "spread it into a column for each class first"
+    raise InputError(argument, "a column of numbers", _kind(schema, column), remedy)
+
+
+def _precision(dtypes: Sequence[nw.dtypes.DType]) -> str:
+    kinds = {str(dtype) for dtype in dtypes}
+    if kinds == {"Float16"}:
+        return "float16"
+    return "float32" if kinds <= {"Float16", "Float32"} else "float64"
+
+
+def _writing(schema: dict[str, nw.dtypes.DType], argument: str, column: str, names: tuple[str, ...] | None) -> Writing:
+    dtype = schema[column]
+    if dtype == nw.Boolean:
+        return "booleans"
+    if dtype.is_numeric():
+        return "integers" if dtype.is_integer() else "numbers"
+    if dtype not in (nw.String, nw.Categorical, nw.Enum):
+        raise InputError(argument, "numbers, booleans or names", _kind(schema, column), "cast it in the frame first")
+    if names is None:
+        order = "in the order of probs" if argument == "target" else "the one that is the event last"
+        raise InputError(argument, "numbers or booleans", _kind(schema, column), f"pass class_names, {order}")
+    return "words"
+
+
+def _names(class_names: Any, n_classes: int) -> tuple[str, ...]:
+    names = names_of(class_names)
+    if len(names) != n_classes:
+        expected = f"{n_classes} names, one per class"
+        raise InputError("class_names", expected, f"{len(names)}", "name the classes in the order of their columns")
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError("class_names", "distinct names", f"{twice!r} more than once", "rename one of them")
+    return names

@@ -1,0 +1,172 @@
+"""What is wrong with a frame's rows, in words: worked out once the sums have shown that something is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Final
+
+import narwhals as nw
+import numpy as np
+
+from calibrant.errors import InputError, nearest
+from calibrant.frames import rows
+from calibrant.frames.cells import fetch, parts
+from calibrant.frames.columns import Columns
+from calibrant.remedies import look_percent, number
+
+#: The kinds of faults. Of several the one that comes first is told; a row's own is the first that it has.
+_GROUP, _NO_TARGET, _TARGET, _NO_WEIGHT, _WEIGHT, _NO_SCORE, _SCORE, _SUM = range(8)
+_NONE: Final = -1
+_HEAD: Final = 200  # rows that are looked at for what holds of most
+
+
+@dataclass(frozen=True)
+class Found:
+    """A fault, the number of rows that have it, the values of the first of them, and its place where rows have one."""
+
+    kind: int
+    n: int
+    values: dict[str, Any]
+    row: int | None
+
+    def among(self, value: str) -> str:
+        """Say that a value is one of several."""
+        at = "" if self.row is None else f" at row {self.row}"
+        return f"{value}{at}" if self.n == 1 else f"others in {self.n:,} rows, such as {value}{at}"
+
+    @property
+    def missing(self) -> str:
+        """Say how many values are missing."""
+        first = "" if self.row is None else f" (row {self.row})" if self.n == 1 else f", the first at row {self.row}"
+        return f"missing values (null or NaN) in {self.n:,} row{'s' * (self.n != 1)}{first}"
+
+
+def explain(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> InputError:
+    """Return the error of a frame with wrong rows: what is wrong, in how many, and one of them."""
+    found = _in_memory(frame, columns) if isinstance(frame, nw.DataFrame) else _in_engine(frame, columns)
+    if found.kind in (_GROUP, _NO_TARGET, _TARGET):
+        return _of_target(found, columns)
+    if found.kind in (_NO_WEIGHT, _WEIGHT):
+        expected = "finite numbers of 0 or more"
+        got = found.missing if found.kind == _NO_WEIGHT else found.among(number(found.values["w"]))
+        return InputError("weight", expected, got, "correct the rows, or filter them out of the frame", row=found.row)
+    return _of_scores(found, frame, columns)
+
+
+def _in_engine(frame: nw.LazyFrame[Any], columns: Columns) -> Found:
+    faults = _faults(frame, columns)
+    table = fetch(faults.group_by("fault").agg(nw.len().alias("n")))
+    counts = dict(zip(table.get_column("fault").to_list(), table.get_column("n").to_list(), strict=True))
+    kind = min(int(fault) for fault in counts if fault != _NONE)
+    return Found(kind, int(counts[kind]), _first(fetch(faults.filter(nw.col("fault") == kind).head(1))), None)
+
+
+def _in_memory(frame: nw.DataFrame[Any], columns: Columns) -> Found:
+    counts: Counter[int] = Counter()
+    firsts: dict[int, tuple[dict[str, Any], int]] = {}
+    start = 0
+    for part in parts(frame):
+        table = fetch(_faults(part, columns))
+        kinds = table.get_column("fault").to_numpy()
+        for kind in np.unique(kinds[kinds != _NONE]).tolist():
+            place = int(np.argmax(kinds == kind))
+            counts[kind] += int(np.count_nonzero(kinds == kind))
+            firsts.setdefault(kind, (_first(table[place : place + 1]), start + place))
+        start += len(table)
+    kind = min(counts)
+    return Found(kind, counts[kind], *firsts[kind])
+
+
+def _first(table: nw.DataFrame[Any]) -> dict[str, Any]:
+    """Return the values of the first row, None for every kind of a missing one."""
+    values = {name: table.get_column(name).to_list()[0] for name in table.columns}
+    return {
+        name: None if type(value).__name__ == "NAType" or value != value else value for name, value in values.items()
+    }
+
+
+def _faults(frame: nw.LazyFrame[Any], columns: Columns) -> nw.LazyFrame[Any]:
+    """Return the columns that are used as they are, and the kind of each row's first fault."""
+    schema, names = frame.collect_schema(), rows.score_names(columns)
+    raw = {own: nw.col(name) for own, name in zip(names, columns.scores, strict=True)}
+    raw["t"] = nw.col(columns.target)
+    scores = [nw.col(name).cast(nw.Float64) for name in columns.scores]
+    valid, _ = rows.target_of(columns)
+    checks = [
+        (_NO_TARGET, rows.missing(raw["t"], schema[columns.target])),
+        (_TARGET, ~valid),
+    ]
+    if columns.group is not None:
+        raw["group"] = nw.col(columns.group)
+        checks.insert(0, (_GROUP, rows.missing(raw["group"], schema[columns.group])))
+    if columns.weight is not None:
+        raw["w"], weight = nw.col(columns.weight), nw.col(columns.weight).cast(nw.Float64)
+        checks.append((_NO_WEIGHT, rows.missing(weight, nw.Float64())))
+        checks.append((_WEIGHT, ~rows.proper_weight(weight)))
+        checks.append((_NONE, weight == 0.0))
+    lacking = [rows.missing(score, nw.Float64()) for score in scores]
+    checks.append((_NO_SCORE, nw.any_horizontal(*lacking, ignore_nulls=False)))
+    outside = [~((score >= 0.0) & (score <= 1.0)) for score in scores]
+    checks.append((_SCORE, nw.any_horizontal(*outside, ignore_nulls=False)))
+    if columns.classes:
+        checks.append((_SUM, ~((rows.added(scores) - 1.0).abs() <= columns.tolerance)))
+    fault = nw.lit(_NONE)
+    for kind, check in reversed(checks):
+        fault = nw.when(check.fill_null(False)).then(nw.lit(kind)).otherwise(fault)
+    return frame.select(fault=fault, **raw)
+
+
+# ---------------------------------------------------------------- in words
+
+
+def _of_target(found: Found, columns: Columns) -> InputError:
+    filtered = "filter the rows out of the frame first"
+    if found.kind == _GROUP:
+        remedy = "name the rows' group in the frame, such as 'unknown'"
+        return InputError("by", "a name in every row", found.missing, remedy, row=found.row)
+    argument, value = columns.target_argument, found.values["t"]
+    if found.kind == _NO_TARGET:
+        return InputError(argument, "a label in every row", found.missing, filtered, row=found.row)
+    if columns.writing == "words" and columns.names is not None:
+        remedy = nearest(str(value), columns.names)
+        return InputError(argument, "names among class_names", found.among(repr(value)), remedy, row=found.row)
+    if columns.classes:
+        expected = f"class indices 0 to {columns.n_classes - 1}"
+        remedy = f"name the column of every class in probs, or {filtered}"
+        if value == columns.n_classes:
+            remedy = f"subtract 1 if the labels are 1-based, or {remedy}"
+    else:
+        expected, remedy = "outcomes 0 or 1", "map them to 0 and 1 in the frame, or for classes say probs=[...]"
+        if 0 < value < 1:
+            remedy = "pass what happened, no probability"
+    return InputError(argument, expected, found.among(number(value)), remedy, row=found.row)
+
+
+def _of_scores(found: Found, frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> InputError:
+    argument, values = columns.score_argument, [found.values[name] for name in rows.score_names(columns)]
+    if found.kind == _NO_SCORE:
+        column = values.index(None)
+        got = found.missing + (f", in column {columns.scores[column]!r}" if columns.classes else "")
+        remedy = "filter the rows out of the frame first"
+        return InputError(argument, "numbers in every row", got, remedy, row=found.row, column=column)
+    if found.kind == _SUM:
+        expected, got = f"rows that sum to 1 within {columns.tolerance:.2g}", found.among(f"{sum(values):.6g}")
+        remedy = "divide each row by its sum, or make a sketch for each label"
+        return InputError(argument, expected, got, remedy, row=found.row)
+    column = next(k for k, value in enumerate(values) if not 0 <= value <= 1)
+    got = found.among(number(values[column])) + (f" in column {columns.scores[column]!r}" if columns.classes else "")
+    remedy = _remedy(float(values[column]), frame, columns)
+    return InputError(argument, "values in [0, 1]", got, remedy, row=found.row, column=column)
+
+
+def _remedy(value: float, frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> str:
+    """Say what to do about a score outside [0, 1]."""
+    head = fetch(frame.lazy().head(_HEAD).select(*[nw.col(name).cast(nw.Float64) for name in columns.scores]))
+    look = np.stack([head.get_column(name).to_numpy() for name in columns.scores], axis=1).astype(np.float64)
+    if look_percent(look, columns.classes):
+        return "the values look like percent: divide them by 100 in the frame"
+    if -1e-3 <= value <= 1 + 1e-3:
+        return "clip the values to [0, 1] in the frame if that is rounding"
+    how = "softmax of the row" if columns.classes else "1 / (1 + exp(-x))"
+    return f"if they are logits, work out the probabilities in the frame first ({how})"

@@ -1,0 +1,181 @@
+"""From the columns of a frame to rows of judged events and their scores, as expressions that every engine knows.
+
+The same definitions as in `kernels/reference.py`: `read_events` for one event and `read_probs` for classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any, Final
+
+import narwhals as nw
+
+from calibrant.frames.columns import Columns, Wanted
+from calibrant.frames.places import Steps
+
+#: The largest float64: weights are finite.
+_LARGEST: Final = 1.7976931348623157e308
+
+Frame = nw.LazyFrame[Any]
+
+
+def read(frame: Frame, columns: Columns) -> Frame:
+    """Return the columns that are used, under names of our own and as Float64.
+
+    They are ``group`` and ``w``, if there are such; ``t``, the target as a number; ``p``, or ``p0``, ``p1``, ... of
+    classes; and ``known``, whether group, target and weight are what they should be.
+    """
+    names = score_names(columns)
+    parts = {own: nw.col(name).cast(nw.Float64) for own, name in zip(names, columns.scores, strict=True)}
+    known, target = target_of(columns)
+    parts["t"] = target
+    if columns.weight is not None:
+        parts["w"] = weight = nw.col(columns.weight).cast(nw.Float64)
+        known = known & proper_weight(weight)
+    if columns.group is not None:
+        parts["group"] = group = nw.col(columns.group)
+        known = known & ~missing(group, frame.collect_schema()[columns.group])
+    return frame.select(known=known, **parts)
+
+
+def score_names(columns: Columns) -> list[str]:
+    """Return what `read` calls the scores."""
+    return [f"p{k}" for k in range(len(columns.scores))] if columns.classes else ["p"]
+
+
+def missing(value: nw.Expr, dtype: nw.dtypes.DType) -> nw.Expr:
+    """Whether a value is null or NaN."""
+    return value.is_null() | value.is_nan() if dtype.is_float() else value.is_null()
+
+
+def proper_weight(weight: nw.Expr) -> nw.Expr:
+    """Whether a weight is finite and not negative."""
+    return (weight >= 0.0) & (weight <= _LARGEST)
+
+
+def target_of(columns: Columns) -> tuple[nw.Expr, nw.Expr]:
+    """Return whether the target is one, and the target as a number."""
+    target = nw.col(columns.target)
+    if columns.writing == "booleans":
+        return ~target.is_null(), target.cast(nw.Float64)
+    if columns.writing == "words" and columns.names is not None:
+        places = [hit_of(columns, k) * float(k) for k in range(1, len(columns.names))]
+        return target.cast(nw.String).is_in(columns.names), added(places)
+    number = target.cast(nw.Float64)
+    if columns.n_classes == 2:
+        return (number == 0.0) | (number == 1.0), number
+    inside = (number >= 0.0) & (number <= columns.n_classes - 1.0)
+    if columns.writing == "numbers":
+        finite = nw.when(inside).then(number).otherwise(0.0)  # some engines floor to integers, and stop at others
+        inside = inside & (finite == finite.floor())
+    return inside, number
+
+
+def hit_of(columns: Columns, k: int) -> nw.Expr:
+    """Return 1 where the target is class k, else 0."""
+    target = nw.col(columns.target)
+    if columns.writing == "words" and columns.names is not None:
+        return (target.cast(nw.String) == columns.names[k]).cast(nw.Float64)
+    return (target.cast(nw.Float64) == float(k)).cast(nw.Float64)
+
+
+def added(terms: Sequence[nw.Expr]) -> nw.Expr:
+    """Return the sum of terms, added up pair by pair: engines have a limit to how deep an expression nests."""
+    rows = list(terms)
+    while len(rows) > 1:
+        pairs = [a + b for a, b in zip(rows[::2], rows[1::2], strict=False)]
+        rows = [*pairs, rows[-1]] if len(rows) % 2 else pairs
+    return rows[0]
+
+
+def judge_event(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
+    """Judge one event: adds ``good``, ``p`` and ``y`` (of wrong rows a half), and what its own scores are made of."""
+    p, t = nw.col("p"), nw.col("t")
+    frame = frame.with_columns(good=_positive(nw.col("known") & (p >= 0.0) & (p <= 1.0), columns))
+    positive = {"y": t} if wanted.notion == "positive" else {}
+    frame = frame.with_columns(p=nw.when(nw.col("good")).then(p).otherwise(0.5), **positive)
+    # The distance of p from 1 - t is p, or 1 - p: without a choice by row, see `places.key`.
+    parts = {"own": ((1.0 - t) - p).abs(), "brier": (p - t) * (p - t)}
+    if positive:
+        return frame.with_columns(**parts)
+    other = (1.0 - p).cast(nw.Float32).cast(nw.Float64) if columns.single else 1.0 - p
+    frame = frame.with_columns(**parts, other=other, predicted=(p >= 0.5).cast(nw.Float64))
+    predicted = nw.col("predicted")
+    top = predicted * p + (1.0 - predicted) * nw.col("other")
+    return frame.with_columns(y=1.0 - (predicted - t).abs(), p=top)
+
+
+def judge_classes(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
+    """Judge the top label of classes, or the second of two: adds what `judge_event` does, and ``right``."""
+    names = score_names(columns)
+    scores, t = [nw.col(name) for name in names], nw.col("t")
+    hits = [(t == float(k)).cast(nw.Float64) for k in range(len(scores))]
+    frame = frame.with_columns(
+        top=nw.max_horizontal(*names), least=nw.min_horizontal(*names), total=added(scores),
+        squares=added([p * p for p in scores]), own=added([p * hit for p, hit in zip(scores, hits, strict=True)]),
+    )  # fmt: skip
+    top, own = nw.col("top"), nw.col("own")
+    good = nw.col("known") & (nw.col("least") >= 0.0) & (top <= 1.0)
+    good = _positive(good & ((nw.col("total") - 1.0).abs() <= columns.tolerance), columns)
+    # Of classes with the same probability the lowest is predicted.
+    lower = added([((p == top) & (t > float(k))).cast(nw.Float64) for k, p in enumerate(scores)])
+    frame = frame.with_columns(good=good, lower=lower)
+    right = ((own == top) & (nw.col("lower") == 0.0)).cast(nw.Float64)
+    event, outcome = (nw.col("p1"), t) if wanted.notion == "positive" else (top, right)
+    return frame.with_columns(
+        right=right,
+        y=outcome,
+        brier=nw.col("squares") - own * 2.0 + 1.0,
+        p=nw.when(nw.col("good")).then(event).otherwise(0.5),
+        own=nw.when(nw.col("good")).then(own).otherwise(0.5),
+    )
+
+
+def _positive(good: nw.Expr, columns: Columns) -> nw.Expr:
+    return good if columns.weight is None else good & (nw.col("w") > 0.0)
+
+
+def losses() -> Steps:
+    """Return the columns ``likelihood``, the logarithm of ``own`` where that is finite, and ``infinite``."""
+    own = nw.col("own")
+    nothing = (own == 0.0).cast(nw.Float64)
+    return [{"infinite": nothing, "possible": own + nothing}, {"likelihood": nw.col("possible").log()}]
+
+
+def judge_class(frame: Frame, columns: Columns, k: int) -> Frame:
+    """Judge the event "this is class k" of the frame's own columns: ``p`` and ``y``, and ``group`` and ``w`` if there.
+
+    Nothing is checked: that is done where the top label is judged.
+    """
+    score = nw.col(columns.scores[k]).cast(nw.Float64)
+    parts = {"p": nw.when((score >= 0.0) & (score <= 1.0)).then(score).otherwise(0.5), "y": hit_of(columns, k)}
+    if columns.group is not None:
+        parts["group"] = nw.col(columns.group)
+    if columns.weight is not None:
+        parts["w"] = nw.col(columns.weight).cast(nw.Float64)
+    return _positive_alone(frame.select(**parts), columns)
+
+
+def judge_every_class(frame: Frame, columns: Columns) -> Frame:
+    """Judge what `judge_class` does for all classes at once, a row for each row and class; ``curve`` is p0, p1, ..."""
+    names = score_names(columns)
+    kept = [name for name, column in (("group", columns.group), ("w", columns.weight)) if column is not None]
+    frame = _positive_alone(read(frame, columns), columns)
+    label = nw.concat_str(nw.lit("p"), nw.col("t").cast(nw.Int64).cast(nw.String))
+    frame = frame.select(*names, *kept, label=label)
+    frame = frame.unpivot(names, index=[*kept, "label"], variable_name="curve", value_name="p")
+    p = nw.col("p")
+    hit = (nw.col("curve") == nw.col("label")).cast(nw.Float64)
+    return frame.with_columns(p=nw.when((p >= 0.0) & (p <= 1.0)).then(p).otherwise(0.5), y=hit)
+
+
+def _positive_alone(frame: Frame, columns: Columns) -> Frame:
+    return frame if columns.weight is None else frame.filter(nw.col("w") > 0.0)
+
+
+def with_steps(frame: Frame, *chains: Steps) -> Frame:
+    """Add the columns of several chains of steps, the first steps of all of them together, and so on."""
+    for level in zip_longest(*chains, fillvalue=dict[str, nw.Expr]()):
+        frame = frame.with_columns(**{name: value for step in level for name, value in step.items()})
+    return frame
