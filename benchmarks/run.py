@@ -24,7 +24,10 @@ HERE = Path(__file__).resolve().parent
 README = HERE / "README.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 #: In the order of the table.
-NAMES = ("evaluate", "ece", "smooth", "corp", "small", "start", "classwise", "updates", "inference", "frames", "spark")
+NAMES = (
+    "evaluate", "ece", "smooth", "corp", "small", "start", "classwise", "updates", "inference", "stream", "frames",
+    "spark",
+)  # fmt: skip
 PACKAGES = (
     "numpy",
     "numba",

@@ -71,6 +71,30 @@ def reports() -> dict[str, str]:
     return {"digits.txt": plain, "overconfident.txt": confident, "eights.txt": f"{eights}\n", "fail-if.txt": failing}
 
 
+def many_files() -> dict[str, str]:
+    """Return the report on two halves of the example and a torn file, and what adds their sketches."""
+    import pyarrow.parquet as pq
+
+    digits = pq.read_table(ROOT / DIGITS)
+    half = len(digits) // 2
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for k, part in enumerate((digits[:half], digits[half:]), start=1):
+            pq.write_table(part, f"digits-{k}.parquet")
+            run(f"calibrant report digits-{k}.parquet --n-resamples 0 --sketch digits-{k}.cal")
+        Path("digits-3.parquet").write_bytes(Path("digits-1.parquet").read_bytes()[:5_000])
+        text, _ = run("calibrant report 'digits-*.parquet' --keep-going")
+        merged, _ = run("calibrant merge digits-1.cal digits-2.cal --sketch digits.cal")
+        of_sketch, _ = run("calibrant report digits.cal")
+    found = re.search(r"  from a sketch .*?(?=\n  noise:)", of_sketch, re.DOTALL)
+    if found is None:
+        raise RuntimeError(of_sketch)
+    return {
+        "keep-going.txt": text[: text.index("\n\n", text.index("Caution"))] + "\n...\n",
+        "merge.txt": merged,
+        "of-sketch.txt": f"{found[0]}\n",
+    }
+
+
 def small_files() -> dict[str, str]:
     """Return a small file, its report as JSON, and the errors of broken ones."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
@@ -263,7 +287,7 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
 def examples() -> dict[str, str]:
     """Return the text of every generated file by its name."""
     made: dict[str, str] = {}
-    for make in (reports, small_files, groups, calibrated, bins, floors, bootstraps, powers):
+    for make in (reports, many_files, small_files, groups, calibrated, bins, floors, bootstraps, powers):
         made |= make()
     return made
 

@@ -61,10 +61,13 @@ ROOMS = {
     ),
     "metrics": (("arguments",), ("classwise", "proper", "smooth"), ("binned",)),
     "files": (
-        ("paths", "percent", "predictions", "growing", "sql", "columns"),
-        ("arrays", "engine"),
+        ("ahead", "codes", "columns", "growing", "meter", "paths", "percent", "predictions", "sizes", "sql", "writing"),
+        ("arrays", "engine", "sketches"),
         ("stored", "text", "tabular", "heads", "suggestions"),
+        ("sources",),
         ("reading",),
+        ("chunks",),
+        ("streaming",),
     ),
     "frames": (("columns", "places"), ("rows",), ("cells",), ("faults",), ("making",)),
     "render": (
@@ -77,7 +80,12 @@ ROOMS = {
     "plot": (("canvas",), ("marks",), ("curves", "diagrams", "forest", "models", "multiples", "stacked")),
     "sklearn": (("arguments", "labels"), ("display", "scorer")),
     "torch": (("base",), ("bins", "cells", "sums"), ("tables",), ("binned", "proper", "smooth"), ("report",)),
-    "cli": (("usage", "completion", "conditions", "output"), ("errors",), ("commands",), ("__main__",)),
+    "cli": (
+        ("checks", "completion", "conditions", "output", "spark", "usage"),
+        ("errors", "loading"),
+        ("commands",),
+        ("__main__",),
+    ),
     "compat": (("bensemble", "pyhealth", "triples"),),
 }
 # The names that a module above the package's __init__ may take from it, and who may.

@@ -353,7 +353,7 @@ def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
     status, out, err = run("report", DIGITS, "--json", tmp_path / "folder")
     assert status == 1
     assert "Reliability diagram" in out
-    assert err == f"calibrant: {tmp_path / 'folder'}: Is a directory; check the path and the disk\n"
+    assert err == f"calibrant: {tmp_path / 'folder'}: cannot be written (Is a directory); check the path and the disk\n"
 
 
 def test_a_file_that_is_not_there() -> None:
@@ -373,7 +373,7 @@ def in_terminal(*args: str, first: str = "pass") -> tuple[int, str]:
     command = [
         sys.executable,
         "-c",
-        f"from calibrant import cli; from calibrant.cli import output; {first}; cli.main(prog_name='calibrant')",
+        f"from calibrant import cli; from calibrant.cli import output\n{first}\ncli.main(prog_name='calibrant')",
         *args,
     ]
     environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8"}
@@ -399,6 +399,24 @@ def test_a_bar_is_shown_only_when_the_work_takes_its_time() -> None:
         assert status == 0
         assert ("evaluating" in shown) == shows
         assert "Reliability diagram" in shown
+
+
+SLOWLY = """
+import time; from calibrant.files import stored; output._PATIENCE = 0.0; read = stored.ParquetTable.batches
+def slowly(self, selection):
+    for batch in read(self, selection):
+        for part in (batch[:1000], batch[1000:]):
+            yield part
+            time.sleep(0.5)
+stored.ParquetTable.batches = slowly
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
+def test_the_bar_tells_rows_a_second() -> None:
+    status, shown = in_terminal("report", str(DIGITS), "--n-resamples", "0", first=SLOWLY)
+    assert status == 0
+    assert re.search(r"reading.* 1,000 rows, [\d,]+ a second", shown)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")

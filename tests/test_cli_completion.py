@@ -16,6 +16,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from calibrant import CalibrationSketch
 from calibrant.cli import main
 from calibrant.cli.completion import SHELLS
 from calibrant.notions import NOTIONS
@@ -35,6 +36,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "classes.jsonl").write_text(json.dumps(row) + "\n")
     np.savez(tmp_path / "model.npz", logits=np.zeros((2, 3)), y=np.zeros(2, int))
     (tmp_path / "empty.csv").touch()
+    (tmp_path / "week.cal").write_bytes(CalibrationSketch().to_bytes())
     (tmp_path / "wrong.parquet").write_text("no parquet")
     (tmp_path / "wrong.jsonl").write_text("[")
     (tmp_path / "odd.jsonl").write_text(json.dumps({"$(a)": 1, "b'c": 1, 'd"e': 1, "f\nplain,g": 1}) + "\n")
@@ -52,7 +54,7 @@ def offered(*words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "values"),
     [
-        ("''", ["report", "compare", "floor", "completion"]),
+        ("''", ["report", "compare", "merge", "floor", "completion"]),
         ("r", ["report"]),
         ("completion ''", list(SHELLS)),
         ("report --sc", ["--score"]),
@@ -85,6 +87,10 @@ def offered(*words: str) -> list[str]:
         ("report wrong.jsonl --score ''", []),
         ("report odd.jsonl --score ''", ["$(a)", "b'c", 'd"e']),  # and no name with a line break
         ("report games.csv --where ''", []),
+        ("report games.csv --engine ''", ["embedded", "spark"]),
+        ("report week.cal --score ''", []),
+        ("report --keep", ["--keep-going"]),
+        ("merge --s", ["--sketch"]),
     ],
 )
 def test_what_is_offered(line: str, values: list[str], capfd: pytest.CaptureFixture[str]) -> None:
@@ -92,7 +98,9 @@ def test_what_is_offered(line: str, values: list[str], capfd: pytest.CaptureFixt
     assert capfd.readouterr() == ("", "")  # silent, whatever is wrong
 
 
-@pytest.mark.parametrize("line", ["report ''", "report ga", "report games.csv --targets ''", "compare ''"])
+@pytest.mark.parametrize(
+    "line", ["report ''", "report ga", "report games.csv --targets ''", "compare ''", "merge ''", "merge -o ''"]
+)
 def test_files_are_left_to_the_shell(line: str) -> None:
     words = shlex.split(line)
     completer = ShellComplete(main, {}, "calibrant", "_CALIBRANT_COMPLETE")
@@ -153,7 +161,7 @@ def in_bash(program: Path, *words: str) -> tuple[list[str], str]:
 @pytest.mark.parametrize(
     ("words", "values"),
     [
-        (["calibrant", ""], ["report", "compare", "floor", "completion"]),
+        (["calibrant", ""], ["report", "compare", "merge", "floor", "completion"]),
         (["calibrant", "report", "ga"], ["compopt -o default"]),
         (["calibrant", "report", "games.csv", "--score", "pr"], ["prob1", "prob2"]),
         (["calibrant", "report", "games.csv", "--score", "m"], ["'my p'"]),

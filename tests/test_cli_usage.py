@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
 import json
+import os
 import re
 import shlex
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import calibrant
 from calibrant.cli import main
 from calibrant.cli.usage import SECTIONS
 
@@ -22,7 +27,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
-COMMANDS = ("report", "compare", "floor", "completion")
+COMMANDS = ("report", "compare", "merge", "floor", "completion")
 FAST = ("--n-resamples", "0")
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/data is not beside this checkout")
@@ -93,7 +98,12 @@ def example_files(tmp_path: Path) -> None:
     pq.write_table(pa.table(one), tmp_path / "predictions.parquet")
     table("games.csv", win_prob=score, old=score**2, new=score**0.5, won=won, season=rng.integers(2020, 2022, 60))
     shutil.copy(ROOT / "examples" / "digits.parquet", tmp_path)
+    for day in ("monday", "tuesday"):
+        sketch = calibrant.CalibrationSketch()
+        sketch.update(score, won)
+        (tmp_path / f"{day}.cal").write_bytes(sketch.to_bytes())
     (tmp_path / "logs").mkdir()
+    shutil.copy(tmp_path / "monday.cal", tmp_path / "logs" / "monday.cal")
     columns = {f"p_{k}": rows[:, k] for k in range(3)} | {"target": target, "split": ["test", "train"] * 30}
     pq.write_table(pa.table(columns), tmp_path / "logs" / "a.parquet")
     np.savez(tmp_path / "model.npz", logits=np.log(rows), target=target)
@@ -159,7 +169,7 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ("'logs/*.parquet'", "No such command 'logs/*.parquet'; did you mean: calibrant report 'logs/*.parquet'?"),
         ("reprot a.csv", "No such command 'reprot'; did you mean 'report'?"),
         ("Compare a.csv", "No such command 'Compare'; did you mean 'compare'?"),
-        ("xyz", "No such command 'xyz'; choose from 'report', 'compare', 'floor', 'completion'"),
+        ("xyz", "No such command 'xyz'; choose from 'report', 'compare', 'merge', 'floor', 'completion'"),
         (
             "--score win a.csv",
             "Option '--score' belongs to a command; did you mean: calibrant report --score win a.csv?",
@@ -184,7 +194,7 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ("report a.csv --seed 5", "No such option '--seed'; did you mean '--rng'?"),
         ("report a.csv --outcmoe y", "No such option '--outcmoe'; did you mean '--outcome'?"),
         ("report a.csv -score x", "No such option '-score'; did you mean '--score'?"),
-        ("report a.csv -s x", "No such option '-s'; did you mean '--score'?"),
+        ("report a.csv -s x", "No such option '-s'; did you mean '--score' or '--sketch'?"),
         ("report a.csv --xyz", "No such option '--xyz'; 'calibrant report --help' lists them"),
         ("completion tcsh", "'tcsh' is not one of 'bash', 'zsh', 'fish'."),
         ("report a.csv --labels yes", "'yes'; name two labels or more, each once, such as no,yes or 1-10"),
@@ -617,10 +627,25 @@ QUOTED = {
     "is no condition; write it with its quotes": "report games.csv --fail-if ece",
     "no measure": "report games.csv --fail-if 'eces > 0.1'",
     "both say what the numbers are": "report games.csv --logits --percent",
+    "holds probs in": "report numbers.parquet other.parquet",
+    "holds text, in": "report numbers.parquet words.parquet",
+    "is damaged": "report torn.csv.gz",
+    "names more than": "report many.parquet --by g --sketch a.cal",
+    "has more classes than a sketch keeps the curves of": "report wide.npz --classwise --sketch a.cal",
+    "expected a calibrant sketch": "report foreign.cal",
+    "expected a sketch that matches its checksum": "merge one.cal cut.cal -o a.cal",
+    "does not add to": "merge one.cal three.cal -o a.cal",
+    "on a sketch, in which the rows are summed up": "report one.cal --where 'a = 1'",
+    "the disk is full": "merge one.cal -o full.cal",
+    "is needed": "report plain.csv --score p --outcome won --engine spark",
 }
 
 
-def test_the_page_on_errors_quotes_what_the_command_says() -> None:
+def full_disk(_: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.MonkeyPatch) -> None:
     page = PAGE.read_text("utf-8")
     write("games.csv", re.findall(r"```\{code-block\} text\n(.*?)```", page, re.DOTALL)[0])
     rows, target = np.random.default_rng(0).dirichlet(np.ones(3), 12), np.arange(12) % 3
@@ -645,6 +670,20 @@ def test_the_page_on_errors_quotes_what_the_command_says() -> None:
     ):  # fmt: skip
         np.savez(f"{stem}.npz", probs=probs, target=labels)
     np.savez("named.npz", logits=rows, target=target)
+    pq.write_table(pa.table({"prob": SCORES, "outcome": WON}), "other.parquet")
+    pq.write_table(pa.table({"score": SCORES, "outcome": WON}), "numbers.parquet")
+    pq.write_table(pa.table({"score": SCORES, "outcome": list("nyynny")}), "words.parquet")
+    Path("torn.csv.gz").write_bytes(gzip.compress(b"score,outcome\n0.5,1\n" * 100)[:-9])
+    pq.write_table(pa.table({"score": [0.5] * 600, "outcome": [1] * 600, "g": range(600)}), "many.parquet")
+    np.savez("wide.npz", probs=np.full((2, 600), 1 / 600), target=[0, 1])
+    for name, probs in (("one", np.array(SCORES)), ("three", rows[:6])):
+        sketch = calibrant.CalibrationSketch()
+        sketch.update(probs, WON)
+        Path(f"{name}.cal").write_bytes(sketch.to_bytes())
+    Path("foreign.cal").write_text("score,outcome")
+    Path("cut.cal").write_bytes(Path("one.cal").read_bytes()[:-1])
+    monkeypatch.setattr(os, "fsync", full_disk)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
     quotes = re.findall(r"`([^`]+)`", " ".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)))
     assert set(quotes) == set(QUOTED)
     for words, line in QUOTED.items():

@@ -447,6 +447,15 @@ def test_files_that_do_not_go_together(tmp_path):
         read_predictions([two, three])
 
 
+def test_the_order_of_the_first_files_columns_is_that_of_the_classes(tmp_path):
+    first = write(tmp_path / "a.parquet", {"prob_dog": [0.25], "prob_cat": [0.75], "y": ["cat"]})
+    second = write(tmp_path / "b.parquet", {"y": ["dog"], "prob_cat": [0.5], "prob_dog": [0.5], "other": [1]})
+    third = write(tmp_path / "c.parquet", {"prob_cat": [0.125], "prob_dog": [0.875], "y": ["dog"]})
+    read = read_predictions([first, second, third])
+    assert read.class_names == ("dog", "cat")
+    assert read.probs.tolist() == [[0.25, 0.75], [0.5, 0.5], [0.875, 0.125]]
+
+
 def test_types_widen_over_files(tmp_path):
     first = write(tmp_path / "a.parquet", {"score": pa.array([0.5], pa.float32()), "y": [1]})
     second = write(tmp_path / "b.parquet", {"score": pa.array([0.1], pa.float64()), "y": [0.5]})
@@ -1002,7 +1011,7 @@ def test_npz_that_differ(tmp_path):
     np.savez(tmp_path / "a.npz", probs=np.ones((2, 3)), y=[0, 1])
     np.savez(tmp_path / "b.npz", probs=np.ones((2, 4)), y=[0, 1])
     with pytest.raises(
-        FileError, match=r"b\.npz: probs are of shape \(2, 4\), in .*a\.npz \(2, 3\); give files whose rows"
+        FileError, match=r"b\.npz: array 'probs' has rows of shape \(4,\), in .*a\.npz of \(3,\); give files whose"
     ):
         read_predictions([str(tmp_path / "*.npz")])
 
@@ -1049,7 +1058,12 @@ def test_progress_goes_up_to_the_whole(tmp_path):
     for ending in ("csv", "parquet"):
         paths = [write(tmp_path / f"{part}.{ending}", columns) for part in range(2)]
         calls: list[tuple[int, int]] = []
-        read_predictions(paths, progress=lambda done, total, calls=calls: calls.append((done, total)))
+        rows: list[int] = []
+        read_predictions(
+            paths, progress=lambda done, total, n, calls=calls, rows=rows: (calls.append((done, total)), rows.append(n))
+        )
+        assert rows == sorted(rows)
+        assert rows[-1] == 2 * n
         total = sum(os.path.getsize(path) for path in paths)
         assert {call[1] for call in calls} == {total}
         done = [call[0] for call in calls]

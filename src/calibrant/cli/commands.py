@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 try:
     import click
 except ImportError:
     sys.exit("calibrant: the command needs the extra 'report'; run: pip install 'calibrant[report]'")
 
-from calibrant.cli import completion, output
+from calibrant.cli import checks, completion, loading, output
 from calibrant.cli.conditions import ConditionType, is_held
 from calibrant.cli.errors import failing
 from calibrant.cli.usage import Commands, Count, Wanted
-
-if TYPE_CHECKING:
-    pass
 
 #: An exit status; 1 is of bad data (`errors`), 2, for usage, is click's own.
 CONDITION_HELD: Final = 3
@@ -36,6 +31,7 @@ def main() -> None:
     calibrant report predictions.parquet
     calibrant report games.csv --score win_prob --outcome won
     calibrant compare predictions.parquet --scores old,new
+    calibrant merge monday.cal tuesday.cal --sketch week.cal
     calibrant floor --n 500
 
     "calibrant report --help" says more, with examples.
@@ -82,6 +78,9 @@ _json = click.option(
 )
 _html = click.option("--html", "html_path", metavar="PATH", help="Write it there as a page that needs no other file.")
 _title = click.option("--title", metavar="TEXT", help="What stands above the page; without it the file's name.")
+_keep_going = click.option(
+    "--keep-going", is_flag=True, help="Leave out files that cannot be used, name them, and count the rest."
+)
 
 
 @main.command(short_help="How far the predictions of a model can be trusted.")
@@ -121,6 +120,11 @@ _title = click.option("--title", metavar="TEXT", help="What stands above the pag
     shell_complete=completion.notions,
 )
 @_n_bins
+@click.option(
+    "--classwise/--no-classwise",
+    default=None,
+    help="Whether every class is judged as well; by default if the rows are kept, or the classes are few.",
+)
 @_labels
 @_class_names
 @_ignore_index
@@ -129,6 +133,24 @@ _title = click.option("--title", metavar="TEXT", help="What stands above the pag
     "--n-resamples", type=int, default=1000, show_default=True, help="Replicates behind the noise floors; 0 for none."
 )
 @click.option("--rng", type=int, default=0, show_default=True, help="The seed of the replicates.")
+@click.option("--exact", is_flag=True, help="Keep every row, however many; without it many become a sketch.")
+@_keep_going
+@click.option(
+    "--engine",
+    metavar="ENGINE",
+    type=click.Choice(loading.ENGINES),
+    default=loading.ENGINES[0],
+    show_default=True,
+    help="What reads the files: embedded, in this process, or spark.",
+)
+@click.option("--master", metavar="URL", help="Where Spark runs, such as 'local[2]'; by default on this machine.")
+@click.option(
+    "--sketch",
+    "sketch_path",
+    metavar="PATH",
+    shell_complete=completion.files,
+    help="Write a sketch of the predictions there, a .cal to add to others.",
+)
 @_json
 @_html
 @_title
@@ -142,44 +164,26 @@ _title = click.option("--title", metavar="TEXT", help="What stands above the pag
 )
 @click.pass_context
 def report(ctx: click.Context, /, **options: Any) -> None:
-    """Report on the predictions in FILE...: .npz, .npy, .csv, .parquet, .arrow, .jsonl, or patterns of them.
+    """Report on the predictions in FILE...: .npz, .npy, .csv, .parquet, .arrow, .jsonl, .cal, or patterns of them.
 
     Columns with the usual names (probs, p_*, score; target, label, outcome) are found by themselves, and the report
-    says which were used.
+    says which were used. Files may be larger than the memory.
 
     \b
     calibrant report digits.parquet --html report.html
     calibrant report games.csv --score win_prob --outcome won --by season
     calibrant report 'logs/*.parquet' --probs 'p_*' --where "split = 'test'"
+    calibrant report 'logs/*.parquet' --keep-going --sketch week.cal
     calibrant report model.npz --logits --json report.json --fail-if 'ece > 0.05'
 
     Exit status: 0; 1 for data that cannot be used; 2 for wrong usage; 3 where a --fail-if holds.
     """  # noqa: D301
-    _check_usage(ctx, options)
+    checks.check_report(ctx, options)
     with failing(ctx) as files:
         with output.progress() as step:
-            from calibrant.files import read_predictions
-            from calibrant.inputs import check_logits
-            from calibrant.report import evaluate
-
-            predictions = read_predictions(
-                options["files"], score=options["score"], outcome=options["outcome"], probs=options["probs"],
-                target=options["target"], weight=options["weight"], by=options["by"], percent=options["percent"],
-                where=options["where"], targets_file=options["targets_file"], class_names=options["class_names"],
-                labels=options["labels"], progress=step,
-            )  # fmt: skip
-            files.append(predictions)
-            output.check_targets(predictions, options)
-            if options["logits"] or predictions.logits:
-                check_logits(predictions.probs)
-            step(0, 0)
-            result = evaluate(
-                predictions.probs, predictions.targets, notion=options["notion"], n_bins=options["n_bins"],
-                weights=predictions.weights, ignore_index=options["ignore_index"],
-                logits=options["logits"] or predictions.logits, class_names=predictions.class_names,
-                groups=predictions.groups, level=options["level"], n_resamples=options["n_resamples"],
-                rng=options["rng"],
-            )  # fmt: skip
+            predictions = loading.load(ctx, options, step, files)
+            step(0, 0, 0)
+            result = loading.evaluate(predictions, options)
         output.write(result, predictions, options)
         held = [condition for condition in options["conditions"] if is_held(condition, result)]
     for condition in held:
@@ -235,24 +239,18 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
 
     Exit status: 0; 1 for data that cannot be used; 2 for wrong usage.
     """  # noqa: D301
-    scores = _check_models(ctx, options)
+    scores = checks.check_models(ctx, options)
     with failing(ctx) as files:
         with output.progress() as step:
             from calibrant import comparison
-            from calibrant.files import read_models
             from calibrant.inputs import check_logits
 
-            predictions = read_models(
-                options["files"], scores=scores, outcome=options["outcome"], weight=options["weight"],
-                percent=options["percent"], where=options["where"], class_names=options["class_names"],
-                labels=options["labels"], progress=step,
-            )  # fmt: skip
+            predictions = loading.load_models(options, scores, step)
             files.append(predictions)
-            output.check_targets(predictions, options)
             for name, argument in predictions.models.items():
                 if options["logits"] or predictions.logits[name]:
                     check_logits(predictions.arrays[argument])
-            step(0, 0)
+            step(0, 0, 0)
             result = comparison.compare(
                 {name: predictions.arrays[argument] for name, argument in predictions.models.items()},
                 predictions.targets, notion=options["notion"], n_bins=options["n_bins"], weights=predictions.weights,
@@ -260,6 +258,42 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
                 logits={name: options["logits"] or found for name, found in predictions.logits.items()},
             )  # fmt: skip
         output.write(result, predictions, options)
+
+
+@main.command(short_help="Add the sketches of several files.")
+@click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", type=Wanted("Name sketches, such as monday.cal tuesday.cal."),
+    shell_complete=completion.files,
+)  # fmt: skip
+@click.option(
+    "--sketch",
+    "-o",
+    "sketch_path",
+    metavar="PATH",
+    required=True,
+    type=Wanted("Name the file for the sum, such as --sketch week.cal."),
+    shell_complete=completion.files,
+    help="Where the sum is written: a .cal, which may be one of those that are read.",
+)
+@_keep_going
+@click.pass_context
+def merge(ctx: click.Context, /, **options: Any) -> None:
+    """Add the sketches in FILE..., which calibrant report --sketch wrote, and write their sum.
+
+    \b
+    calibrant merge monday.cal tuesday.cal --sketch week.cal
+    calibrant merge 'logs/*.cal' -o all.cal
+
+    Exit status: 0; 1 for data that cannot be used; 2 for wrong usage.
+    """  # noqa: D301
+    checks.check_sketch(ctx, options["sketch_path"])
+    with failing(ctx):
+        from calibrant.files import read_sketches, write_sketch
+
+        found = read_sketches(options["files"], keep_going=options["keep_going"])
+        write_sketch(found.sketch, options["sketch_path"])
+        click.echo(f"{options['sketch_path']}: {output.holding(found.sketch)}, from {output.count(found.paths)}")
+        output.warn(found)
 
 
 @main.command(short_help="What noise alone shows, before there are any data.")
@@ -284,7 +318,7 @@ def floor(ctx: click.Context, /, **options: Any) -> None:
     \b
     calibrant floor --n 500 --bins 15
     """  # noqa: D301
-    _check_level(ctx, options["level"])
+    checks.check_level(ctx, options["level"])
     with failing(ctx):
         from calibrant.inference.floor import SCORE_LAWS, noise_floor
         from calibrant.render import floor as render
@@ -317,65 +351,3 @@ def complete(shell: str) -> None:
     calibrant completion fish | source     a line for ~/.config/fish/config.fish
     """  # noqa: D301
     click.echo(completion.script(shell, main), nl=False)
-
-
-def _check_usage(ctx: click.Context, options: Mapping[str, Any]) -> None:
-    """Refuse, as usage, what is wrong before any file is opened."""
-    from calibrant.notions import NOTIONS
-
-    _check_judging(ctx, options, NOTIONS)
-    _check_level(ctx, options["level"])
-    for name in ("n_resamples", "rng"):
-        if options[name] < 0:
-            hint = f"{options[name]}; pass 0 or more"
-            raise click.BadParameter(hint, ctx, param_hint=f"--{name.replace('_', '-')}")
-    if options["score"] and options["probs"]:
-        raise click.UsageError("--score names one event, --probs many classes; pass one of the two", ctx)
-    if options["outcome"] and options["target"]:
-        raise click.UsageError("--outcome and --target both name the truth; pass one of the two", ctx)
-
-
-def _check_models(ctx: click.Context, options: Mapping[str, Any]) -> list[str]:
-    """Return the models to compare; refuse, as usage, what is wrong before any file is opened."""
-    _check_judging(ctx, options, ("positive", "top-label"))
-    scores = [part.strip() for part in options["scores"].split(",") if part.strip()]
-    if len(set(scores)) < max(len(scores), 2):
-        hint = f"{options['scores']!r}; name two models or more, each once, such as old,new"
-        raise click.BadParameter(hint, ctx, param_hint="--scores")
-    _check_level(ctx, options["level"])
-    return scores
-
-
-def _check_level(ctx: click.Context, level: float) -> None:
-    if not 0.5 <= level < 1:
-        hint = f"{level:g}; pass a share from 0.5 to below 1, such as 0.95"
-        raise click.BadParameter(hint, ctx, param_hint="--level")
-
-
-def _check_judging(ctx: click.Context, options: Mapping[str, Any], notions: Sequence[str]) -> None:
-    from calibrant.errors import nearest
-
-    if options["notion"] is not None and options["notion"] not in notions:
-        hint = f"{options['notion']!r}; {nearest(options['notion'], notions)}"
-        raise click.BadParameter(hint, ctx, param_hint="--notion")
-    if options["n_bins"] < 1:
-        hint = f"{options['n_bins']} bins; pass 1 or more"
-        raise click.BadParameter(hint, ctx, param_hint="--n-bins")
-    page, numbers = options["html_path"], options["json_path"]
-    if page is not None and not page.endswith((".html", ".htm")):
-        hint = f"{page!r}; name a file that ends in .html, such as report.html"
-        raise click.BadParameter(hint, ctx, param_hint="--html")
-    for name, target in (("--html", page), ("--json", numbers)):
-        folder = os.path.dirname(target or "")
-        if folder and not os.path.isdir(folder):
-            hint = f"{target!r}; there is no folder {folder!r}, make it first"
-            raise click.BadParameter(hint, ctx, param_hint=name)
-    if page is not None and numbers is not None and os.path.abspath(page) == os.path.abspath(numbers):
-        msg = f"--json and --html both name {page}; give each a file of its own"
-        raise click.UsageError(msg, ctx)
-    if options["title"] and page is None:
-        raise click.UsageError("--title stands above the page; pass --html as well", ctx)
-    if options["labels"] and options["class_names"]:
-        raise click.UsageError("--labels and --class-names both name the classes; pass one of the two", ctx)
-    if options["logits"] and options["percent"]:
-        raise click.UsageError("--logits and --percent both say what the numbers are; pass one of the two", ctx)

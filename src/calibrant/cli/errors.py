@@ -62,7 +62,8 @@ def failing(ctx: click.Context) -> Iterator[list[FileRows]]:
     except CalibrantError as error:
         _fail(str(error))
     except MemoryError:
-        _fail("the predictions do not fit into memory; read fewer rows with --where")
+        remedy = "leave --exact out" if ctx.params.get("exact") else "read fewer rows with --where"
+        _fail(f"the predictions do not fit into memory; {remedy}")
     except OSError as error:
         _fail(f"{error.filename or 'output'}: {error.strerror or error}; check the path and the disk")
 
@@ -94,24 +95,14 @@ def _place(error: InputError, predictions: FileRows, ctx: click.Context) -> str:
     """Say where in the files an error of the library is, and what option mends it."""
     if error.expected.startswith("probabilities first"):
         return _swapped(error, predictions, ctx)
-    got, options = error.got, ctx.params
+    options = ctx.params
     if error.argument not in predictions.columns:
         argument = _ARGUMENTS.get(error.argument, error.argument)
         argument = "--labels" if argument == "--class-names" and options.get("labels") else argument
         remedy = _remedy(error, predictions, ctx)
-        return f"{predictions.paths[0]}: {argument}: expected {error.expected}, got {got}; {remedy}"
-    expected = re.sub(r"probs\[(.*?)\]", r"column \1", error.expected)
-    if expected == "names among class_names" and predictions.class_names:
-        names, more = predictions.class_names[:_LISTED], len(predictions.class_names) > _LISTED
-        expected = f"one of {', '.join(names)}{', ...' if more else ''}"
-    place = error.column if predictions.arrays[error.argument].ndim > 1 else None
-    column = predictions.column_name(error.argument, place)
-    path, where = predictions.paths[0], ""
-    if error.row is not None:
-        path, row = predictions.locate(error.row)
-        where = f"row {row:,}, "
-        got = re.sub(r" at row \d+(, column \d+)?", "", got)
-    return f"{path}: {where}column {column!r}: expected {expected}, got {got}; {_remedy(error, predictions, ctx)}"
+        return f"{predictions.paths[0]}: {argument}: expected {error.expected}, got {error.got}; {remedy}"
+    path, problem = predictions.place(error)
+    return f"{path}: {problem}; {_remedy(error, predictions, ctx)}"
 
 
 def _swapped(error: InputError, predictions: FileRows, ctx: click.Context) -> str:

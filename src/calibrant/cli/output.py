@@ -1,4 +1,4 @@
-"""What the command writes: the report or its JSON, a page, and a progress bar while it works."""
+"""What the command writes: the report or its JSON, a page, a sketch, and a progress bar while it works."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,64 +17,134 @@ import click
 
 if TYPE_CHECKING:
     from calibrant.comparison import Comparison
-    from calibrant.files import FileRows
+    from calibrant.files import FileRows, FileSketch
     from calibrant.render.terminal import Style
     from calibrant.report import Report
+    from calibrant.sketch import CalibrationSketch
 
 _PATIENCE: Final = 1.0  # seconds before a progress bar appears
 
 
-def write(result: Report | Comparison, predictions: FileRows, options: Mapping[str, Any]) -> None:
-    """Write a result to wherever the options say: the terminal, a file of JSON, a page."""
+def write(result: Report | Comparison, predictions: FileRows | FileSketch, options: Mapping[str, Any]) -> None:
+    """Write a result to wherever the options say: the terminal, a file of JSON, a page, a sketch.
+
+    Raises
+    ------
+    calibrant.errors.FileError
+        The first, where files cannot be written; the others are written all the same.
+    """
+    from calibrant.errors import CalibrantError
     from calibrant.render import comparison, terminal
 
     summary = result.to_dict()
-    sources = {"files": list(predictions.paths), "columns": dict(predictions.sources), "where": options["where"]}
-    used = predictions.described()
-    paths = predictions.paths
-    title = _title(paths)
+    sources = {
+        "files": list(predictions.paths), "columns": dict(predictions.sources), "where": options.get("where"),
+    }  # fmt: skip
+    used, title = predictions.described(), _title(predictions.paths)
     render = comparison.render if "pairs" in summary else terminal.render
-    write_summary(
-        {**summary, "source": sources}, options["json_path"],
-        lambda: render(summary, title=title, used=used, style=style()),
-    )  # fmt: skip
-    if options["html_path"] is not None:
-        from calibrant.render import html
+    whole = {**summary, "source": sources}
+    show(whole, options["json_path"], lambda: render(summary, title=title, used=used, style=style()))
+    failures = []
+    works: tuple[Callable[[], None], ...] = (
+        lambda: _write_sketch(predictions, options.get("sketch_path")),
+        lambda: _write_json(whole, options["json_path"]),
+        lambda: _write_page(summary, predictions, sources, options),
+    )
+    for work in works:
+        try:
+            work()
+        except CalibrantError as error:
+            failures.append(error)
+    warn(predictions)
+    if failures:
+        raise failures[0]
 
-        named = {**sources, "files": [Path(path).name for path in paths]}  # of folders a reader has no need
-        page = html.page(summary, title=options["title"] or _title(named["files"]), used=used, sources=named)
-        target = html.write_page(page, options["html_path"])
-        click.echo(f"calibrant: wrote {target} ({len(page.encode()) / 1000:,.0f} kB)", err=True)
+
+def write_summary(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
+    """Write a summary as JSON where that was asked for, and the text to the terminal unless the JSON goes there."""
+    show(summary, target, text)
+    _write_json(summary, target)
+
+
+def show(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
+    """Write to the terminal: the text, or the JSON if that is to go there."""
+    click.echo(_json(summary) if target == "-" else text(), nl=target != "-")
+
+
+def _json(summary: Mapping[str, Any]) -> str:
+    return json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _write_json(summary: Mapping[str, Any], target: str | None) -> None:
+    from calibrant.files import replace_file
+
+    if target not in (None, "-"):
+        replace_file(target, _json(summary).encode())
+
+
+def _write_page(
+    summary: Mapping[str, Any], predictions: FileRows | FileSketch, sources: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> None:  # fmt: skip
+    target = options["html_path"]
+    if target is None:
+        return
+    from calibrant.files import replace_file
+    from calibrant.render import html
+
+    # Of folders a reader has no need.
+    named = {**sources, "files": [Path(path).name for path in predictions.paths]}
+    omitted = {Path(path).name: reason for path, reason in predictions.omitted}
+    if len(omitted) == len(predictions.omitted):
+        summary = {**summary, "omitted": omitted}
+    title = options["title"] or _title(named["files"])
+    page = html.page(summary, title=title, used=predictions.described(), sources=named).encode()
+    replace_file(target, page)
+    click.echo(f"calibrant: wrote {target} ({len(page) / 1000:,.0f} kB)", err=True)
+
+
+def _write_sketch(predictions: FileRows | FileSketch, target: str | None) -> None:
+    from calibrant.files import FileSketch, write_sketch
+
+    if target is not None and isinstance(predictions, FileSketch):
+        write_sketch(predictions.sketch, target)
+        click.echo(f"calibrant: wrote {target} ({os.path.getsize(target) / 1000:,.0f} kB)", err=True)
+
+
+def warn(predictions: FileRows | FileSketch) -> None:
+    """Say on standard error that files were left out."""
+    if predictions.omitted:
+        files = len(predictions.omitted) + len(predictions.paths)
+        click.echo(f"calibrant: left out {len(predictions.omitted):,} of {files:,} files:", err=True)
+        for path, reason in predictions.omitted:
+            click.echo(f"  {path}: {reason}", err=True)
+
+
+def holding(sketch: CalibrationSketch) -> str:
+    """Say what a sketch holds."""
+    return repr(sketch).removeprefix("<CalibrationSketch: ").removesuffix(">")
+
+
+def count(paths: Sequence[str]) -> str:
+    """Return how many files there are, in words."""
+    return f"{len(paths):,} file{'s' * (len(paths) != 1)}"
 
 
 def _title(paths: Sequence[str]) -> str:
     return paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
 
 
-def check_targets(predictions: FileRows, options: Mapping[str, Any]) -> None:
-    """Raise, before any work is done, where a file that was read would be written over."""
+def check_targets(read: Sequence[str | None], options: Mapping[str, Any]) -> None:
+    """Raise, before any work is done, where a file that is read would be written over."""
     from calibrant.errors import CalibrantError
 
-    read = [path for path in (*predictions.paths, options.get("targets_file")) if path is not None]
-    for name in ("json", "html"):
-        target = options[f"{name}_path"]
+    for name in ("json", "html", "sketch"):
+        target = options.get(f"{name}_path")
         if target in (None, "-") or not os.path.exists(target):
             continue
-        if any(os.path.samefile(target, path) for path in read):
+        if any(os.path.samefile(target, path) for path in read if path is not None):
             msg = f"--{name}: expected a file of its own, got {target}, which holds the predictions; name another"
             raise CalibrantError(msg)
-
-
-def write_summary(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
-    """Write a summary as JSON where that was asked for, and the text to the terminal unless the JSON goes there."""
-    if target != "-":
-        click.echo(text())
-    if target is not None:
-        strict = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-        if target == "-":
-            click.echo(strict, nl=False)
-        else:
-            Path(target).write_text(strict, encoding="utf-8", newline="\n")
 
 
 def style() -> Style:
@@ -94,23 +165,27 @@ def style() -> Style:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on standard error, if that is a terminal, from the moment the work has taken a second."""
+def progress() -> Iterator[Callable[[int, int, int], None]]:
+    """Show a bar on standard error, if that is a terminal, from the moment the work has taken a second.
+
+    The function that is handed out takes the bytes done, the bytes in all, and the rows; (0, 0, 0) where all is read.
+    """
     if not sys.stderr.isatty():
-        yield lambda _done, _total: None
+        yield lambda _done, _total, _rows: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task("reading", total=None)
+    bar = Progress(*columns, TextColumn("{task.fields[speed]}"), console=Console(stderr=True), transient=True)
+    task, started = bar.add_task("reading", total=None, speed=""), time.monotonic()
 
-    def step(done: int, total: int) -> None:
+    def step(done: int, total: int, rows: int) -> None:
         if total:
-            bar.update(task, completed=done, total=total)
+            seconds = max(time.monotonic() - started, 1e-3)
+            bar.update(task, completed=done, total=total, speed=f"{rows:,} rows, {rows / seconds:,.0f} a second")
         else:
-            bar.update(task, description="evaluating", total=None)
+            bar.update(task, description="evaluating", total=None, speed="")
 
     timer = threading.Timer(_PATIENCE, bar.start)
     timer.daemon = True

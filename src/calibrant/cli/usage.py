@@ -6,6 +6,7 @@ import difflib
 import glob
 import os
 import shlex
+import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,13 +18,17 @@ from calibrant.files.paths import KINDS
 #: Where the words that were typed stand in a context's ``meta``.
 TYPED: Final = "calibrant.typed"
 
+#: The exit status after Ctrl-C: 128 and the number of the signal.
+INTERRUPTED: Final = 130
+
 #: The sections of a command's help, each with the names of its options.
 SECTIONS: Final = {
     "Columns": ("scores", "score", "outcome", "probs", "target", "targets_file", "weight", "by"),
     "What the columns hold": ("logits", "percent", "labels", "class_names"),
-    "What is judged": ("where", "ignore_index", "notion", "n_bins"),
+    "What is judged": ("where", "ignore_index", "notion", "classwise", "n_bins"),
     "Intervals": ("level", "n_resamples", "rng"),
-    "Output": ("json_path", "html_path", "title", "conditions"),
+    "Many rows and files": ("exact", "keep_going", "engine", "master"),
+    "Output": ("json_path", "html_path", "title", "sketch_path", "conditions"),
 }
 
 _MANY: Final = 10  # options, from which on they need an order
@@ -68,7 +73,8 @@ class Command(click.Command):
             record = param.get_help_record(ctx)
             section = next((title for title, names in SECTIONS.items() if param.name in names), "Others")
             if record is not None:
-                of_section.setdefault(section, []).append(record)
+                head = f"--[no-]{param.opts[0][2:]}" if param.secondary_opts else record[0]
+                of_section.setdefault(section, []).append((head, record[1]))
         width = min(max(len(head) for records in of_section.values() for head, _ in records), 30)
         for title in (*SECTIONS, "Others"):
             if title in of_section:
@@ -109,6 +115,14 @@ class Commands(click.Group):
                 msg = f"Option {name!r} belongs to a command; did you mean: calibrant {owner} {shlex.join(typed)}?"
                 raise click.UsageError(msg, ctx) from None
             raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; Ctrl-C ends it with the status that shells give it, and no traceback."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("calibrant: interrupted", err=True)
+            sys.exit(INTERRUPTED)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

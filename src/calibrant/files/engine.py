@@ -5,18 +5,22 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, nearest
 from calibrant.files.columns import Selection, listed
 from calibrant.files.paths import first_line, reading
+from calibrant.files.sizes import batch_rows
 from calibrant.files.sql import identifier, literal, sql_name, where_option
 
-CELLS = 4_000_000  # values in one record batch: 32 MB of doubles
 ROW = '"calibrant row"'
 
 #: What a column of a type of the engine holds, in words.
@@ -36,9 +40,40 @@ def load(library: str, purpose: str) -> ModuleType:
         raise MissingDependencyError(library.partition(".")[0], purpose, "report") from error
 
 
-def batch_rows(columns: int) -> int:
-    """Return how many rows to read at a time."""
-    return max(1024, min(65_536, CELLS // columns))
+class Engines:
+    """The engine of several tables, in memory; another thread can stop it, for it looks at no signal itself."""
+
+    def __init__(self) -> None:
+        self._engine: Any = None
+        self._running: list[Any] = []
+        self._lock = threading.Lock()
+
+    def connect(self, purpose: str) -> Any:
+        """Open a connection of its own to the engine; opening the engine itself takes as long as a small file."""
+        load("pyarrow", purpose)
+        if self._engine is None:
+            # Nothing is fetched from the network, whatever a condition names.
+            config = {"autoinstall_known_extensions": "false"}
+            self._engine = load("duckdb", purpose).connect(":memory:", config=config)
+        return self._engine.cursor()
+
+    @contextmanager
+    def running(self, connection: Any) -> Iterator[Any]:
+        """Have a connection among those that are stopped, until it is closed at the end."""
+        with connection:
+            with self._lock:
+                self._running.append(connection)
+            try:
+                yield connection
+            finally:
+                with self._lock:
+                    self._running.remove(connection)  # before it is closed, and cannot be interrupted any more
+
+    def interrupt(self) -> None:
+        """End what is running with an error; what has not begun is not kept from it."""
+        with self._lock:
+            for connection in self._running:
+                connection.interrupt()
 
 
 class Table(ABC):
@@ -59,6 +94,8 @@ class Table(ABC):
         Columns to be handed over as integers if all their values are.
     narrow : frozenset of str
         Columns of 16-bit floats, which the engine widens.
+    dtypes : dict of str to dtype
+        What a column of numbers, or of lists of them, is read as; where it is not known, it is 64-bit floats.
     expected : dict of str to str
         What a column's cells should have been, where it is not numbers.
     """
@@ -70,6 +107,7 @@ class Table(ABC):
         self.rows: int | None = None
         self.whole: frozenset[str] = frozenset()
         self.narrow: frozenset[str] = frozenset()
+        self.dtypes: dict[str, np.dtype[Any]] = {}
         self.expected: dict[str, str] = {}
 
     @abstractmethod
@@ -108,11 +146,14 @@ class EngineTable(Table):
         The file.
     where : str or None
         A condition over its columns.
+    engines : Engines or None
+        Where the engines that work on it are entered.
     """
 
-    def __init__(self, path: str, where: str | None) -> None:
+    def __init__(self, path: str, where: str | None, engines: Engines | None = None) -> None:
         super().__init__(path)
         self.where = where
+        self._engines = engines or Engines()
         self.casts: dict[str, str] = {}
 
     @abstractmethod
@@ -128,11 +169,9 @@ class EngineTable(Table):
         return f"CAST({identifier(column)} AS VARCHAR)"
 
     def connect(self) -> Any:
-        """Open an engine of its own, in memory."""
+        """Open a connection of its own."""
         purpose = "for --where" if self.where is not None else f"to read {os.path.basename(self.path)}"
-        load("pyarrow", purpose)
-        # Nothing is fetched from the network, whatever a condition names.
-        return load("duckdb", purpose).connect(":memory:", config={"autoinstall_known_extensions": "false"})
+        return self._engines.connect(purpose)
 
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
@@ -140,7 +179,7 @@ class EngineTable(Table):
         if not self.learn(selection):
             return
         what = ", ".join(f"{self.casts.get(name, identifier(name))} AS {identifier(name)}" for name in selection.used)
-        with reading(self.path), self.connect() as connection:
+        with reading(self.path), self._engines.running(self.connect()) as connection:
             try:
                 answer = connection.sql(self._query(what))
                 self._check_condition(connection)
@@ -211,7 +250,7 @@ class EngineTable(Table):
 
     def ask(self, query: str) -> list[Any]:
         """Run a query of the reader's own and return its rows."""
-        with reading(self.path), self.connect() as connection:
+        with reading(self.path), self._engines.running(self.connect()) as connection:
             try:
                 rows: list[Any] = connection.execute(query).fetchall()
             except Exception as error:

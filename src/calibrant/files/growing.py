@@ -20,16 +20,6 @@ class Growing:
         self._rows = 0
         self._reserve = reserve
 
-    @property
-    def tail(self) -> tuple[int, ...]:
-        """The shape of a row."""
-        return () if self._data is None else self._data.shape[1:]
-
-    @property
-    def dtype(self) -> np.dtype[Any] | None:
-        """The type of the values so far."""
-        return None if self._data is None else self._data.dtype
-
     def extend(self, rows: int, tail: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         """Append ``rows`` rows and return the view to fill them through; a wider type widens what is there."""
         end = self._rows + rows
@@ -44,10 +34,14 @@ class Growing:
         self._rows = end
         return view
 
+    def cut(self, rows: int) -> None:
+        """Take back all but the first rows."""
+        self._rows = min(self._rows, rows)
+
     def finish(self) -> NDArray[Any]:
         """Return the array, cut to the rows there are."""
         if self._data is None:
             return np.empty(0)
         if len(self._data) > self._rows:
-            self._data.resize((self._rows, *self.tail), refcheck=False)
+            self._data.resize((self._rows, *self._data.shape[1:]), refcheck=False)
         return self._data

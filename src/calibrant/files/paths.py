@@ -29,6 +29,7 @@ KINDS = {
     ".ndjson": "json",
     ".jsonl.gz": "json",
     ".ndjson.gz": "json",
+    ".cal": "sketch",
 }
 #: What to do about other files, by their endings.
 ADVICE = {
@@ -64,6 +65,7 @@ def expand(patterns: Sequence[str]) -> list[str]:
     A name that exists is taken as it is, so that brackets in it mean themselves.
     """
     paths: list[str] = []
+    seen: set[tuple[int, int]] = set()
     for pattern in map(os.fspath, patterns):
         if os.path.isdir(pattern):
             raise FileError(pattern, "is a folder", _inside(pattern))
@@ -79,17 +81,23 @@ def expand(patterns: Sequence[str]) -> list[str]:
             raise FileError(pattern, "no such file", _similar(pattern))
         for path in found:
             # Rows that count twice would change every number and show in none of them.
-            if any(os.path.samefile(path, other) for other in paths):
+            found_at = os.stat(path)
+            if (found_at.st_dev, found_at.st_ino) in seen:
                 raise FileError(path, "is given twice", "name each file once")
+            seen.add((found_at.st_dev, found_at.st_ino))
             paths.append(path)
     if not paths:
         raise FileError("files", "none are given", "name at least one")
     for path in paths:
         if kind_of(path) != kind_of(paths[0]):
             raise FileError(path, f"is of another kind than {paths[0]}", "give files of one kind at a time")
-        if os.path.getsize(path) == 0:
-            raise FileError(path, "is empty (0 bytes)", "write the predictions again, or leave the file out")
     return paths
+
+
+def check_bytes(path: str) -> None:
+    """Refuse a file without a byte."""
+    if os.path.getsize(path) == 0:
+        raise FileError(path, "is empty (0 bytes)", "write the predictions again, or leave the file out")
 
 
 def _inside(folder: str) -> str:

@@ -1,15 +1,28 @@
-"""What a file of predictions becomes: arrays, and the way back from an array's row to the file's."""
+"""What a file of predictions becomes: arrays, and the way back from an array's row to the file's, or a sketch."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from calibrant.errors import InputError
+from calibrant.sketch import CalibrationSketch
 
-@dataclass(frozen=True, eq=False)
+_LISTED = 20  # names of classes that an error lists
+
+
+class Omitted(NamedTuple):
+    """A file that was left out, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FileRows:
     """Arrays of the rows of one or more files, and the way back to the files.
 
@@ -31,6 +44,8 @@ class FileRows:
         How many rows each file gave.
     find_row : callable
         ``(file, row) -> int``: the 1-based data row of a kept row. It may read the file again.
+    omitted : tuple of Omitted
+        The files that were left out, where that was asked for.
     """
 
     arrays: Mapping[str, NDArray[Any]]
@@ -40,6 +55,7 @@ class FileRows:
     columns: Mapping[str, tuple[str, ...]]
     rows: tuple[int, ...]
     find_row: Callable[[int, int], int] = field(repr=False)
+    omitted: tuple[Omitted, ...] = ()
 
     @property
     def targets(self) -> NDArray[Any]:
@@ -78,7 +94,7 @@ class FileRows:
 
     def described(self) -> str:
         """Say which columns were read as what."""
-        return ", ".join(f"{argument}: {source}" for argument, source in self.sources.items())
+        return _described(self.sources)
 
     def column_name(self, argument: str, column: int | None = None) -> str:
         """Return the file's own name for an argument, or for one of its columns."""
@@ -87,8 +103,33 @@ class FileRows:
             return names[0] if column is None else f"{names[0]}[{column}]"
         return self.sources[argument] if column is None else names[column]
 
+    def place(self, error: InputError) -> tuple[str, str]:
+        """Say in which file an error about the arrays is, and what is wrong there.
 
-@dataclass(frozen=True, eq=False)
+        Parameters
+        ----------
+        error : InputError
+            About an argument of which `columns` knows the columns.
+
+        Returns
+        -------
+        path, problem : str
+            The file, and the row, the column, what was expected there and what came.
+        """
+        expected, got = re.sub(r"probs\[(.*?)\]", r"column \1", error.expected), error.got
+        if expected == "names among class_names" and self.class_names:
+            names, more = self.class_names[:_LISTED], len(self.class_names) > _LISTED
+            expected = f"one of {', '.join(names)}{', ...' if more else ''}"
+        place = error.column if self.arrays[error.argument].ndim > 1 else None
+        path, where = self.paths[0], ""
+        if error.row is not None:
+            path, row = self.locate(error.row)
+            where = f"row {row:,}, "
+            got = re.sub(r" at row \d+(, column \d+)?", "", got)
+        return path, f"{where}column {self.column_name(error.argument, place)!r}: expected {expected}, got {got}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FilePredictions(FileRows):
     """Predictions of one model; ``logits`` is true where they were found under this name."""
 
@@ -99,7 +140,7 @@ class FilePredictions(FileRows):
         return self.arrays["probs"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FileModels(FileRows):
     """Predictions of several models on the same rows.
 
@@ -114,3 +155,52 @@ class FileModels(FileRows):
         own = [self.sources[argument] for argument in self.models.values()]
         rest = [f"{name}: {source}" for name, source in self.sources.items() if name not in self.models.values()]
         return ", ".join([f"models: {', '.join(own)}", *rest])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FileSketch:
+    """The sketch of the predictions in one or more files.
+
+    Parameters
+    ----------
+    sketch : CalibrationSketch
+        What all rows amount to, and those of each group where a column of groups was named.
+    sources : mapping of str to str
+        What was read, for people; empty where sketches were read.
+    paths : tuple of str
+        The files, in the order of their rows.
+    rows : tuple of int
+        How many rows each file gave.
+    omitted : tuple of Omitted
+        The files that were left out, where that was asked for.
+    """
+
+    sketch: CalibrationSketch
+    sources: Mapping[str, str]
+    paths: tuple[str, ...]
+    rows: tuple[int, ...]
+    omitted: tuple[Omitted, ...] = ()
+
+    def described(self) -> str:
+        """Say which columns were read as what."""
+        return _described(self.sources)
+
+
+class BadRows(Exception):
+    """Rows of a file that cannot be judged: what is wrong with them, and the way back to the file."""
+
+    def __init__(self, error: InputError, rows: FileRows) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.rows = rows
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, in the words of the file."""
+        if self.error.argument in self.rows.columns:
+            return self.rows.place(self.error)[1]
+        return f"{self.error.argument}: expected {self.error.expected}, got {self.error.got}"
+
+
+def _described(sources: Mapping[str, str]) -> str:
+    return ", ".join(f"{argument}: {source}" for argument, source in sources.items())

@@ -1,25 +1,19 @@
-"""From names on a command line to arrays."""
+"""From names on a command line to arrays: everything is kept as it is."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from numpy.typing import NDArray
-
 from calibrant.errors import FileError
-from calibrant.files.arrays import heads, join, read_npy, read_npy_probs, read_npz
-from calibrant.files.columns import Options, Selection, Unnamed, are_logits, check_same, listed, select
-from calibrant.files.engine import Table
+from calibrant.files.columns import Options, are_logits, listed
+from calibrant.files.engine import Engines
+from calibrant.files.meter import Meter, Progress
 from calibrant.files.paths import expand, kind_of
-from calibrant.files.predictions import FileModels, FilePredictions, FileRows
-from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
-from calibrant.files.suggestions import ROWS, best_outcome, best_score, look, look_at, proposed
-from calibrant.files.tabular import Collector, as_labels
-from calibrant.files.text import CsvTable, JsonTable
-
-Progress = Callable[[int, int], None]
+from calibrant.files.predictions import FileModels, FilePredictions
+from calibrant.files.sources import Opened, Source, open_sources, table_of
+from calibrant.files.suggestions import best_outcome, best_score, look_at
+from calibrant.files.tabular import Alike, Collector, Piece, as_labels, whole_targets
 
 
 def read_predictions(
@@ -72,7 +66,7 @@ def read_predictions(
         The labels in the file, in the order of the classes, where they are not 0 to C - 1; of one event two, and the
         second says that it happened. The targets are then strings.
     progress : callable or None
-        Called with the bytes done and the bytes in all.
+        Called with the bytes done, the bytes in all, and the rows done.
 
     Returns
     -------
@@ -86,18 +80,11 @@ def read_predictions(
     MissingDependencyError
         Where the ``report`` extra is not installed and the file needs it.
     """
-    names = None if class_names is None else tuple(class_names)
-    own = None if labels is None else tuple(labels)
-    options = Options(score, outcome, probs, target, weight, where, names, by=by, percent=percent, labels=own)
-    paths = expand(patterns)
-    kind = kind_of(paths[0])
-    if targets_file is not None and kind != "npy":
-        raise FileError(paths[0], "has its targets inside, and --targets names a file", "use --targets with .npy only")
-    if kind == "npy":
-        _check_no_condition(paths, kind, where)
-        return _from_npy(paths, options, targets_file, _Meter(paths, progress))
-    rows, selection = _read(paths, kind, options, _Meter(paths, progress))
-    return FilePredictions(**vars(rows), logits=selection.logits)
+    options = Options(
+        score, outcome, probs, target, weight, where, _tuple(class_names), by=by, percent=percent, labels=_tuple(labels)
+    )
+    opened = open_sources(patterns, options, targets_file, engines=Engines())
+    return FilePredictions(**_read(opened, progress), logits=opened.first.logits)
 
 
 def read_models(
@@ -111,6 +98,7 @@ def read_models(
     class_names: Sequence[str] | None = None,
     labels: Sequence[str] | None = None,
     progress: Progress | None = None,
+    engines: Engines | None = None,
 ) -> FileModels:
     """Read the predictions of several models on the same rows, and their targets once.
 
@@ -122,6 +110,8 @@ def read_models(
         For each model its column of scores, or of lists, or a pattern of a column for each class.
     outcome : str or None
         The column of the targets.
+    engines : Engines or None
+        Where the engines that work on it are entered, for another thread to stop them.
 
     Returns
     -------
@@ -135,179 +125,111 @@ def read_models(
     MissingDependencyError
         Where the ``report`` extra is not installed and the file needs it.
     """
-    names = None if class_names is None else tuple(class_names)
     options = Options(
-        outcome=outcome, weight=weight, where=where, class_names=names, models=tuple(scores), percent=percent,
-        labels=None if labels is None else tuple(labels),
+        outcome=outcome, weight=weight, where=where, class_names=_tuple(class_names), models=tuple(scores),
+        percent=percent, labels=_tuple(labels),
     )  # fmt: skip
     paths = expand(patterns)
-    kind = kind_of(paths[0])
-    if kind == "npy":
+    if kind_of(paths[0]) == "npy":
         raise FileError(paths[0], "holds a single array", "save the models' arrays and the targets in one .npz")
-    rows, selection = _read(paths, kind, options, _Meter(paths, progress))
-    models = {model: f"probs[{model!r}]" for model, _ in selection.models}
-    return FileModels(**vars(rows), models=models, logits={name: are_logits(own) for name, own in selection.models})
+    opened = open_sources(patterns, options, engines=engines or Engines())
+    models = {model: f"probs[{model!r}]" for model, _ in opened.first.models}
+    logits = {name: are_logits(own) for name, own in opened.first.models}
+    return FileModels(**_read(opened, progress), models=models, logits=logits)
 
 
-def _read(paths: list[str], kind: str, options: Options, meter: _Meter) -> tuple[FileRows, Selection]:
-    """Read files that hold their targets."""
-    if kind != "npz":
-        return _from_tables(paths, kind, options, meter)
-    _check_no_condition(paths, kind, options.where)
-    return _from_npz(paths, options, meter)
+def _tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names)
 
 
-def _check_no_condition(paths: list[str], kind: str, where: str | None) -> None:
-    if where is not None:
-        raise FileError(paths[0], f"--where is not available for .{kind}", "filter the arrays before they are saved")
+def _read(opened: Opened, progress: Progress | None) -> dict[str, Any]:
+    kept, alike = Kept(opened), Alike()
+    meter = Meter([source.path for source in opened.sources], progress)
+    for source in opened.sources:
+        expected = source.guess_rows()
+        for piece in source.pieces(alike, {}):
+            kept.add(piece)
+            meter.report(source.path, kept.own, expected)
+        meter.finish(source.path, kept.own)
+        kept.finish(source)
+    return kept.rows()
 
 
-class _Meter:
-    """Bytes done, of all files."""
+class Kept:
+    """The rows of files one after the other, kept as they are.
 
-    def __init__(self, paths: list[str], progress: Progress | None) -> None:
-        self._sizes = [os.path.getsize(path) for path in paths]
-        self._progress = progress
+    Attributes
+    ----------
+    own : int
+        The rows so far of the file that is being read.
+    sources, counts : list
+        The files that have been read, and their rows.
+    """
 
-    def report(self, files: int, part: float = 0.0) -> None:
-        if self._progress is not None:
-            current = self._sizes[files] if files < len(self._sizes) else 0
-            self._progress(sum(self._sizes[:files]) + int(current * min(part, 1.0)), sum(self._sizes))
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self._collector = Collector(opened.rows or 0)
+        self.own = 0
+        self.sources: list[Source] = []
+        self.counts: list[int] = []
 
+    def add(self, piece: Piece) -> None:
+        """Append rows of a file."""
+        self._collector.add(piece)
+        self.own += len(piece["targets"])
 
-def _from_npz(paths: list[str], options: Options, meter: _Meter) -> tuple[FileRows, Selection]:
-    loaded = []
-    selections: list[Selection] = []
-    for number, path in enumerate(paths):
-        try:
-            arrays, selection = read_npz(path, options)
-        except Unnamed as error:
-            raise proposed(error, look(heads(path, ROWS)), options, "array") from None
-        selections.append(selection)
-        check_same(path, selection, paths[0], selections[0])
-        loaded.append(arrays)
-        meter.report(number + 1)
-    first = selections[0]
-    rows = tuple(len(arrays["targets"]) for arrays in loaded)
-    _check_some(paths, rows, None)
-    arrays = {name: join(paths[0], [arrays[name] for arrays in loaded], name, paths) for name in first.names()}
-    return FileRows(
-        arrays=arrays | {"targets": _labelled(arrays["targets"], options)},
-        class_names=first.class_names,
-        sources=first.sources(),
-        paths=tuple(paths),
-        columns=first.names(),
-        rows=rows,
-        find_row=lambda _, row: row + 1,
-    ), first
+    def finish(self, source: Source) -> None:
+        """Note that all rows of a file are there."""
+        self.sources.append(source)
+        self.counts.append(self.own)
+        self.own = 0
 
+    def leave_out(self) -> None:
+        """Take the rows of the file back that was being read."""
+        self._collector.cut(sum(self.counts))
+        self.own = 0
 
-def _labelled(targets: NDArray[Any], options: Options) -> NDArray[Any]:
-    """Return targets as strings where the caller says which labels there are."""
-    return targets if options.labels is None or targets.ndim > 1 else as_labels(targets, options.labels)
+    def arrays(self) -> Piece:
+        """Return all rows, by argument."""
+        return self._collector.finish()
 
-
-def _from_npy(paths: list[str], options: Options, targets_file: str | None, meter: _Meter) -> FilePredictions:
-    named = {
-        "--score": options.score, "--outcome": options.outcome, "--probs": options.probs, "--target": options.target,
-        "--weight": options.weight, "--by": options.by,
-    }  # fmt: skip
-    for option, value in named.items():
-        if value is not None:
-            raise FileError(paths[0], f"a .npy has no names, got {option} {value!r}", "save a .npz with named arrays")
-    if targets_file is None:
-        raise FileError(paths[0], "a .npy holds no targets", "name the .npy of the targets with --targets FILE")
-    logits = all("logits" in os.path.basename(path).lower() for path in paths)
-    if options.percent and logits:
-        raise FileError(paths[0], "--percent is given, and the file is named as logits are", "leave --percent out")
-    (targets_path,) = expand([targets_file])
-    targets = read_npy(targets_path)
-    parts = []
-    for number, path in enumerate(paths):
-        parts.append(read_npy_probs(path, options.percent))
-        meter.report(number + 1)
-    rows = tuple(len(part) for part in parts)
-    _check_some(paths, rows, None)
-    if sum(rows) != len(targets):
-        problem = f"has {len(targets):,} rows, the probabilities {sum(rows):,}"
-        raise FileError(targets_path, problem, "give the targets of just these rows")
-    return FilePredictions(
-        arrays={"probs": join(paths[0], parts, "probs", paths), "targets": _labelled(targets, options)},
-        class_names=options.labels or options.class_names,
-        logits=logits,
-        sources={"probs": ", ".join(paths) + " in per cent" * options.percent, "targets": targets_path},
-        paths=tuple(paths),
-        columns={"probs": ("probs",), "targets": ("targets",)},
-        rows=rows,
-        find_row=lambda _, row: row + 1,
-    )
+    def rows(self) -> dict[str, Any]:
+        """Return what a `FileRows` holds."""
+        opened, sources, first = self._opened, list(self.sources), self._opened.first
+        check_some(opened, sum(self.counts), [source.path for source in sources])
+        arrays = self._collector.finish()
+        targets = arrays["targets"]
+        if all(source.whole or not count for source, count in zip(sources, self.counts, strict=True)):
+            targets = whole_targets(targets)
+        if first.labels and targets.ndim == 1 and first.class_names is not None:
+            targets = as_labels(targets, first.class_names)
+        return {
+            "arrays": arrays | {"targets": targets},
+            "class_names": first.class_names,
+            "sources": described(opened, arrays),
+            "paths": tuple(source.path for source in sources),
+            "columns": first.names(),
+            "rows": tuple(self.counts),
+            "find_row": lambda number, row: sources[number].row_of(row),
+        }
 
 
-def _from_tables(paths: list[str], kind: str, options: Options, meter: _Meter) -> tuple[FileRows, Selection]:
-    tables = [_table(path, kind, options.where) for path in paths]
-    selections = [_selected(table, options) for table in tables]
-    first = selections[0]
-    for path, selection in zip(paths, selections, strict=True):
-        check_same(path, selection, paths[0], first)
-    counts = [table.rows for table in tables]
-    collector = Collector(sum(count for count in counts if count is not None) if None not in counts else 0)
-    rows: list[int] = []
-    whole = True
-    for number, table in enumerate(tables):
-        expected = table.rows or _guess_rows(table)
-
-        def report(done: int, number: int = number, expected: int = expected) -> None:
-            meter.report(number, done / expected)
-
-        rows.append(collector.add(table, first, report))
-        whole = whole and (table.whole == frozenset(first.targets) or rows[-1] == 0)
-        meter.report(number + 1)
-    _check_some(paths, rows, options.where)
-    arrays = collector.finish(first, whole)
-    sources = first.sources()
-    for argument, columns in first.names().items():
-        if argument.startswith("probs") and len(columns) == 1 and arrays[argument].ndim > 1:
-            sources[argument] += f" (lists of {arrays[argument].shape[1]})"
-    return FileRows(
-        arrays=arrays,
-        class_names=first.class_names,
-        sources=sources,
-        paths=tuple(paths),
-        columns=first.names(),
-        rows=tuple(rows),
-        find_row=lambda number, row: tables[number].row_of(row),
-    ), first
+def described(opened: Opened, arrays: Piece) -> dict[str, str]:
+    """Return what was read as what, lists with their lengths."""
+    found = dict(opened.described)
+    for argument, columns in opened.first.names().items():
+        probs = argument.startswith("probs") and opened.first.noun == "column"
+        if probs and len(columns) == 1 and arrays[argument].ndim > 1:
+            found[argument] += f" (lists of {arrays[argument].shape[1]})"
+    return found
 
 
-def _selected(table: Table, options: Options) -> Selection:
-    """Decide which columns to read; where none has a usual name, propose those that look right."""
-    try:
-        return select(table.path, table.columns, options)
-    except Unnamed as error:
-        raise proposed(error, look_at(table), options) from None
-
-
-def _table(path: str, kind: str, where: str | None) -> Table:
-    if kind == "csv":
-        return CsvTable(path, where)
-    if kind == "json":
-        return JsonTable(path, where)
-    stored = ParquetTable(path) if kind == "parquet" else ArrowTable(path)
-    return stored if where is None else FilteredTable(stored, where)
-
-
-def _guess_rows(table: Table) -> int:
-    """Return about how many rows a file has, by the length of its first lines; for the progress only."""
-    if table.path.lower().endswith((".gz", ".arrow", ".feather", ".ipc", ".parquet", ".pq")):
-        return 1 << 62
-    with open(table.path, "rb") as stream:
-        head = stream.read(65_536)
-    return int(os.path.getsize(table.path) / len(head) * head.count(b"\n")) + 1
-
-
-def _check_some(paths: list[str], rows: Sequence[int], where: str | None) -> None:
-    if sum(rows) > 0:
+def check_some(opened: Opened, rows: int, paths: Sequence[str]) -> None:
+    """Raise unless a row was read."""
+    if rows > 0:
         return
+    where = next((source.where for source in opened.sources), None)
+    paths = paths or [source.path for source in opened.sources]
     if where is not None:
         raise FileError(paths[0], f"no row meets --where {where!r}", f"loosen the condition; files: {listed(paths)}")
     raise FileError(paths[0], "holds no rows", "write the predictions again, or leave the file out")
@@ -316,7 +238,7 @@ def _check_some(paths: list[str], rows: Sequence[int], where: str | None) -> Non
 def likely_outcome(path: str, score: str) -> str | None:
     """Return the column of a table that says most likely what came of a score, for the words of an error."""
     try:
-        return best_outcome(look_at(_table(path, kind_of(path), None)), score)
+        return best_outcome(look_at(table_of(path, kind_of(path), None)), score)
     except FileError:
         return None
 
@@ -324,6 +246,6 @@ def likely_outcome(path: str, score: str) -> str | None:
 def likely_score(path: str, outcome: str) -> str | None:
     """Return the column of a table that holds most likely the probability of an outcome, for the words of an error."""
     try:
-        return best_score(look_at(_table(path, kind_of(path), None)), outcome)
+        return best_score(look_at(table_of(path, kind_of(path), None)), outcome)
     except FileError:
         return None

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from calibrant.files.columns import Selection
-from calibrant.files.engine import EngineTable, Table, batch_rows, load
+from calibrant.files.engine import Engines, EngineTable, Table, load
 from calibrant.files.paths import reading
+from calibrant.files.sizes import batch_rows
 from calibrant.files.sql import engine_path
 
 BATCH = 32_000_000  # bytes
+_BUFFER = 1 << 16  # bytes of a column that are read at a time: a row group may be larger than the memory
+_KEPT = 1 << 26  # bytes of a mapped file that are held in memory
 
 
 class ParquetTable(Table):
@@ -24,20 +32,31 @@ class ParquetTable(Table):
             schema = file.schema_arrow
             self.columns = tuple(schema.names)
             self.rows = file.metadata.num_rows
-            self.narrow = _narrow(schema)
+            self.dtypes = _dtypes(schema)
+            self.narrow = _narrow(self.dtypes)
 
     def _open(self) -> Any:
         # Checksums are verified where the writer stored them.
-        return self._parquet.ParquetFile(self.path, page_checksum_verification=True)
+        return self._parquet.ParquetFile(
+            self.path, page_checksum_verification=True, buffer_size=_BUFFER, pre_buffer=False
+        )
 
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
         with reading(self.path), self._open() as file:
-            groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-            # A row of lists may be long; the footer says how long rows are, all columns counted.
-            bytes_a_row = sum(group.total_byte_size for group in groups) // max(file.metadata.num_rows, 1)
+            # A row of lists may be long; the footer says how long those of the used columns are.
+            bytes_a_row = self._used_bytes(file.metadata, selection.used) // max(file.metadata.num_rows, 1)
             rows = min(batch_rows(len(selection.used)), max(64, BATCH // max(bytes_a_row, 1)))
             yield from file.iter_batches(rows, columns=list(selection.used))
+
+    def _used_bytes(self, metadata: Any, used: tuple[str, ...]) -> int:
+        total = 0
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            for column in map(group.column, range(group.num_columns)):
+                path = column.path_in_schema
+                if path in used or any(path.startswith(f"{name}.") for name in used):
+                    total += column.total_uncompressed_size
+        return total
 
 
 class ArrowTable(Table):
@@ -47,49 +66,68 @@ class ArrowTable(Table):
         super().__init__(path)
         self._arrow = load("pyarrow", f"to read {os.path.basename(path)}")
         load("pyarrow.ipc", f"to read {os.path.basename(path)}")
-        with reading(path), self._arrow.memory_map(path) as memory:
-            schema = self._open(memory).schema
+        with reading(path), self._reader() as (reader, _):
+            schema = reader.schema
             self.columns = tuple(schema.names)
-            self.narrow = _narrow(schema)
+            self.dtypes = _dtypes(schema)
+            self.narrow = _narrow(self.dtypes)
 
-    def _open(self, memory: Any, columns: list[str] | None = None) -> Any:
-        ipc = self._arrow.ipc
-        is_file = memory.read(6) == b"ARROW1"
-        memory.seek(0)
-        if columns is None:
-            return ipc.open_file(memory) if is_file else ipc.open_stream(memory)
-        options = ipc.IpcReadOptions(included_fields=[self.columns.index(name) for name in columns])
-        return ipc.open_file(memory, options=options) if is_file else ipc.open_stream(memory, options=options)
+    @contextmanager
+    def _reader(self, columns: tuple[str, ...] | None = None) -> Iterator[tuple[Any, mmap.mmap]]:
+        """Yield a reader of some columns, and the mapped file that it reads."""
+        with open(self.path, "rb") as stream:
+            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        ipc, source = self._arrow.ipc, self._arrow.py_buffer(mapped)
+        options = ipc.IpcReadOptions(
+            included_fields=None if columns is None else [self.columns.index(name) for name in columns]
+        )
+        is_file = mapped[:6] == b"ARROW1"
+        reader = ipc.open_file(source, options=options) if is_file else ipc.open_stream(source, options=options)
+        with reader:
+            yield reader, mapped
 
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
-        with reading(self.path), self._arrow.memory_map(self.path) as memory:
-            reader = self._open(memory, list(selection.used))
-            if hasattr(reader, "num_record_batches"):
-                for number in range(reader.num_record_batches):
-                    yield reader.get_batch(number)
-            else:
-                yield from reader
+        yield from self._slices(selection.used)
 
-    def table(self) -> Any:
-        """Return the whole file as an Arrow table that the engine can read."""
-        with reading(self.path), self._arrow.memory_map(self.path) as memory:
-            table = self._open(memory).read_all()
-            # The engine knows no 16-bit floats in Arrow data; each is a 32-bit float too.
-            for number, name in enumerate(table.schema.names):
-                if name in self.narrow:
-                    table = table.set_column(number, name, table.column(number).cast(self._arrow.float32()))
-            return table
+    def _slices(self, columns: tuple[str, ...]) -> Iterator[Any]:
+        rows, read = batch_rows(len(columns)), 0
+        with reading(self.path), self._reader(columns) as (reader, mapped):
+            whole = hasattr(reader, "num_record_batches")
+            batches = map(reader.get_batch, range(reader.num_record_batches)) if whole else iter(reader)
+            for batch in batches:
+                for start in range(0, batch.num_rows, rows):
+                    part = batch.slice(start, rows)
+                    yield part
+                    read += part.nbytes
+                    if read > _KEPT and hasattr(mapped, "madvise"):
+                        # The pages stay in the system's cache; what still refers to them is read from there again.
+                        mapped.madvise(mmap.MADV_DONTNEED)
+                        read = 0
+
+    def stream(self) -> Any:
+        """Return the whole file as an Arrow stream that the engine can read, once."""
+        # The engine knows no 16-bit floats in Arrow data; each is a 32-bit float too.
+        with reading(self.path), self._reader() as (reader, _):
+            schema = reader.schema
+        for number, name in enumerate(self.columns):
+            if name in self.narrow:
+                kind, single = schema.field(number).type, self._arrow.float32()
+                wide = single if self._arrow.types.is_floating(kind) else self._arrow.list_(single)
+                schema = schema.set(number, schema.field(number).with_type(wide))
+        batches = (batch.cast(schema) for batch in self._slices(self.columns))
+        return self._arrow.RecordBatchReader.from_batches(schema, batches)
 
 
 class FilteredTable(EngineTable):
     """A Parquet or Arrow file under a condition."""
 
-    def __init__(self, stored: ParquetTable | ArrowTable, where: str) -> None:
-        super().__init__(stored.path, where)
+    def __init__(self, stored: ParquetTable | ArrowTable, where: str, engines: Engines | None = None) -> None:
+        super().__init__(stored.path, where, engines)
         self._stored = stored
         self.columns = stored.columns
         self.narrow = stored.narrow
+        self.dtypes = stored.dtypes
 
     def learn(self, selection: Selection) -> bool:  # noqa: ARG002
         """Find nothing to cast: the columns have their types."""
@@ -99,7 +137,7 @@ class FilteredTable(EngineTable):
         """Open an engine that knows the file as a table."""
         connection = super().connect()
         if isinstance(self._stored, ArrowTable):
-            connection.register("calibrant_rows", self._stored.table())
+            connection.register("calibrant_rows", self._stored.stream())
         return connection
 
     def relation(self) -> str:
@@ -110,5 +148,15 @@ class FilteredTable(EngineTable):
         return f"read_parquet({engine_path(self.path)}, hive_partitioning=false)"
 
 
-def _narrow(schema: Any) -> frozenset[str]:
-    return frozenset(field.name for field in schema if str(field.type) == "halffloat")
+def _dtypes(schema: Any) -> dict[str, np.dtype[Any]]:
+    """Return the types of the columns of numbers and of lists of them."""
+    found = {}
+    for field in schema:
+        kind = getattr(field.type, "value_type", field.type)  # of a list, or of categories
+        if re.fullmatch(r"halffloat|float|double|u?int\d+|bool", str(kind)):
+            found[field.name] = np.dtype(kind.to_pandas_dtype())
+    return found
+
+
+def _narrow(dtypes: dict[str, np.dtype[Any]]) -> frozenset[str]:
+    return frozenset(name for name, kind in dtypes.items() if kind == np.float16)

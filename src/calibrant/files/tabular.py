@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import FileError
+from calibrant.files.codes import Coder
 from calibrant.files.columns import Selection
 from calibrant.files.engine import Table, load
 from calibrant.files.growing import Growing
@@ -21,8 +22,93 @@ MISSING = {"", "na", "n/a", "null", "none", "-", "?", "missing"}
 CELL = 40
 
 
+#: Arrays of rows by argument; of targets that are numbers of names, the ``labels`` in the place of ``targets``.
+Piece = dict[str, NDArray[Any]]
+
+
+def rows_of(piece: Piece) -> int:
+    """Return how many rows there are."""
+    return len(next(iter(piece.values())))
+
+
+class Alike:
+    """What the rows of all files have in common: lists of one length, text or numbers."""
+
+    def __init__(self) -> None:
+        self._tails: dict[str, tuple[int, ...]] = {}
+        self._texts: dict[str, bool] = {}
+        self._origin: dict[str, str] = {}
+
+    def check(
+        self, argument: str, names: tuple[str, ...], tail: tuple[int, ...], text: bool, path: str, noun: str,
+        row: Callable[[], int],
+    ) -> None:  # fmt: skip
+        """Raise for an argument whose values are of another length or kind than before.
+
+        Parameters
+        ----------
+        argument, names
+            What the columns (or arrays, says ``noun``) become, and their names.
+        tail, text
+            The shape of a row's values, and whether they are text.
+        path, row
+            The file, and the number of the first row there that they are of.
+        """
+        if argument in self._origin:
+            first, before, what = self._origin[argument], self._tails[argument], f"{noun} {names[0]!r}"
+            if before != tail and noun == "array":
+                problem = f"{what} has rows of shape {tail}, in {first} of {before}"
+                raise FileError(path, problem, "give files whose rows are alike")
+            if before != tail:
+                length, known = (t[0] if t else "no" for t in (tail, before))
+                at = f"row {row()}, " if first == path else ""
+                there = "row 1" if first == path else first
+                problem = f"{at}{what} has lists of {length} values, {there} of {known}"
+                raise FileError(path, problem, "give every row a value for each class")
+            if self._texts[argument] != text:
+                words = ("text" if each else "numbers" for each in (text, self._texts[argument]))
+                problem = f"{what} holds {next(words)}, in {first} {next(words)}"
+                raise FileError(path, problem, f"write the {argument} alike in all files")
+        self._origin.setdefault(argument, path)
+        self._tails.setdefault(argument, tail)
+        self._texts.setdefault(argument, text)
+
+    def forget(self, path: str) -> None:
+        """Let other files decide what this one, which is left out, has decided."""
+        for argument in [argument for argument, origin in self._origin.items() if origin == path]:
+            del self._origin[argument], self._tails[argument], self._texts[argument]
+
+
+def pieces(
+    table: Table, selection: Selection, alike: Alike, coders: Mapping[str, Coder] | None = None
+) -> Iterator[Piece]:
+    """Yield the arrays of a table by argument, some rows at a time.
+
+    ``coders`` may ask for the numbers of groups and of targets that are text or labels, in the place of names.
+
+    Raises
+    ------
+    FileError
+        At the first cell that is null or no number, or a column of another type than expected.
+    """
+    reader = _Reader(table, selection, {} if coders is None else coders)  # which may be filled later
+    with reading(table.path):
+        for batch in table.batches(selection):
+            piece = {}
+            for argument, names in selection.names().items():
+                columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
+                array, text, coded = reader.array(argument, names, columns)
+                alike.check(
+                    argument, names, array.shape[1:], text, table.path, selection.noun,
+                    lambda: reader.table.row_of(reader.start),
+                )  # fmt: skip
+                piece["labels" if coded and argument == "targets" else argument] = array
+            yield piece
+            reader.start += batch.num_rows
+
+
 class Collector:
-    """The arrays of one or more tables with the same columns.
+    """The arrays of one or more files with the same columns.
 
     Parameters
     ----------
@@ -33,93 +119,58 @@ class Collector:
     def __init__(self, reserve: int = 0) -> None:
         self._parts: dict[str, Growing] = {}
         self._reserve = reserve
-        self._origin: dict[str, str] = {}
 
-    def add(self, table: Table, selection: Selection, progress: Callable[[int], None]) -> int:
-        """Append a table's rows and return their number.
+    def add(self, piece: Piece) -> None:
+        """Append rows."""
+        for argument, array in piece.items():
+            part = self._parts.setdefault(argument, Growing(self._reserve))
+            part.extend(len(array), array.shape[1:], array.dtype)[...] = array
 
-        Raises
-        ------
-        FileError
-            At the first cell that is null or no number, or a column of another type than expected.
-        """
-        done = 0
-        reader = _Reader(table, selection)
-        with reading(table.path):
-            for batch in table.batches(selection):
-                reader.start = done
-                for argument, names in selection.names().items():
-                    columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
-                    self._append(reader, argument, names, columns, batch.num_rows)
-                done += batch.num_rows
-                progress(done)
-        return done
+    def cut(self, rows: int) -> None:
+        """Take back all but the first rows."""
+        for part in self._parts.values():
+            part.cut(rows)
 
-    def _append(self, reader: _Reader, argument: str, names: tuple[str, ...], columns: list[Any], rows: int) -> None:
-        if len(columns) > 1:
-            pairs = zip(names, columns, strict=True)
-            arrays = [reader.numbers(name, column, argument.startswith("probs")) for name, column in pairs]
-            for name, array in zip(names, arrays, strict=True):
-                if array.ndim > 1:
-                    problem = f"column {name!r} holds lists beside other columns of {argument}"
-                    raise FileError(reader.table.path, problem, "name the list column alone")
-            view = self._extend(reader, argument, names, rows, (len(arrays),), np.result_type(*arrays))
-            for number, array in enumerate(arrays):
-                view[:, number] = array
-            return
-        if argument in ("targets", "groups"):
-            array = reader.values(names[0], columns[0])
-        else:
-            array = reader.numbers(names[0], columns[0], argument.startswith("probs"))
-        self._extend(reader, argument, names, rows, array.shape[1:], array.dtype)[...] = array
+    def finish(self) -> Piece:
+        """Return the arrays by argument."""
+        return {argument: part.finish() for argument, part in self._parts.items()}
 
-    def _extend(
-        self,
-        reader: _Reader,
-        argument: str,
-        names: tuple[str, ...],
-        rows: int,
-        tail: tuple[int, ...],
-        dtype: np.dtype[Any],
-    ) -> NDArray[Any]:
-        part, path = self._parts.setdefault(argument, Growing(self._reserve)), reader.table.path
-        if part.dtype is not None:
-            first = self._origin[argument]
-            if part.tail != tail:
-                length, before = (t[0] if t else "no" for t in (tail, part.tail))
-                at = f"row {reader.table.row_of(reader.start)}, " if first == path else ""
-                there = "row 1" if first == path else first
-                problem = f"{at}column {names[0]!r} has lists of {length} values, {there} of {before}"
-                raise FileError(path, problem, "give every row a value for each class")
-            if (part.dtype.kind == "O") != (dtype.kind == "O"):
-                problem = f"column {names[0]!r} holds {_words(dtype)}, in {first} {_words(part.dtype)}"
-                raise FileError(path, problem, f"write the {argument} alike in all files")
-        self._origin.setdefault(argument, path)
-        return part.extend(rows, tail, dtype)
 
-    def finish(self, selection: Selection, whole: bool) -> dict[str, NDArray[Any]]:
-        """Return the arrays by argument; ``whole`` where the targets are integers if all of them can be."""
-        arrays = {argument: part.finish() for argument, part in self._parts.items()}
-        targets = arrays["targets"]
-        if whole and targets.dtype.kind == "f" and _all_whole(targets):
-            targets = targets.astype(np.int64)
-        if selection.labels and targets.ndim == 1 and selection.class_names is not None:
-            targets = as_labels(targets, selection.class_names)
-        return arrays | {"targets": targets}
+def whole_targets(targets: NDArray[Any]) -> NDArray[Any]:
+    """Return targets as integers, if all of them can be."""
+    return targets.astype(np.int64) if targets.dtype.kind == "f" and _all_whole(targets) else targets
 
 
 class _Reader:
     """Columns of one table as arrays; ``start`` is the position of the batch's first row."""
 
-    def __init__(self, table: Table, selection: Selection) -> None:
+    def __init__(self, table: Table, selection: Selection, coders: Mapping[str, Coder]) -> None:
         self.table = table
         self.selection = selection
         self.start = 0
+        self._coders = coders
         self._signed: set[str] = set()  # the columns with a per-cent sign somewhere
         self._unclear: dict[str, tuple[int, str]] = {}  # and where one has a cell that may be a fraction
         purpose = f"to read {os.path.basename(table.path)}"
         self._arrow = load("pyarrow", purpose)
         self._compute = load("pyarrow.compute", purpose)
+
+    def array(self, argument: str, names: tuple[str, ...], columns: list[Any]) -> tuple[NDArray[Any], bool, bool]:
+        """Return the columns of an argument as one array, whether they are text, and whether it has their numbers."""
+        if len(columns) > 1:
+            pairs = zip(names, columns, strict=True)
+            arrays = [self.numbers(name, column, argument.startswith("probs")) for name, column in pairs]
+            for name, array in zip(names, arrays, strict=True):
+                if array.ndim > 1:
+                    problem = f"column {name!r} holds lists beside other columns of {argument}"
+                    raise FileError(self.table.path, problem, "name the list column alone")
+            rows = np.empty((len(arrays[0]), len(arrays)), np.result_type(*arrays))
+            for number, array in enumerate(arrays):
+                rows[:, number] = array
+            return rows, False, False
+        if argument in ("targets", "groups"):
+            return self._values(argument, names[0], columns[0])
+        return self.numbers(names[0], columns[0], argument.startswith("probs")), False, False
 
     def numbers(self, name: str, column: Any, probs: bool = False) -> NDArray[Any]:
         """Return a column of numbers, or of lists of as many numbers each; ``probs`` may be in per cent."""
@@ -172,23 +223,39 @@ class _Reader:
             problem = f"row {self.table.row_of(index)}, column {name!r}: {unclear(_shown(text))}"
             raise FileError(self.table.path, problem, ALIKE)
 
-    def values(self, name: str, column: Any) -> NDArray[Any]:
-        """Return a column of targets or of groups: numbers, lists of numbers or strings."""
-        types = self._arrow.types
+    def _values(self, argument: str, name: str, column: Any) -> tuple[NDArray[Any], bool, bool]:
+        """Return a column of targets or of groups as numbers, lists of numbers or strings, or numbers of strings."""
+        types, coder = self._arrow.types, self._coders.get(argument)
         kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+        text = _is_text(types, kind) or types.is_temporal(kind)
         if types.is_temporal(kind):
             column = column.cast(self._arrow.string())
-        elif not _is_text(types, kind):
-            return self.numbers(name, column)
+        named = coder is not None and (argument == "groups" or self.selection.labels)
+        if not text and (types.is_nested(kind) or not named):
+            return self.numbers(name, column), False, False
         if not types.is_dictionary(column.type):
-            self._no_null(name, column)
-            column = column.cast(self._arrow.large_string()).dictionary_encode()
+            column = self._coded(name, column, text)
         # A string a class, not a string a row.
         words = np.array([*column.dictionary.to_pylist(), None], dtype=object)
         if column.null_count or column.dictionary.null_count:
             self._no_null(name, column.dictionary_decode())
-        strings: NDArray[Any] = words[column.indices.to_numpy(zero_copy_only=False)]
-        return strings
+        places = column.indices.to_numpy(zero_copy_only=False)
+        if coder is None:
+            strings: NDArray[Any] = words[places]
+            return strings, text, False
+        names = words[:-1] if text else column.dictionary.to_numpy(zero_copy_only=False)
+        if argument == "targets" and self.selection.labels and self.selection.class_names is not None:
+            names = as_labels(names, self.selection.class_names)
+        return coder.codes(names.tolist(), places), text, True
+
+    def _coded(self, name: str, column: Any, text: bool) -> Any:
+        """Return a column as the values there are and the place of each row's."""
+        if text:
+            self._no_null(name, column)
+            return column.cast(self._arrow.large_string()).dictionary_encode()
+        array = self.numbers(name, column)
+        wide = array.astype(np.float32) if array.dtype == np.float16 else array  # of which no dictionaries are made
+        return self._arrow.array(wide).dictionary_encode()
 
     def _lists(self, name: str, column: Any, probs: bool) -> NDArray[Any]:
         lengths = self._compute.list_value_length(column).to_numpy(zero_copy_only=False)
@@ -300,7 +367,3 @@ def _is_text(types: Any, kind: Any) -> bool:
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= CELL else text[: CELL - 1] + "…")
-
-
-def _words(dtype: np.dtype[Any]) -> str:
-    return "text" if dtype.kind == "O" else "numbers"

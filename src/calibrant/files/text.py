@@ -17,7 +17,7 @@ from itertools import islice
 
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files.columns import Selection
-from calibrant.files.engine import EngineTable, used_numbers
+from calibrant.files.engine import Engines, EngineTable, used_numbers
 from calibrant.files.paths import check_gzip, first_line, open_text
 from calibrant.files.sql import engine_path, identifier, literal, sql_name
 
@@ -34,8 +34,8 @@ KINDS = (TRUTH, WHOLE, NUMBER, NUMBERS, "DATE", "TIMESTAMP")
 class CsvTable(EngineTable):
     """A CSV or TSV: a header, then rows with exactly its number of fields."""
 
-    def __init__(self, path: str, where: str | None) -> None:
-        super().__init__(path, where)
+    def __init__(self, path: str, where: str | None, engines: Engines | None = None) -> None:
+        super().__init__(path, where, engines)
         self._separator = "\t" if ".tsv" in os.path.basename(path).lower() else ","
         self._types: dict[str, str] = {}
         self._any = True
@@ -176,8 +176,8 @@ def _kind(cells: int, *counts: int) -> str:
 class JsonTable(EngineTable):
     """JSON lines: an object a line, with the same keys."""
 
-    def __init__(self, path: str, where: str | None) -> None:
-        super().__init__(path, where)
+    def __init__(self, path: str, where: str | None, engines: Engines | None = None) -> None:
+        super().__init__(path, where, engines)
         check_gzip(path)
         self._check_objects()
         # All rows are looked at for keys and types: a sample would miss a key that comes late.

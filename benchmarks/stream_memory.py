@@ -1,0 +1,99 @@
+"""Prints what the command takes for files of 2 million, 20 million and 200 million rows: seconds, and peak memory.
+
+    python benchmarks/stream_memory.py                    # needs a gigabyte in the temporary folder
+    python benchmarks/stream_memory.py --write            # writes docs/large-files-figures.md as well
+    python benchmarks/stream_memory.py 2e6 2e7 --types f8,i8 --kind arrow
+    python benchmarks/stream_memory.py 2e6 2e7 2e8 --groups 10
+
+Each file is made of row groups of a million rows, and reported on by ``calibrant report`` in a process of its own, with
+intervals and noise floors. The peak is that of the process's resident memory, as the system accounts it at its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc as ipc
+import pyarrow.parquet as pq
+
+GROUP = 1_000_000
+
+
+def write(path: Path, n: int, types: tuple[str, str], groups: int) -> int:
+    """Write n rows, and return how often the event happened."""
+    rng, happened, writer = np.random.default_rng(20_261_122), 0, None
+    for start in range(0, n, GROUP):
+        size = min(GROUP, n - start)
+        logits = rng.normal(-0.5, 1.8, size).astype("f4")
+        outcomes = rng.random(size, dtype="f4") < 1 / (1 + np.exp(-0.8 * logits))
+        columns = {"score": (1 / (1 + np.exp(-logits))).astype(types[0]), "outcome": outcomes.astype(types[1])}
+        if groups:
+            columns["model"] = np.array([f"model {k}" for k in range(groups)])[rng.integers(0, groups, size)]
+        table = pa.table(columns)
+        if writer is None and path.suffix == ".parquet":
+            writer = pq.ParquetWriter(path, table.schema)
+        elif writer is None:
+            writer = ipc.new_file(str(path), table.schema)
+        writer.write_table(table)
+        happened += int(np.count_nonzero(outcomes))
+    if writer is not None:
+        writer.close()
+    return happened
+
+
+def report(path: Path, options: list[str]) -> tuple[dict[str, object], float, float]:
+    """Run the command; return its JSON, the seconds it took and its peak memory in megabytes."""
+    line = [sys.executable, "-m", "calibrant.cli", "report", str(path), "--json", "-", *options]
+    started = time.perf_counter()
+    process = subprocess.Popen(line, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    out = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(process.returncode)
+    return json.loads(out), seconds, usage.ru_maxrss / (1e3 if sys.platform == "linux" else 1e6)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", type=float, default=[2e6, 2e7, 2e8])
+    parser.add_argument("--types", default="f4,i1", help="of the scores and of the outcomes")
+    parser.add_argument("--groups", type=int, default=0, help="report on so many groups as well")
+    parser.add_argument("--kind", choices=("parquet", "arrow"), default="parquet")
+    parser.add_argument("--write", action="store_true", help="write the table for the documentation")
+    asked = parser.parse_args()
+    score, outcome = asked.types.split(",")
+    head = ("rows", "file", "table", "seconds", "rows a second", "peak memory")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    print("\n".join(lines))
+    with tempfile.TemporaryDirectory() as folder:
+        report_on = ["--by", "model"] if asked.groups else []
+        for n in map(int, asked.rows):
+            path = Path(folder) / f"events.{asked.kind}"
+            happened = write(path, n, (score, outcome), asked.groups)
+            found, seconds, peak = report(path, report_on)
+            assert found["n"] == n
+            assert abs(found["outcome_rate"] * n - happened) < 0.5
+            kind = "sketch" if "table" in found["estimates"]["ece"]["details"] else "exact"
+            size = os.path.getsize(path) / 1e6
+            lines.append(f"| {n:,} | {size:,.0f} MB | {kind} | {seconds:.1f} | {n / seconds:,.0f} | {peak:,.0f} MB |")
+            print(lines[-1], flush=True)
+            path.unlink()
+    if asked.write:
+        page = Path(__file__).parent.parent / "docs" / "large-files-figures.md"
+        page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""What is wrong usage, before any file is opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import click
+
+
+def check_report(ctx: click.Context, options: Mapping[str, Any]) -> None:
+    """Refuse, as usage, what is wrong before any file is opened."""
+    from calibrant.notions import NOTIONS
+
+    _check_judging(ctx, options, NOTIONS)
+    check_level(ctx, options["level"])
+    for name in ("n_resamples", "rng"):
+        if options[name] < 0:
+            hint = f"{options[name]}; pass 0 or more"
+            raise click.BadParameter(hint, ctx, param_hint=f"--{name.replace('_', '-')}")
+    if options["score"] and options["probs"]:
+        raise click.UsageError("--score names one event, --probs many classes; pass one of the two", ctx)
+    if options["outcome"] and options["target"]:
+        raise click.UsageError("--outcome and --target both name the truth; pass one of the two", ctx)
+    check_sketch(ctx, options["sketch_path"])
+    if options["exact"] and options["sketch_path"] is not None:
+        raise click.UsageError("--exact keeps the rows, --sketch makes a sketch of them; pass one of the two", ctx)
+    if options["exact"] and options["engine"] == "spark":
+        raise click.UsageError("--exact keeps the rows in this process, and Spark has them; leave it out", ctx)
+    if options["master"] is not None and options["engine"] != "spark":
+        raise click.UsageError("--master says where Spark runs; pass --engine spark as well", ctx)
+
+
+def check_models(ctx: click.Context, options: Mapping[str, Any]) -> list[str]:
+    """Return the models to compare; refuse, as usage, what is wrong before any file is opened."""
+    _check_judging(ctx, options, ("positive", "top-label"))
+    scores = [part.strip() for part in options["scores"].split(",") if part.strip()]
+    if len(set(scores)) < max(len(scores), 2):
+        hint = f"{options['scores']!r}; name two models or more, each once, such as old,new"
+        raise click.BadParameter(hint, ctx, param_hint="--scores")
+    check_level(ctx, options["level"])
+    return scores
+
+
+def check_level(ctx: click.Context, level: float) -> None:
+    """Refuse a confidence that is none."""
+    if not 0.5 <= level < 1:
+        hint = f"{level:g}; pass a share from 0.5 to below 1, such as 0.95"
+        raise click.BadParameter(hint, ctx, param_hint="--level")
+
+
+def _check_judging(ctx: click.Context, options: Mapping[str, Any], notions: Sequence[str]) -> None:
+    from calibrant.errors import nearest
+
+    if options["notion"] is not None and options["notion"] not in notions:
+        hint = f"{options['notion']!r}; {nearest(options['notion'], notions)}"
+        raise click.BadParameter(hint, ctx, param_hint="--notion")
+    if options["n_bins"] < 1:
+        hint = f"{options['n_bins']} bins; pass 1 or more"
+        raise click.BadParameter(hint, ctx, param_hint="--n-bins")
+    _check_outputs(ctx, options)
+    if options["labels"] and options["class_names"]:
+        raise click.UsageError("--labels and --class-names both name the classes; pass one of the two", ctx)
+    if options["logits"] and options["percent"]:
+        raise click.UsageError("--logits and --percent both say what the numbers are; pass one of the two", ctx)
+
+
+def _check_outputs(ctx: click.Context, options: Mapping[str, Any]) -> None:
+    page, numbers = options["html_path"], options["json_path"]
+    if page is not None and not page.endswith((".html", ".htm")):
+        hint = f"{page!r}; name a file that ends in .html, such as report.html"
+        raise click.BadParameter(hint, ctx, param_hint="--html")
+    for name, target in (("--html", page), ("--json", numbers)):
+        _check_folder(ctx, name, target)
+    outputs = {"--json": numbers, "--html": page, "--sketch": options.get("sketch_path")}
+    for (one, first), (other, second) in combinations(outputs.items(), 2):
+        if first is not None and second is not None and os.path.abspath(first) == os.path.abspath(second):
+            msg = f"{one} and {other} both name {first}; give each a file of its own"
+            raise click.UsageError(msg, ctx)
+    if options["title"] and page is None:
+        raise click.UsageError("--title stands above the page; pass --html as well", ctx)
+
+
+def check_sketch(ctx: click.Context, path: str | None) -> None:
+    """Refuse a name for a sketch by which it would not be known again."""
+    if path is not None and not path.lower().endswith(".cal"):
+        hint = f"{path!r}; name a file that ends in .cal, such as week.cal"
+        raise click.BadParameter(hint, ctx, param_hint="--sketch")
+    _check_folder(ctx, "--sketch", path)
+
+
+def _check_folder(ctx: click.Context, name: str, target: str | None) -> None:
+    folder = os.path.dirname(target or "")
+    if folder and not os.path.isdir(folder):
+        hint = f"{target!r}; there is no folder {folder!r}, make it first"
+        raise click.BadParameter(hint, ctx, param_hint=name)

@@ -1,0 +1,290 @@
+"""The same report on Spark: the files are read there, and only the cells of a sketch come back."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from calibrant.files import FileSketch, Options
+    from calibrant.files.columns import Selection
+
+#: What this engine has no way to do.
+_MISSING: Final = {
+    "targets_file": "--targets", "logits": "--logits", "keep_going": "--keep-going",
+}  # fmt: skip
+_KINDS: Final = ("parquet", "csv", "json")
+_HEAD: Final = 2_000  # rows that are looked at for columns which look right
+
+_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_SETTINGS: Final = {
+    "spark.sql.ansi.enabled": "true",  # a cell that is no number is an error, not a null
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def load(ctx: click.Context, options: Mapping[str, Any], patterns: Sequence[str], asked: Options) -> FileSketch:
+    """Read files on Spark, and return the sketch of their predictions; ``asked`` says which columns are meant."""
+    from calibrant.errors import FileError
+    from calibrant.files import FileSketch
+
+    _check_options(ctx, options)
+    paths, kind, title = _paths(patterns)
+    if kind not in _KINDS:
+        raise FileError(title, "is of a kind that Spark does not read here", "give .parquet, .csv or .jsonl")
+    with _session(options["master"]) as session, _without_logs():
+        try:
+            frame = _read(session, paths, kind, title)
+            selection, frame = _select(frame, title, asked)
+            sketch = _sketch(frame, selection, title, options)
+        except Exception as error:
+            raise _explained(error, title, options) from error
+    return FileSketch(sketch=sketch, sources=selection.sources(), paths=tuple(patterns), rows=(sketch.n,))
+
+
+def _check_options(ctx: click.Context, options: Mapping[str, Any]) -> None:
+    for name, flag in _MISSING.items():
+        if options[name]:
+            msg = f"{flag} is not available with --engine spark; leave one of them out"
+            raise click.UsageError(msg, ctx)
+    if options["notion"] == "multilabel":
+        remedy = "report on each label with --score and --outcome"
+        msg = f"--notion multilabel is not available with --engine spark; {remedy}"
+        raise click.UsageError(msg, ctx)
+
+
+def _paths(patterns: Sequence[str]) -> tuple[list[str], str, str]:
+    """Return the paths for Spark, their kind, and what stands for them in errors.
+
+    Names with a scheme (``s3a://``, ``hdfs://``) are Spark's own; others are files here, which every worker must see.
+    """
+    from calibrant.errors import FileError
+    from calibrant.files.paths import check_bytes, expand, kind_of
+
+    remote = [pattern for pattern in patterns if "://" in pattern]
+    if remote and len(remote) < len(patterns):
+        raise FileError(remote[0], "is elsewhere than the other files", "give files of one place at a time")
+    if remote:
+        return remote, kind_of(remote[0]), remote[0]
+    paths = expand(patterns)
+    for path in paths:
+        check_bytes(path)
+    # What is left of a pattern in a name means itself.
+    own = ["file://" + re.sub(r"[\[\]{}*?\\,]", r"\\\g<0>", os.path.abspath(path)) for path in paths]
+    return own, kind_of(paths[0]), patterns[0]
+
+
+# ---------------------------------------------------------------- the session
+
+
+@contextmanager
+def _session(master: str | None) -> Iterator[Any]:
+    """Yield a session; one that is started here is stopped in the end, and says nothing in between."""
+    from calibrant.errors import CalibrantError, MissingDependencyError
+
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingDependencyError("pyspark", "for --engine spark", "spark") from None
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
+        msg = "--engine spark: Java is needed and not found; install Java 17 or later, or set JAVA_HOME"
+        raise CalibrantError(msg)
+    builder = SparkSession.builder.appName("calibrant").master(master or "local[*]")
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    with _silent() as log:
+        try:
+            session = builder.getOrCreate()
+        except Exception as error:
+            msg = f"--engine spark: Spark does not start ({_last_line(log, error)}); check --master and Java"
+            raise CalibrantError(msg) from error
+    try:
+        session.sparkContext.setLogLevel("OFF")
+        yield session
+    finally:
+        session.stop()
+        gateway = getattr(session.sparkContext, "_gateway", None)
+        if gateway is not None:  # without this the virtual machine lives as long as this process
+            gateway.shutdown()
+
+
+@contextmanager
+def _silent() -> Iterator[str]:
+    """Have what is started meanwhile write its log into a file; yield its name."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryDirectory() as folder:
+        log = os.path.join(folder, "log")
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT)
+        try:
+            os.dup2(descriptor, 2)
+            yield log
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
+            os.close(descriptor)
+
+
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """Have the loggers of pyspark say nothing of errors that are put into words here."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _last_line(log: str, error: Exception) -> str:
+    from calibrant.files.paths import first_line
+
+    with open(log, encoding="utf-8", errors="replace") as stream:
+        lines = [line.strip() for line in stream if re.search(r"exception|error", line, re.IGNORECASE)]
+    return lines[0][:200].rstrip(".") if lines else first_line(error)
+
+
+# ---------------------------------------------------------------- files and columns
+
+
+def _read(session: Any, paths: list[str], kind: str, title: str) -> Any:
+    if kind == "parquet":
+        return session.read.parquet(*paths)
+    if kind == "json":
+        return session.read.json(paths, mode="FAILFAST")
+    # Quotes within quotes are doubled, as everybody but Spark writes them.
+    separator = "\t" if ".tsv" in title.lower() else ","
+    return session.read.csv(
+        paths, header=True, inferSchema=True, sep=separator, quote='"', escape='"', mode="FAILFAST",
+        ignoreLeadingWhiteSpace=True, ignoreTrailingWhiteSpace=True, enforceSchema=False,
+    )  # fmt: skip
+
+
+def _select(frame: Any, title: str, asked: Options) -> tuple[Selection, Any]:
+    """Choose the columns, and return the rows that meet the condition with lists spread and labels written out."""
+    from calibrant.errors import FileError
+    from calibrant.files.columns import Unnamed, select
+    from calibrant.files.suggestions import look, proposed
+
+    try:
+        selection = select(title, frame.columns, asked)
+    except Unnamed as error:
+        rows = frame.limit(_HEAD).collect()
+        cells = {name: [row[place] for row in rows] for place, name in enumerate(frame.columns)}
+        raise proposed(error, look(cells), asked) from None
+    if selection.logits:
+        problem = "holds logits, of which Spark makes no probabilities here"
+        raise FileError(title, problem, "write probabilities, or leave --engine spark out")
+    if len(selection.targets) > 1:
+        raise FileError(title, "holds one-hot targets", "name a column of class indices with --target")
+    if asked.where is not None:
+        frame = frame.where(asked.where)
+    return selection, frame
+
+
+def _sketch(frame: Any, selection: Selection, title: str, options: Mapping[str, Any]) -> Any:
+    from pyspark.sql import functions
+
+    from calibrant import frames
+    from calibrant.errors import FileError, InputError
+    from calibrant.files.sizes import MOST_CURVES
+    from calibrant.sketch import CalibrationSketch
+
+    (target,), probs = selection.targets, selection.probs
+    kinds = dict(frame.dtypes)
+    if len(probs) == 1 and kinds[probs[0]].startswith("array"):
+        frame, probs = _spread(frame, probs[0], title)
+    if options["ignore_index"] is not None:
+        own = functions.col(_quoted(target))
+        frame = frame.where(own.isNull() | (own != options["ignore_index"]))
+    if selection.labels and kinds[target] != "string":
+        frame = frame.withColumn(target, _spelled(functions, target, kinds[target]))
+    if selection.percent:
+        for name in probs:
+            frame = frame.withColumn(name, functions.col(_quoted(name)) / 100)
+    several = len(probs) > 1
+    classwise = options["classwise"]
+    if classwise is None:
+        classwise = several and selection.groups is None and len(probs) < MOST_CURVES
+    named = {"probs": list(probs), "target": target} if several else {"score": probs[0], "outcome": target}
+    words = selection.labels or dict(frame.dtypes)[target] == "string"
+    names = selection.class_names if several or words else None
+    beside = {"weight": selection.weights, "by": selection.groups}
+    used = dict.fromkeys((*probs, target, *filter(None, beside.values())))
+    asked: Any = {**named, **beside, "notion": options["notion"], "classwise": bool(classwise), "class_names": names}
+    try:
+        found = frames.sketch(frame.select(*[functions.col(_quoted(name)) for name in used]), **asked)
+    except InputError as error:
+        column = {"score": probs[0], "outcome": target, "target": target, **beside}.get(error.argument)
+        place = f"column {column!r}" if column else error.argument
+        remedy = re.sub(r" (in|of) the frame\b", "", error.remedy)
+        raise FileError(title, f"{place}: expected {error.expected}, got {error.got}", remedy) from error
+    return CalibrationSketch.of_groups(found) if selection.groups is not None else found
+
+
+def _spread(frame: Any, name: str, title: str) -> tuple[Any, tuple[str, ...]]:
+    """Return the frame with a column for each entry of a column of lists of equal length."""
+    from pyspark.sql import functions
+
+    from calibrant.errors import FileError
+
+    lists = functions.col(_quoted(name))
+    first = frame.where(lists.isNotNull()).select(functions.size(lists)).first()
+    if first is None:
+        raise FileError(title, f"column {name!r} holds no lists", "write the predictions again")
+    odd = frame.where(functions.size(lists) != first[0]).select(functions.size(lists)).first()
+    if odd is not None:
+        problem = f"column {name!r} has a list of {odd[0]} values, and one of {first[0]}"
+        raise FileError(title, problem, "give every row a value for each class")
+    names = tuple(f"{name}[{k}]" for k in range(first[0]))
+    return frame.withColumns({own: lists[k] for k, own in enumerate(names)}), names
+
+
+def _spelled(functions: Any, target: str, kind: str) -> Any:
+    """Return numbers as labels are written: 1.0 as 1."""
+    own = functions.col(_quoted(target))
+    if kind in ("float", "double") or kind.startswith("decimal"):
+        whole = own.cast("bigint")
+        return functions.when(own == whole, whole.cast("string")).otherwise(own.cast("string"))
+    return own.cast("string")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _explained(error: Exception, title: str, options: Mapping[str, Any]) -> Exception:
+    """Return an error of Spark as one line that names the file; any other as it is."""
+    from calibrant.errors import CalibrantError, FileError
+    from calibrant.files.paths import first_line
+
+    module = type(error).__module__.partition(".")[0]
+    if isinstance(error, CalibrantError) or module not in ("pyspark", "py4j"):
+        return error
+    condition = getattr(error, "getCondition", lambda: None)() or ""
+    text = re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", first_line(error)).removesuffix(" SQLSTATE")
+    text = re.sub(r"\s*SQLSTATE:.*$", "", text)
+    where = options["where"]
+    if where is not None and condition.startswith(("UNRESOLVED", "PARSE", "DATATYPE", "INVALID")):
+        return FileError(title, f"--where {where!r}: {text}", "write it in the SQL of Spark")
+    return FileError(title, f"cannot be read on Spark ({text})", "check the files, and that every worker sees them")

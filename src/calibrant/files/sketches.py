@@ -1,0 +1,86 @@
+"""Sketches in files: ``.cal``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calibrant.errors import FileError, InputError
+from calibrant.files.paths import check_bytes, expand, kind_of
+from calibrant.files.predictions import FileSketch, Omitted
+from calibrant.files.writing import replace_file
+from calibrant.sketch import CalibrationSketch
+
+
+def read_sketches(patterns: Sequence[str], *, keep_going: bool = False) -> FileSketch:
+    """Read sketches from files, and add them up.
+
+    Parameters
+    ----------
+    patterns : sequence of str
+        Names of files, or patterns such as ``'logs/*.cal'``.
+    keep_going : bool
+        Whether a file that cannot be read, or holds a sketch of another make, is left out.
+
+    Returns
+    -------
+    FileSketch
+        The sketch of all.
+
+    Raises
+    ------
+    FileError
+        For what is no sketch, a damaged one, one of an unknown version, and one of another make than the first.
+    """
+    paths = expand(patterns)
+    whole: CalibrationSketch | None = None
+    rows: dict[str, int] = {}
+    omitted: list[Omitted] = []
+    failure: FileError | None = None
+    for path in paths:
+        try:
+            own = _read(path)
+            if whole is None:
+                whole = own
+            else:
+                _add(whole, own, path, next(iter(rows)))
+        except FileError as error:
+            if not keep_going:
+                raise
+            failure = failure or error
+            omitted.append(Omitted(path, error.problem))
+        else:
+            rows[path] = own.n
+    if whole is None:
+        raise failure or FileError(paths[0], "holds no sketch", "name another file")
+    return FileSketch(sketch=whole, sources={}, paths=tuple(rows), rows=tuple(rows.values()), omitted=tuple(omitted))
+
+
+def write_sketch(sketch: CalibrationSketch, path: str) -> None:
+    """Write a sketch to a file, as a whole or not at all.
+
+    Raises
+    ------
+    FileError
+        Where it cannot be written; what stood there is as it was.
+    """
+    replace_file(path, sketch.to_bytes())
+
+
+def _read(path: str) -> CalibrationSketch:
+    if kind_of(path) != "sketch":
+        raise FileError(path, "is no .cal", "give what calibrant report --sketch wrote")
+    check_bytes(path)
+    try:
+        with open(path, "rb") as stream:
+            return CalibrationSketch.from_bytes(stream.read())
+    except InputError as error:
+        remedy = "give what calibrant report --sketch wrote" if error.remedy.startswith("pass") else error.remedy
+        raise FileError(path, f"expected {error.expected}, got {error.got}", remedy) from None
+
+
+def _add(whole: CalibrationSketch, own: CalibrationSketch, path: str, first: str) -> None:
+    try:
+        whole.merge(own)
+    except InputError as error:
+        problem = f"does not add to {first}: expected {error.expected}, got {error.got}"
+        raise FileError(path, problem, "add sketches that were made alike") from None

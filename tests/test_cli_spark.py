@@ -1,0 +1,227 @@
+"""The same report on Spark, for real in local mode; it skips where there is no pyspark or no Java."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from calibrant import CalibrationSketch
+from calibrant.cli import main, spark
+
+pytest.importorskip("pyspark", reason="the extra spark is not installed")
+pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
+import pyarrow.parquet as pq  # noqa: E402
+
+needs_java = pytest.mark.skipif(
+    shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="there is no Java here"
+)
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("default")]  # warnings of pyspark are its own
+
+N = 400
+RNG = np.random.default_rng(0)
+P = RNG.random(N)
+Y = (RNG.random(N) < P).astype(int)
+ROWS, TARGETS = RNG.dirichlet(np.ones(3), N), RNG.integers(0, 3, N)
+K = RNG.integers(0, 3, N)
+WORDS = np.array(["cat", "dog", "eel"])
+FAST = ("--n-resamples", "0")
+SCORES = [0.1, 0.7, 0.4, 0.9]
+
+CASES: dict[str, tuple[dict[str, Any], str]] = {
+    "one event": ({"score": P.astype("f4"), "outcome": Y, "g": K, "w": K + 0.5}, "--weight w --by g"),
+    "classes": ({**{f"p_{k}": ROWS[:, k] for k in range(3)}, "target": TARGETS}, ""),
+    "named classes": ({**{f"p_{name}": ROWS[:, k] for k, name in enumerate(WORDS)}, "target": WORDS[TARGETS]}, ""),
+    "lists": ({"probs": ROWS.tolist(), "target": TARGETS}, "--no-classwise"),
+    "labels": ({"score": P, "outcome": Y + 1.0}, "--labels 1,2"),
+    "words": ({"score": P, "outcome": np.array(["no", "yes"])[Y], "day": K}, "--labels no,yes --where 'day > 0'"),
+    "per cents": ({"my p": 100 * P, "outcome": np.where(K == 2, 7, Y)}, "--score 'my p' --percent --ignore-index 7"),
+}  # fmt: skip
+
+
+def write(path: Path, columns: dict[str, Any]) -> str:
+    table = pa.table({key: column if isinstance(column, list) else pa.array(column) for key, column in columns.items()})
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+        return str(path)
+    rows = table.to_pylist()
+    lines = [json.dumps(row) for row in rows]
+    if path.suffix == ".csv":
+        lines = [",".join(table.column_names), *(",".join(map(str, row.values())) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def run(*args: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    """A session that is running already, which the command then uses, and leaves alone."""
+    from pyspark.sql import SparkSession
+
+    with warnings.catch_warnings(), spark._silent():
+        warnings.simplefilter("ignore")
+        builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2")
+        for name, value in spark._SETTINGS.items():
+            builder = builder.config(name, value)
+        running = builder.getOrCreate()
+    running.sparkContext.setLogLevel("OFF")
+    yield running
+    running.stop()
+
+
+def sketched(path: Path, *options: str) -> CalibrationSketch:
+    """Return the sketch that the command writes."""
+    status, _, err = run("report", path, *options, *FAST, "--sketch", path.parent / "s.cal")
+    assert status == 0, err
+    return CalibrationSketch.from_bytes((path.parent / "s.cal").read_bytes())
+
+
+@needs_java
+@pytest.mark.usefixtures("session")
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+def test_spark_makes_the_same_sketch(tmp_path: Path, ending: str) -> None:
+    for name, (columns, options) in CASES.items():
+        if (name == "lists" and ending == "csv") or (name == "labels" and ending != "parquet"):
+            continue
+        for part in range(2):
+            rows = {key: column[part::2] for key, column in columns.items()}
+            write(tmp_path / f"{name.replace(' ', '-')}-{part}.{ending}", rows)
+        pattern = tmp_path / f"{name.replace(' ', '-')}-*.{ending}"
+        ours = sketched(pattern, *shlex.split(options), "--engine", "spark")
+        theirs = sketched(pattern, *shlex.split(options))
+        one, other = json.loads(ours.to_json()), json.loads(theirs.to_json())
+        for key in ("count_0", "count_1", "group", "curve", "cell"):
+            assert one["cells"][key] == other["cells"][key], (name, key)
+        for own, its in zip(one["totals"], other["totals"], strict=True):
+            np.testing.assert_allclose(list(own.values()), list(its.values()), rtol=1e-12)
+        for key in ("groups", "notion", "classwise", "n_classes", "rows"):
+            assert one[key] == other[key], (name, key)
+
+
+@needs_java
+@pytest.mark.usefixtures("session")
+def test_the_report_of_spark_is_that_of_the_sketch(tmp_path: Path) -> None:
+    path = write(tmp_path / "a[1].parquet", {"score": P, "outcome": Y, "g": K})
+    status, out, err = run("report", path, "--by", "g", "--engine", "spark", *FAST, "--json", "-")
+    assert (status, err) == (0, "")
+    ours = json.loads(out)
+    status, _, _ = run("report", path, "--by", "g", *FAST, "--sketch", tmp_path / "s.cal")
+    theirs = json.loads(run("report", tmp_path / "s.cal", *FAST, "--json", "-")[1])
+    assert ours["source"]["files"] == [path]
+    assert ours["source"]["columns"] == {"probs": "score", "targets": "outcome", "groups": "g"}
+    for name, own in ours["estimates"].items():
+        if own["value"] is None:  # classes, of which there are none
+            assert theirs["estimates"][name]["value"] is None
+        else:
+            assert own["value"] == pytest.approx(theirs["estimates"][name]["value"], rel=1e-9), name
+    assert [group["name"] for group in ours["groups"]] == ["0", "1", "2"]
+
+
+@needs_java
+@pytest.mark.usefixtures("session")
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        ({"score": [0.5, None], "outcome": [1, 0]}, "", "column 'score': expected numbers in every row, got missing"),
+        ({"score": [0.5, 1.5], "outcome": [1, 0]}, "", "column 'score': expected values in [0, 1], got 1.5"),
+        ({"score": [0.5, 0.5], "outcome": [1, 7]}, "", "column 'outcome': expected outcomes 0 or 1, got 7"),
+        ({"score": [0.5], "outcome": [1]}, "--score scor", "has no column 'scor' (--score); did you mean 'score'?"),
+        ({"x": SCORES, "z": [0, 1, 1, 1]}, "", "name yours, such as: calibrant report"),
+        ({"score": ["low"], "outcome": [1]}, "", "column 'score': expected a column of numbers"),
+        ({"score": [0.5], "outcome": [1]}, "--where 'seson > 3'", "--where 'seson > 3': "),
+        ({"score": [0.5], "outcome": [1]}, "--where 'score >'", "--where 'score >': "),
+        ({"probs": [[0.5, 0.5], [1.0]], "target": [1, 0]}, "", "column 'probs' has a list of 1 values, and one of 2"),
+        ({"logits": [0.5], "outcome": [1]}, "", "holds logits, of which Spark makes no probabilities here"),
+    ],
+)
+def test_what_spark_cannot_use_is_one_line(tmp_path: Path, columns: dict[str, Any], options: str, words: str) -> None:
+    path = write(tmp_path / "f.parquet", columns)
+    status, out, err = run("report", path, *shlex.split(options), "--engine", "spark")
+    assert (status, out) == (1, "")
+    assert err.count("\n") == 1
+    assert err.startswith(f"calibrant: {path}: ")
+    assert words in err
+
+
+@needs_java
+@pytest.mark.usefixtures("session")
+def test_files_that_spark_cannot_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.parquet", {"score": P, "outcome": Y})
+    Path(path).write_bytes(Path(path).read_bytes()[:-100])
+    status, _, err = run("report", path, "--engine", "spark")
+    assert status == 1
+    assert err.startswith(f"calibrant: {path}: cannot be read on Spark (")
+    assert err.count("\n") == 1
+    np.savez(tmp_path / "f.npz", probs=P, y=Y)
+    _, _, err = run("report", tmp_path / "f.npz", "--engine", "spark")
+    assert "is of a kind that Spark does not read here; give .parquet, .csv or .jsonl" in err
+
+
+@needs_java
+def test_a_session_is_started_and_stopped_in_silence(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.parquet", {"score": P, "outcome": Y})
+    done = subprocess.run(
+        [sys.executable, "-m", "calibrant.cli", "report", path, "--engine", "spark", "--master", "local[1]", *FAST],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{N} predictions" in done.stdout
+    assert "from a sketch (standard grid)" in " ".join(done.stdout.split())
+
+
+def test_spark_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "f.parquet", {"score": P, "outcome": Y})
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr(spark.shutil, "which", lambda _: None)
+    status, out, err = run("report", path, "--engine", "spark")
+    assert (status, out) == (1, "")
+    assert err == (
+        "calibrant: --engine spark: Java is needed and not found; install Java 17 or later, or set JAVA_HOME\n"
+    )
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    status, out, err = run("report", path, "--engine", "spark")
+    assert (status, out) == (1, "")
+    assert err == (
+        "calibrant: pyspark is needed for --engine spark and is not installed; run: pip install 'calibrant[spark]'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--engine spark --logits", "--logits is not available with --engine spark; leave one of them out"),
+        ("--engine spark --keep-going", "--keep-going is not available with --engine spark"),
+        ("--engine spark --notion multilabel", "--notion multilabel is not available with --engine spark; report on"),
+        ("--engine spark --exact", "--exact keeps the rows in this process, and Spark has them; leave it out"),
+        ("--master local[2]", "--master says where Spark runs; pass --engine spark as well"),
+        ("--engine dask", "'dask' is not one of 'embedded', 'spark'"),
+    ],
+)
+def test_options_that_do_not_go_with_spark(tmp_path: Path, options: str, words: str) -> None:
+    path = write(tmp_path / "f.parquet", {"score": P, "outcome": Y})
+    status, out, err = run("report", path, *shlex.split(options))
+    assert (status, out) == (2, "")
+    assert words in " ".join(err.split())
+
+
+def test_files_of_two_places(tmp_path: Path) -> None:
+    status, _, err = run("report", "s3a://bucket/*.parquet", tmp_path / "f.parquet", "--engine", "spark")
+    assert status == 1
+    assert "s3a://bucket/*.parquet: is elsewhere than the other files; give files of one place at a time" in err
