@@ -45,7 +45,8 @@ ROOMS = {
     "kernels": (
         ("compiled", "reference"),
         ("bits", "cuda_kernels"),
-        ("host", "cuda"),
+        ("places",),
+        ("host", "host_tables", "cuda"),
         ("dispatch", "tensors"),
         ("cuda_cells",),
     ),

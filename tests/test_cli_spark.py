@@ -174,6 +174,27 @@ def test_files_that_spark_cannot_read(tmp_path: Path) -> None:
 
 
 @needs_java
+@pytest.mark.usefixtures("session")
+def test_files_that_are_not_alike_are_named(tmp_path: Path) -> None:
+    good = write(tmp_path / "a.csv", {"score": SCORES, "outcome": [0, 1, 0, 1]})
+    turned = write(tmp_path / "b.csv", {"outcome": [0, 1, 0, 1], "score": SCORES})
+    first = write(tmp_path / "a.parquet", {"score": SCORES, "outcome": [0, 1, 0, 1]})
+    lacking = write(tmp_path / "b.parquet", {"prob": SCORES, "outcome": [0, 1, 0, 1]})
+    cut = tmp_path / "c.csv"
+    cut.write_text("score,outcome\n0.5\n")
+    for one, other, words in (
+        (good, turned, f"{turned}: has other columns than {good}, or in another order, and Spark reads .csv by their"),
+        (first, lacking, f"{lacking}: has no column 'score', which {first} has; give files with the same columns"),
+        (good, cut, f"{good} … {cut} (2 files): cannot be read on Spark (Malformed CSV record: 0.5)"),
+    ):
+        status, _, err = run("report", one, other, "--engine", "spark", *FAST)
+        assert (status, err.startswith(f"calibrant: {words}")) == (1, True), err
+    texts = write(tmp_path / "t.csv", {"score": ["85%", "15%"], "outcome": [1, 0]})
+    err = run("report", texts, "--engine", "spark", "--percent", *FAST)[2]
+    assert "column 'score' holds texts, of which Spark reads no per cents here; write numbers, or leave" in err
+
+
+@needs_java
 def test_a_session_is_started_and_stopped_in_silence(tmp_path: Path) -> None:
     path = write(tmp_path / "f.parquet", {"score": P, "outcome": Y})
     done = subprocess.run(

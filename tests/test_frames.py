@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import decimal
 import math
 import re
 import subprocess
@@ -329,7 +330,7 @@ def test_names_may_be_categories(name) -> None:
         (["b", "a", "b"], ["a", "b"]),
         ([2, 1, 2], ["1", "2"]),
         ([2.0, 1.0, 2.0], ["1", "2"]),
-        ([2.5, 1.0, 2.5], ["1.0", "2.5"]),
+        ([2.5, 1.0, 2.5], ["1", "2.5"]),
         ([True, False, True], ["False", "True"]),
         (
             [datetime.date(2026, 2, 1), datetime.date(2025, 1, 1), datetime.date(2026, 2, 1)],
@@ -706,7 +707,7 @@ def test_the_polynomial_is_the_arcsine() -> None:
             for c in reversed(coefficients):
                 series = series * m + c
             root = mpmath.sqrt(m)
-            assert abs(series * root / mpmath.asin(root) - 1) < 2.5e-13
+            assert abs(series * root / mpmath.asin(root) - 1) < 9e-12
 
 
 def arguments(p: np.ndarray, grid: grids.Grid, *, single: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -722,7 +723,7 @@ def test_at_an_edge_an_argument_is_a_whole_number_but_for_half_of_what_is_allowe
     edges = grids.edges(grid)[1:-1]
     off = np.min([np.abs(part - np.rint(part)) for part in arguments(edges, grid, single=False)], axis=0)
     assert off.max() < places.NEAR / 2
-    assert off.max() < 6e-9
+    assert off.max() < 8e-8
 
 
 @pytest.mark.parametrize("dtype", BOTH)
@@ -737,3 +738,91 @@ def test_a_score_that_is_near_no_edge_does_not_come_back(dtype) -> None:
 def test_a_half_is_undecided_so_that_wrong_rows_are_looked_at() -> None:
     first, _ = arguments(np.array([0.5]), "standard", single=False)
     assert math.floor(first[0] - places.NEAR) < math.floor(first[0] + places.NEAR)
+
+
+# ---------------------------------------------------------------- names that are not what they seem
+
+
+P4, Y4 = np.array([0.2, 0.8, 0.5, 0.9]), np.array([0, 1, 1, 0])
+
+
+def test_groups_that_are_written_alike_are_refused() -> None:
+    frame = pd.DataFrame({"p": P4, "y": Y4, "g": pd.Series([1, "1", 1, "1"], dtype=object)})
+    with pytest.raises(InputError, match=r"by: expected distinct names, got several in 'g' that are written alike"):
+        sketch(frame, **EVENT, by="g")
+
+
+def test_times_that_a_list_cuts_are_refused() -> None:
+    frame = pl.DataFrame({"p": P4, "y": Y4, "g": pl.Series([1, 2, 3, 4]).cast(pl.Datetime("ns"))})
+    with pytest.raises(InputError, match="by: expected times in microseconds, got finer ones; round them"):
+        sketch(frame, **EVENT, by="g")
+
+
+def test_groups_of_numbers_have_the_names_of_arrays(quick_engine) -> None:
+    for values in ([1.0, 0.5, 1.0, 2.0], [1.0, math.inf, 1.0, 1e300], np.array([0.1, 0.1, 2, 2], np.float32)):
+        own = sketch(quick_engine({"p": P4, "y": Y4, "g": np.array(values)}), **EVENT, by="g")
+        arrays = CalibrationSketch()
+        arrays.update(P4, Y4, groups=np.array(values))
+        assert {name: part.n for name, part in own.items()} == {name: part.n for name, part in arrays.groups.items()}
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_blocks_and_frames_of_which_nothing_counts(lazy) -> None:
+    n = cells.BLOCK
+    columns = {"p": np.tile(P4, n // 2), "y": np.tile(Y4, n // 2), "g": np.tile(["a", "b"], n)}
+    columns["w"] = np.repeat([0, 1], n)
+    frame = pl.DataFrame(columns)
+    own = sketch(frame.lazy() if lazy else frame, **EVENT, by="g", weight="w")
+    assert {name: part.n for name, part in own.items()} == {"a": n // 2, "b": n // 2}
+
+
+def test_nothing_in_groups_is_the_error_of_nothing(quick_engine) -> None:
+    with pytest.raises(InputError, match="frame: expected one row or more, got none"):
+        sketch(quick_engine({"p": P4[:0], "y": Y4[:0], "g": Y4[:0]}), **EVENT, by="g")
+    with pytest.raises(NothingJudgedError, match="weight: expected at least one above 0"):
+        sketch(quick_engine({"p": P4, "y": Y4, "g": Y4, "w": 0 * Y4}), **EVENT, by="g", weight="w")
+
+
+@pytest.mark.parametrize("bad", [NAN, math.inf, 1e300, 1.5, 3.0])
+def test_a_wrong_target_of_classes_is_counted_where_each_is_judged(engine, bad) -> None:
+    frame = engine({"a": P4, "b": 1 - P4, "y": np.array([0.0, 1.0, bad, 0.0])})
+    with pytest.raises(InputError, match=r"target: expected"):
+        sketch(frame, probs=["a", "b"], target="y", classwise=True)
+
+
+@pytest.mark.parametrize("name", ["^a$", "*"])
+def test_a_name_that_an_engine_takes_for_others_is_refused(one_of_some, name) -> None:
+    frame = ENGINES[one_of_some]({name: P4, "a": P4 / 2, "y": Y4})
+    if name == "^a$" and one_of_some == "duckdb":
+        check_same(sketch(frame, score=name, outcome="y"), of_arrays(P4, Y4))
+        return
+    with pytest.raises(InputError, match=r"score: expected a name that this engine takes for one column.*; rename the"):
+        sketch(frame, score=name, outcome="y")
+
+
+def test_one_of_two_columns_of_a_name_is_no_choice() -> None:
+    for query in ("SELECT .2 p, .3 p, 0 y", "SELECT a.*, b.* FROM (SELECT .2 p, 0 y) a, (SELECT .3 p) b"):
+        with pytest.raises(InputError, match=r"score: expected one column of this name, got several 'p'; rename them"):
+            sketch(duckdb.connect().sql(query), **EVENT)
+
+
+def test_categories_that_are_numbers_are_refused() -> None:
+    numbers = pd.Categorical([1, 1, 0, 1])
+    frame = pd.DataFrame({"a": P4, "b": 1 - P4, "y": numbers})
+    with pytest.raises(InputError, match=r"target: .* got 'y' of categories that are no text; cast it"):
+        sketch(frame, probs=["a", "b"], target="y", class_names=["1", "2"])
+    table = pa.table({"a": P4, "b": 1 - P4, "y": pa.array([1, 1, 0, 1]).dictionary_encode()})
+    with pytest.raises(InputError, match=r"target: .* cast it"):
+        sketch(table, probs=["a", "b"], target="y", class_names=["1", "2"])
+
+
+def test_columns_named_by_numbers_are_not_guessed() -> None:
+    frame = pd.DataFrame({0: P4, "y": Y4})
+    with pytest.raises(InputError, match=r"score: .* got '0'; name the columns with strings first"):
+        sketch(frame, score="0", outcome="y")
+
+
+def test_decimals_that_do_not_add_up_are_an_error_in_words() -> None:
+    decimals = pa.array([decimal.Decimal("0.2")] * 4, pa.decimal128(3, 2))
+    with pytest.raises(InputError, match="probs: expected rows that sum to 1"):
+        sketch(pa.table({"a": decimals, "b": P4, "y": Y4}), probs=["a", "b"], target="y")

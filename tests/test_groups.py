@@ -367,7 +367,7 @@ COLUMNS = {
     "objects": (NAMES.astype(object), ["a", "b"]),
     "integers": (np.arange(90) % 2 + 9, ["9", "10"]),
     "whole floats": ((np.arange(90) % 2) * 1.0, ["0", "1"]),
-    "floats": ((np.arange(90) % 2) * 0.5, ["0.0", "0.5"]),
+    "floats": ((np.arange(90) % 2) * 0.5, ["0", "0.5"]),
     "booleans": (NAMES == "b", ["False", "True"]),
     "pandas categorical": (pd.Categorical(NAMES, categories=["b", "a", "never"]), ["a", "b"]),
     "pandas series": (pd.Series(NAMES, dtype="category", index=np.arange(90)[::-1]), ["a", "b"]),

@@ -20,7 +20,7 @@ import calibrant
 from calibrant import grid
 from calibrant.errors import InputError
 from calibrant.estimators.binned import largest_members, uniform_edges
-from calibrant.kernels import dispatch, host, reference
+from calibrant.kernels import dispatch, host, host_tables, reference
 
 DTYPES = ("float32", "float64")
 CLASSES = (1, 2, 63, 64, 65, 1000)  # one; the least; the histogram's chunk of 64, one less and one more; many chunks
@@ -185,7 +185,7 @@ def test_bin_rows_is_its_twin(dtype, n_bins, weighted):
     for closed in ("right", "left"):
         fast, slow = np.zeros((4, n_bins)), np.zeros((4, n_bins))
         uppers = uppers_of(n_bins, dtype, closed)
-        host.bin_rows(scores, outcomes, weights, weighted, uppers, fast)
+        host_tables.bin_rows(scores, outcomes, weights, weighted, uppers, fast)
         reference.bin_rows(scores, outcomes, weights, weighted, uppers, slow)
         np.testing.assert_array_equal(fast[[0, 2]], slow[[0, 2]])
         np.testing.assert_allclose(fast, slow, rtol=SUMS, atol=SUMS)
@@ -205,7 +205,7 @@ def test_cell_rows_is_its_twin(dtype, name, weighted):
     weights = rng.integers(1, 9, len(scores)) * 0.25
     shape = (len(lookup.edges) + 1, 7 if weighted else 5)
     fast, slow = np.zeros(shape), np.zeros(shape)
-    host.cell_rows(scores, outcomes, weights, weighted, *lookup, fast)
+    host_tables.cell_rows(scores, outcomes, weights, weighted, *lookup, fast)
     reference.cell_rows(scores, outcomes, weights, weighted, *lookup, slow)
     np.testing.assert_array_equal(fast[:, :2], slow[:, :2])
     np.testing.assert_allclose(fast, slow, rtol=SUMS, atol=SUMS)
@@ -213,16 +213,20 @@ def test_cell_rows_is_its_twin(dtype, name, weighted):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["standard", "fine"])
-def test_the_lookup_finds_the_cell_of_every_edge_and_of_its_neighbours(dtype, name):
+def test_the_lookup_finds_the_cell_of_every_edge_and_bucket_and_of_their_neighbours(dtype, name):
     lookup = grid.lookup(name, np.dtype(dtype))
     edges = lookup.edges
+    unsigned = np.uint32 if dtype == "float32" else np.uint64
+    buckets = (np.arange(len(lookup.starts) // 2) + lookup.first).astype(unsigned) << unsigned(lookup.shift)
+    ends = buckets.view(dtype)
+    edges = np.concatenate([edges, ends, 1 - ends])  # a bucket has its last score in the cell that is furthest
     tails = 10.0 ** np.random.default_rng(15).uniform(-40, 0, 20_000)
     beside = [np.nextafter(edges, np.full_like(edges, side)) for side in (-1, 2)]
     scores = np.concatenate([edges, *beside, tails, 1 - tails]).astype(dtype)
     scores = scores[(scores >= 0) & (scores <= 1)]
-    found = np.zeros((len(edges) + 1, 5))
-    host.cell_rows(scores, np.zeros(len(scores), np.uint8), np.empty(0), False, *lookup, found)
-    np.testing.assert_array_equal(found[:, 0], np.bincount(grid.cell_of(scores, name), minlength=len(edges) + 1))
+    found = np.zeros((len(lookup.edges) + 1, 5))
+    host_tables.cell_rows(scores, np.zeros(len(scores), np.uint8), np.empty(0), False, *lookup, found)
+    np.testing.assert_array_equal(found[:, 0], np.bincount(grid.cell_of(scores, name), minlength=len(found)))
 
 
 def tallied(module, name, probs, targets, *args, keep, n_bins=15):
@@ -290,6 +294,35 @@ def test_tally_events_is_its_twin(dtype, fold, half, keep):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["standard", "fine"])
+@pytest.mark.parametrize("kind", [np.int64, np.int8])
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 300])  # of chunks of 64: none, a part, one, one more, many
+def test_sum_events_is_its_twin(dtype, name, kind, n):
+    rng = np.random.default_rng([31, n])
+    lookup = grid.lookup(name, np.dtype(dtype))
+    probs = np.concatenate([[0, 1, 0.5, 1, 0, -0.0, 0.2, 0.8, 1e-30], rng.random(n)])[:n].astype(dtype)
+    targets = np.concatenate([[0, 1, 0, 0, 1, 0], rng.integers(0, 2, n)])[:n].astype(kind)
+    cells, totals = np.zeros((2, len(lookup.edges) + 1, 5)), np.zeros((2, reference.N_TOTALS))
+    for k, module in enumerate((host, reference)):
+        assert module.sum_events(probs, targets, *lookup, cells[k], totals[k]) == reference.CLEAN
+    np.testing.assert_array_equal(cells[0, :, :2], cells[1, :, :2])
+    np.testing.assert_allclose(cells[0], cells[1], rtol=SUMS, atol=SUMS)
+    np.testing.assert_allclose(totals[0], totals[1], rtol=SUMS, atol=SUMS)
+    for bad in (np.nan, 1.5, -1.0, np.inf, np.nextafter(np.ones(1, dtype), np.full(1, 2, dtype))[0]):
+        if n > 62:
+            spoiled = probs.copy()
+            spoiled[[41, 62]] = bad
+            found = [module.sum_events(spoiled, targets, *lookup, cells[0], totals[0]) for module in (host, reference)]
+            assert found == [41, 41]
+    for bad in (-1, 2):
+        if n > 62:
+            wrong = targets.copy()
+            wrong[[4, 5]] = bad
+            found = [module.sum_events(probs, wrong, *lookup, cells[0], totals[0]) for module in (host, reference)]
+            assert found == [4, 4]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_bins", [1, 2, 10, 15])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_bin_pooled_is_its_twin(dtype, n_bins, weighted):
@@ -298,7 +331,7 @@ def test_bin_pooled_is_its_twin(dtype, n_bins, weighted):
     counts = rng.integers(1, 9, len(scores)) * (0.75 if weighted else 1)
     positives = counts * (rng.random(len(scores)) < 0.5)
     fast, slow = np.zeros((4, n_bins)), np.zeros((4, n_bins))
-    for module, sums in ((host, fast), (reference, slow)):
+    for module, sums in ((host_tables, fast), (reference, slow)):
         module.bin_pooled(scores, counts, positives, uppers_of(n_bins, dtype), sums)
     np.testing.assert_array_equal(fast[[0, 2]], slow[[0, 2]])
     np.testing.assert_allclose(fast, slow, rtol=SUMS, atol=SUMS)
@@ -311,10 +344,10 @@ def test_the_runs_are_their_twins(unsigned, n):
     # The largest key is that of the score 1 with outcome 1; neighbours that differ in the outcome alone are one run.
     one = int(np.ones(1, np.float32 if unsigned is np.uint32 else np.float64).view(unsigned)[0])
     keys = np.sort(rng.choice(np.array([0, 1, 2, 3, 6, 2 * one, 2 * one + 1], unsigned), n))
-    number = host.count_runs(keys)
+    number = host_tables.count_runs(keys)
     assert number == reference.count_runs(keys)
     outputs = []
-    for module in (host, reference):
+    for module in (host_tables, reference):
         bits, counts, positives = np.zeros(number, unsigned), np.zeros(number, np.int64), np.zeros(number, np.int64)
         module.fill_runs(keys, bits, counts, positives)
         outputs.append((bits.tolist(), counts.tolist(), positives.tolist()))
@@ -329,7 +362,7 @@ def test_pool_violators_is_its_twin(rows, weighted):
     for positives in (rng.integers(0, counts + 1), counts, 0 * counts, np.minimum(counts, np.arange(rows) // 70)):
         scale = 0.75 if weighted else 1
         starts = []
-        for module in (host, reference):
+        for module in (host_tables, reference):
             out = np.full(rows, VOID)
             n = module.pool_violators(counts * scale, positives * scale, out)
             starts.append(out[:n].tolist())
@@ -345,7 +378,7 @@ def test_sum_pooled_is_its_twin(dtype, rows, weighted):
     positives = rng.integers(0, counts + 1)
     if weighted:
         counts, positives = counts * 0.75, positives * 0.75
-    found, expected = (module.sum_pooled(scores, counts, positives) for module in (host, reference))
+    found, expected = (module.sum_pooled(scores, counts, positives) for module in (host_tables, reference))
     # Two orders of adding n positive numbers differ by at most n eps of their sum.
     np.testing.assert_allclose(found, expected, rtol=rows * 2.0**-52)
 
@@ -359,7 +392,8 @@ def test_residuals_is_its_twin(dtype, n, weighted):
     weights = rng.random(n)
     fast, slow = np.full(n, VOID, float), np.full(n, VOID, float)
     sums = [
-        module.residuals(scores, outcomes, weights, weighted, out) for module, out in ((host, fast), (reference, slow))
+        module.residuals(scores, outcomes, weights, weighted, out)
+        for module, out in ((host_tables, fast), (reference, slow))
     ]
     np.testing.assert_array_equal(fast, slow)
     np.testing.assert_allclose(*sums, rtol=0, atol=SUMS)
@@ -369,13 +403,15 @@ def test_residuals_is_its_twin(dtype, n, weighted):
 def test_every_kernel_has_a_twin_and_a_test():
     own = {name for name, x in vars(reference).items() if getattr(x, "__module__", None) == reference.__name__}
     kernels = {name for name in own if not name.startswith("_")} - {"bin_of"}
-    assert kernels == {name for name, x in vars(host).items() if type(x).__name__ == "Compiled"}
+    assert kernels == {
+        name for module in (host, host_tables) for name, x in vars(module).items() if type(x).__name__ == "Compiled"
+    }
     tested = " ".join(name for name in globals() if name.startswith("test_"))
     assert [name for name in kernels if f"test_{name}_is_its_twin" not in tested and not name.endswith("_runs")] == []
 
 
 def test_no_rows_make_no_runs():
-    assert host.count_runs(np.empty(0, np.uint32)) == reference.count_runs(np.empty(0, np.uint32)) == 0
+    assert host_tables.count_runs(np.empty(0, np.uint32)) == reference.count_runs(np.empty(0, np.uint32)) == 0
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -390,7 +426,7 @@ def test_bin_quantiles_is_its_twin(dtype, n_bins, weighted):
         if weighted:
             counts, positives = counts * 0.5, positives * 0.5
         outputs = []
-        for module in (host, reference):
+        for module in (host_tables, reference):
             sums, uppers = np.zeros((4, n_bins)), np.full(n_bins, VOID, np.float64)
             module.bin_quantiles(scores, counts, positives, counts.sum(), sums, uppers)
             outputs.append((sums, uppers))
@@ -406,7 +442,7 @@ def test_residual_moments_is_its_twin(dtype, n_cells):
     scores = np.concatenate([rng.random(200), [0.0, 1.0, 0.5]]).astype(dtype)
     residuals = rng.normal(size=len(scores))
     fast, slow = (np.zeros((n_cells, reference.N_MOMENTS)) for _ in range(2))
-    host.residual_moments(scores, residuals, fast)
+    host_tables.residual_moments(scores, residuals, fast)
     reference.residual_moments(scores, residuals, slow)
     # An offset is a difference of numbers up to n_cells: absolute error n_cells 2^-52 each.
     np.testing.assert_allclose(fast, slow, rtol=0, atol=len(scores) * n_cells * 2.0**-52)
@@ -419,7 +455,7 @@ def test_cosine_sums_is_its_twin(dtype, n):
     scores = np.concatenate([rng.random(20), [0.0, 1.0, 0.5]]).astype(dtype)
     residuals = rng.normal(size=len(scores))
     fast, slow = np.zeros(n), np.zeros(n)
-    host.cosine_sums(scores, residuals, fast)
+    host_tables.cosine_sums(scores, residuals, fast)
     reference.cosine_sums(scores, residuals, slow)
     # Each turn of the angle errs by some 2^-52, and so does the angle pi k p itself, k times as large.
     np.testing.assert_allclose(fast, slow, rtol=0, atol=4 * n * 2.0**-52 * np.abs(residuals).sum())

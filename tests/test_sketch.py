@@ -178,6 +178,26 @@ def test_weights_may_come_late():
     assert found["brier"].high == pytest.approx(exact["brier"].high, rel=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_read_is_the_general_passes(dtype):
+    """Rows of one event are summed in one read, unless weights, an ignored row or their layout take the general way."""
+    rng = np.random.default_rng(8)
+    probs = np.concatenate([rng.random(300_000), [0.0, 1.0, 1.0, 0.0, -0.0, 0.5]]).astype(dtype)
+    targets = np.concatenate([rng.random(300_000) < probs[:-6], [1, 0, 1, 0, 0, 1]]).astype(np.int64)
+    sketches = [CalibrationSketch() for _ in range(4)]
+    sketches[0].update(probs, targets)
+    sketches[1].update(np.append(probs, dtype(0.3)), np.append(targets, -1), ignore_index=-1)
+    sketches[2].update(probs, targets, weights=np.ones(len(probs)))
+    sketches[3].update(np.repeat(probs, 2)[::2], targets)
+    first = sketches[0]
+    for other in sketches[1:]:
+        np.testing.assert_array_equal(other._part.curves.counts, first._part.curves.counts)
+        np.testing.assert_allclose(other._part.curves.sums, first._part.curves.sums, rtol=SUMS)
+        for name in ("n", "weight", "correct", "brier", "brier_square", "nll", "nll_square", "infinite"):
+            assert getattr(other.totals, name) == pytest.approx(getattr(first.totals, name), rel=SUMS), name
+    assert first.totals.infinite == 2
+
+
 @pytest.mark.parametrize("threads", ["1", "2", "5"])
 def test_no_number_of_threads_changes_a_bit(threads, monkeypatch):
     rng = np.random.default_rng(0)

@@ -43,6 +43,9 @@ from calibrant.files import (
     write_sketch,
 )
 from calibrant.files.ahead import Ahead, waited
+from calibrant.files.engine import Engines, Stopped
+from calibrant.files.paths import check_gzip
+from calibrant.files.sources import open_sources
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -346,7 +349,7 @@ def test_groups_are_as_many_as_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_names_of_groups_are_those_of_arrays(tmp_path: Path) -> None:
     values: list[tuple[Any, list[str]]] = [
-        ([1.0, 2.0, 2.0], ["1", "2"]), ([1.5, 2.0, 2.0], ["1.5", "2.0"]), ([True, False, True], ["False", "True"]),
+        ([1.0, 2.0, 2.0], ["1", "2"]), ([1.5, 2.0, 2.0], ["1.5", "2"]), ([True, False, True], ["False", "True"]),
         (["b", "a", "b"], ["a", "b"]), ([10, 9, 9], ["10", "9"]),
     ]  # fmt: skip
     for number, (groups, names) in enumerate(values):
@@ -356,7 +359,133 @@ def test_names_of_groups_are_those_of_arrays(tmp_path: Path) -> None:
         assert sorted(whole([path], by="g").groups) == sorted(names)
     one = write(tmp_path / "a.parquet", {"score": [0.5], "outcome": [1], "g": [1.0]})
     other = write(tmp_path / "b.parquet", {"score": [0.5], "outcome": [1], "g": [2.5]})
-    assert list(stream_predictions([one, other], by="g").sketch.groups) == ["1.0", "2.5"]
+    assert list(stream_predictions([one, other], by="g").sketch.groups) == ["1", "2.5"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "npz"])
+@pytest.mark.parametrize("groups", [
+    np.array([0.1, 0.1, 2], np.float32), np.array([0.1, 0.5, 2], np.float16), [1.0, float("inf"), 1e300],
+])  # fmt: skip
+def test_groups_have_the_same_names_whether_rows_are_kept_or_not(tmp_path: Path, kind: str, groups: Any) -> None:
+    path = write(tmp_path / f"g.{kind}", {"score": [0.5] * 3, "outcome": [0, 1, 1], "g": groups})
+    streamed = stream_predictions([path], by="g").sketch
+    assert list(streamed.groups) == sorted(whole([path], by="g").groups)
+    assert sum(group.n for group in streamed.groups.values()) == streamed.n == 3
+
+
+@pytest.mark.parametrize("kind", ["parquet", "npz"])
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_group_without_a_name_is_refused_with_its_row(tmp_path: Path, kind: str, keep: bool) -> None:
+    columns = {"score": [0.5] * 3, "outcome": [0, 1, 1], "g": [1.0, 2.0, float("nan")]}
+    good = write(tmp_path / f"a.{kind}", {**columns, "g": [1.0, 2.0, 2.0]})
+    bad = write(tmp_path / f"b.{kind}", columns)
+    words = r"b\.\w+: row 3, column 'g': expected a name in every row, got a missing value; name the row's group"
+    with pytest.raises(FileError, match=words):
+        read_or_stream([good, bad], Options(by="g"), Judging(), keep=keep)
+    found = read_or_stream([good, bad], Options(by="g"), Judging(), keep=keep, keep_going=True)
+    assert (found.paths, [own.path for own in found.omitted]) == ((good,), [bad])
+
+
+def test_names_of_bytes_and_of_text_are_one(tmp_path: Path) -> None:
+    paths = []
+    for name, groups in (("a", np.array(["x", "y"])), ("b", np.array([b"x", b"z"]))):
+        paths.append(write(tmp_path / f"{name}.npz", {"score": [0.5, 0.5], "outcome": [0, 1], "g": groups}))
+    groups = stream_predictions(paths, by="g").sketch.groups
+    assert {name: group.n for name, group in groups.items()} == {"x": 2, "y": 1, "z": 1}
+
+
+@pytest.mark.parametrize("transition", [False, True])
+def test_a_name_for_each_row_is_refused_before_a_sketch_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transition: bool
+) -> None:
+    made = []
+    sketch = streaming._Sums._sketch
+    monkeypatch.setattr(streaming._Sums, "_sketch", lambda self, group: made.append(group) or sketch(self, group))
+    monkeypatch.setattr(chunks, "MOST_ROWS", N // 2)
+    path = write(tmp_path / "ids.csv", {"score": P, "outcome": Y, "id": np.arange(N)})
+    with pytest.raises(FileError, match="column 'id' names more than 499 groups"):
+        read_or_stream([path], Options(by="id"), Judging(), keep=None if transition else False)
+    monkeypatch.setattr(chunks, "MOST_ROWS", 10 * N)
+    kept = read_or_stream([path], Options(by="id"), Judging(), keep_going=True)
+    assert isinstance(kept, FilePredictions)
+    assert len(set(made)) <= 1
+
+
+def test_the_last_rows_of_a_file_do_not_make_logits_of_probabilities(tmp_path: Path) -> None:
+    paths = []
+    for name, rows in (("a", slice(0, 1995)), ("b", slice(1995, 2000))):
+        columns = {f"p_{k}": ROWS[rows, k] for k in range(4)} | {"target": TARGETS[rows]}
+        paths.append(write(tmp_path / f"{name}.parquet", columns))
+    with pytest.raises(BadRows, match="logits: expected logits, got probabilities"):
+        stream_predictions(paths, logits=True)
+
+
+# ---------------------------------------------------------------- files that are left out of kept rows
+
+
+def test_a_torn_first_file_leaves_no_shape_behind(tmp_path: Path) -> None:
+    many = RNG.dirichlet(np.ones(3), 140_000)
+    first = tmp_path / "a.arrow"
+    table = pa.table({**{f"p_{k}": many[:, k] for k in range(3)}, "target": np.zeros(len(many), int)})
+    with ipc.new_stream(str(first), table.schema) as writer:
+        writer.write_table(table, max_chunksize=70_000)
+    cut(str(first), 0.8)
+    good = write(
+        tmp_path / "b.arrow", {f"p_{k}": many[:50, k] / many[:50, :2].sum(1) for k in range(2)} | {"target": [0] * 50}
+    )
+    found = read_or_stream([str(first), good], Options(probs="p_0,p_1", target="target"), Judging(), keep_going=True)
+    assert (found.paths, found.rows) == ((good,), (50,))
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_a_first_file_that_cannot_be_judged_settles_nothing(tmp_path: Path, monkeypatch: Any, few: bool) -> None:
+    monkeypatch.setattr(chunks, "MOST_ROWS", 10 * N if few else 0)
+    words = write(tmp_path / "a.csv", {"score": P, "outcome": np.array(["no", "yes"])[Y]})
+    numbers = write(tmp_path / "b.csv", {"score": P, "outcome": Y})
+    found = read_or_stream([words, numbers], Options(), Judging(), keep_going=True)
+    assert (found.paths, found.rows, [own.path for own in found.omitted]) == ((numbers,), (N,), [words])
+
+
+@pytest.mark.parametrize("keep", [None, False])
+def test_of_no_usable_file_the_first_fault_is_told(tmp_path: Path, keep: bool | None) -> None:
+    nothing = write(tmp_path / "a.parquet", {"score": P[:0], "outcome": Y[:0]})
+    wrong = write(tmp_path / "b.parquet", {"score": [0.5, float("nan")], "outcome": [0, 1]})
+    with pytest.raises(BadRows) as caught:
+        read_or_stream([nothing, wrong], Options(), Judging(), keep=keep, keep_going=True)
+    assert caught.value.rows.place(caught.value.error)[0] == wrong
+
+
+def test_where_only_ignored_rows_are_left_their_file_is_named(tmp_path: Path) -> None:
+    wrong = write(tmp_path / "a.parquet", {"score": [0.5, 2.0], "outcome": [0, 1]})
+    ignored = write(tmp_path / "b.parquet", {"score": [0.5, 0.2], "outcome": [-1, -1]})
+    with pytest.raises(BadRows, match="ignore_index: expected a value that leaves at least one row") as caught:
+        stream_predictions([wrong, ignored], ignore_index=-1, keep_going=True)
+    assert caught.value.rows.paths == (ignored,)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        ({"probs": [[], []], "target": [0, 0]}, {}, "column 'probs' holds empty lists; write a value for each class"),
+        ({"score": [0.5, 0.5], "outcome": [0, 1], "g": [[1], [2]]}, {"by": "g"}, "column 'g' holds lists, not names"),
+    ],
+)
+def test_lists_where_none_can_be_are_refused(tmp_path: Path, columns: Any, options: Any, words: str) -> None:
+    path = write(tmp_path / "l.parquet", columns)
+    for keep in (True, False):
+        with pytest.raises(FileError, match=words):
+            read_or_stream([path], Options(**options), Judging(), keep=keep)
+
+
+def test_what_is_stopped_opens_no_more_files(tmp_path: Path) -> None:
+    engines = Engines()
+    paths = [write(tmp_path / f"{k}.csv.gz", {"score": P, "outcome": Y}) for k in range(2)]
+    engines.interrupt()
+    for keep_going in (True, False):
+        with pytest.raises(Stopped):
+            open_sources(paths, Options(), engines=engines, keep_going=keep_going)
+    with pytest.raises(Stopped):
+        check_gzip(paths[0], engines.check)
 
 
 # ---------------------------------------------------------------- the same words for the same fault
@@ -654,7 +783,17 @@ def test_sketches_that_cannot_be_added_or_read(tmp_path: Path, monkeypatch: pyte
     status, out, err = run("merge", "one.cal", "cut.cal", "--keep-going", "-o", "out.cal")
     assert (status, out) == (0, "out.cal: 3,000 rows, positive, standard grid, 176 kB, from 1 file\n")
     assert "left out 1 of 2 files" in err
-    given = ("--score s", "--by g", "--logits", "--exact", "--where 'a = 1'", "--no-classwise", "--engine spark")
+    given = (
+        "--score s",
+        "--by g",
+        "--logits",
+        "--ignore-index 0",
+        "--ignore-index 1",
+        "--exact",
+        "--where 'a = 1'",
+        "--no-classwise",
+        "--engine spark",
+    )
     for options in given:
         status, _, err = run("report", "one.cal", *shlex.split(options))
         assert status == 2
@@ -671,23 +810,8 @@ def test_sketches_that_cannot_be_added_or_read(tmp_path: Path, monkeypatch: pyte
     assert run("report", "one.cal", "--sketch", "one.cal")[0] == 1  # which it would write over
 
 
-def test_the_page_shows_what_the_command_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = Path(__file__).parents[1]
-    page = (root / "docs" / "large-files.md").read_text(encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    digits = pq.read_table(root / "examples" / "digits.parquet")
-    for part, rows in ((1, digits[:900]), (2, digits[900:]), (3, digits)):
-        pq.write_table(rows, f"digits-{part}.parquet")
-        if part < 3:
-            assert run("report", f"digits-{part}.parquet", *FAST, "--sketch", f"digits-{part}.cal")[0] == 0
-    cut("digits-3.parquet", 0.5)
-    shown = re.findall(r"```text\n\$ (calibrant .*)\n((?:.*\n)*?)```", page)
-    assert len(shown) == 2
-    for line, expected in shown:
-        status, out, _ = run(*shlex.split(line)[1:], *(FAST if "report" in line else ()))
-        assert status == 0
-        assert out.startswith(expected.rstrip("\n"))
-    assert run("report", "digits.cal", *FAST)[1].splitlines()[1].startswith("1,797 predictions of 10 classes")
+def test_the_page_says_what_fits() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "large-files.md").read_text(encoding="utf-8")
     words = {"rows": sizes.MOST_ROWS, "numbers": sizes.MOST_NUMBERS}
     assert f"**{words['rows'] / 1e6:g} million rows** of up to **{words['numbers'] / 1e6:g} million" in page
     assert f"room for {sizes.MOST_CURVES} curves" in page
@@ -896,16 +1020,21 @@ def test_progress_counts_bytes_and_rows(tmp_path: Path) -> None:
 
 
 MEMORY = """
-import resource, sys
+import sys
 from calibrant.files import stream_predictions
+
+def peak():  # of this process alone: what getrusage tells begins with that of its parent
+    with open("/proc/self/status") as status:
+        return next(line.split()[1] for line in status if line.startswith("VmHWM"))
+
 stream_predictions([sys.argv[1]])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 assert stream_predictions([sys.argv[2]]).sketch.n == int(sys.argv[3])
-print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(before, peak())
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the unit of ru_maxrss is Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process is read from /proc")
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "npy in npz"])
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path, kind: str) -> None:
     n, small = 12_000_000, 4_100_000  # which fills a chunk

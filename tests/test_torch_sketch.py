@@ -7,6 +7,7 @@ Values come back in single precision, 2^-24 relative, unless double came in.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import io
 import math
 import pickle
@@ -149,12 +150,20 @@ def sketch_of(name, logits=False, **options):
     return sketch
 
 
+def assert_same(found, expected):
+    """Hold cells to equality, and the sums over whole predictions, which may be read in another pass, to 1e-12."""
+    mine, own = found._part, expected._part
+    np.testing.assert_array_equal(mine.curves.counts, own.curves.counts)
+    np.testing.assert_array_equal(mine.curves.sums, own.curves.sums)
+    assert dataclasses.asdict(mine.totals) == pytest.approx(dataclasses.asdict(own.totals), rel=1e-12)
+
+
 @every
 @pytest.mark.parametrize("logits", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_sketch_is_calibration_sketchs_bit_for_bit(name, logits, dtype):
+def test_the_cells_are_calibration_sketchs_bit_for_bit(name, logits, dtype):
     metric = filled(name, logits=logits, dtype=dtype)
-    assert metric.sketch() == sketch_of(name, logits, dtype=dtype)
+    assert_same(metric.sketch(), sketch_of(name, logits, dtype=dtype))
     undeclared = filled(name, dtype=dtype) if not logits else None  # the first batch, a single row, is in [0, 1]
     assert undeclared is None or undeclared.sketch() == metric.sketch()
 
@@ -181,7 +190,8 @@ def test_values_are_those_of_the_sketch(name):
                 assert value[key].value == pytest.approx(own[key].value, rel=1e-12, nan_ok=True)
                 assert value[key].error_bound == 0
                 continue
-            assert (value[key].value, value[key].error_bound) == (expected[key].value, expected[key].error_bound)
+            assert value[key].value == pytest.approx(expected[key].value, rel=1e-12)
+            assert value[key].error_bound == pytest.approx(expected[key].error_bound, rel=1e-9, abs=1e-15)
         np.testing.assert_array_equal(value.diagram.counts, own.diagram.counts)
         assert (value.n, value.n_classes, value.notion) == (own.n, own.n_classes, own.notion)
         return
@@ -623,7 +633,7 @@ def test_mixed_precisions():
     sketch = calibrant.CalibrationSketch()
     sketch.update(p, y)
     sketch.update(q, z)
-    assert metric.sketch() == sketch
+    assert_same(metric.sketch(), sketch)
 
 
 def test_the_first_batch_decides_whether_these_are_logits():

@@ -46,14 +46,13 @@ class Lookup(NamedTuple):
     """How a kernel finds the cell of a score: a place to start from, by the bits of min(p, 1 - p), and the edges.
 
     Both p and 1 - p are exact where they are below a half, so the leading bits of the smaller say how far the score is
-    from the nearer end, relative to that distance. ``low`` and ``high`` are (B,): the cell of the smallest score with
-    these bits, for scores up to a half and beyond it. From there it is at most two edges to the cell. ``shift`` cuts
-    the bits, ``first`` is what is left of those of the smallest distance told apart.
+    from the nearer end, relative to that distance. ``starts`` (2B,) holds for each such bits the cell of the smallest
+    score, first of those up to a half, then of those beyond. From there it is at most two edges to the cell. ``shift``
+    cuts the bits, ``first`` is what is left of those of the smallest distance told apart.
     """
 
     edges: NDArray[np.floating[Any]]
-    low: NDArray[np.int16]
-    high: NDArray[np.int16]
+    starts: NDArray[np.uint16]
     shift: int
     first: int
 
@@ -73,11 +72,11 @@ def lookup(grid: Grid, dtype: np.dtype[Any]) -> Lookup:
     bounds = np.left_shift(np.arange(first, last + 2), shift).astype(unsigned).view(dtype).astype(np.float64)
     bounds[0] = 0.0  # distances too small to be told apart are in the first bucket
     wide = table.astype(np.float64)
-    low = np.searchsorted(wide, bounds[:-1], side="left").astype(np.int16)
-    high = np.searchsorted(wide, 1 - bounds[1:], side="left").astype(np.int16)
-    for array in (table, low, high):
+    sides = [np.searchsorted(wide, ends, side="left") for ends in (bounds[:-1], 1 - bounds[1:])]
+    starts = np.stack(sides, axis=1).reshape(-1).astype(np.uint16)
+    for array in (table, starts):
         array.setflags(write=False)
-    return Lookup(table, low, high, shift, first)
+    return Lookup(table, starts, shift, first)
 
 
 def cell_of(scores: NDArray[np.floating[Any]], grid: Grid) -> NDArray[np.int64]:

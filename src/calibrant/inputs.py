@@ -7,6 +7,7 @@ and `explain` puts what that pass met into words.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -22,7 +23,8 @@ from calibrant.kernels.dispatch import Rows
 Layout = Literal["binary", "multiclass", "multilabel"]
 Notion = Literal["positive", "top-label", "classwise", "multilabel"]
 
-_SURE = 10  # rows from which on logits that look like probabilities are none
+#: Rows from which on logits that look like probabilities are none.
+SURE = 10
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
 
 
@@ -143,9 +145,13 @@ def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[
     of_kept = of_row.reshape(-1)[kept]
     order = np.argsort(of_kept, kind="stable")
     places = np.split(kept[order], np.cumsum(np.bincount(of_kept, minlength=len(names)))[:-1])
-    whole = names.dtype.kind == "f" and bool(np.all(names == np.rint(names)))
-    words = [str(int(name)) if whole else str(name) for name in names]
-    return [(word, rows) for word, rows in zip(words, places, strict=True) if len(rows)]
+    return [(group_name(name), rows) for name, rows in zip(names, places, strict=True) if len(rows)]
+
+
+def group_name(value: Any) -> str:
+    """Return the name of a group: that of a whole number has no point, whatever its type."""
+    number = float(value) if isinstance(value, (float, np.floating)) else math.nan
+    return str(int(number)) if abs(number) < 2**53 and number.is_integer() else str(value)
 
 
 def sum_tolerance(dtype: str) -> float:
@@ -164,7 +170,7 @@ def check_logits(probs: NDArray[Any]) -> None:
     InputError
         Where every row is one of probabilities.
     """
-    if probs.ndim != 2 or len(probs) < _SURE or probs.shape[1] < 2:
+    if probs.ndim != 2 or len(probs) < SURE or probs.shape[1] < 2:
         return
     tolerance, step = sum_tolerance(probs.dtype.name), max(1, 2**20 // probs.shape[1])
     for part in (probs[:1], *(probs[first : first + step] for first in range(0, len(probs), step))):

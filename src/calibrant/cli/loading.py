@@ -116,7 +116,7 @@ def _tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
 def _check_settled(ctx: click.Context, options: Mapping[str, Any]) -> None:
     """Refuse options that would change what a sketch holds."""
     flags = {param.name: max(param.opts, key=len) for param in ctx.command.params}
-    given = [flags[name] for name in _SETTLED if options[name] not in (None, False)]
+    given = [flags[name] for name in _SETTLED if options[name] is not None and options[name] is not False]
     if options["engine"] != ENGINES[0]:
         given.append("--engine")
     if options["classwise"] is False:

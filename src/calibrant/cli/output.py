@@ -43,7 +43,6 @@ def write(result: Report | Comparison, predictions: FileRows | FileSketch, optio
     used, title = predictions.described(), _title(predictions.paths)
     render = comparison.render if "pairs" in summary else terminal.render
     whole = {**summary, "source": sources}
-    show(whole, options["json_path"], lambda: render(summary, title=title, used=used, style=style()))
     failures = []
     works: tuple[Callable[[], None], ...] = (
         lambda: _write_sketch(predictions, options.get("sketch_path")),
@@ -55,6 +54,8 @@ def write(result: Report | Comparison, predictions: FileRows | FileSketch, optio
             work()
         except CalibrantError as error:
             failures.append(error)
+    # At last, for whoever reads it may have gone away.
+    show(whole, options["json_path"], lambda: render(summary, title=title, used=used, style=style()))
     warn(predictions)
     if failures:
         raise failures[0]

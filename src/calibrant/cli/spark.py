@@ -48,6 +48,8 @@ def load(ctx: click.Context, options: Mapping[str, Any], patterns: Sequence[str]
         try:
             frame = _read(session, paths, kind, title)
             selection, frame = _select(frame, title, asked)
+            if "://" not in patterns[0]:
+                _check_alike(patterns, kind, selection.used)
             sketch = _sketch(frame, selection, title, options)
         except Exception as error:
             raise _explained(error, title, options) from error
@@ -77,13 +79,36 @@ def _paths(patterns: Sequence[str]) -> tuple[list[str], str, str]:
     if remote and len(remote) < len(patterns):
         raise FileError(remote[0], "is elsewhere than the other files", "give files of one place at a time")
     if remote:
-        return remote, kind_of(remote[0]), remote[0]
+        return remote, kind_of(remote[0]), _title(remote)
     paths = expand(patterns)
     for path in paths:
         check_bytes(path)
     # What is left of a pattern in a name means itself.
     own = ["file://" + re.sub(r"[\[\]{}*?\\,]", r"\\\g<0>", os.path.abspath(path)) for path in paths]
-    return own, kind_of(paths[0]), patterns[0]
+    return own, kind_of(paths[0]), _title(paths)
+
+
+def _title(paths: Sequence[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths):,} files)"
+
+
+def _check_alike(patterns: Sequence[str], kind: str, used: Sequence[str]) -> None:
+    """Refuse files of which Spark would take a column for another, or for nulls."""
+    from calibrant.errors import FileError
+    from calibrant.files.paths import expand
+    from calibrant.files.sources import table_of
+
+    paths = expand(patterns) if kind != "json" else []  # whose keys Spark puts together itself
+    columns = {path: table_of(path, kind, None).columns for path in paths}
+    for path, names in columns.items():
+        first = columns[paths[0]]
+        lacking = [name for name in used if name not in names]
+        if lacking:
+            problem = f"has no column {lacking[0]!r}, which {paths[0]} has"
+            raise FileError(path, problem, "give files with the same columns")
+        if kind == "csv" and names != first:
+            problem = f"has other columns than {paths[0]}, or in another order, and Spark reads .csv by their places"
+            raise FileError(path, problem, "write them alike, or leave --engine spark out")
 
 
 # ---------------------------------------------------------------- the session
@@ -221,6 +246,9 @@ def _sketch(frame: Any, selection: Selection, title: str, options: Mapping[str, 
         frame = frame.withColumn(target, _spelled(functions, target, kinds[target]))
     if selection.percent:
         for name in probs:
+            if kinds.get(name) == "string":
+                problem = f"column {name!r} holds texts, of which Spark reads no per cents here"
+                raise FileError(title, problem, "write numbers, or leave --engine spark out")
             frame = frame.withColumn(name, functions.col(_quoted(name)) / 100)
     several = len(probs) > 1
     classwise = options["classwise"]
@@ -282,7 +310,11 @@ def _explained(error: Exception, title: str, options: Mapping[str, Any]) -> Exce
     if isinstance(error, CalibrantError) or module not in ("pyspark", "py4j"):
         return error
     condition = getattr(error, "getCondition", lambda: None)() or ""
-    text = re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", first_line(error)).removesuffix(" SQLSTATE")
+    cause = getattr(error, "java_exception", None)
+    while cause is not None and cause.getCause() is not None:
+        cause = cause.getCause()
+    said = first_line(error) if cause is None or not cause.getMessage() else cause.getMessage().splitlines()[0]
+    text = re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", said).removesuffix(" SQLSTATE")
     text = re.sub(r"\s*SQLSTATE:.*$", "", text)
     where = options["where"]
     if where is not None and condition.startswith(("UNRESOLVED", "PARSE", "DATATYPE", "INVALID")):

@@ -12,6 +12,7 @@ unit of its last place: cells are taken to be wider by that.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -31,6 +32,16 @@ _SECOND: Final = 4 * math.exp(-0.5) / math.sqrt(2 * math.pi)  # the integral of 
 _FIRST: Final = math.sqrt(2 / math.pi)  # that of |phi'|
 _SINGLE: Final = 2.0**-24  # half a unit in the last place of a float32, relative
 _LEAST_ROWS: Final = 30
+
+
+def _largest_mean(s: Float64s, n: Float64s, more: Sequence[tuple[Float64s, Float64s]]) -> Float64s:
+    """Return the largest mean of n numbers with sum s and some of others: counts and sizes, the largest size first."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = [s / n]
+        for count, size in more:
+            s, n = s + count * size, n + count
+            means.append(s / n)
+    return np.asarray(np.fmax.reduce(means))
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,8 +193,9 @@ class Certified:
     def mce(self, n_bins: int, value: float) -> float:
         """Bound the error of the largest gap of the bins with 30 rows: of each bin from its least to its largest gap.
 
-        With a bin's predictions for sure, of mean gap D = S / n, a split cell's n0 predictions of outcome 0 can bring
-        the mean to at most (S + n0 u) / (n + n0), and its n1 of outcome 1 to no less than (S - n1 (1 - l)) / (n + n1).
+        A bin's predictions for sure have a mean gap, and it has two split cells at most, at its two ends. Of those the
+        gaps are at most u with outcome 0 and u - 1 with outcome 1, at least l and l - 1. The largest mean comes from
+        taking the cells' predictions in the order of these, as long as the mean grows; the least likewise.
         NaN where bins may have 30 rows, and none has for sure: then nothing is known.
         """
         if not self.split(n_bins).any():
@@ -191,14 +203,11 @@ class Certified:
         cells = self.cells
         s, _ = self._parted(n_bins, -self.table.residuals)
         n, n_more = self._parted(n_bins, self.table.counts.astype(np.float64))
-        _, zeros = self._parted(n_bins, cells.n0)
-        _, zero_gaps = self._parted(n_bins, cells.n0 * cells.high)
-        _, ones = self._parted(n_bins, cells.n1)
-        _, one_gaps = self._parted(n_bins, cells.n1 * (1 - cells.low))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = np.where(n > 0, s / n, np.nan)
-            top = np.fmax(mean, (s + zero_gaps) / (n + zeros))
-            bottom = np.fmin(mean, (s - one_gaps) / (n + ones))
+        below, above = self._ends(n_bins)
+        n0, n1, low, high = (np.append(of, 0.0) for of in (cells.n0, cells.n1, cells.low, cells.high))
+        ups = [(own[place], high[place] - y) for y, own in enumerate((n0, n1)) for place in (above, below)]
+        downs = [(own[place], y - low[place]) for y, own in ((1, n1), (0, n0)) for place in (below, above)]
+        top, bottom = _largest_mean(s, n, ups), -_largest_mean(-s, n, downs)
         top, bottom = np.where(n > 0, top, np.fmax(top, 0.0)), np.where(n > 0, bottom, np.fmin(bottom, 0.0))
         whole = self.table.square_weights is None
         may, sure = (n + n_more >= _LEAST_ROWS) | (not whole), (n >= _LEAST_ROWS) & whole
@@ -208,6 +217,20 @@ class Certified:
         nearest = np.where((bottom <= 0) & (top >= 0), 0.0, np.fmin(np.abs(top), np.abs(bottom)))
         least = float(np.nanmax(np.where(sure, nearest, 0.0)))
         return min(max(most - value, value - least, 0.0), 1.0)
+
+    def _ends(self, n_bins: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the split cells at the lower and at the upper end of each bin; one behind the last for none.
+
+        A cell that reaches over the whole bin is at its upper end alone.
+        """
+        split = np.flatnonzero(self.split(n_bins))
+        inner = binned.uniform_edges(n_bins)[1:-1]
+        first = np.searchsorted(inner, self.cells.low[split], side="right")
+        edges = np.searchsorted(inner, self.cells.high[split], side="left") - first
+        cut = np.arange(edges.sum()) + np.repeat(first - np.cumsum(edges) + edges, edges)  # bins by their upper edges
+        below, above = np.full((2, n_bins), len(self.cells.n0))
+        above[cut] = below[cut + 1] = np.repeat(split, edges)
+        return np.where(below == above, len(self.cells.n0), below), above
 
     def sized(self, sizes: NDArray[np.int64], norm: Norm, value: float) -> float:
         """Bound the error of `binned.calibration_error` over `binned.sized_bins` of a table on a grid.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from calibrant.files.reading import Kept
 from calibrant.files.sizes import MOST_NUMBERS, MOST_ROWS
 from calibrant.files.sources import Opened, Source
 from calibrant.files.tabular import Alike, Piece, as_labels, rows_of
+from calibrant.inputs import group_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,13 @@ class Chunk:
     source: Source
     start: int
     arrays: Piece
+
+
+@dataclass(frozen=True, eq=False)
+class Trial(Chunk):
+    """Rows that are kept, to be judged only; ``coders`` know the names in them."""
+
+    coders: Mapping[str, Coder]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,14 +113,13 @@ class Feed:
                     yield from self._take(self._like_all(piece), source, blocks)
                     if self._is_foreign(piece):
                         yield from blocks.rest()  # for the error that comes of it
-                    self._check_groups(source)
                     self._meter.report(source.path, rows, expected)
                     if source in self.dropped:
                         break
             except TooMany:
                 raise
             except FileError as error:
-                if not self._keep_going:
+                if not self._keep_going or self._stopped:
                     raise
                 self._alike.forget(source.path)
                 if self._kept is not None:
@@ -122,10 +129,12 @@ class Feed:
                 continue
             yield from blocks.rest()
             self._meter.finish(source.path, rows)
-            if self._kept is not None:
+            if self._kept is None:
+                yield from self._end(source, rows)
+            elif not self._keep_going:
                 self._kept.finish(source)
             else:
-                yield from self._end(source, rows)
+                yield from self._tried(source, rows, self._kept)
         if self._kept is not None:
             yield self._kept
 
@@ -137,6 +146,21 @@ class Feed:
             self._judged.clear()
         if source in self.dropped:
             self._alike.forget(source.path)
+
+    def _tried(self, source: Source, rows: int, kept: Kept) -> Iterator[Trial | End]:
+        """Have the rows of a file judged that are kept; where they cannot be, take them back."""
+        coders = self._new_coders()
+        if rows:
+            arrays = self.coded(kept.last(), coders)
+            arrays.pop("groups", None)
+            for start in range(0, rows, self.size):
+                piece = {name: array[start : start + self.size] for name, array in arrays.items()}
+                yield Trial(source, start, piece, coders)
+        yield from self._end(source, rows)
+        if source in self.dropped:
+            kept.leave_out()
+        else:
+            kept.finish(source)
 
     def judged(self) -> None:
         """Say, from where the rows are judged, that all of a file are."""
@@ -150,6 +174,7 @@ class Feed:
     def _take(self, piece: Piece, source: Source, blocks: _Blocks) -> Iterator[Chunk | End]:
         """Keep rows, or hand them on; and where they have become too many, all that were kept."""
         if self._kept is None:
+            self._check_groups(source)
             yield from blocks.add(piece)
             return
         width = 1 if piece["probs"].ndim == 1 else piece["probs"].shape[1]
@@ -161,6 +186,7 @@ class Feed:
         self.begin_coding()
         if kept.counts or kept.own:
             arrays, first = self.coded(kept.arrays()), 0
+            self._check_groups(source)
             for own, count in zip((*kept.sources, source), (*kept.counts, kept.own), strict=True):
                 before = blocks if own is source else _Blocks(own, self.size)
                 yield from before.add({name: array[first : first + count] for name, array in arrays.items()})
@@ -168,7 +194,9 @@ class Feed:
                     yield from before.rest()
                     yield from self._end(own, count)
                 first += count
-        yield from blocks.add(self.coded(piece))
+        piece = self.coded(piece)
+        self._check_groups(source)
+        yield from blocks.add(piece)
 
     def _like_all(self, piece: Piece) -> Piece:
         """Return rows whose probabilities are of the type of all files', by which their cells are told."""
@@ -178,23 +206,26 @@ class Feed:
 
     def begin_coding(self) -> None:
         """Have names of groups and of targets read as numbers from now on."""
-        self.coders["targets"] = Coder(self._opened.first.class_names or ())
-        if self._opened.first.groups is not None:
-            self.coders["groups"] = Coder()
+        self.coders |= self._new_coders()
 
-    def coded(self, arrays: Piece) -> Piece:
+    def _new_coders(self) -> dict[str, Coder]:
+        coders = {"targets": Coder(self._opened.first.class_names or ())}
+        return coders if self._opened.first.groups is None else {**coders, "groups": Coder(spelled=group_name)}
+
+    def coded(self, arrays: Piece, coders: Mapping[str, Coder] | None = None) -> Piece:
         """Return arrays with the numbers of groups, and of targets that are text or labels."""
+        coders = self.coders if coders is None else coders
         if "targets" not in arrays:
             return arrays
         first, found = self._opened.first, dict(arrays)
         if "groups" in arrays:
-            found["groups"] = self.coders["groups"].codes_of(arrays["groups"])
+            found["groups"] = coders["groups"].codes_of(arrays["groups"])
         targets = arrays["targets"]
         if targets.ndim == 1 and first.labels and first.class_names is not None:
             targets = as_labels(targets, first.class_names)
         if targets.dtype.kind in "UO":
             del found["targets"]
-            found["labels"] = self.coders["targets"].codes_of(targets)
+            found["labels"] = coders["targets"].codes_of(targets)
         return found
 
     def _is_foreign(self, piece: Piece) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,15 +18,19 @@ class Coder:
     ----------
     names : iterable
         The names that are known before: number 0 and so on.
+    spelled : callable, optional
+        How a name is written; names that are written alike have one number.
     """
 
-    def __init__(self, names: Iterable[Any] = ()) -> None:
+    def __init__(self, names: Iterable[Any] = (), spelled: Callable[[Any], Any] | None = None) -> None:
         self.names: list[Any] = list(names)
+        self._spelled = spelled
         self.known = len(self.names)
         self._numbers = {name: number for number, name in enumerate(self.names)}
 
     def codes(self, names: Sequence[Any], places: NDArray[Any]) -> Codes:
-        """Return the numbers of ``names[places]``."""
+        """Return the numbers of ``names[places]``; names that are numbers are NumPy's own, of the type they came in."""
+        names = list(names if self._spelled is None else map(self._spelled, names))
         for name in names:
             if name not in self._numbers:
                 self._numbers[name] = len(self.names)
@@ -40,7 +44,7 @@ class Coder:
             places = {name: place for place, name in enumerate(dict.fromkeys(array.tolist()))}
             return self.codes(list(places), np.fromiter(map(places.__getitem__, array.tolist()), np.int64, len(array)))
         names, inverse = np.unique(array, return_inverse=True)
-        return self.codes(names.tolist(), inverse.reshape(-1))
+        return self.codes(names.tolist() if self._spelled is None else list(names), inverse.reshape(-1))
 
     def names_of(self, codes: Codes) -> NDArray[Any]:
         """Return the names of numbers."""

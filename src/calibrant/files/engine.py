@@ -40,6 +40,10 @@ def load(library: str, purpose: str) -> ModuleType:
         raise MissingDependencyError(library.partition(".")[0], purpose, "report") from error
 
 
+class Stopped(Exception):
+    """Nobody waits for the work any more."""
+
+
 class Engines:
     """The engine of several tables, in memory; another thread can stop it, for it looks at no signal itself."""
 
@@ -47,6 +51,7 @@ class Engines:
         self._engine: Any = None
         self._running: list[Any] = []
         self._lock = threading.Lock()
+        self._stopped = False
 
     def connect(self, purpose: str) -> Any:
         """Open a connection of its own to the engine; opening the engine itself takes as long as a small file."""
@@ -69,9 +74,15 @@ class Engines:
                 with self._lock:
                     self._running.remove(connection)  # before it is closed, and cannot be interrupted any more
 
+    def check(self) -> None:
+        """Raise where another thread has stopped the work."""
+        if self._stopped:
+            raise Stopped
+
     def interrupt(self) -> None:
-        """End what is running with an error; what has not begun is not kept from it."""
+        """End what is running with an error, and what asks whether it may go on."""
         with self._lock:
+            self._stopped = True
             for connection in self._running:
                 connection.interrupt()
 

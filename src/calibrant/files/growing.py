@@ -34,6 +34,10 @@ class Growing:
         self._rows = end
         return view
 
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
+        """Return a view of some rows, good until more are appended."""
+        return np.empty(0) if self._data is None else self._data[start:stop]
+
     def cut(self, rows: int) -> None:
         """Take back all but the first rows."""
         self._rows = min(self._rows, rows)

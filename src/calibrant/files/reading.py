@@ -189,6 +189,10 @@ class Kept:
         self._collector.cut(sum(self.counts))
         self.own = 0
 
+    def last(self) -> Piece:
+        """Return the rows of the file that was read last, in the place where they are."""
+        return self._collector.rows(sum(self.counts), sum(self.counts) + self.own)
+
     def arrays(self) -> Piece:
         """Return all rows, by argument."""
         return self._collector.finish()

@@ -22,7 +22,7 @@ from calibrant.files.predictions import Omitted
 from calibrant.files.sizes import batch_rows
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
 from calibrant.files.suggestions import ROWS, look, look_at, proposed
-from calibrant.files.tabular import Alike, Piece, as_labels, pieces
+from calibrant.files.tabular import Alike, Piece, as_labels, check_names, pieces, rows_of
 from calibrant.files.text import CsvTable, JsonTable
 
 Coders = Mapping[str, Coder]
@@ -154,21 +154,25 @@ def _pieces(
         for name, array in arrays.items():
             ends = (first, first + n) if name == "targets" else ()
             parts[name] = stack.enter_context(closing(array.parts(rows, *ends)))
+        done = 0
         for together in zip(*parts.values(), strict=True):
             piece = dict(zip(parts, together, strict=True))
             piece |= {argument: checks.probs(piece[argument]) for argument, checks in checked.items()}
             for argument, own in piece.copy().items():
                 text, names = own.dtype.kind in "UST", selection.names()[argument]
                 alike.check(argument, names, own.shape[1:], text, source.path, selection.noun, lambda: 1)
+                if argument == "groups":
+                    check_names(source.path, names[0], own, source.row_of, done)
                 coder = coders.get(argument)
                 if coder is None or (argument == "targets" and (own.ndim > 1 or not (text or selection.labels))):
                     continue
                 if argument == "groups":
-                    piece[argument] = coder.codes_of(own)
+                    piece[argument] = coder.codes_of(own.astype(str) if own.dtype.kind == "S" else own)
                     continue
                 spelled = as_labels(own, selection.class_names) if selection.labels and selection.class_names else own
                 piece["labels"] = coder.codes_of(spelled)
                 del piece["targets"]
+            done += rows_of(piece)
             yield piece
 
 
@@ -216,15 +220,17 @@ def open_sources(
     if kind == "npy":
         return _open_arrays(paths, options, targets_file, keep_going)
     if kind == "npz":
-        return _open(paths, lambda path: _npz_source(path, options), keep_going)
-    return _open(paths, lambda path: _table_source(path, kind, options, engines), keep_going)
+        return _open(paths, lambda path: _npz_source(path, options), keep_going, engines)
+    return _open(paths, lambda path: _table_source(path, kind, options, engines), keep_going, engines)
 
 
-def _open(paths: Sequence[str], open_one: Callable[[str], Source], keep_going: bool) -> Opened:
+def _open(paths: Sequence[str], open_one: Callable[[str], Source], keep_going: bool, engines: Engines | None) -> Opened:
     sources: list[Source] = []
     errors: list[FileError] = []
     omitted: list[Omitted] = []
     for path in paths:
+        if engines is not None:
+            engines.check()
         try:
             check_bytes(path)
             source = open_one(path)
@@ -232,6 +238,8 @@ def _open(paths: Sequence[str], open_one: Callable[[str], Source], keep_going: b
                 check_same(path, source.selection, sources[0].path, sources[0].selection)
                 source.selection = sources[0].selection  # of which the order is that of the classes
         except FileError as error:
+            if engines is not None:
+                engines.check()
             if not keep_going:
                 raise
             errors.append(error)

@@ -74,17 +74,26 @@ class ArrowTable(Table):
 
     @contextmanager
     def _reader(self, columns: tuple[str, ...] | None = None) -> Iterator[tuple[Any, mmap.mmap]]:
-        """Yield a reader of some columns, and the mapped file that it reads."""
+        """Yield a reader of all columns, or of compressed ones only some, and the mapped file that it reads."""
         with open(self.path, "rb") as stream:
             mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        ipc, source = self._arrow.ipc, self._arrow.py_buffer(mapped)
-        options = ipc.IpcReadOptions(
-            included_fields=None if columns is None else [self.columns.index(name) for name in columns]
-        )
-        is_file = mapped[:6] == b"ARROW1"
-        reader = ipc.open_file(source, options=options) if is_file else ipc.open_stream(source, options=options)
-        with reader:
+        source, options = self._arrow.py_buffer(mapped), self._arrow.ipc.IpcReadOptions()
+        if columns is not None and self._is_compressed(source):
+            options.included_fields = [self.columns.index(name) for name in columns]
+        with self._open(source, options) as reader:
             yield reader, mapped
+
+    def _open(self, source: Any, options: Any = None) -> Any:
+        ipc, is_file = self._arrow.ipc, source[:6].to_pybytes() == b"ARROW1"
+        return ipc.open_file(source, options=options) if is_file else ipc.open_stream(source, options=options)
+
+    def _is_compressed(self, source: Any) -> bool:
+        """Whether batches are no views of the mapped file: of views, to leave columns out would copy whole batches."""
+        with self._open(source) as reader:
+            batch = next(_batches(reader), None)
+            buffers = [] if batch is None else [own for column in batch.columns for own in column.buffers()]
+        ends = range(source.address, source.address + source.size)
+        return any(own is not None and own.size and own.address not in ends for own in buffers)
 
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
@@ -93,9 +102,8 @@ class ArrowTable(Table):
     def _slices(self, columns: tuple[str, ...]) -> Iterator[Any]:
         rows, read = batch_rows(len(columns)), 0
         with reading(self.path), self._reader(columns) as (reader, mapped):
-            whole = hasattr(reader, "num_record_batches")
-            batches = map(reader.get_batch, range(reader.num_record_batches)) if whole else iter(reader)
-            for batch in batches:
+            for whole in _batches(reader):
+                batch = whole.select(list(columns))
                 for start in range(0, batch.num_rows, rows):
                     part = batch.slice(start, rows)
                     yield part
@@ -117,6 +125,12 @@ class ArrowTable(Table):
                 schema = schema.set(number, schema.field(number).with_type(wide))
         batches = (batch.cast(schema) for batch in self._slices(self.columns))
         return self._arrow.RecordBatchReader.from_batches(schema, batches)
+
+
+def _batches(reader: Any) -> Iterator[Any]:
+    """Yield the record batches of an Arrow file or stream."""
+    is_file = hasattr(reader, "num_record_batches")
+    yield from map(reader.get_batch, range(reader.num_record_batches)) if is_file else iter(reader)
 
 
 class FilteredTable(EngineTable):

@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.files.ahead import Ahead
-from calibrant.files.chunks import Chunk, End, Failure, Feed, TooMany
+from calibrant.files.chunks import Chunk, End, Failure, Feed, TooMany, Trial
 from calibrant.files.codes import Coder
 from calibrant.files.columns import Options
 from calibrant.files.engine import Engines
@@ -19,9 +19,9 @@ from calibrant.files.predictions import BadRows, FilePredictions, FileRows, File
 from calibrant.files.reading import Kept, check_some, described
 from calibrant.files.sizes import MOST_CURVES, chunk_rows
 from calibrant.files.sources import Opened, Source, open_sources
-from calibrant.files.tabular import Piece
+from calibrant.files.tabular import Piece, rows_of
 from calibrant.grid import Grid
-from calibrant.inputs import Notion, as_predictions, check_logits
+from calibrant.inputs import SURE, Notion, as_predictions, check_logits
 from calibrant.sketch import CalibrationSketch
 
 
@@ -213,11 +213,7 @@ class _Sums:
         """Return the sketch of all rows, with those of the groups."""
         if coder is None:
             return self._own[0]
-        # As `inputs.as_groups` writes names: numbers that are all whole without a point.
-        names = np.array(coder.names)
-        whole = names.dtype.kind == "f" and bool(np.all(names == np.rint(names)))
-        words = [str(int(name)) if whole else str(name) for name in names]
-        return CalibrationSketch.of_groups({words[group]: sketch for group, sketch in self._own.items()})
+        return CalibrationSketch.of_groups({coder.names[k]: sketch for k, sketch in self._own.items()})
 
 
 class _Reader:
@@ -273,7 +269,11 @@ class _Reader:
             self._leave_out(item.source, item.error, item.error.problem)
         elif isinstance(item, End):
             self._finish(item)
-        elif item.source not in self._feed.dropped:
+        elif item.source in self._feed.dropped:
+            return
+        elif isinstance(item, Trial):
+            self._try(item)
+        else:
             self._judge(item)
 
     def _judge(self, chunk: Chunk) -> None:
@@ -285,19 +285,29 @@ class _Reader:
             self._staged = self._sums()
         try:
             self._check_logits(chunk)
-            self._staged.add(self._named(chunk.arrays))
+            self._staged.add(self._named(chunk))
         except InputError as error:
             bad = BadRows(error, self._rows_of(chunk))
             if not self._keep_going:
                 raise bad from None
             self._leave_out(chunk.source, bad, bad.problem)
+            return
         self._unjudged = None if self._staged.judged or self._whole.judged else self._unjudged or chunk
 
-    def _named(self, arrays: Piece, *, always: bool = False) -> Piece:
+    def _try(self, trial: Trial) -> None:
+        """Leave a file out of the rows that are kept if they cannot be judged."""
+        try:
+            self._sums().add(self._named(trial))
+        except InputError as error:
+            bad = BadRows(error, self._rows_of(trial))
+            self._leave_out(trial.source, bad, bad.problem)
+
+    def _named(self, chunk: Chunk, *, always: bool = False) -> Piece:
         """Return arrays with targets, as names only where one is not among the known names (or ``always``)."""
-        if "labels" not in arrays:
-            return arrays
-        found, coder = dict(arrays), self._feed.coders["targets"]
+        if "labels" not in chunk.arrays:
+            return chunk.arrays
+        coders = chunk.coders if isinstance(chunk, Trial) else self._feed.coders
+        found, coder = dict(chunk.arrays), coders["targets"]
         codes = found.pop("labels")
         known = not always and int(codes.max(initial=0)) < coder.known
         return {**found, "targets": codes if known else coder.names_of(codes)}
@@ -311,12 +321,12 @@ class _Reader:
         except InputError as error:
             self._probabilities = self._probabilities or BadRows(error, self._rows_of(chunk))
         else:
-            self._surely_logits = True
+            self._surely_logits = rows_of(chunk.arrays) >= SURE or chunk.arrays["probs"].ndim == 1
 
     def _rows_of(self, chunk: Chunk) -> FileRows:
         """Return the rows of a chunk, with the way back to its file."""
         first, source, start = self._opened.first, chunk.source, chunk.start
-        arrays = dict(self._named(chunk.arrays, always=True))
+        arrays = dict(self._named(chunk, always=True))
         if "groups" in arrays:
             arrays["groups"] = self._feed.coders["groups"].names_of(arrays["groups"])
         return FileRows(
@@ -332,6 +342,8 @@ class _Reader:
         self._failure = self._failure or error
         self._omitted.append(Omitted(source.path, problem))
         self._staged = self._whole
+        if self._unjudged is not None and self._unjudged.source is source:
+            self._unjudged = None
 
     def _finish(self, end: End) -> None:
         if end.source not in self._feed.dropped:
@@ -353,12 +365,10 @@ class _Reader:
         """
         kept = self._kept
         counts = dict(zip(kept.sources, kept.counts, strict=True)) if kept is not None else self._counts
-        if not counts and self._failure is not None:
+        if not sum(counts.values()) and self._failure is not None:
             raise self._failure
         if kept is not None:
             rows = kept.rows()
-            if self._keep_going:
-                rows = self._usable(rows, kept.sources)
             return FilePredictions(**rows, omitted=self._left_out(), logits=self._opened.first.logits)
         paths = tuple(source.path for source in counts)
         check_some(self._opened, sum(counts.values()), paths)
@@ -377,7 +387,7 @@ class _Reader:
 
     def _explain(self, chunk: Chunk) -> None:
         """Raise for rows of which none is judged."""
-        arrays = self._named(chunk.arrays)
+        arrays = self._named(chunk)
         try:
             as_predictions(
                 arrays["probs"], arrays["targets"], weights=arrays.get("weights"),
@@ -385,33 +395,3 @@ class _Reader:
             )  # fmt: skip
         except InputError as error:
             raise BadRows(error, self._rows_of(chunk)) from None
-
-    def _usable(self, rows: dict[str, Any], sources: Sequence[Source]) -> dict[str, Any]:
-        """Leave out the files of rows that cannot be judged."""
-        self._feed.begin_coding()
-        coded, first, kept, counts = self._feed.coded(rows["arrays"]), 0, [], {}
-        for source, count in zip(sources, rows["rows"], strict=True):
-            stop, good = first + count, True
-            for start in range(first, stop, self._feed.size or stop):
-                end = min(start + self._feed.size, stop)
-                chunk = Chunk(source, start - first, {name: array[start:end] for name, array in coded.items()})
-                try:
-                    self._sums().add(self._named(chunk.arrays))
-                except InputError as error:
-                    bad = BadRows(error, self._rows_of(chunk))
-                    self._leave_out(source, bad, bad.problem)
-                    good = False
-                    break
-            kept.append(np.full(count, good))
-            if good:
-                counts[source] = count
-            first = stop
-        if not counts and self._failure is not None:
-            raise self._failure
-        places, left = np.concatenate(kept), list(counts)
-        return rows | {
-            "arrays": {name: array if places.all() else array[places] for name, array in rows["arrays"].items()},
-            "paths": tuple(source.path for source in left),
-            "rows": tuple(counts.values()),
-            "find_row": lambda number, row: left[number].row_of(row),
-        }

@@ -128,12 +128,27 @@ class Collector:
 
     def cut(self, rows: int) -> None:
         """Take back all but the first rows."""
+        if not rows:
+            self._parts.clear()  # with the shapes and types that they had
         for part in self._parts.values():
             part.cut(rows)
+
+    def rows(self, start: int, stop: int) -> Piece:
+        """Return some rows by argument, in the place where they are."""
+        return {argument: part.rows(start, stop) for argument, part in self._parts.items()}
 
     def finish(self) -> Piece:
         """Return the arrays by argument."""
         return {argument: part.finish() for argument, part in self._parts.items()}
+
+
+def check_names(path: str, name: str, array: NDArray[Any], row_of: Callable[[int], int], start: int) -> None:
+    """Refuse groups without a name: NaN."""
+    missing = np.flatnonzero(array != array)
+    if len(missing):
+        place = f"row {row_of(start + int(missing[0])):,}, column {name!r}"
+        problem = f"{place}: expected a name in every row, got a missing value"
+        raise FileError(path, problem, "name the row's group, such as 'unknown'")
 
 
 def whole_targets(targets: NDArray[Any]) -> NDArray[Any]:
@@ -230,9 +245,15 @@ class _Reader:
         text = _is_text(types, kind) or types.is_temporal(kind)
         if types.is_temporal(kind):
             column = column.cast(self._arrow.string())
+        if argument == "groups" and types.is_nested(kind):
+            problem = f"column {name!r} holds lists, not names"
+            raise FileError(self.table.path, problem, "name a column with one value a row")
         named = coder is not None and (argument == "groups" or self.selection.labels)
         if not text and (types.is_nested(kind) or not named):
-            return self.numbers(name, column), False, False
+            array = self.numbers(name, column)
+            if argument == "groups":
+                check_names(self.table.path, name, array, self.table.row_of, self.start)
+            return array, False, False
         if not types.is_dictionary(column.type):
             column = self._coded(name, column, text)
         # A string a class, not a string a row.
@@ -244,6 +265,9 @@ class _Reader:
             strings: NDArray[Any] = words[places]
             return strings, text, False
         names = words[:-1] if text else column.dictionary.to_numpy(zero_copy_only=False)
+        if argument == "groups":
+            own = names.astype(np.float16) if name in self.table.narrow else names
+            return coder.codes(list(own), places), text, True
         if argument == "targets" and self.selection.labels and self.selection.class_names is not None:
             names = as_labels(names, self.selection.class_names)
         return coder.codes(names.tolist(), places), text, True
@@ -254,6 +278,8 @@ class _Reader:
             self._no_null(name, column)
             return column.cast(self._arrow.large_string()).dictionary_encode()
         array = self.numbers(name, column)
+        if name == self.selection.groups:
+            check_names(self.table.path, name, array, self.table.row_of, self.start)
         wide = array.astype(np.float32) if array.dtype == np.float16 else array  # of which no dictionaries are made
         return self._arrow.array(wide).dictionary_encode()
 
@@ -262,6 +288,8 @@ class _Reader:
         if len(lengths) == 0:
             return np.empty((0, 0))
         odd = np.flatnonzero(lengths != lengths[0])
+        if not lengths.any():
+            raise FileError(self.table.path, f"column {name!r} holds empty lists", "write a value for each class")
         values = column.flatten()
         if values.null_count:
             # With a ragged row before the null the row is found from the ends of the lists.

@@ -39,7 +39,7 @@ class CsvTable(EngineTable):
         self._separator = "\t" if ".tsv" in os.path.basename(path).lower() else ","
         self._types: dict[str, str] = {}
         self._any = True
-        check_gzip(path)
+        check_gzip(path, self._engines.check)
         self.columns = self._header()
 
     def relation(self) -> str:
@@ -178,7 +178,7 @@ class JsonTable(EngineTable):
 
     def __init__(self, path: str, where: str | None, engines: Engines | None = None) -> None:
         super().__init__(path, where, engines)
-        check_gzip(path)
+        check_gzip(path, self._engines.check)
         self._check_objects()
         # All rows are looked at for keys and types: a sample would miss a key that comes late.
         table = f"read_json({engine_path(path)}, {self._OPTIONS}, sample_size=-1)"

@@ -166,11 +166,16 @@ def _too_many(columns: Columns) -> InputError:
 def _groups(table: nw.DataFrame[Any], counted: NDArray[np.bool_]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
     """Yield the value of each group and the places of its rows of sums."""
     places_counted = np.flatnonzero(counted)
-    if "group" not in table.columns:
-        if len(places_counted):
-            yield None, places_counted
+    if not len(places_counted):
         return
-    values = table.get_column("group").to_list()
+    if "group" not in table.columns:
+        yield None, places_counted
+        return
+    column = table.get_column("group")
+    # As NumPy's own, numbers of single precision are written with their own digits.
+    values = list(column.to_numpy()) if column.dtype == nw.Float32 else column.to_list()
+    if len(set(values)) < column.n_unique():  # as a list, some libraries cut times to microseconds
+        raise InputError("by", "times in microseconds", "finer ones", "round them, or cast them to text, in the frame")
     codes: dict[Any, int] = {}
     of_row = np.array([codes.setdefault(values[i], len(codes)) for i in places_counted], dtype=np.intp)
     order = np.argsort(of_row, kind="stable")

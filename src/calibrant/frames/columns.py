@@ -146,10 +146,16 @@ def settle(
     if kept is not None:
         _check_numbers(schema, "weight", kept)
     group = None if by is None else _named(schema, "by", by)
-    if group is not None and schema[group].is_nested():
+    if group is not None and (schema[group].is_nested() or str(schema[group]) == "Float16"):
         raise InputError("by", "a column of names", _kind(schema, group), "pass a column with one value a row")
     for column in scores:
         _check_numbers(schema, "probs" if classes else "score", column)
+    if isinstance(frame, nw.DataFrame) and schema[own] == nw.Categorical:
+        _check_categories(frame.get_column(own), argument)
+    used = {"probs" if classes else "score": scores, argument: (own,), "weight": (kept,), "by": (group,)}
+    for of, columns in used.items():
+        for column in filter(None, columns):
+            _check_name(frame, of, column)
     return Columns(
         scores, own, kept, group, _writing(schema, argument, own, names), _precision([schema[s] for s in scores]),
         kept is None or schema[kept].is_integer() or schema[kept] == nw.Boolean, names, classes,
@@ -204,8 +210,35 @@ def _named(schema: dict[str, nw.dtypes.DType], argument: str, name: Any) -> str:
     if not isinstance(name, str):
         raise InputError(argument, "the name of a column", repr(name), "pass it as a string")
     if name not in schema:
-        raise InputError(argument, "a column of the frame", repr(name), nearest(name, [str(own) for own in schema]))
+        names = [str(own) for own in schema]
+        remedy = "name the columns with strings first" if name in names else nearest(name, names)
+        raise InputError(argument, "a column of the frame", repr(name), remedy)
     return name
+
+
+def _check_name(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], argument: str, name: str) -> None:
+    """Refuse a column that an engine does not find by its name, or finds another by."""
+    engine = frame.implementation
+    if engine.is_duckdb() or engine.is_pyspark():
+        names = [str(own) for own in nw.to_native(frame).columns]
+        if engine.is_duckdb():  # to which case is nothing
+            names, wanted = [own.casefold() for own in names], name.casefold()
+        else:
+            wanted = name
+        if names.count(wanted) > 1:
+            raise InputError(argument, "one column of this name", f"several {name!r}", "rename them in the frame first")
+    pattern = engine.is_polars() and name.startswith("^") and name.endswith("$")
+    path = engine.is_pyspark() and bool({".", "`"} & set(name))
+    if pattern or path or (name == "*" and not engine.is_pandas()):
+        expected = "a name that this engine takes for one column"
+        raise InputError(argument, expected, repr(name), "rename the column in the frame first")
+
+
+def _check_categories(column: nw.Series[Any], argument: str) -> None:
+    """Refuse categories that are numbers: a name of a class, and an index, would be two things."""
+    if not all(isinstance(name, str) for name in column.drop_nulls().head(1).to_list()):
+        expected, got = "numbers, booleans or names", f"{column.name!r} of categories that are no text"
+        raise InputError(argument, expected, got, "cast it in the frame first")
 
 
 def _kind(schema: dict[str, nw.dtypes.DType], column: str) -> str:

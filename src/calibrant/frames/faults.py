@@ -151,7 +151,10 @@ def _of_scores(found: Found, frame: nw.DataFrame[Any] | nw.LazyFrame[Any], colum
         remedy = "filter the rows out of the frame first"
         return InputError(argument, "numbers in every row", got, remedy, row=found.row, column=column)
     if found.kind == _SUM:
-        expected, got = f"rows that sum to 1 within {columns.tolerance:.2g}", found.among(f"{sum(values):.6g}")
+        expected, got = (
+            f"rows that sum to 1 within {columns.tolerance:.2g}",
+            found.among(f"{sum(map(float, values)):.6g}"),
+        )
         remedy = "divide each row by its sum, or make a sketch for each label"
         return InputError(argument, expected, got, remedy, row=found.row)
     column = next(k for k, value in enumerate(values) if not 0 <= value <= 1)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, overload
 
-import numpy as np
-
 from calibrant import grid as grids
-from calibrant.errors import NothingJudgedError
+from calibrant.errors import InputError, NothingJudgedError
 from calibrant.frames import cells, faults
 from calibrant.frames.columns import as_frame, settle, settle_judgement
-from calibrant.inputs import Notion
+from calibrant.inputs import Notion, group_name
 from calibrant.sketch import CalibrationSketch
 
 
@@ -88,8 +86,8 @@ def sketch(
     Notes
     -----
     Scores of float32 (and of smaller types) are compared with edges rounded to float32, everything else as float64.
-    Arithmetic alone finds the cell, up to a few millionths of a cell; scores nearer to an edge, about one in ten
-    million, come back as they are and are placed here. So no table is sent to the engine, and nothing is written.
+    Arithmetic alone finds the cell, up to some 1e-7 of a cell; scores nearer to an edge, about one in a million, come
+    back as they are and are placed here. So no table is sent to the engine, and nothing is written.
 
     Cost: one pass of the engine over the columns, and with the curves of single classes, a row for each row and class.
 
@@ -118,6 +116,8 @@ def sketch(
         raise NothingJudgedError("weight", "at least one above 0", "only zeros", remedy)
     if by is None:
         return CalibrationSketch.of_parts(make, found[None])
-    whole = all(isinstance(name, float) and name == np.rint(name) for name in found)
-    named = {str(int(name)) if whole else str(name): part for name, part in found.items()}
+    named = {group_name(name): part for name, part in found.items()}
+    if len(named) < len(found):
+        remedy = "convert the column to one type first"
+        raise InputError("by", "distinct names", f"several in {by!r} that are written alike", remedy)
     return {name: CalibrationSketch.of_parts(make, named[name]) for name in sorted(named)}

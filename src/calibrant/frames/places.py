@@ -6,9 +6,9 @@ it here. With m the distance to the nearer end of [0, 1], the edges passed on th
     floor(2K / pi * asin(sqrt m)) + floor(M m),
 
 the first of the sin(pi j / 2K)^2 and the second of the i / M (see `calibrant.grid`). The arcsine is a polynomial, good
-to 2e-13 of itself, so the two arguments are off by less than 6e-9 (`tests/test_frames.py` measures it). A score whose
+to 9e-12 of itself, so the two arguments are off by less than 8e-8 (`tests/test_frames.py` measures it). A score whose
 argument is not within `NEAR` of a whole number is in the cell that this says, whatever an engine does to the last bit.
-Of the others, one in some ten million, the key is the score itself, and `cells_of` compares it with the edges.
+Of the others, one in a million, the key is the score itself, and `cells_of` compares it with the edges.
 
 Scores of float32 are compared with edges rounded to float32. No float32 lies between an edge and its rounding, so the
 middle between a score and the next smaller float32 is on the same side of both: its edges are counted.
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from calibrant import grid as grids
 
 #: How near to a whole number an argument is undecided.
-NEAR: Final = 2.0**-26
+NEAR: Final = 2.0**-22
 
 #: The keys of rows that are wrong, and of rows without weight; those of undecided scores are between -1 and 1.
 WRONG, WEIGHTLESS = -3.0, -2.0
@@ -36,7 +36,7 @@ DECIDED: Final = 2.0**40
 
 #: K and M of each grid.
 _FAMILIES: Final = {"standard": (4096, 300), "fine": (16384, 3600)}
-_DEGREE: Final = 13
+_DEGREE: Final = 11
 
 
 #: Columns to be added to a frame, those of a step from those before.

@@ -17,6 +17,10 @@ from calibrant.frames.places import Steps
 #: The largest float64: weights are finite.
 _LARGEST: Final = 1.7976931348623157e308
 
+#: Columns that DuckDB is asked for itself: the logarithm of Narwhals first asks of each row whether it is above 0, and
+#: makes the query a fifth longer.
+_DUCKDB: Final = {"likelihood": "ln(possible) AS likelihood"}
+
 Frame = nw.LazyFrame[Any]
 
 
@@ -162,7 +166,8 @@ def judge_every_class(frame: Frame, columns: Columns) -> Frame:
     names = score_names(columns)
     kept = [name for name, column in (("group", columns.group), ("w", columns.weight)) if column is not None]
     frame = _positive_alone(read(frame, columns), columns)
-    label = nw.concat_str(nw.lit("p"), nw.col("t").cast(nw.Int64).cast(nw.String))
+    target = nw.when(nw.col("known")).then(nw.col("t")).otherwise(0.0)  # some engines stop at what is no integer
+    label = nw.concat_str(nw.lit("p"), target.cast(nw.Int64).cast(nw.String))
     frame = frame.select(*names, *kept, label=label)
     frame = frame.unpivot(names, index=[*kept, "label"], variable_name="curve", value_name="p")
     p = nw.col("p")
@@ -177,5 +182,11 @@ def _positive_alone(frame: Frame, columns: Columns) -> Frame:
 def with_steps(frame: Frame, *chains: Steps) -> Frame:
     """Add the columns of several chains of steps, the first steps of all of them together, and so on."""
     for level in zip_longest(*chains, fillvalue=dict[str, nw.Expr]()):
-        frame = frame.with_columns(**{name: value for step in level for name, value in step.items()})
+        columns = {name: value for step in level for name, value in step.items()}
+        own = [_DUCKDB[name] for name in columns if name in _DUCKDB and frame.implementation.is_duckdb()]
+        if own:
+            columns = {name: value for name, value in columns.items() if name not in _DUCKDB}
+        frame = frame.with_columns(**columns)
+        if own:
+            frame = nw.from_native(nw.to_native(frame).project(", ".join(["*", *own])))
     return frame

@@ -29,9 +29,9 @@ from calibrant.kernels.reference import (
     NLL_SQUARES,
     Float64s,
     Floats,
-    Int16s,
     Int64s,
     UInt8s,
+    UInt16s,
 )
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "read_probs",
     "residual_moments",
     "residuals",
+    "sum_events",
     "sum_pooled",
     "tally",
 ]
@@ -347,9 +348,39 @@ def tally(
     return keys if keep else total
 
 
+def sum_events(
+    probs: Floats, targets: Int64s, edges: Floats, starts: UInt16s, shift: int, first: int
+) -> tuple[Float64s, Float64s] | None:
+    """Judge (n,) probabilities of single events in one read, by `reference.sum_events`.
+
+    Returns
+    -------
+    cells, totals or None
+        The sums (cells, 5) and the totals. None where something is wrong with a row, or merely unusual: the reading
+        passes say what.
+    """
+    from calibrant.kernels import host
+
+    bounds = _lanes(len(probs), 1, len(edges))
+
+    def work(block: int) -> tuple[Float64s, Float64s] | None:
+        a, b = bounds[block]
+        cells, totals = np.zeros((len(edges) + 1, 5)), np.zeros(N_TOTALS)
+        found = host.sum_events(probs[a:b], targets[a:b], edges, starts, shift, first, cells, totals)
+        return (cells, totals) if found == CLEAN else None
+
+    cells, totals = np.zeros((len(edges) + 1, 5)), np.zeros(N_TOTALS)
+    for part in in_order(work, len(bounds)):
+        if part is None:
+            return None
+        cells += part[0]
+        totals += part[1]
+    return cells, totals
+
+
 def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers: Floats) -> Float64s:
     """Run `reference.bin_rows` over all rows; returns the sums (4, M)."""
-    from calibrant.kernels import host
+    from calibrant.kernels import host_tables
 
     w, weighted = _weights_of(weights)
     bounds = _bounds(len(scores), 1)
@@ -357,18 +388,17 @@ def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers:
     def work(block: int) -> Float64s:
         a, b = bounds[block]
         sums = np.zeros((4, len(uppers)))
-        host.bin_rows(scores[a:b], outcomes[a:b], w[a:b], weighted, uppers, sums)
+        host_tables.bin_rows(scores[a:b], outcomes[a:b], w[a:b], weighted, uppers, sums)
         return sums
 
     return _summed(work, bounds, (4, len(uppers)))
 
 
 def cell_rows(
-    scores: Floats, outcomes: UInt8s, weights: Float64s | None, edges: Floats, low: Int16s, high: Int16s, shift: int,
-    first: int,
-) -> Float64s:  # fmt: skip
+    scores: Floats, outcomes: UInt8s, weights: Float64s | None, edges: Floats, starts: UInt16s, shift: int, first: int
+) -> Float64s:
     """Run `reference.cell_rows` over all rows; returns the sums (cells, 5), of weights (cells, 7)."""
-    from calibrant.kernels import host
+    from calibrant.kernels import host_tables
 
     w, weighted = _weights_of(weights)
     shape = (len(edges) + 1, 7 if weighted else 5)
@@ -377,7 +407,7 @@ def cell_rows(
     def work(block: int) -> Float64s:
         a, b = bounds[block]
         sums = np.zeros(shape)
-        host.cell_rows(scores[a:b], outcomes[a:b], w[a:b], weighted, edges, low, high, shift, first, sums)
+        host_tables.cell_rows(scores[a:b], outcomes[a:b], w[a:b], weighted, edges, starts, shift, first, sums)
         return sums
 
     return _summed(work, bounds, shape)
@@ -399,26 +429,26 @@ def distinct_keys(keys: NDArray[np.unsignedinteger[Any]]) -> tuple[Floats, Int64
 
     The keys are sorted where they are: NumPy's vectorised integer sort does most of the work.
     """
-    from calibrant.kernels import host
+    from calibrant.kernels import host_tables
 
     keys.sort()
-    n = host.count_runs(keys)
+    n = host_tables.count_runs(keys)
     bits, counts, positives = np.empty(n, keys.dtype), np.empty(n, np.int64), np.empty(n, np.int64)
     if n:
-        host.fill_runs(keys, bits, counts, positives)
+        host_tables.fill_runs(keys, bits, counts, positives)
     return bits.view(np.float32 if keys.dtype.itemsize == 4 else np.float64), counts, positives
 
 
 def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], uppers: Floats) -> Float64s:
     """Run `reference.bin_pooled` over the rows of a table; returns the sums (4, M)."""
-    from calibrant.kernels import host
+    from calibrant.kernels import host_tables
 
     bounds = _bounds(len(scores), 1)
 
     def work(block: int) -> Float64s:
         a, b = bounds[block]
         sums = np.zeros((4, len(uppers)))
-        host.bin_pooled(scores[a:b], counts[a:b], positives[a:b], uppers, sums)
+        host_tables.bin_pooled(scores[a:b], counts[a:b], positives[a:b], uppers, sums)
         return sums
 
     return _summed(work, bounds, (4, len(uppers)))
@@ -426,13 +456,13 @@ def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], up
 
 def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any]) -> tuple[float, float, float, float]:
     """Run `reference.sum_pooled` over the rows of a table."""
-    from calibrant.kernels import host
+    from calibrant.kernels import host_tables
 
     bounds = _bounds(len(scores), 1)
 
     def work(block: int) -> Float64s:
         a, b = bounds[block]
-        return np.array(host.sum_pooled(scores[a:b], counts[a:b], positives[a:b]))
+        return np.array(host_tables.sum_pooled(scores[a:b], counts[a:b], positives[a:b]))
 
     total, score_sum, hits, squares = _summed(work, bounds, (4,)).tolist()
     return total, score_sum, hits, squares
@@ -442,43 +472,43 @@ def bin_quantiles(
     scores: Floats, counts: NDArray[Any], positives: NDArray[Any], n_bins: int
 ) -> tuple[Float64s, Float64s]:
     """Run `reference.bin_quantiles`; returns the sums (4, M) and the largest score of each bin."""
-    from calibrant.kernels import host
+    from calibrant.kernels import host_tables
 
     sums, uppers = np.zeros((4, n_bins)), np.zeros(n_bins)
-    host.bin_quantiles(scores, counts, positives, counts.sum(), sums, uppers)
+    host_tables.bin_quantiles(scores, counts, positives, counts.sum(), sums, uppers)
     return sums, uppers
 
 
 def pool_violators(counts: NDArray[Any], positives: NDArray[Any]) -> Int64s:
     """Run `reference.pool_violators`; returns the first row of each block."""
-    from calibrant.kernels import host
+    from calibrant.kernels import host_tables
 
     bounds = _bounds(len(counts), 1)
 
     def work(block: int) -> Int64s:
         a, b = bounds[block]
         starts = np.empty(b - a, np.int64)
-        return starts[: host.pool_violators(counts[a:b], positives[a:b], starts)] + a
+        return starts[: host_tables.pool_violators(counts[a:b], positives[a:b], starts)] + a
 
     # The fit of all rows is the fit of the blocks that its parts were pooled into.
     starts = np.concatenate(list(in_order(work, len(bounds))))
     if len(bounds) == 1:
         return starts
     last = np.empty(len(starts), np.int64)
-    n = host.pool_violators(np.add.reduceat(counts, starts), np.add.reduceat(positives, starts), last)
+    n = host_tables.pool_violators(np.add.reduceat(counts, starts), np.add.reduceat(positives, starts), last)
     return np.asarray(starts[last[:n]])
 
 
 def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s | None) -> tuple[Float64s, float, float]:
     """Run `reference.residuals` over all rows; returns them, their sum and the sum of their absolute values."""
-    from calibrant.kernels import host
+    from calibrant.kernels import host_tables
 
     w, weighted = _weights_of(weights)
     out, bounds = np.empty(len(scores)), _bounds(len(scores), 1)
 
     def work(block: int) -> tuple[float, float]:
         a, b = bounds[block]
-        sums: tuple[float, float] = host.residuals(scores[a:b], outcomes[a:b], w[a:b], weighted, out[a:b])
+        sums: tuple[float, float] = host_tables.residuals(scores[a:b], outcomes[a:b], w[a:b], weighted, out[a:b])
         return sums
 
     total, size = 0.0, 0.0
@@ -490,14 +520,14 @@ def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s | None) -> tup
 
 def residual_moments(scores: Floats, residuals: Float64s, n_cells: int) -> Float64s:
     """Run `reference.residual_moments` over all rows; returns the moments (cells, `N_MOMENTS`)."""
-    from calibrant.kernels import host
+    from calibrant.kernels import host_tables
 
     bounds = _lanes(len(scores), 1, n_cells)
 
     def work(block: int) -> Float64s:
         a, b = bounds[block]
         moments = np.zeros((n_cells, N_MOMENTS))
-        host.residual_moments(scores[a:b], residuals[a:b], moments)
+        host_tables.residual_moments(scores[a:b], residuals[a:b], moments)
         return moments
 
     return _summed(work, bounds, (n_cells, N_MOMENTS))
@@ -505,8 +535,8 @@ def residual_moments(scores: Floats, residuals: Float64s, n_cells: int) -> Float
 
 def cosine_sums(scores: Floats, residuals: Float64s, n: int) -> Float64s:
     """Run `reference.cosine_sums`; returns the first n coefficients."""
-    from calibrant.kernels import host
+    from calibrant.kernels import host_tables
 
     coefficients = np.zeros(n)
-    host.cosine_sums(scores, residuals, coefficients)
+    host_tables.cosine_sums(scores, residuals, coefficients)
     return coefficients

@@ -1,4 +1,4 @@
-"""Fast loops for the host's processor, one block of rows at a time.
+"""Fast loops for the host's processor over predictions: one read of a block of rows. `host_tables` has what follows.
 
 Each has its readable twin of the same name and signature in `reference`. They release the interpreter lock, allocate
 nothing of the input's size, and accumulate in float64 whatever the input's type. Importing this module imports Numba
@@ -16,29 +16,8 @@ import numpy as np
 
 from calibrant.kernels.bits import bits_of, exp, float_of, log, signed, unsigned
 from calibrant.kernels.compiled import inlined, kernel
+from calibrant.kernels.places import CHUNK, bin_of, bounds_of, cell_of, start_of
 from calibrant.kernels.reference import BRIER, BRIER_SQUARES, CLEAN, CORRECT, IGNORED, INFINITE, NLL, NLL_SQUARES
-
-_CHUNK = 64  # entries looked at together: of a row by the classwise histogram, of rows by their logarithms
-
-
-@inlined()
-def _bounds(uppers: Any) -> Any:
-    """Put a number below every score before the largest members of the bins."""
-    bounds = np.empty(uppers.shape[0] + 1, uppers.dtype)
-    bounds[0] = -1
-    bounds[1:] = uppers
-    return bounds
-
-
-@inlined()
-def _bin_of(p: Any, bounds: Any) -> Any:
-    """Index of the bin with bounds[b] < p <= bounds[b + 1]: floor(p M), off by at most one, corrected without a branch.
-
-    The edges are j / M rounded to the scores' type: for M up to a million the product is in the right bin or beside.
-    """
-    last = bounds.shape[0] - 2
-    b = min(int(np.float64(p) * (last + 1)), last)
-    return b - (p <= bounds[b]) + (p > bounds[b + 1])
 
 
 @inlined(reassociate=True)
@@ -52,8 +31,8 @@ def _bin_row(
         # Most classes of most rows fall in the first bin: their scores are added without a branch. A row of
         # probabilities has fewer entries above 1/M than there are bins, and only those are moved to another bin.
         low = bounds[1]
-        for start in range(0, size, _CHUNK):
-            stop = min(start + _CHUNK, size)
+        for start in range(0, size, CHUNK):
+            stop = min(start + CHUNK, size)
             above = 0
             for j in range(start, stop):
                 p = row[j]
@@ -63,20 +42,20 @@ def _bin_row(
                 for j in range(start, stop):
                     p = row[j]
                     if p > low:
-                        b = _bin_of(p, bounds)
+                        b = bin_of(p, bounds)
                         counts[b, j] += 1.0
                         counts[0, j] -= 1.0
                         sums[b, j] += np.float64(p)
-        positives[_bin_of(row[y], bounds), y] += 1.0
+        positives[bin_of(row[y], bounds), y] += 1.0
     else:
         for j in range(size):
             p = row[j]
             if p >= threshold:
-                b = _bin_of(p, bounds)
+                b = bin_of(p, bounds)
                 counts[b, j] += w
                 sums[b, j] += w * np.float64(p)
         if row[y] >= threshold:
-            positives[_bin_of(row[y], bounds), y] += w
+            positives[bin_of(row[y], bounds), y] += w
 
 
 @inlined()
@@ -118,7 +97,7 @@ def read_probs(
     one = unsigned(np.ones(1, dtype=probs.dtype))[0]
     classwise = histograms.size > 0
     plain = not weighted and threshold <= 0.0
-    bounds = _bounds(uppers)
+    bounds = bounds_of(uppers)
     counts, sums, positives = histograms[0], histograms[1], histograms[2]
     judged = 0
     for i in range(n):
@@ -182,7 +161,7 @@ def read_logits(
     infinite = signed(np.full(1, np.inf, dtype=logits.dtype))[0]
     classwise = histograms.size > 0
     plain = not weighted and threshold <= 0.0
-    bounds = _bounds(uppers)
+    bounds = bounds_of(uppers)
     counts, sums, positives = histograms[0], histograms[1], histograms[2]
     ceiling = -np.log(eps) if eps > 0.0 else np.inf
     judged = 0
@@ -279,8 +258,8 @@ def read_events(
     nll_squares = 0.0
     infinite = 0.0
     correct = 0.0
-    given = np.empty(_CHUNK)  # what judged rows gave to what happened: their logarithms are taken together, in lanes
-    mass = np.empty(_CHUNK)
+    given = np.empty(CHUNK)  # what judged rows gave to what happened: their logarithms are taken together, in lanes
+    mass = np.empty(CHUNK)
     held = 0
     for i in range(probs.shape[0]):
         y = targets[i]
@@ -321,7 +300,7 @@ def read_events(
                 given[held] = 1.0 if lost else own
                 mass[held] = w
                 held += 1
-                if held == _CHUNK:
+                if held == CHUNK:
                     losses = _losses(given, mass, held)
                     nll += losses[0]
                     nll_squares += losses[1]
@@ -345,7 +324,7 @@ def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: A
     bits = unsigned(probs)
     one = unsigned(np.ones(1, dtype=probs.dtype))[0]
     keep = keys.shape[0] > 0
-    bounds = _bounds(uppers)
+    bounds = bounds_of(uppers)
     n_bins = uppers.shape[0]
     cells = np.zeros((2 * n_bins, 4))  # twice, rows in turn, so that none waits; of four columns one is padding
     for i in range(n):
@@ -371,7 +350,7 @@ def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: A
         if keep:
             keys[i] = 2 * np.int64(pattern) + np.int64(hit)
         else:
-            b = _bin_of(largest, bounds) + n_bins * (i & 1)
+            b = bin_of(largest, bounds) + n_bins * (i & 1)
             cells[b, 0] += 1.0
             cells[b, 1] += np.float64(largest)
             cells[b, 2] += hit
@@ -386,7 +365,7 @@ def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, su
     unit = np.ones(1, dtype=probs.dtype)  # 1 - p in the type of p
     one = unsigned(unit)[0]
     keep = keys.shape[0] > 0
-    bounds = _bounds(uppers)
+    bounds = bounds_of(uppers)
     n_bins = uppers.shape[0]
     cells = np.zeros((2 * n_bins, 4))  # as in tally_classes
     for i in range(probs.shape[0]):
@@ -401,7 +380,7 @@ def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, su
         if keep:
             keys[i] = 2 * np.int64(bits_of(p)) + y
         else:
-            b = _bin_of(p, bounds) + n_bins * (i & 1)
+            b = bin_of(p, bounds) + n_bins * (i & 1)
             cells[b, 0] += 1.0
             cells[b, 1] += np.float64(p)
             cells[b, 2] += y
@@ -410,219 +389,53 @@ def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, su
 
 
 @kernel()
-def bin_rows(scores: Any, outcomes: Any, weights: Any, weighted: Any, uppers: Any, sums: Any) -> Any:
-    """See `reference.bin_rows`."""
-    bounds = _bounds(uppers)
-    n_bins = uppers.shape[0]
-    cells = np.zeros((2 * n_bins, 4))  # a bin's four sums beside each other, twice: rows in turn, so that none waits
-    for i in range(scores.shape[0]):
-        w = weights[i] if weighted else 1.0
-        b = _bin_of(scores[i], bounds) + n_bins * (i & 1)
-        p = np.float64(scores[i])
-        y = np.float64(outcomes[i])
-        cells[b, 0] += w
-        cells[b, 1] += w * p
-        cells[b, 2] += w * y
-        cells[b, 3] += w * (p - y) * (p - y)
-    sums += (cells[:n_bins] + cells[n_bins:]).T
-
-
-@kernel()
-def cell_rows(
-    scores: Any, outcomes: Any, weights: Any, weighted: Any, edges: Any, low: Any, high: Any, shift: Any, first: Any,
-    sums: Any,
-) -> Any:  # fmt: skip
-    """See `reference.cell_rows`."""
-    one, half, size = scores.dtype.type(1), scores.dtype.type(0.5), sums.shape[0]
-    for i in range(scores.shape[0]):
-        p = scores[i]
-        bucket = max(np.int64(bits_of(min(p, one - p)) >> shift) - first, 0)
-        cell = np.int64(high[bucket] if p > half else low[bucket])
-        cell += p > edges[cell]
-        cell += p > edges[cell]
-        while p > edges[cell]:  # never so far: the lookup is fine enough for two steps
-            cell += 1
-        cell = size - 1 if p == one else cell
-        y = np.int64(outcomes[i])
-        w = weights[i] if weighted else 1.0
-        x = w * np.float64(p)
-        sums[cell, y] += w
-        sums[cell, 2 + y] += x
-        sums[cell, 4] += x * np.float64(p)
-        if weighted:
-            sums[cell, 5 + y] += w * w
-
-
-@kernel()
-def bin_pooled(scores: Any, counts: Any, positives: Any, uppers: Any, sums: Any) -> Any:
-    """See `reference.bin_pooled`."""
-    bounds = _bounds(uppers)
-    cells = np.zeros((uppers.shape[0], 4))
-    for i in range(scores.shape[0]):
-        b = _bin_of(scores[i], bounds)
-        p = np.float64(scores[i])
-        n = np.float64(counts[i])
-        k = np.float64(positives[i])
-        cells[b, 0] += n
-        cells[b, 1] += n * p
-        cells[b, 2] += k
-        cells[b, 3] += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
-    sums += cells.T
-
-
-@kernel(reassociate=True)
-def sum_pooled(scores: Any, counts: Any, positives: Any) -> Any:
-    """See `reference.sum_pooled`."""
-    total, score_sum, hits, squares = 0.0, 0.0, 0.0, 0.0
-    for i in range(scores.shape[0]):
-        p = np.float64(scores[i])
-        n = np.float64(counts[i])
-        k = np.float64(positives[i])
-        total += n
-        score_sum += n * p
-        hits += k
-        squares += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
-    return total, score_sum, hits, squares
-
-
-@kernel()
-def count_runs(keys: Any) -> Any:
-    """See `reference.count_runs`."""
-    if keys.shape[0] == 0:
-        return 0
-    number = 1
-    for i in range(1, keys.shape[0]):
-        number += (keys[i] ^ keys[i - 1]) > 1
-    return number
-
-
-@kernel()
-def fill_runs(keys: Any, bits: Any, counts: Any, positives: Any) -> Any:
-    """See `reference.fill_runs`."""
-    run = -1
-    current = keys[0]
-    for i in range(keys.shape[0]):
-        key = keys[i]
-        if run < 0 or (key ^ current) > 1:
-            run += 1
-            current = key
-            bits[run] = key >> 1
-            counts[run] = 0
-            positives[run] = 0
-        counts[run] += 1
-        positives[run] += np.int64(key & 1)
-
-
-@inlined()
-def _fill(sums: Any, b: Any, mass: Any, score_sum: Any, hits: Any, squares: Any) -> Any:
-    """Add the four sums of a run of rows to a bin."""
-    sums[0, b] += mass
-    sums[1, b] += score_sum
-    sums[2, b] += hits
-    sums[3, b] += squares
-
-
-@kernel()
-def bin_quantiles(scores: Any, counts: Any, positives: Any, total: Any, sums: Any, uppers: Any) -> Any:
-    """See `reference.bin_quantiles`."""
-    n_bins = sums.shape[1]
-    cumulative = counts[0] - counts[0]
-    last = 0
-    largest = 0.0
-    mass, score_sum, hits, squares = 0.0, 0.0, 0.0, 0.0
-    for i in range(scores.shape[0]):
-        n = counts[i]
-        cumulative += n
-        place = n_bins * (2 * cumulative - n)
-        if last < n_bins - 1 and place >= 2 * total * (last + 1):
-            _fill(sums, last, mass, score_sum, hits, squares)
-            mass, score_sum, hits, squares = 0.0, 0.0, 0.0, 0.0
-            while last < n_bins - 1 and place >= 2 * total * (last + 1):
-                uppers[last] = largest
-                last += 1
-        p = np.float64(scores[i])
-        k = np.float64(positives[i])
-        mass += n
-        score_sum += n * p
-        hits += k
-        squares += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
-        largest = p
-    _fill(sums, last, mass, score_sum, hits, squares)
-    while last < n_bins:
-        uppers[last] = largest
-        last += 1
-
-
-@kernel()
-def pool_violators(counts: Any, positives: Any, starts: Any) -> Any:
-    """See `reference.pool_violators`."""
-    mass = np.empty(counts.shape[0])
-    hits = np.empty(counts.shape[0])
-    blocks = 0
-    i = 0
-    while i < counts.shape[0]:
-        n, k, start = np.float64(counts[i]), np.float64(positives[i]), i
-        i += 1
-        # Rows whose rate is not larger join at once: of single outcomes, a whole run of ones and then zeros.
-        while i < counts.shape[0] and np.float64(positives[i]) * n <= k * np.float64(counts[i]):
-            n += np.float64(counts[i])
-            k += np.float64(positives[i])
-            i += 1
-        while blocks > 0 and hits[blocks - 1] * n >= k * mass[blocks - 1]:
-            blocks -= 1
-            n += mass[blocks]
-            k += hits[blocks]
-            start = starts[blocks]
-        mass[blocks], hits[blocks], starts[blocks] = n, k, start
-        blocks += 1
-    return blocks
-
-
-@kernel(reassociate=True)
-def residuals(scores: Any, outcomes: Any, weights: Any, weighted: Any, out: Any) -> Any:
-    """See `reference.residuals`."""
-    total = 0.0
-    size = 0.0
-    for i in range(scores.shape[0]):
-        r = np.float64(outcomes[i]) - np.float64(scores[i])
-        if weighted:
-            r *= weights[i]
-        out[i] = r
-        total += r
-        size += abs(r)
-    return total, size
-
-
-@kernel()
-def residual_moments(scores: Any, residuals: Any, moments: Any) -> Any:
-    """See `reference.residual_moments`."""
-    n_cells = moments.shape[0]
-    for i in range(scores.shape[0]):
-        place = np.float64(scores[i]) * n_cells
-        c = min(int(place), n_cells - 1)
-        d = place - c - 0.5
-        r = residuals[i]
-        cell = moments[c]
-        cell[0] += r
-        r *= d
-        cell[1] += r
-        r *= d
-        cell[2] += r
-        r *= d
-        cell[3] += r
-        r *= d
-        cell[4] += r
-        r *= d
-        cell[5] += r
-
-
-@kernel()
-def cosine_sums(scores: Any, residuals: Any, coefficients: Any) -> Any:
-    """See `reference.cosine_sums`: each row is turned by its own angle again and again, error about k times 1e-16."""
-    for i in range(scores.shape[0]):
-        angle = np.pi * np.float64(scores[i])
-        c, s = np.cos(angle), np.sin(angle)
-        x, y = residuals[i], 0.0
-        for k in range(coefficients.shape[0]):
-            coefficients[k] += x
-            x, y = x * c - y * s, x * s + y * c
+def sum_events(
+    probs: Any, targets: Any, edges: Any, starts: Any, shift: Any, first: Any, cells: Any, totals: Any
+) -> Any:
+    """See `reference.sum_events`."""
+    one, half = probs.dtype.type(1), probs.dtype.type(0.5)
+    places = np.empty(CHUNK, np.uint32)
+    given, squares = np.empty(CHUNK), np.empty(CHUNK)
+    brier, brier_squares, nll, nll_squares = 0.0, 0.0, 0.0, 0.0
+    infinite: Any = 0  # integers: a sum of floats would keep the loop out of vector lanes
+    correct: Any = 0
+    for begin in range(0, probs.shape[0], CHUNK):
+        size = min(CHUNK, probs.shape[0] - begin)
+        wrong = 0
+        for j in range(size):
+            p, y = probs[begin + j], targets[begin + j]
+            wrong += (not (p >= 0)) | (not (p <= one)) | ((y != 0) & (y != 1))
+            places[j] = start_of(p, one, shift, first)
+            x = np.float64(p)
+            own = x if y == 1 else 1.0 - x
+            miss = 1.0 - x if y == 1 else x
+            given[j] = 1.0 if own <= 0.0 else own
+            squares[j] = miss * miss
+            infinite += own <= 0.0
+            correct += (p >= half) == (y == 1)
+        if wrong:
+            for j in range(size):
+                p, y = probs[begin + j], targets[begin + j]
+                if not (p >= 0 and p <= one) or (y != 0 and y != 1):
+                    return begin + j
+        for j in range(size):
+            given[j] = -log(given[j])
+        for j in range(size):
+            brier += squares[j]
+            brier_squares += squares[j] * squares[j]
+            nll += given[j]
+            nll_squares += given[j] * given[j]
+        for j in range(size):
+            p = probs[begin + j]
+            cell = cell_of(p, starts[places[j]], edges)
+            y, x = np.uint64(targets[begin + j]), np.float64(p)
+            cells[cell, y] += 1.0
+            cells[cell, np.uint64(2) + y] += x
+            cells[cell, np.uint64(4)] += x * x
+    totals[BRIER] += brier
+    totals[BRIER_SQUARES] += brier_squares
+    totals[NLL] += nll
+    totals[NLL_SQUARES] += nll_squares
+    totals[INFINITE] += infinite
+    totals[CORRECT] += correct
+    return CLEAN

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
 Float64s = NDArray[np.float64]
-Int16s = NDArray[np.int16]
 Int64s = NDArray[np.int64]
 UInt8s = NDArray[np.uint8]
+UInt16s = NDArray[np.uint16]
 
 #: What the reading passes return where every row was good; else the index of the first bad row of the block.
 CLEAN = -1
@@ -251,6 +251,29 @@ def tally_events(
     return CLEAN
 
 
+def sum_events(
+    probs: Floats, targets: Int64s, edges: Floats, starts: UInt16s, shift: int, first: int, cells: Float64s,
+    totals: Float64s,
+) -> int:  # fmt: skip
+    """Judge a block of single events in one read: into the cells of a grid, and the totals.
+
+    What `read_events` and `cell_rows` do together, for probabilities that all count once. Targets are not trusted.
+
+    Returns
+    -------
+    int
+        `CLEAN`, or the first row with which something is wrong, a target or a probability; what was written is then
+        void.
+    """
+    for i, (p, y) in enumerate(zip(probs, targets, strict=True)):
+        if y not in (0, 1) or not 0 <= p <= 1:
+            return i
+    outcomes, none = np.empty(len(probs), np.uint8), np.empty(0)
+    read_events(probs, targets, none, False, 0.0, False, True, probs, outcomes, totals)
+    cell_rows(probs, outcomes, none, False, edges, starts, shift, first, cells)
+    return CLEAN
+
+
 def _tally(
     scores: Floats, outcomes: UInt8s, uppers: Floats, sums: Float64s, keys: NDArray[np.signedinteger[Any]]
 ) -> None:
@@ -272,15 +295,15 @@ def bin_rows(
 
 
 def cell_rows(
-    scores: Floats, outcomes: UInt8s, weights: Float64s, weighted: bool, edges: Floats, low: Int16s, high: Int16s,
-    shift: int, first: int, sums: Float64s,
+    scores: Floats, outcomes: UInt8s, weights: Float64s, weighted: bool, edges: Floats, starts: UInt16s, shift: int,
+    first: int, sums: Float64s,
 ) -> None:  # fmt: skip
     """Add judged rows to the cells of a grid, from the `calibrant.grid.Lookup` of the scores' type.
 
     ``sums`` is (cells, 5), of weights (cells, 7): the weight of the rows with outcome 0 and with outcome 1, the sums of
     w p of each, the sum of w p^2, and of weights the sums of w^2 of each outcome. All are float64.
     """
-    del low, high, shift, first  # which only say where to start looking
+    del starts, shift, first  # which only say where to start looking
     for i, p in enumerate(scores):
         w, y = weights[i] if weighted else 1.0, int(outcomes[i])
         cell = len(edges) if p == 1 else int(np.searchsorted(edges, p, side="left"))

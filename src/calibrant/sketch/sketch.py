@@ -15,7 +15,7 @@ from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.inputs import Layout, Notion, Predictions, as_array, as_groups, as_predictions, names_of
 from calibrant.notions import NOTIONS, class_events, read, resolve
 from calibrant.sketch import storage
-from calibrant.sketch.sums import PER_CLASS, SCORES, Curves, Make, Part, Totals
+from calibrant.sketch.sums import PER_CLASS, Curves, Make, Part, Totals, scores_of
 from calibrant.table import ReliabilityTable
 
 if TYPE_CHECKING:
@@ -167,6 +167,8 @@ class CalibrationSketch:
         if not groups:
             raise InputError("groups", "one group or more", "an empty mapping", "pass {'name': sketch, ...}")
         named = {str(name): groups[name] for name in sorted(groups, key=str)}
+        if len(named) < len(groups):
+            raise InputError("groups", "distinct names", "several that are written alike", "rename one of them")
         for name, own in named.items():
             if not isinstance(own, CalibrationSketch):
                 got = f"a {type(own).__name__} for {name!r}"
@@ -205,6 +207,10 @@ class CalibrationSketch:
         judged = resolve(predictions, self.notion)
         n_classes = None if predictions.layout == "binary" else predictions.n_classes
         self._make = make = replace(self._make, notion=judged, layout=predictions.layout, n_classes=n_classes)
+        if judged == "positive" and predictions.layout == "binary":
+            self._part = Part.of_events(predictions, make.grid)
+            if self._part is not None:
+                return
         reading = read(predictions, judged)
         weights, n = reading.events.weights, reading.n
         if predictions.layout == "multilabel":
@@ -213,7 +219,6 @@ class CalibrationSketch:
             n = int(np.count_nonzero(judged_rows))
         mass, squares = (float(n), float(n)) if weights is None else (float(weights.sum()), float(np.sum(weights**2)))
         whole = weights is None or np.array_equal(weights, np.rint(weights))
-        scores = {name: float(reading.totals[place]) for name, place in SCORES.items()}
         curves = Curves.empty(make.n_curves, make.grid)
         if judged not in PER_CLASS:
             curves.add_events(0, reading.events, make.grid)
@@ -221,7 +226,7 @@ class CalibrationSketch:
             first = make.n_curves - predictions.n_classes
             for k, (events, _) in enumerate(class_events(predictions)):
                 curves.add_events(first + k, events, make.grid)
-        self._part = Part(Totals(n, mass, squares, bool(whole), reading.total, **scores), curves)
+        self._part = Part(Totals(n, mass, squares, bool(whole), reading.total, **scores_of(reading.totals)), curves)
 
     def _like(self) -> CalibrationSketch:
         """Return an empty sketch with the same settings."""

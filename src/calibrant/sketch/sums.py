@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import grid as grids
-from calibrant.inputs import Layout, Notion
+from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import dispatch
 from calibrant.notions import Events
 from calibrant.table import ReliabilityTable, cell_sums
@@ -21,6 +21,11 @@ SCORES: Final = {
     "correct": dispatch.CORRECT, "brier": dispatch.BRIER, "brier_square": dispatch.BRIER_SQUARES, "nll": dispatch.NLL,
     "nll_square": dispatch.NLL_SQUARES, "infinite": dispatch.INFINITE,
 }  # fmt: skip
+
+
+def scores_of(totals: Float64s) -> dict[str, float]:
+    """Return the sums of a reading pass that a sketch keeps, by name."""
+    return {name: float(totals[place]) for name, place in SCORES.items()}
 
 
 #: The notions that judge every class by itself.
@@ -138,15 +143,17 @@ class Curves:
 
     def add_events(self, k: int, events: Events, grid: grids.Grid) -> None:
         """Add judged events to one curve."""
-        sums = cell_sums(events, grid)
-        weighted = events.weights is not None
+        self.add_cells(k, cell_sums(events, grid), len(events.scores), weighted=events.weights is not None)
+
+    def add_cells(self, k: int, sums: Float64s, rows: int, *, weighted: bool) -> None:
+        """Add the cells of so many rows, as `dispatch.cell_rows` gives them, to one curve."""
         if weighted:
             self._take_weights()
         self.counts[k] += sums[:, :2] if weighted else sums[:, :2].astype(np.int64)
         self.sums[k] += sums[:, 2:5]
         if self.squares is not None:
             self.squares[k] += sums[:, 5:] if weighted else sums[:, :2]
-        self.rows[k] += len(events.scores)
+        self.rows[k] += rows
 
     def add(self, other: Curves) -> None:
         """Add the cells of as many other curves."""
@@ -189,3 +196,17 @@ class Part(NamedTuple):
 
     totals: Totals
     curves: Curves
+
+    @classmethod
+    def of_events(cls, predictions: Predictions, grid: grids.Grid) -> Part | None:
+        """Sum up predictions of one event in one read; None for logits, weights, rows that are ignored or wrong."""
+        direct = predictions.rows.direct
+        if direct is None or predictions.logits or predictions.weights is not None:
+            return None
+        found = dispatch.sum_events(direct[:, 0], predictions.targets, *grids.lookup(grid, direct.dtype))
+        if found is None:
+            return None
+        cells, totals = found
+        n, curves = predictions.n, Curves.empty(1, grid)
+        curves.add_cells(0, cells, n, weighted=False)
+        return cls(Totals(n, float(n), float(n), True, float(n), **scores_of(totals)), curves)

@@ -1,0 +1,230 @@
+"""Fast loops for the host's processor over judged events and over tables: into bins, cells, runs and sums.
+
+As those of `host`, they have readable twins in `reference`, and are imported inside functions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calibrant.kernels.compiled import inlined, kernel
+from calibrant.kernels.places import CHUNK, bin_of, bounds_of, cell_of, start_of
+
+
+@kernel()
+def bin_rows(scores: Any, outcomes: Any, weights: Any, weighted: Any, uppers: Any, sums: Any) -> Any:
+    """See `reference.bin_rows`."""
+    bounds = bounds_of(uppers)
+    n_bins = uppers.shape[0]
+    cells = np.zeros((2 * n_bins, 4))  # a bin's four sums beside each other, twice: rows in turn, so that none waits
+    for i in range(scores.shape[0]):
+        w = weights[i] if weighted else 1.0
+        b = bin_of(scores[i], bounds) + n_bins * (i & 1)
+        p = np.float64(scores[i])
+        y = np.float64(outcomes[i])
+        cells[b, 0] += w
+        cells[b, 1] += w * p
+        cells[b, 2] += w * y
+        cells[b, 3] += w * (p - y) * (p - y)
+    sums += (cells[:n_bins] + cells[n_bins:]).T
+
+
+@kernel()
+def cell_rows(
+    scores: Any, outcomes: Any, weights: Any, weighted: Any, edges: Any, starts: Any, shift: Any, first: Any, sums: Any
+) -> Any:
+    """See `reference.cell_rows`."""
+    places = np.empty(CHUNK, np.uint32)
+    one, yes = scores.dtype.type(1), np.uint64(1)
+    for begin in range(0, scores.shape[0], CHUNK):
+        size = min(CHUNK, scores.shape[0] - begin)
+        for j in range(size):
+            places[j] = start_of(scores[begin + j], one, shift, first)
+        for j in range(size):
+            p = scores[begin + j]
+            cell = cell_of(p, starts[places[j]], edges)
+            y = np.uint64(outcomes[begin + j])
+            w = weights[begin + j] if weighted else 1.0
+            x = w * np.float64(p)
+            sums[cell, y] += w
+            sums[cell, 2 * yes + y] += x
+            sums[cell, 4 * yes] += x * np.float64(p)
+            if weighted:
+                sums[cell, 5 * yes + y] += w * w
+
+
+@kernel()
+def bin_pooled(scores: Any, counts: Any, positives: Any, uppers: Any, sums: Any) -> Any:
+    """See `reference.bin_pooled`."""
+    bounds = bounds_of(uppers)
+    cells = np.zeros((uppers.shape[0], 4))
+    for i in range(scores.shape[0]):
+        b = bin_of(scores[i], bounds)
+        p = np.float64(scores[i])
+        n = np.float64(counts[i])
+        k = np.float64(positives[i])
+        cells[b, 0] += n
+        cells[b, 1] += n * p
+        cells[b, 2] += k
+        cells[b, 3] += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
+    sums += cells.T
+
+
+@kernel(reassociate=True)
+def sum_pooled(scores: Any, counts: Any, positives: Any) -> Any:
+    """See `reference.sum_pooled`."""
+    total, score_sum, hits, squares = 0.0, 0.0, 0.0, 0.0
+    for i in range(scores.shape[0]):
+        p = np.float64(scores[i])
+        n = np.float64(counts[i])
+        k = np.float64(positives[i])
+        total += n
+        score_sum += n * p
+        hits += k
+        squares += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
+    return total, score_sum, hits, squares
+
+
+@kernel()
+def count_runs(keys: Any) -> Any:
+    """See `reference.count_runs`."""
+    if keys.shape[0] == 0:
+        return 0
+    number = 1
+    for i in range(1, keys.shape[0]):
+        number += (keys[i] ^ keys[i - 1]) > 1
+    return number
+
+
+@kernel()
+def fill_runs(keys: Any, bits: Any, counts: Any, positives: Any) -> Any:
+    """See `reference.fill_runs`."""
+    run = -1
+    current = keys[0]
+    for i in range(keys.shape[0]):
+        key = keys[i]
+        if run < 0 or (key ^ current) > 1:
+            run += 1
+            current = key
+            bits[run] = key >> 1
+            counts[run] = 0
+            positives[run] = 0
+        counts[run] += 1
+        positives[run] += np.int64(key & 1)
+
+
+@inlined()
+def _fill(sums: Any, b: Any, mass: Any, score_sum: Any, hits: Any, squares: Any) -> Any:
+    """Add the four sums of a run of rows to a bin."""
+    sums[0, b] += mass
+    sums[1, b] += score_sum
+    sums[2, b] += hits
+    sums[3, b] += squares
+
+
+@kernel()
+def bin_quantiles(scores: Any, counts: Any, positives: Any, total: Any, sums: Any, uppers: Any) -> Any:
+    """See `reference.bin_quantiles`."""
+    n_bins = sums.shape[1]
+    cumulative = counts[0] - counts[0]
+    last = 0
+    largest = 0.0
+    mass, score_sum, hits, squares = 0.0, 0.0, 0.0, 0.0
+    for i in range(scores.shape[0]):
+        n = counts[i]
+        cumulative += n
+        place = n_bins * (2 * cumulative - n)
+        if last < n_bins - 1 and place >= 2 * total * (last + 1):
+            _fill(sums, last, mass, score_sum, hits, squares)
+            mass, score_sum, hits, squares = 0.0, 0.0, 0.0, 0.0
+            while last < n_bins - 1 and place >= 2 * total * (last + 1):
+                uppers[last] = largest
+                last += 1
+        p = np.float64(scores[i])
+        k = np.float64(positives[i])
+        mass += n
+        score_sum += n * p
+        hits += k
+        squares += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
+        largest = p
+    _fill(sums, last, mass, score_sum, hits, squares)
+    while last < n_bins:
+        uppers[last] = largest
+        last += 1
+
+
+@kernel()
+def pool_violators(counts: Any, positives: Any, starts: Any) -> Any:
+    """See `reference.pool_violators`."""
+    mass = np.empty(counts.shape[0])
+    hits = np.empty(counts.shape[0])
+    blocks = 0
+    i = 0
+    while i < counts.shape[0]:
+        n, k, start = np.float64(counts[i]), np.float64(positives[i]), i
+        i += 1
+        # Rows whose rate is not larger join at once: of single outcomes, a whole run of ones and then zeros.
+        while i < counts.shape[0] and np.float64(positives[i]) * n <= k * np.float64(counts[i]):
+            n += np.float64(counts[i])
+            k += np.float64(positives[i])
+            i += 1
+        while blocks > 0 and hits[blocks - 1] * n >= k * mass[blocks - 1]:
+            blocks -= 1
+            n += mass[blocks]
+            k += hits[blocks]
+            start = starts[blocks]
+        mass[blocks], hits[blocks], starts[blocks] = n, k, start
+        blocks += 1
+    return blocks
+
+
+@kernel(reassociate=True)
+def residuals(scores: Any, outcomes: Any, weights: Any, weighted: Any, out: Any) -> Any:
+    """See `reference.residuals`."""
+    total = 0.0
+    size = 0.0
+    for i in range(scores.shape[0]):
+        r = np.float64(outcomes[i]) - np.float64(scores[i])
+        if weighted:
+            r *= weights[i]
+        out[i] = r
+        total += r
+        size += abs(r)
+    return total, size
+
+
+@kernel()
+def residual_moments(scores: Any, residuals: Any, moments: Any) -> Any:
+    """See `reference.residual_moments`."""
+    n_cells = moments.shape[0]
+    for i in range(scores.shape[0]):
+        place = np.float64(scores[i]) * n_cells
+        c = min(int(place), n_cells - 1)
+        d = place - c - 0.5
+        r = residuals[i]
+        cell = moments[c]
+        cell[0] += r
+        r *= d
+        cell[1] += r
+        r *= d
+        cell[2] += r
+        r *= d
+        cell[3] += r
+        r *= d
+        cell[4] += r
+        r *= d
+        cell[5] += r
+
+
+@kernel()
+def cosine_sums(scores: Any, residuals: Any, coefficients: Any) -> Any:
+    """See `reference.cosine_sums`: each row is turned by its own angle again and again, error about k times 1e-16."""
+    for i in range(scores.shape[0]):
+        angle = np.pi * np.float64(scores[i])
+        c, s = np.cos(angle), np.sin(angle)
+        x, y = residuals[i], 0.0
+        for k in range(coefficients.shape[0]):
+            coefficients[k] += x
+            x, y = x * c - y * s, x * s + y * c
