@@ -25,7 +25,6 @@ from calibrant.inference.unpaired import differences as unpaired
 from calibrant.inputs import Notion, Predictions, as_predictions
 from calibrant.notions import Reading, read, resolve
 from calibrant.render import comparison as text
-from calibrant.render import html
 from calibrant.results import Estimate, ReliabilityDiagram, plain, plain_diagram
 from calibrant.sketch import CalibrationSketch, check_alone
 
@@ -168,6 +167,8 @@ class Comparison:
         calibrant.errors.MissingDependencyError
             Without jinja2, which the extra ``report`` installs.
         """
+        from calibrant.render import html
+
         return html.write_page(html.page(self.to_dict(), title=title), path)
 
     def __str__(self) -> str:
@@ -177,6 +178,8 @@ class Comparison:
         return f"<Comparison of {', '.join(map(repr, self.names))}: {self.verdict()[0]} Print it for everything.>"
 
     def _repr_html_(self) -> str:
+        from calibrant.render import html
+
         return html.cell(self.to_dict(), self.__str__)
 
 

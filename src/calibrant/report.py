@@ -24,7 +24,7 @@ from calibrant.inference.means import Whole, effective_rows, flag_of
 from calibrant.inference.resampling import Resampling, Rng
 from calibrant.inputs import Notion, Predictions, as_groups, as_predictions
 from calibrant.notions import NOTIONS, class_events, read, resolve
-from calibrant.render import html, terminal, words
+from calibrant.render import terminal, words
 from calibrant.results import CalibrationCurve, ClasswiseCalibration, Estimate, ReliabilityDiagram, plain, plain_diagram
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.table import ReliabilityTable
@@ -172,6 +172,8 @@ class Report(Mapping[str, Estimate]):
         calibrant.errors.MissingDependencyError
             Without jinja2, which the extra ``report`` installs.
         """
+        from calibrant.render import html
+
         return html.write_page(html.page(self.to_dict(), title=title), path)
 
     def __str__(self) -> str:
@@ -181,6 +183,8 @@ class Report(Mapping[str, Estimate]):
         return f"<Report: {words.headline(self.to_dict())}; ECE {self['ece'].value:.4f}; print it for everything>"
 
     def _repr_html_(self) -> str:
+        from calibrant.render import html
+
         return html.cell(self.to_dict(), self.__str__)
 
 
