@@ -34,6 +34,9 @@ from calibrant import grid as grids
 from calibrant.errors import InputError, MissingDependencyError, NothingJudgedError
 from calibrant.frames import cells, places, rows, sketch
 
+# Narwhals 2.29 announces that Dask will need a package of its own, narwhals-dask.
+pytestmark = pytest.mark.filterwarnings("ignore:Dask support is moving out of Narwhals:FutureWarning")
+
 SUMS = 1e-12
 BOTH = (np.float64, np.float32)
 EVENT = {"score": "p", "outcome": "y"}

@@ -696,7 +696,7 @@ def test_a_page_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:
     status, out, err = command("report", DIGITS, "--html", tmp_path / "report.html")
     assert status == 1
     assert "Reliability diagram" in out
-    assert re.search(r"report\.html: Is a directory; check the path and the disk", err)
+    assert re.search(r"report\.html: cannot be written \(Is a directory\); check the path and the disk", err)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def _check_outputs(ctx: click.Context, options: Mapping[str, Any]) -> None:
     outputs = {"--json": numbers, "--html": page, "--sketch": options.get("sketch_path")}
     for (one, first), (other, second) in combinations(outputs.items(), 2):
         if first is not None and second is not None and os.path.abspath(first) == os.path.abspath(second):
-            msg = f"{one} and {other} both name {first}; give each a file of its own"
+            msg = f"{one} and {other} both name {second}; give each a file of its own"
             raise click.UsageError(msg, ctx)
     if options["title"] and page is None:
         raise click.UsageError("--title stands above the page; pass --html as well", ctx)
