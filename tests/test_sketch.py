@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 import calibrant
 from calibrant import CalibrantError, CalibrationSketch, ReliabilityTable, grid
+from calibrant.errors import InputError
 from calibrant.inference import (
     cox_test,
     hosmer_lemeshow_test,
@@ -196,6 +197,12 @@ def test_one_read_is_the_general_passes(dtype):
         for name in ("n", "weight", "correct", "brier", "brier_square", "nll", "nll_square", "infinite"):
             assert getattr(other.totals, name) == pytest.approx(getattr(first.totals, name), rel=SUMS), name
     assert first.totals.infinite == 2
+
+
+def test_groups_that_are_written_alike_are_refused():
+    one = filled("one event")
+    with pytest.raises(InputError, match="groups: expected distinct names, got several that are written alike; rename"):
+        CalibrationSketch.of_groups({1: one, "1": one})
 
 
 @pytest.mark.parametrize("threads", ["1", "2", "5"])

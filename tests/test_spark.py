@@ -145,6 +145,19 @@ def test_what_comes_back_are_cells(table, monkeypatch) -> None:
     assert [len(part) <= 4396 for part in fetched] == [True]  # of either outcome about half of the cells
 
 
+@pytest.mark.parametrize("name", ["a.b", "a`b", "*"])
+def test_a_name_that_is_a_path_to_spark_is_refused(spark, name) -> None:
+    frame = spark.createDataFrame(pa.table({name: [0.5, 0.2], "y": [1, 0]}))
+    with pytest.raises(InputError, match=r"score: expected a name that this engine takes for one column.*; rename"):
+        sketch(frame, score=name, outcome="y")
+
+
+def test_one_of_two_columns_of_a_name_is_no_choice(spark) -> None:
+    frame = spark.sql("SELECT a.p, b.p, a.y FROM (SELECT 0.2D p, 0 y) a, (SELECT 0.3D p) b")
+    with pytest.raises(InputError, match=r"score: expected one column of this name, got several 'p'; rename them"):
+        sketch(frame, **EVENT)
+
+
 def test_nothing_is_left_in_the_session(spark, table) -> None:
     sketch(table({"p": [0.5, 0.2], "y": [1, 0]}), **EVENT)
     assert spark.catalog.listTables() == []

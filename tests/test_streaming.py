@@ -23,7 +23,7 @@ import pytest
 from click.testing import CliRunner
 
 from calibrant import CalibrationSketch, evaluate
-from calibrant.cli import main
+from calibrant.cli import main, output
 from calibrant.errors import FileError
 from calibrant.files import (
     BadRows,
@@ -743,6 +743,16 @@ def test_a_sketch_is_saved_read_and_added(tmp_path: Path, monkeypatch: pytest.Mo
     status, out, err = run("report", "0.cal", "--sketch", "copy.cal", *FAST)
     assert status == 0
     assert Path("copy.cal").read_bytes() == Path("0.cal").read_bytes()
+
+
+def test_files_are_written_before_anything_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(output, "show", gone)
+    path, saved = write(tmp_path / "a.csv", {"score": P, "outcome": Y}), tmp_path / "a.cal"
+    CliRunner().invoke(main, ["report", path, "--sketch", str(saved), *FAST])
+    assert CalibrationSketch.from_bytes(saved.read_bytes()).n == N
 
 
 def test_sketches_that_cannot_be_added_or_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
