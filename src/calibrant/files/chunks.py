@@ -12,7 +12,6 @@ import numpy as np
 from calibrant.errors import FileError
 from calibrant.files.codes import Coder
 from calibrant.files.meter import Meter
-from calibrant.files.predictions import Omitted
 from calibrant.files.reading import Kept
 from calibrant.files.sizes import MOST_NUMBERS, MOST_ROWS
 from calibrant.files.sources import Opened, Source
@@ -50,10 +49,6 @@ class Failure:
 
     source: Source
     error: FileError
-
-    @property
-    def omitted(self) -> Omitted:
-        return Omitted(self.source.path, self.error.problem)
 
 
 class TooMany(FileError):
@@ -151,8 +146,8 @@ class Feed:
         """Have the rows of a file judged that are kept; where they cannot be, take them back."""
         coders = self._new_coders()
         if rows:
-            arrays = self.coded(kept.last(), coders)
-            arrays.pop("groups", None)
+            arrays = {name: array for name, array in kept.last().items() if name != "groups"}  # which are names anyhow
+            arrays = self.coded(arrays, coders)
             for start in range(0, rows, self.size):
                 piece = {name: array[start : start + self.size] for name, array in arrays.items()}
                 yield Trial(source, start, piece, coders)

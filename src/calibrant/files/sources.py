@@ -208,6 +208,7 @@ def open_sources(
 
     With ``keep_going`` a file that cannot be opened, or has other columns than the first, is left out.
     """
+    engines = engines or Engines()
     paths = expand(patterns)
     kind = kind_of(paths[0])
     if kind == "sketch":
@@ -224,13 +225,12 @@ def open_sources(
     return _open(paths, lambda path: _table_source(path, kind, options, engines), keep_going, engines)
 
 
-def _open(paths: Sequence[str], open_one: Callable[[str], Source], keep_going: bool, engines: Engines | None) -> Opened:
+def _open(paths: Sequence[str], open_one: Callable[[str], Source], keep_going: bool, engines: Engines) -> Opened:
     sources: list[Source] = []
     errors: list[FileError] = []
     omitted: list[Omitted] = []
     for path in paths:
-        if engines is not None:
-            engines.check()
+        engines.check()
         try:
             check_bytes(path)
             source = open_one(path)
@@ -238,8 +238,7 @@ def _open(paths: Sequence[str], open_one: Callable[[str], Source], keep_going: b
                 check_same(path, source.selection, sources[0].path, sources[0].selection)
                 source.selection = sources[0].selection  # of which the order is that of the classes
         except FileError as error:
-            if engines is not None:
-                engines.check()
+            engines.check()
             if not keep_going:
                 raise
             errors.append(error)

@@ -69,8 +69,8 @@ def key(grid: grids.Grid, *, single: bool, good: nw.Expr, fault: nw.Expr) -> tup
     It is that of ``p``, a score in [0, 1], and ``y``, an outcome 0 or 1, both Float64; ``single`` says that the scores
     are of float32. Rows that are not ``good``, whose score must be a half, have the key ``fault``.
 
-    Choices between two values are sums of products with 0 and 1, which are exact, and several times as fast as a choice
-    by row in an engine that works on columns.
+    Choices between two values are sums of products with 0 and 1, which are exact, and quicker than a choice by
+    row in an engine that works on columns.
     """
     p, y, upper, far, inside = (nw.col(name) for name in ("p", "y", "upper", "far", "inside"))
     first, second, low, high = (nw.col(name) for name in ("first", "second", "low", "high"))

@@ -17,8 +17,7 @@ from calibrant.frames.places import Steps
 #: The largest float64: weights are finite.
 _LARGEST: Final = 1.7976931348623157e308
 
-#: Columns that DuckDB is asked for itself: the logarithm of Narwhals first asks of each row whether it is above 0, and
-#: makes the query a fifth longer.
+#: Columns that DuckDB is asked for itself: the logarithm of Narwhals first asks of each row whether it is above 0.
 _DUCKDB: Final = {"likelihood": "ln(possible) AS likelihood"}
 
 Frame = nw.LazyFrame[Any]

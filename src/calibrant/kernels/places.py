@@ -47,7 +47,7 @@ def start_of(p: Any, one: Any, shift: Any, first: Any) -> Any:
 def cell_of(p: Any, start: Any, edges: Any) -> Any:
     """Return the cell of a score from where to start, at most two edges away, without a branch.
 
-    Whether scores are on one side or the other no processor can foresee, and a wrong guess costs more than all of this.
+    Whether scores are on one side or the other no processor can foresee.
     Indices are unsigned: Numba has no negative ones to look for.
     """
     cell = np.uint64(start)
