@@ -67,7 +67,7 @@ SUMS = "count(*) AS n, sum(p) AS s, sum(p * p) AS q, sum(b) AS b, sum(b * b) AS 
 
 
 def arithmetic(source: str, precision: str) -> str:
-    """Return the query that finds cells as `calibrant.frames.places` does: the key that `cells_of` reads."""
+    """Return the query that finds cells as `calibrant.frames.cell_keys` does: the key that `cells_of` reads."""
     depth = "m"
     if precision == "float32":
         below = "(p + (p * (1 - 2.0::DOUBLE ** -24))::FLOAT::DOUBLE) * 0.5::DOUBLE"

@@ -56,7 +56,7 @@ def rows(request: pytest.FixtureRequest) -> dict[str, np.ndarray]:
 
 
 def arithmetic(source: str) -> str:
-    """Return the query that finds cells as `calibrant.frames.places` does: the key that `cells_of` reads."""
+    """Return the query that finds cells as `calibrant.frames.cell_keys` does: the key that `cells_of` reads."""
     series = f"(m * {places.arcsine()[-1]!r}D + {places.arcsine()[-2]!r}D)"
     for coefficient in places.arcsine()[-3::-1]:
         series = f"({series} * m + {coefficient!r}D)"

@@ -78,9 +78,13 @@ def main(layout: str, classwise: bool) -> None:
     resident, traced, report = resident_peak(call), traced_peak(call), call()
     expected = top_label(softmax(values) if logits else values, targets, 15).ece
     found = {
-        "rows": ROWS, "input": values.nbytes, "resident": resident, "traced": traced,
-        "ece": report["ece"].value, "expected": expected,
-    }  # fmt: skip
+        "rows": ROWS,
+        "input": values.nbytes,
+        "resident": resident,
+        "traced": traced,
+        "ece": report["ece"].value,
+        "expected": expected,
+    }
     print(json.dumps(found))
 
 

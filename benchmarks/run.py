@@ -25,9 +25,19 @@ README = HERE / "README.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 #: In the order of the table.
 NAMES = (
-    "evaluate", "ece", "smooth", "corp", "small", "start", "classwise", "updates", "inference", "stream", "frames",
+    "evaluate",
+    "ece",
+    "smooth",
+    "corp",
+    "small",
+    "start",
+    "classwise",
+    "updates",
+    "inference",
+    "stream",
+    "frames",
     "spark",
-)  # fmt: skip
+)
 PACKAGES = (
     "numpy",
     "numba",
@@ -53,10 +63,18 @@ def measure(name: str, *, quick: bool) -> tuple[int, list[dict[str, Any]]]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
         command = [
-            sys.executable, "-m", "pytest", str(HERE / f"bench_{name}.py"), "-q", "-p", "no:cacheprovider",
-            "--benchmark-disable-gc", "--benchmark-columns=median,iqr,rounds", f"--benchmark-json={out}",
+            sys.executable,
+            "-m",
+            "pytest",
+            str(HERE / f"bench_{name}.py"),
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--benchmark-disable-gc",
+            "--benchmark-columns=median,iqr,rounds",
+            f"--benchmark-json={out}",
             *(["--quick"] if quick else []),
-        ]  # fmt: skip
+        ]
         status = subprocess.run(command, cwd=HERE.parent, check=False).returncode
         noted = json.loads(out.read_text()) if out.exists() and out.stat().st_size else {"benchmarks": []}
     return status, [benchmark["extra_info"] for benchmark in noted["benchmarks"] if benchmark["extra_info"]]

@@ -73,9 +73,14 @@ def measured() -> dict[str, float]:
     data, whole = sketch.to_bytes(), calibrant.CalibrationSketch()
     merge = seconds(lambda: whole.merge(calibrant.CalibrationSketch.from_bytes(data)), 50)
     return {
-        "row_bytes": size / ROWS, "read": read / ROWS, "summed": summed / ROWS, "sketch_bytes": len(data),
-        "memory": sketch.nbytes, "merge": merge, "report": seconds(lambda: calibrant.evaluate(whole), 3),
-    }  # fmt: skip
+        "row_bytes": size / ROWS,
+        "read": read / ROWS,
+        "summed": summed / ROWS,
+        "sketch_bytes": len(data),
+        "memory": sketch.nbytes,
+        "merge": merge,
+        "report": seconds(lambda: calibrant.evaluate(whole), 3),
+    }
 
 
 def tables(own: dict[str, float]) -> str:

@@ -214,9 +214,7 @@ def floors() -> dict[str, str]:
     for n_bins in (5, 10, 15, 20, 50, 100):
         means = inference.noise_floor(500, n_bins).floors
         by_bins.append(f"{n_bins:>9}{means['ece'].mean:>10.4f}{means['smece'].mean:>10.4f}")
-    return {
-        "floor.txt": text, "floor-rows.txt": "\n".join(by_rows) + "\n", "floor-bins.txt": "\n".join(by_bins) + "\n"
-    }  # fmt: skip
+    return {"floor.txt": text, "floor-rows.txt": "\n".join(by_rows) + "\n", "floor-bins.txt": "\n".join(by_bins) + "\n"}
 
 
 def bootstraps(repetitions: int = 100, n: int = 2_000, level: float = 0.9) -> dict[str, str]:
@@ -227,8 +225,10 @@ def bootstraps(repetitions: int = 100, n: int = 2_000, level: float = 0.9) -> di
     """
     scores = (np.arange(30) + 0.5) / 30
     odds = scores / (1 - scores)
-    lines = [f"{'true':>8}{'mean':>8}{'noise':>8}{'less':>9}{'percentile':>13}{'':>12}",
-             f"{'ECE':>8}{'ECE':>8}{'floor':>8}{'floor':>9}{'bootstrap':>13}{'calibrant':>12}"]  # fmt: skip
+    lines = [
+        f"{'true':>8}{'mean':>8}{'noise':>8}{'less':>9}{'percentile':>13}{'':>12}",
+        f"{'ECE':>8}{'ECE':>8}{'floor':>8}{'floor':>9}{'bootstrap':>13}{'calibrant':>12}",
+    ]
 
     def binned(parts: np.ndarray) -> Any:
         return np.abs(np.add.reduceat(parts, np.arange(0, 30, 2), axis=-1)).sum(axis=-1)

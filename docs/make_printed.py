@@ -15,9 +15,16 @@ TARGET = Path(__file__).with_name("_printed")
 
 #: The examples that have a page.
 NAMES = (
-    "clinical_risk", "huggingface_trainer", "language_model_confidences", "lightgbm_eval", "lightning_module",
-    "mlflow_artifacts", "pytorch_loop", "weather_and_sports", "xgboost_eval",
-)  # fmt: skip
+    "clinical_risk",
+    "huggingface_trainer",
+    "language_model_confidences",
+    "lightgbm_eval",
+    "lightning_module",
+    "mlflow_artifacts",
+    "pytorch_loop",
+    "weather_and_sports",
+    "xgboost_eval",
+)
 
 
 def printed(name: str) -> str:

@@ -64,16 +64,29 @@ class Sentences(torch.utils.data.Dataset):
 def main(epochs=3):
     set_seed(0)
     config = BertConfig(
-        vocab_size=WORDS + 2, hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
-        intermediate_size=64, max_position_embeddings=16, num_labels=3, pad_token_id=PAD,
-    )  # fmt: skip
+        vocab_size=WORDS + 2,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=16,
+        num_labels=3,
+        pad_token_id=PAD,
+    )
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
-            output_dir=folder, num_train_epochs=epochs, learning_rate=3e-3, use_cpu=True,
-            per_device_train_batch_size=32, per_device_eval_batch_size=256, seed=0,
-            eval_strategy="epoch", save_strategy="no", logging_strategy="no",
+            output_dir=folder,
+            num_train_epochs=epochs,
+            learning_rate=3e-3,
+            use_cpu=True,
+            per_device_train_batch_size=32,
+            per_device_eval_batch_size=256,
+            seed=0,
+            eval_strategy="epoch",
+            save_strategy="no",
+            logging_strategy="no",
             report_to="none",
-        )  # fmt: skip
+        )
         trainer = Trainer(
             model=BertForSequenceClassification(config),
             args=arguments,

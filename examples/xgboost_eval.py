@@ -50,10 +50,15 @@ def main(rounds=200):
     # Stop by the log loss, and log the calibration error. Else the last metric decides.
     stop = xgb.callback.EarlyStopping(rounds=20, metric_name="logloss", save_best=True)
     booster = xgb.train(
-        {**params, "objective": "binary:logistic", "eval_metric": "logloss"}, train, rounds,
-        evals=[(valid, "valid")], custom_metric=calibration, callbacks=[stop],
-        evals_result=logs["event"], verbose_eval=False,
-    )  # fmt: skip
+        {**params, "objective": "binary:logistic", "eval_metric": "logloss"},
+        train,
+        rounds,
+        evals=[(valid, "valid")],
+        custom_metric=calibration,
+        callbacks=[stop],
+        evals_result=logs["event"],
+        verbose_eval=False,
+    )
     losses, errors = (logs["event"]["valid"][name] for name in ("logloss", "ece"))
     for i in (1, 10, booster.best_iteration + 1, len(errors)):
         print(f"round {i:3}: log loss {losses[i - 1]:.3f}, ECE {errors[i - 1]:.3f}")
@@ -65,17 +70,26 @@ def main(rounds=200):
     print(f"noise up to {error.floor.upper:.3f}")
 
     custom = xgb.train(
-        {**params, "disable_default_eval_metric": True, "base_score": 0.0}, train, 30,
-        obj=logistic, custom_metric=calibration_of_margins, evals=[(valid, "valid")],
-        evals_result=logs["custom"], verbose_eval=False,
-    )  # fmt: skip
+        {**params, "disable_default_eval_metric": True, "base_score": 0.0},
+        train,
+        30,
+        obj=logistic,
+        custom_metric=calibration_of_margins,
+        evals=[(valid, "valid")],
+        evals_result=logs["custom"],
+        verbose_eval=False,
+    )
     print(f"custom objective, round 30: ECE {logs['custom']['valid']['ece'][-1]:.3f}")
 
     classes = xgb.train(
-        {**params, "objective": "multi:softprob", "num_class": 3}, xgb.DMatrix(x, y), 30,
-        custom_metric=calibration, evals=[(xgb.DMatrix(features, amounts), "valid")],
-        evals_result=logs["classes"], verbose_eval=False,
-    )  # fmt: skip
+        {**params, "objective": "multi:softprob", "num_class": 3},
+        xgb.DMatrix(x, y),
+        30,
+        custom_metric=calibration,
+        evals=[(xgb.DMatrix(features, amounts), "valid")],
+        evals_result=logs["classes"],
+        verbose_eval=False,
+    )
     last = logs["classes"]["valid"]["ece"][-1]
     print(f"three classes, round 30: ECE of the predicted class {last:.3f}")
 

@@ -45,18 +45,18 @@ ROOMS = {
     "kernels": (
         ("compiled", "reference"),
         ("bits", "cuda_kernels"),
-        ("places",),
+        ("bin_lookup",),
         ("host", "host_tables", "cuda"),
         ("dispatch", "tensors"),
         ("cuda_cells",),
     ),
-    "sketch": (("sums",), ("storage",), ("sketch",), ("given",)),
+    "sketch": (("sums",), ("storage",), ("sketch",), ("as_table",)),
     "estimators": (("binned", "smooth", "smooth_mesh", "cumulative", "regression"), ("isotonic",), ("certified",)),
     "inference": (
         ("cells", "groups"),
         ("binned", "resampling", "cumulative"),
-        ("smooth", "corp", "closed"),
-        ("curves", "laws", "means"),
+        ("smooth", "corp", "null_closed_form"),
+        ("curves", "null", "means"),
         ("classwise", "event", "floor", "hypotheses", "paired", "statistic", "t_cal"),
         ("unpaired",),
     ),
@@ -70,7 +70,7 @@ ROOMS = {
         ("chunks",),
         ("streaming",),
     ),
-    "frames": (("columns", "places"), ("rows",), ("cells",), ("faults",), ("making",)),
+    "frames": (("cell_keys", "columns"), ("rows",), ("cells",), ("faults",), ("api",)),
     "render": (
         ("style",),
         ("words",),
@@ -92,9 +92,22 @@ ROOMS = {
 # The names that a module above the package's __init__ may take from it, and who may.
 FROM_PACKAGE = {"cli": {"__version__"}}
 HEAVY = (
-    "numba", "torch", "matplotlib", "duckdb", "polars", "pandas", "click", "rich", "scipy", "pyarrow", "narwhals",
-    "sklearn", "jinja2", "triton", "pyspark",
-)  # fmt: skip
+    "numba",
+    "torch",
+    "matplotlib",
+    "duckdb",
+    "polars",
+    "pandas",
+    "click",
+    "rich",
+    "scipy",
+    "pyarrow",
+    "narwhals",
+    "sklearn",
+    "jinja2",
+    "triton",
+    "pyspark",
+)
 
 
 def level(floors: tuple[tuple[str, ...], ...], name: str, module: str) -> int:
@@ -178,7 +191,7 @@ def test_imports_point_down(module: tuple[str, ...]) -> None:
         (("kernels", "reference"), "from calibrant.inputs import Predictions", "not on a floor below"),
         (("metrics", "__init__"), "from calibrant.metrics.smooth import smooth_calibration_error", None),
     ],
-)  # fmt: skip
+)
 def test_the_check_itself(module: tuple[str, ...], line: str, fault: str | None) -> None:
     wrong = [said for target in imports(ast.parse(line), module) if (said := complaint(module, target))]
     assert (fault in wrong[0]) if fault else not wrong

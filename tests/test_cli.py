@@ -75,11 +75,21 @@ def test_the_printed_numbers_are_the_measures(one_event: Path) -> None:
     table = np.genfromtxt(one_event, delimiter=",", skip_header=1)
     report = calibrant.evaluate(table[:, 0], table[:, 1])
     labels = {
-        "accuracy": "accuracy", "mean confidence": "mean_confidence", "Brier score": "brier", "log loss": "nll",
-        "ECE": "ece", "RMSCE": "rmsce", "MCE": "mce", "adaptive ECE": "ace", "smooth ECE": "smece", "KS error": "ks",
-        "debiased square": "debiased_square", "miscalibration": "miscalibration", "discrimination": "discrimination",
+        "accuracy": "accuracy",
+        "mean confidence": "mean_confidence",
+        "Brier score": "brier",
+        "log loss": "nll",
+        "ECE": "ece",
+        "RMSCE": "rmsce",
+        "MCE": "mce",
+        "adaptive ECE": "ace",
+        "smooth ECE": "smece",
+        "KS error": "ks",
+        "debiased square": "debiased_square",
+        "miscalibration": "miscalibration",
+        "discrimination": "discrimination",
         "uncertainty": "uncertainty",
-    }  # fmt: skip
+    }
     for label, name in labels.items():
         own = report[name]
         line = next(line for line in out.splitlines() if line.startswith(f"  {label:<17}"))

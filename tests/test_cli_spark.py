@@ -47,7 +47,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "labels": ({"score": P, "outcome": Y + 1.0}, "--labels 1,2"),
     "words": ({"score": P, "outcome": np.array(["no", "yes"])[Y], "day": K}, "--labels no,yes --where 'day > 0'"),
     "per cents": ({"my p": 100 * P, "outcome": np.where(K == 2, 7, Y)}, "--score 'my p' --percent --ignore-index 7"),
-}  # fmt: skip
+}
 
 
 def write(path: Path, columns: dict[str, Any]) -> str:
@@ -199,8 +199,10 @@ def test_a_session_is_started_and_stopped_in_silence(tmp_path: Path) -> None:
     path = write(tmp_path / "f.parquet", {"score": P, "outcome": Y})
     done = subprocess.run(
         [sys.executable, "-m", "calibrant.cli", "report", path, "--engine", "spark", "--master", "local[1]", *FAST],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert f"{N} predictions" in done.stdout
     assert "from a sketch (standard grid)" in " ".join(done.stdout.split())

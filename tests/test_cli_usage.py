@@ -138,8 +138,14 @@ def test_the_options_of_a_long_help_are_in_sections() -> None:
     assert heads == [*SECTIONS, "Others"]
     columns = out[out.index("\nColumns:") : out.index("\nWhat the columns hold:")]
     assert re.findall(r"^  (--\w+)", columns, re.MULTILINE) == [
-        "--score", "--outcome", "--probs", "--target", "--targets", "--weight", "--by",
-    ]  # fmt: skip
+        "--score",
+        "--outcome",
+        "--probs",
+        "--target",
+        "--targets",
+        "--weight",
+        "--by",
+    ]
     assert re.findall(r"^  (-.*?)  ", out[out.index("\nOthers:") :], re.MULTILINE) == ["-h, --help"]
     starts = {match.start(1) for match in re.finditer(r"(?<=\n)  --\S+ \S+ +(\S)", out)}
     assert {start - out.rindex("\n", 0, start) for start in starts} == {26}
@@ -651,11 +657,18 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
     rows, target = np.random.default_rng(0).dirichlet(np.ones(3), 12), np.arange(12) % 3
     Path("folder").mkdir()
     for name, text in {
-        "a.pkl": "x", "empty.csv": "", "header.csv": "score,outcome\n", "wrong.parquet": "x",
-        "headless.csv": "0.5,1\n", "semicolons.csv": "score;outcome\n0.5;1\n", "hole.csv": "score,outcome\n0.5,\n",
-        "nan.csv": "score,outcome\nnan,1\n", "percent.csv": "score,outcome\n85,1\n",
-        "logits.csv": "score,outcome\n-5,1\n", "draw.csv": "score,outcome\n0.5,1\n0.5,0.5\n",
-    }.items():  # fmt: skip
+        "a.pkl": "x",
+        "empty.csv": "",
+        "header.csv": "score,outcome\n",
+        "wrong.parquet": "x",
+        "headless.csv": "0.5,1\n",
+        "semicolons.csv": "score;outcome\n0.5;1\n",
+        "hole.csv": "score,outcome\n0.5,\n",
+        "nan.csv": "score,outcome\nnan,1\n",
+        "percent.csv": "score,outcome\n85,1\n",
+        "logits.csv": "score,outcome\n-5,1\n",
+        "draw.csv": "score,outcome\n0.5,1\n0.5,0.5\n",
+    }.items():
         write(name, text)
     table("rivals.csv", score=SCORES, prob=SCORES, label=WON, outcome=WON)
     write("p_y", "x")
@@ -664,10 +677,13 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
     table("patterned.csv", p_cat=[0.5] * 3, p_dog=[0.25] * 3, p_eel=[0.25] * 3, target=[0, 1, 2])
     table("plain.csv", p=SCORES, won=WON, year=range(2020, 2026))
     for stem, probs, labels in (
-        ("a", rows, target), ("transposed", rows.T, target), ("unsummed", rows / 2, target),
-        ("from-1", rows, target + 1), ("beyond", rows, 2 * target),
+        ("a", rows, target),
+        ("transposed", rows.T, target),
+        ("unsummed", rows / 2, target),
+        ("from-1", rows, target + 1),
+        ("beyond", rows, 2 * target),
         ("words", rows, np.array(["cat", "dog", "eel"])[target]),
-    ):  # fmt: skip
+    ):
         np.savez(f"{stem}.npz", probs=probs, target=labels)
     np.savez("named.npz", logits=rows, target=target)
     pq.write_table(pa.table({"prob": SCORES, "outcome": WON}), "other.parquet")

@@ -20,7 +20,7 @@ import calibrant
 from calibrant import cli
 from calibrant.errors import InputError
 from calibrant.inference import paired
-from calibrant.inference.paired import Judged, Weighting
+from calibrant.inference.paired import BinnedRows, Weighting
 from calibrant.render import comparison as render
 from calibrant.render.style import Style
 
@@ -238,7 +238,7 @@ def test_scores_against_numpy(kind: str, dtype: type) -> None:
                 "accuracy": calibrant.accuracy(probs, targets, logits=logits),
             },
             abs=1e-12,
-        )  # fmt: skip
+        )
 
 
 def test_a_half_predicts_class_one_as_in_the_accuracy() -> None:
@@ -266,8 +266,10 @@ def test_holm_on_three_models() -> None:
     models = {"honest": p, "bold": tilt(p, 1.6), "bolder": tilt(p, 2.2)}
     comparison = calibrant.compare(models, y)
     assert [(pair.first, pair.second) for pair in comparison.pairs] == list(itertools.combinations(models, 2))
-    raw = [calibrant.compare(models[a], models[b], y).pairs[0]["debiased_square"].p_value
-           for a, b in itertools.combinations(models, 2)]  # fmt: skip
+    raw = [
+        calibrant.compare(models[a], models[b], y).pairs[0]["debiased_square"].p_value
+        for a, b in itertools.combinations(models, 2)
+    ]
     squares = [pair["debiased_square"] for pair in comparison.pairs]
     assert [square.details["raw_p_value"] for square in squares] == raw
     assert all(square.details["pairs"] == 3 for square in squares)
@@ -292,7 +294,7 @@ CASES: dict[str, Callable[[], tuple[tuple[Any, Any, Any], dict[str, Any]]]] = {
     "few rows": lambda: (sample(7, 5), {}),
     "whole weights": lambda: (sample(400, 6), {"weights": np.arange(400) % 4}),
     "weights": lambda: (sample(400, 7), {"weights": np.random.default_rng(1).exponential(size=400)}),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(params=list(CASES))
@@ -368,7 +370,7 @@ def test_the_shared_noise_of_repeated_rows() -> None:
         weighting = Weighting.of(own, len(rows))
         outcomes = targets[rows].astype(np.uint8)
         noises.append(
-            paired.shared_noise(*(Judged.of(scores[rows], outcomes, weighting, 15) for scores in (first, second)))
+            paired.shared_noise(*(BinnedRows.of(scores[rows], outcomes, weighting, 15) for scores in (first, second)))
         )
     assert noises[0] == pytest.approx(noises[1], rel=1e-12)
     assert noises[0] > 0
@@ -660,7 +662,7 @@ def test_the_bins_are_those_of_the_report() -> None:
     weighting = Weighting.of(None, 6)
     outcomes = np.ones(6, np.uint8)
     for dtype in (np.float32, np.float64):
-        judged = Judged.of(scores.astype(dtype), outcomes, weighting, 5)
+        judged = BinnedRows.of(scores.astype(dtype), outcomes, weighting, 5)
         assert judged.index.tolist() == [0, 1, 2, 3, 4, 0]
 
 
@@ -702,7 +704,7 @@ WIDE = [[0.2, 0.8], [0.7, 0.3], [0.4, 0.6]]
         (lambda: calibrant.compare(P, P, Y, logits={"A": 1}), "logits: expected True or False, got 1"),
         (lambda: calibrant.compare(P, P, Y, weights=[1, 2]), "weights: expected 3 numbers"),
     ],
-)  # fmt: skip
+)
 def test_errors_say_what_to_do(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
@@ -721,8 +723,10 @@ def run(*args: object) -> tuple[int, str, str]:
 def games(tmp_path: Path) -> Path:
     """A CSV file of two models and a third, of one event."""
     first, second, outcomes = sample(300, 1)
-    lines = [f"{a:.4f},{b:.4f},{c:.4f},{y},{i % 3}" for i, (a, b, c, y) in enumerate(
-        zip(first, second, first**2, outcomes, strict=True))]  # fmt: skip
+    lines = [
+        f"{a:.4f},{b:.4f},{c:.4f},{y},{i % 3}"
+        for i, (a, b, c, y) in enumerate(zip(first, second, first**2, outcomes, strict=True))
+    ]
     path = tmp_path / "games.csv"
     path.write_text("\n".join(["old,new,logit_x,won,times", *lines]) + "\n")
     return path
@@ -767,9 +771,13 @@ def test_json_and_options_reach_the_comparison(games: Path, tmp_path: Path) -> N
     summary = json.loads(target.read_text(encoding="utf-8"))
     columns = {name: column[table(games)["times"] < 2] for name, column in table(games).items()}
     comparison = calibrant.compare(
-        {"old": columns["old"], "new": columns["new"]}, columns["won"], weights=columns["times"], n_bins=4, level=0.8,
+        {"old": columns["old"], "new": columns["new"]},
+        columns["won"],
+        weights=columns["times"],
+        n_bins=4,
+        level=0.8,
         notion="top-label",
-    )  # fmt: skip
+    )
     source = summary.pop("source")
     assert summary == json.loads(comparison.to_json())
     assert source == {
@@ -923,7 +931,15 @@ def test_each_model_has_the_diagram_of_its_report(weighted: bool) -> None:
         assert of_report is not None
         assert own.level == of_report.level == 0.95
         for field in (
-            "edges", "counts", "confidences", "accuracies", "proportions", "lows", "highs", "band_lows", "band_highs",
-        ):  # fmt: skip
+            "edges",
+            "counts",
+            "confidences",
+            "accuracies",
+            "proportions",
+            "lows",
+            "highs",
+            "band_lows",
+            "band_highs",
+        ):
             np.testing.assert_allclose(getattr(own, field), getattr(of_report, field), atol=1e-12, err_msg=field)
         assert found.to_dict()["diagrams"][name]["counts"] == own.counts.tolist()

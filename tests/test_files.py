@@ -617,9 +617,13 @@ def test_the_columns_of_real_files_are_proposed(name, proposal):
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "npz"])
 @pytest.mark.parametrize(
     ("outcomes", "labels"),
-    [([2, 1, 1, 2], ["1", "2"]), ([1, -1, -1, 1], ["-1", "1"]), ([2.0, 1.0, 1.0, 2.0], ["1", "2"]),
-     (["won", "lost", "lost", "won"], ["lost", "won"])],
-)  # fmt: skip
+    [
+        ([2, 1, 1, 2], ["1", "2"]),
+        ([1, -1, -1, 1], ["-1", "1"]),
+        ([2.0, 1.0, 1.0, 2.0], ["1", "2"]),
+        (["won", "lost", "lost", "won"], ["lost", "won"]),
+    ],
+)
 def test_labels_are_named_by_the_caller(tmp_path, ending, outcomes, labels):
     path = tmp_path / f"f.{ending}"
     if ending == "npz":
@@ -1247,10 +1251,27 @@ def test_models_in_per_cent(tmp_path, ending):
 @pytest.mark.parametrize(
     "cell",
     [
-        "about 80", "high", "101%", "-1%", "100.5", "85%%", "%85", "85 percent", "85;5%", "8 5%", "85/100",
-        "nan", "inf%", "NaN%", "\u0668\u0665%", "%", "--5", "0x10", "o'k",
+        "about 80",
+        "high",
+        "101%",
+        "-1%",
+        "100.5",
+        "85%%",
+        "%85",
+        "85 percent",
+        "85;5%",
+        "8 5%",
+        "85/100",
+        "nan",
+        "inf%",
+        "NaN%",
+        "\u0668\u0665%",
+        "%",
+        "--5",
+        "0x10",
+        "o'k",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_per_cent_is_an_error_that_names_the_row(tmp_path, ending, cell):
     path = save(tmp_path / f"f.{ending}", ["50%", "85", cell, "0"], k=[0, 1, 1, 1])
     noun = "array" if ending == "npz" else "column"

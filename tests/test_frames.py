@@ -32,7 +32,7 @@ import calibrant
 from calibrant import CalibrationSketch
 from calibrant import grid as grids
 from calibrant.errors import InputError, MissingDependencyError, NothingJudgedError
-from calibrant.frames import cells, places, rows, sketch
+from calibrant.frames import cell_keys, cells, rows, sketch
 
 # Narwhals 2.29 announces that Dask will need a package of its own, narwhals-dask.
 pytestmark = pytest.mark.filterwarnings("ignore:Dask support is moving out of Narwhals:FutureWarning")
@@ -377,7 +377,7 @@ ROWS = st.lists(
     ),
     min_size=1,
     max_size=30,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=40, deadline=None)
@@ -503,44 +503,107 @@ GROUP = f"by: expected a name in every row, {MISSING}"
 INDEX = "target: expected class indices 0 to 2, got"
 WRONG_ROWS = [
     wrong(OUT + " others in 2 rows, such as 1.5{}; if they are logits", 2, p=[0.1, 0.2, 1.5, -3.0], y=[0] * 4),
-    wrong(OUT + " inf{}; if they are logits, work out the probabilities in the frame first (1 / (1 + exp(-x)))", 1,
-          p=[0.1, math.inf], y=[0, 1]),
+    wrong(
+        OUT + " inf{}; if they are logits, work out the probabilities in the frame first (1 / (1 + exp(-x)))",
+        1,
+        p=[0.1, math.inf],
+        y=[0, 1],
+    ),
     wrong(OUT + " 1.00001{}; clip the values to [0, 1] in the frame if", 1, p=[0.1, 1.00001], y=[0, 1]),
     wrong(OUT + " others in 3 rows, such as 10{}; the values look like percent", 0, p=[10.0, 20.0, 50.0], y=Y),
-    wrong(f"score: expected numbers in every row, {MISSING} 2 rows{{}}; filter the rows out", (1,),
-          p=[0.1, None, 0.5, NAN], y=[0] * 4),
+    wrong(
+        f"score: expected numbers in every row, {MISSING} 2 rows{{}}; filter the rows out",
+        (1,),
+        p=[0.1, None, 0.5, NAN],
+        y=[0] * 4,
+    ),
     wrong(LABEL + " 1 row{}; filter the rows out", [1], p=P, y=[0, None, 1]),
     wrong(LABEL + " 2 rows{}; filter the rows out", (0,), p=P, y=[NAN, NAN, 1.0]),
     wrong(LABEL + " 1 row{}; filter the rows", [2], p=P, y=["no", "yes", None], more=NAMED),
     wrong("outcome: expected outcomes 0 or 1, got others in 2 rows, such as 2{}; map them", 1, p=P, y=[0, 2, -1]),
     wrong("outcome: expected outcomes 0 or 1, got 0.5{}; pass what happened", 1, p=P, y=[0.0, 0.5, 1.0]),
-    wrong("outcome: expected names among class_names, got 'yess'{}; did you mean 'yes'?", 1,
-          p=P, y=["no", "yess", "no"], more=NAMED),
+    wrong(
+        "outcome: expected names among class_names, got 'yess'{}; did you mean 'yes'?",
+        1,
+        p=P,
+        y=["no", "yess", "no"],
+        more=NAMED,
+    ),
     wrong(WEIGHT[:-3] + MISSING + " 1 row{}; correct the rows", [1], p=P, y=Y, w=[1.0, NAN, 1.0], more=WEIGHTED),
     wrong(WEIGHT[:-3] + MISSING + " 2 rows{}; correct", (0,), p=P, y=Y, w=[None, 1.0, None], more=WEIGHTED),
     wrong(WEIGHT + " -2{}; correct the rows, or filter them out", 2, p=P, y=Y, w=[1.0, 0.0, -2.0], more=WEIGHTED),
     wrong(WEIGHT + " others in 2 rows, such as inf{}; correct", 1, p=P, y=Y, w=[1.0, math.inf, -2.0], more=WEIGHTED),
     wrong(GROUP + " 1 row{}; name the rows' group in the frame", [1], p=P, y=Y, g=["a", None, "b"], more={"by": "g"}),
     wrong(GROUP + " 1 row{}; name the rows' group in the frame", [1], p=P, y=Y, g=[1.0, NAN, 2.0], more={"by": "g"}),
-    wrong("probs: expected rows that sum to 1 within 0.001, got 0.9{}; divide each row by its sum", 1,
-          a=[0.1, 0.2], b=[0.2, 0.2], c=[0.7, 0.5], t=[0, 1]),
-    wrong(INDEX + " 3{}; subtract 1 if the labels are 1-based, or name the column of every class in probs", 1,
-          a=[0.1, 0.2], b=[0.2, 0.2], c=[0.7, 0.6], t=[1, 3]),
-    wrong(INDEX + " -1{}; name the column of every class in probs, or filter the rows", 0,
-          a=[0.1, 0.2], b=[0.2, 0.2], c=[0.7, 0.6], t=[-1, 0]),
+    wrong(
+        "probs: expected rows that sum to 1 within 0.001, got 0.9{}; divide each row by its sum",
+        1,
+        a=[0.1, 0.2],
+        b=[0.2, 0.2],
+        c=[0.7, 0.5],
+        t=[0, 1],
+    ),
+    wrong(
+        INDEX + " 3{}; subtract 1 if the labels are 1-based, or name the column of every class in probs",
+        1,
+        a=[0.1, 0.2],
+        b=[0.2, 0.2],
+        c=[0.7, 0.6],
+        t=[1, 3],
+    ),
+    wrong(
+        INDEX + " -1{}; name the column of every class in probs, or filter the rows",
+        0,
+        a=[0.1, 0.2],
+        b=[0.2, 0.2],
+        c=[0.7, 0.6],
+        t=[-1, 0],
+    ),
     wrong(INDEX + " 1.5{}; name the column", 1, a=[0.1, 0.2], b=[0.2, 0.2], c=[0.7, 0.6], t=[0.0, 1.5]),
-    wrong(f"probs: expected numbers in every row, {MISSING} 1 row{{}}, in column 'b'; filter the rows out", [1],
-          a=[0.1, 0.2], b=[0.2, NAN], c=[0.7, 0.6], t=[0, 1]),
-    wrong(f"probs: expected numbers in every row, {MISSING} 2 rows{{}}, in column 'a'; filter the rows out", (0,),
-          a=[None, 0.3], b=[0.2, 0.1], c=[0.7, None], t=[0, 1]),
-    wrong("probs: expected values in [0, 1], got others in 2 rows, such as 1.1{} in column 'b'; if they are logits, "
-          "work out the probabilities in the frame first (softmax of the row)", 0,
-          a=[0.1, 0.2], b=[1.1, 1.2], c=[-0.2, -0.4], t=[0, 1], more={"classwise": True}),
-    wrong("probs: expected values in [0, 1], got others in 2 rows, such as 10{} in column 'a'; the values look", 0,
-          a=[10.0, 20.0], b=[20.0, 40.0], c=[70.0, 40.0], t=[0, 1]),
-    wrong("target: expected names among class_names, got 'q'{}; choose from 'x', 'y', 'z'", 1,
-          a=[0.1, 0.2], b=[0.2, 0.2], c=[0.7, 0.6], t=["x", "q"], more={"class_names": ["x", "y", "z"]}),
-]  # fmt: skip
+    wrong(
+        f"probs: expected numbers in every row, {MISSING} 1 row{{}}, in column 'b'; filter the rows out",
+        [1],
+        a=[0.1, 0.2],
+        b=[0.2, NAN],
+        c=[0.7, 0.6],
+        t=[0, 1],
+    ),
+    wrong(
+        f"probs: expected numbers in every row, {MISSING} 2 rows{{}}, in column 'a'; filter the rows out",
+        (0,),
+        a=[None, 0.3],
+        b=[0.2, 0.1],
+        c=[0.7, None],
+        t=[0, 1],
+    ),
+    wrong(
+        "probs: expected values in [0, 1], got others in 2 rows, such as 1.1{} in column 'b'; if they are logits, "
+        "work out the probabilities in the frame first (softmax of the row)",
+        0,
+        a=[0.1, 0.2],
+        b=[1.1, 1.2],
+        c=[-0.2, -0.4],
+        t=[0, 1],
+        more={"classwise": True},
+    ),
+    wrong(
+        "probs: expected values in [0, 1], got others in 2 rows, such as 10{} in column 'a'; the values look",
+        0,
+        a=[10.0, 20.0],
+        b=[20.0, 40.0],
+        c=[70.0, 40.0],
+        t=[0, 1],
+    ),
+    wrong(
+        "target: expected names among class_names, got 'q'{}; choose from 'x', 'y', 'z'",
+        1,
+        a=[0.1, 0.2],
+        b=[0.2, 0.2],
+        c=[0.7, 0.6],
+        t=["x", "q"],
+        more={"class_names": ["x", "y", "z"]},
+    ),
+]
 
 
 def where(place: int | tuple[int] | list[int]) -> tuple[int, str]:
@@ -647,7 +710,7 @@ REFUSED = [
     ({**ONE, "class_names": "no"}, "class_names: expected a list of names, got 'no'"),
     ({**ONE, "class_names": ["no"]}, "class_names: expected 2 names, one per class, got 1"),
     ({**ONE, "class_names": ["no", "no"]}, "class_names: expected distinct names, got 'no' more than once"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("arguments", "message"), REFUSED)
@@ -703,7 +766,7 @@ def test_the_import_loads_no_engine() -> None:
 
 
 def test_the_polynomial_is_the_arcsine() -> None:
-    coefficients = places.arcsine()
+    coefficients = cell_keys.arcsine()
     with mpmath.workdps(30):
         for m in np.linspace(2**-30, 0.5 + 2**-25, 400).tolist():
             series = mpmath.mpf(0)
@@ -715,7 +778,7 @@ def test_the_polynomial_is_the_arcsine() -> None:
 
 def arguments(p: np.ndarray, grid: grids.Grid, *, single: bool) -> tuple[np.ndarray, np.ndarray]:
     """Work out, as an engine does, the two numbers whose whole parts count edges."""
-    chain, _ = places.key(grid, single=single, good=nw.lit(True), fault=nw.lit(0.0))
+    chain, _ = cell_keys.key(grid, single=single, good=nw.lit(True), fault=nw.lit(0.0))
     frame = nw.from_native(pl.LazyFrame({"p": p.astype(np.float64), "y": np.zeros(len(p))}))
     table = rows.with_steps(frame, chain).collect()
     return table.get_column("first").to_numpy(), table.get_column("second").to_numpy()
@@ -725,22 +788,22 @@ def arguments(p: np.ndarray, grid: grids.Grid, *, single: bool) -> tuple[np.ndar
 def test_at_an_edge_an_argument_is_a_whole_number_but_for_half_of_what_is_allowed(grid) -> None:
     edges = grids.edges(grid)[1:-1]
     off = np.min([np.abs(part - np.rint(part)) for part in arguments(edges, grid, single=False)], axis=0)
-    assert off.max() < places.NEAR / 2
+    assert off.max() < cell_keys.NEAR / 2
     assert off.max() < 8e-8
 
 
 @pytest.mark.parametrize("dtype", BOTH)
 def test_a_score_that_is_near_no_edge_does_not_come_back(dtype) -> None:
     columns = {"p": np.random.default_rng(1).random(20_000).astype(dtype), "y": np.zeros(20_000, np.int64)}
-    chain, key = places.key("standard", single=dtype is np.float32, good=nw.lit(True), fault=nw.lit(0.0))
+    chain, key = cell_keys.key("standard", single=dtype is np.float32, good=nw.lit(True), fault=nw.lit(0.0))
     frame = nw.from_native(pl.LazyFrame(columns)).select(p=nw.col("p").cast(nw.Float64), y=nw.lit(0.0))
     keys = rows.with_steps(frame, chain).select(key=key).collect().get_column("key").to_numpy()
-    assert np.count_nonzero(keys < places.DECIDED) <= 1
+    assert np.count_nonzero(keys < cell_keys.DECIDED) <= 1
 
 
 def test_a_half_is_undecided_so_that_wrong_rows_are_looked_at() -> None:
     first, _ = arguments(np.array([0.5]), "standard", single=False)
-    assert math.floor(first[0] - places.NEAR) < math.floor(first[0] + places.NEAR)
+    assert math.floor(first[0] - cell_keys.NEAR) < math.floor(first[0] + cell_keys.NEAR)
 
 
 # ---------------------------------------------------------------- names that are not what they seem

@@ -402,10 +402,9 @@ def missing(kind):
     }[kind]
 
 
-@pytest.mark.parametrize("kind", [
-    "None", "object nan", "float nan", "categorical", "pandas NA", "polars null",
-    "NaT", "nan among strings",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind", ["None", "object nan", "float nan", "categorical", "pandas NA", "polars null", "NaT", "nan among strings"]
+)
 def test_a_missing_name_is_an_error(kind):
     p, y = draw(16, 90)
     with bad(match=r"groups: expected a name in every row, got a missing value at row 0; "):

@@ -149,9 +149,12 @@ def test_the_table_of_measures_shows_them_with_four_digits(report: calibrant.Rep
     ece = report["ece"]
     assert ece.floor is not None
     assert shown["ECE"] == [
-        f"{ece.value:.4f}", f"{ece.low:.4f} – {ece.high:.4f}", f"{ece.floor.mean:.4f}", f"{ece.floor.upper:.4f}",
+        f"{ece.value:.4f}",
+        f"{ece.low:.4f} – {ece.high:.4f}",
+        f"{ece.floor.mean:.4f}",
+        f"{ece.floor.upper:.4f}",
         "≤ 0.001" if ece.p_value < 0.001 else f"{ece.p_value:.3f}",
-    ]  # fmt: skip
+    ]
     assert shown["mean gap"][0] == f"{report['mean_gap'].value:+.4f}"
     assert shown["accuracy"][2:] == ["", "", ""]
 
@@ -163,9 +166,15 @@ def test_the_files_of_the_diagram_and_the_curves_are_exact(report: calibrant.Rep
     assert numbers(rows, "left") == [bins["edges"][b] for b in filled]
     assert numbers(rows, "right") == [bins["edges"][b + 1] for b in filled]
     for name, key in {
-        "count": "counts", "proportion": "proportions", "confidence": "confidences", "accuracy": "accuracies",
-        "low": "lows", "high": "highs", "band_low": "band_lows", "band_high": "band_highs",
-    }.items():  # fmt: skip
+        "count": "counts",
+        "proportion": "proportions",
+        "confidence": "confidences",
+        "accuracy": "accuracies",
+        "low": "lows",
+        "high": "highs",
+        "band_low": "band_lows",
+        "band_high": "band_highs",
+    }.items():
         assert numbers(rows, name) == [bins[key][b] for b in filled], name
     for kind, curve in summary["curves"].items():
         rows = files[f"{kind}-curve.csv"]
@@ -320,9 +329,12 @@ def test_rows_of_the_chart_lie_beside_their_floors(report: calibrant.Report, pag
 def test_markup_in_any_name_is_text(whole: bool) -> None:
     probs, targets = classes(600, 3)
     found = calibrant.evaluate(
-        probs, targets, class_names=[EVIL, "b", "<img src=x onerror=alert(1)>"], groups=[EVIL, "<b>bold</b>"] * 300,
+        probs,
+        targets,
+        class_names=[EVIL, "b", "<img src=x onerror=alert(1)>"],
+        groups=[EVIL, "<b>bold</b>"] * 300,
         n_resamples=0,
-    )  # fmt: skip
+    )
     if whole:
         text = html.page(found.to_dict(), title=EVIL, used=EVIL, sources={"files": [EVIL], "columns": {EVIL: EVIL}})
     else:
@@ -388,8 +400,13 @@ def test_without_intervals_there_are_values_alone() -> None:
     assert page.all("input", type="radio") == []
     assert page.all("path", of="whisker") == []
     assert page.files()["reliability-diagram.csv"][0].keys() == {
-        "left", "right", "count", "proportion", "confidence", "accuracy",
-    }  # fmt: skip
+        "left",
+        "right",
+        "count",
+        "proportion",
+        "confidence",
+        "accuracy",
+    }
 
 
 @pytest.mark.parametrize("notion", ["classwise", "multilabel"])
@@ -608,19 +625,29 @@ def test_without_jinja2_a_page_says_what_to_install_and_a_cell_is_text(
 
 def test_the_same_report_is_the_same_page(report: calibrant.Report) -> None:
     again = subprocess.run(
-        [sys.executable, "-c", "import json, sys; from calibrant.render import html\n"
-         "sys.stdout.buffer.write(html.page(json.load(sys.stdin.buffer)).encode())"],
-        input=report.to_json().encode(), capture_output=True, check=True,
-    ).stdout  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            "import json, sys; from calibrant.render import html\n"
+            "sys.stdout.buffer.write(html.page(json.load(sys.stdin.buffer)).encode())",
+        ],
+        input=report.to_json().encode(),
+        capture_output=True,
+        check=True,
+    ).stdout
     assert again.decode() == html.page(report.to_dict())
 
 
 def test_contrast_of_text_and_marks_is_that_of_wcag() -> None:
     style = Path(html.__file__).with_name("templates").joinpath("style.css").read_text("utf-8")
-    light, dark, paper = (dict(re.findall(r"--(\w+): (#[0-9a-f]+)", block)) for block in (
-        style[: style.index("@media")], style[style.index("@media") : style.index("body")],
-        style[style.index("@media print") :],
-    ))  # fmt: skip
+    light, dark, paper = (
+        dict(re.findall(r"--(\w+): (#[0-9a-f]+)", block))
+        for block in (
+            style[: style.index("@media")],
+            style[style.index("@media") : style.index("body")],
+            style[style.index("@media print") :],
+        )
+    )
 
     def luminance(colour: str) -> float:
         digits = colour[1:] if len(colour) == 7 else "".join(2 * c for c in colour[1:])

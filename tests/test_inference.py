@@ -609,12 +609,12 @@ def test_closed_forms_are_the_laws_of_normal_sums(scores):
     found = evaluate(p, y, level=LEVEL, n_resamples=0)
     cells = cells_of(p, y)
     bins = BinMoments.of(cells, uniform_bin_of(cells.table, 15))
-    sums, n, runs = folded(bins.spreads, 100_000, 32), len(p), 100_000
+    sums, n, runs = folded(bins.null_variances, 100_000, 32), len(p), 100_000
     squares = (sums**2 / bins.counts).sum(axis=1)
     replicates = {
         "ece": np.abs(sums).sum(axis=1) / n,
         "rmsce": np.sqrt(squares / n),
-        "debiased_square": (squares - (bins.spreads / bins.counts).sum()) / n,
+        "debiased_square": (squares - (bins.null_variances / bins.counts).sum()) / n,
     }
     # The sums are normal here, so that only the shapes of the laws are approximate: a fitted gamma law and a fitted
     # chi-square are good to 5 % of a standard deviation in the quantile and to .015 in a probability, from two bins on.
@@ -626,7 +626,7 @@ def test_closed_forms_are_the_laws_of_normal_sums(scores):
             assert estimate.p_value == pytest.approx(np.mean(drawn >= estimate.value), abs=0.015)
 
     held = bins.rows >= 30
-    scales = (np.sqrt(bins.spreads) / bins.counts)[held]
+    scales = (np.sqrt(bins.null_variances) / bins.counts)[held]
     maximum = found["mce"]
 
     def largest(x):
@@ -635,8 +635,8 @@ def test_closed_forms_are_the_laws_of_normal_sums(scores):
     mean = integrate.quad(lambda x: 1 - largest(x), 0, 8 * scales.max(), limit=200)[0]
     assert maximum.floor.mean == pytest.approx(mean, rel=1e-3)  # 4,000 steps to 8 standard deviations
     assert largest(maximum.floor.upper) == pytest.approx(LEVEL, abs=1e-3)
-    standard = np.max((np.abs(bins.gaps) / np.sqrt(np.maximum(bins.spreads, 1)))[held])
-    ratio = np.sqrt(np.maximum(bins.spreads, 1) / bins.spreads)[held]
+    standard = np.max((np.abs(bins.gaps) / np.sqrt(np.maximum(bins.null_variances, 1)))[held])
+    ratio = np.sqrt(np.maximum(bins.null_variances, 1) / bins.null_variances)[held]
     assert maximum.p_value == near(1 - np.prod(2 * stats.norm.cdf(standard * ratio) - 1))
 
 
@@ -753,8 +753,13 @@ def simulated(law, n=500):
 def test_p_value_counts_replicates_at_least_as_large():
     drawn = np.array([0.1, 0.2, 0.2, 0.4])
     assert [laws.p_value(drawn, value) for value in (0.5, 0.4, 0.3, 0.2, 0.2 + 1e-16, 0)] == [
-        1 / 5, 2 / 5, 2 / 5, 4 / 5, 4 / 5, 1,
-    ]  # fmt: skip
+        1 / 5,
+        2 / 5,
+        2 / 5,
+        4 / 5,
+        4 / 5,
+        1,
+    ]
     floor = laws.floor_of(drawn, 0.7)
     assert (floor.mean, floor.upper) == (pytest.approx(0.225), 0.4)  # at least a share of .7 is not above it
 

@@ -64,7 +64,7 @@ NOT_FINITE = "find where it comes from, or filter the row out of probs and targe
 UNSUMMED = (
     "normalise the rows (divide each by its sum), pass logits=True if they are logits, or notion='multilabel' for one "
     "event per column"
-)  # fmt: skip
+)
 SWAPPED = (
     "probs: expected probabilities first and targets second, got labels first and fractions second; the arguments look "
     "swapped: call f(probs, targets)"
@@ -74,58 +74,115 @@ BAD_PROBS = [
     case("probs: expected at least one row, got shape (0,); check where the rows were lost", [], []),
     case("probs: expected at least one row, got shape (0, 3)", np.empty((0, 3)), []),
     case("probs: expected at least one row, got shape (2, 0)", np.empty((2, 0)), [0, 1]),
-    case("probs: expected an array of shape (N,) or (N, C), got a single number; for one prediction pass a list of one",
-         0.5, 1),
+    case(
+        "probs: expected an array of shape (N,) or (N, C), got a single number; for one prediction pass a list of one",
+        0.5,
+        1,
+    ),
     case("probs: expected an array of shape (N,) or (N, C), got a single number", np.array(0.5), [1]),
-    case("probs: expected rows of equal length, got rows of different lengths; give every row the same number of "
-         "entries", [[0.5, 0.5], [0.2, 0.3, 0.5]], [0, 1]),
-    case("probs: expected real numbers, got strings such as '0.5'; convert them to numbers first, with "
-         "np.asarray(probs, dtype=float)", ["0.5", "0.25"], [0, 1]),
-    case("probs: expected real numbers, got strings such as '85%'; convert them to fractions first, '85%' to 0.85",
-         ["85%", "25%"], [0, 1]),
+    case(
+        "probs: expected rows of equal length, got rows of different lengths; give every row the same number of "
+        "entries",
+        [[0.5, 0.5], [0.2, 0.3, 0.5]],
+        [0, 1],
+    ),
+    case(
+        "probs: expected real numbers, got strings such as '0.5'; convert them to numbers first, with "
+        "np.asarray(probs, dtype=float)",
+        ["0.5", "0.25"],
+        [0, 1],
+    ),
+    case(
+        "probs: expected real numbers, got strings such as '85%'; convert them to fractions first, '85%' to 0.85",
+        ["85%", "25%"],
+        [0, 1],
+    ),
     case("probs: expected real numbers, got strings such as 'cat'; pass numbers, not names", ["cat", "dog"], [0, 1]),
-    case("probs: expected numbers, got strings such as 'b' in column 2, and numbers; pass the columns of the "
-         "probabilities alone", np.array([[0.5, 0.5, "b"], [0.3, 0.7, "a"]], object), [0, 1]),
+    case(
+        "probs: expected numbers, got strings such as 'b' in column 2, and numbers; pass the columns of the "
+        "probabilities alone",
+        np.array([[0.5, 0.5, "b"], [0.3, 0.7, "a"]], object),
+        [0, 1],
+    ),
     case("probs: expected real numbers, got dtype complex128; pass floating-point numbers", [0.5 + 0j], [1]),
     case("probs: expected real numbers, got dtype datetime64[D]", np.array(["2026-01-01"], "M8[D]"), [1]),
     case(f"probs: expected an array, got a dict; {NO_ARRAY}", {"a": 0.5}, [1]),
     case(f"probs: expected an array, got a str; {NO_ARRAY}", "predictions", [1]),
-    case("probs: expected an array, got a str; read the file first, or run: calibrant report predictions.npy",
-         "predictions.npy", [1]),
-    case("probs: expected an array, got a PurePosixPath; read the file first, or run: calibrant report data/a.csv",
-         PurePosixPath("data/a.csv"), [1]),
+    case(
+        "probs: expected an array, got a str; read the file first, or run: calibrant report predictions.npy",
+        "predictions.npy",
+        [1],
+    ),
+    case(
+        "probs: expected an array, got a PurePosixPath; read the file first, or run: calibrant report data/a.csv",
+        PurePosixPath("data/a.csv"),
+        [1],
+    ),
     case(f"probs: expected an array, got a bytes; {NO_ARRAY}", b"0.5", [1]),
     case(f"probs: expected an array, got a set; {NO_ARRAY}", {0.5}, [1]),
     case(f"probs: expected an array, got None; {NO_ARRAY}", None, [1]),
     case(f"probs: expected an array, got a map; {NO_ARRAY}", map(float, PROBS), TARGETS),
-    case("probs: expected no masked entries, got a masked array; filter the masked rows out first",
-         np.ma.array(PROBS, mask=[0, 0, 1, 0]), TARGETS),
-    case("probs: expected numbers, got a missing value at row 1; filter the row out of probs and targets first",
-         [0.5, None], [0, 1]),
+    case(
+        "probs: expected no masked entries, got a masked array; filter the masked rows out first",
+        np.ma.array(PROBS, mask=[0, 0, 1, 0]),
+        TARGETS,
+    ),
+    case(
+        "probs: expected numbers, got a missing value at row 1; filter the row out of probs and targets first",
+        [0.5, None],
+        [0, 1],
+    ),
     case("probs: expected numbers, got a missing value at row 1", [[0.5, 0.5], [0.5, None]], [0, 1]),
-    case("probs: expected numbers or strings, got a mixture of both; convert all of them to one type",
-         np.array([0.5, "a"], object), [0, 1]),
+    case(
+        "probs: expected numbers or strings, got a mixture of both; convert all of them to one type",
+        np.array([0.5, "a"], object),
+        [0, 1],
+    ),
     case("probs: expected numbers or strings, got objects such as", np.array([object()]), [1]),
     case(f"probs: expected finite numbers, got nan at row 2; {NOT_FINITE}", [0.5, 0.5, NAN, NAN], TARGETS),
     case(f"probs: expected finite numbers, got inf at row 1; {NOT_FINITE}", [0.5, INF, 0.5, 2.0], TARGETS),
     case("probs: expected finite numbers, got -inf at row 1", [0.5, -INF, 0.5, 2.0], TARGETS),
     case("probs: expected finite numbers, got nan at row 1", np.float16([0.5, NAN, 0.5, NAN]), TARGETS),
     case("probs: expected finite numbers, got nan at row 1", [0.5, NAN], [0, 1], logits=True),
-    case("probs: expected values in [0, 1], got 2.5 at row 1; pass logits=True if they are logits",
-         [0.5, 2.5, -1.0, 0.3], TARGETS),
-    case("probs: expected values in [0, 1], got -0.25 at row 0; pass logits=True if they are logits",
-         [-0.25, 250.0], [0, 1]),
-    case("probs: expected values in [0, 1], got 1.0000001 at row 1; clip the values to [0, 1] if that is rounding, or "
-         "pass logits=True if they are logits", np.float32([0.5, 1.0000001]), [0, 1]),
-    case("probs: expected values in [0, 1], got 90 at row 1; the values look like percent: divide them by 100",
-         [0.5, 90.0, 12.0], [0, 1, 0]),
-    case("probs: expected values in [0, 1], got 9 at row 0; the values look like percent: divide them by 100 (if they "
-         "are predicted classes, pass the probabilities instead)", [9, 3, 7], [1, 0, 1]),
-    case("probs: expected probabilities, got whole numbers up to 2; they look like predicted classes: pass the "
-         "probabilities of the classes, of shape (N, C)", [0, 2, 1, 2], [0, 2, 1, 1]),
-    case("probs: expected values in [0, 1], got -1.23457 at row 0; pass logits=True if they are logits",
-         [-1.2345678, 0.5], [0, 1]),
-]  # fmt: skip
+    case(
+        "probs: expected values in [0, 1], got 2.5 at row 1; pass logits=True if they are logits",
+        [0.5, 2.5, -1.0, 0.3],
+        TARGETS,
+    ),
+    case(
+        "probs: expected values in [0, 1], got -0.25 at row 0; pass logits=True if they are logits",
+        [-0.25, 250.0],
+        [0, 1],
+    ),
+    case(
+        "probs: expected values in [0, 1], got 1.0000001 at row 1; clip the values to [0, 1] if that is rounding, or "
+        "pass logits=True if they are logits",
+        np.float32([0.5, 1.0000001]),
+        [0, 1],
+    ),
+    case(
+        "probs: expected values in [0, 1], got 90 at row 1; the values look like percent: divide them by 100",
+        [0.5, 90.0, 12.0],
+        [0, 1, 0],
+    ),
+    case(
+        "probs: expected values in [0, 1], got 9 at row 0; the values look like percent: divide them by 100 (if they "
+        "are predicted classes, pass the probabilities instead)",
+        [9, 3, 7],
+        [1, 0, 1],
+    ),
+    case(
+        "probs: expected probabilities, got whole numbers up to 2; they look like predicted classes: pass the "
+        "probabilities of the classes, of shape (N, C)",
+        [0, 2, 1, 2],
+        [0, 2, 1, 1],
+    ),
+    case(
+        "probs: expected values in [0, 1], got -1.23457 at row 0; pass logits=True if they are logits",
+        [-1.2345678, 0.5],
+        [0, 1],
+    ),
+]
 
 
 @every_function
@@ -145,33 +202,63 @@ def test_long_double_is_refused(function):
 
 
 BAD_ROWS = [
-    case(f"probs: expected finite numbers, got nan at row 1, column 2; {NOT_FINITE}",
-         [[0.5, 0.5, 0], [0.5, 0.5, NAN], [NAN, 0, 1]], [0, 1, 2]),
-    case("probs: expected finite numbers, got inf at row 1, column 0",
-         np.float16([[0.5, 0.5], [INF, NAN]]), [0, 1]),
+    case(
+        f"probs: expected finite numbers, got nan at row 1, column 2; {NOT_FINITE}",
+        [[0.5, 0.5, 0], [0.5, 0.5, NAN], [NAN, 0, 1]],
+        [0, 1, 2],
+    ),
+    case("probs: expected finite numbers, got inf at row 1, column 0", np.float16([[0.5, 0.5], [INF, NAN]]), [0, 1]),
     case("probs: expected finite numbers, got -inf at row 1, column 1", [[0.5, 0.5], [3, -INF]], [0, 1], logits=True),
-    case("probs: expected values in [0, 1], got -1.5 at row 1, column 0; pass logits=True if they are logits",
-         [[0.5, 0.5], [-1.5, 2.5]], [0, 1]),
-    case("probs: expected values in [0, 1], got 20 at row 0, column 0; the values look like percent: divide them by "
-         "100", [[20, 50.0, 30], [60, 30, 10]], [0, 1]),
-    case("probs: expected values in [0, 1], got 20 at row 0, column 0; pass logits=True if they are logits",
-         [[20, 50.0, 90], [60, 30, 10]], [0, 1]),
-    case("probs: expected rows that sum to 1 within 0.001, got 0.8 at row 0; column 1 of probs holds the targets: "
-         "leave it out", [[0.8, 0], [0.6, 1], [0.3, 0]], [0, 1, 0]),
-    case("probs: expected values in [0, 1], got 2 at row 1, column 3; column 3 of probs holds the targets: leave it "
-         "out",
-         [[0.2, 0.5, 0.3, 0], [0.6, 0.3, 0.1, 2], [0.6, 0.3, 0.1, 1]], [0, 2, 1]),
-    case("probs: expected rows that sum to 1 within 0.001, got 0.5 at row 0; column 0 of probs holds whole numbers: "
-         "leave it out if it is no probability", [[0, 0.5], [1, 0.3], [2, 0.7]], [0, 1, 1]),
-    case(f"probs: expected rows that sum to 1 within 0.001, got 0.9 at row 1; {UNSUMMED}",
-         [[0.5, 0.5], [0.5, 0.4], [0.1, 0.1]], [0, 1, 0]),
+    case(
+        "probs: expected values in [0, 1], got -1.5 at row 1, column 0; pass logits=True if they are logits",
+        [[0.5, 0.5], [-1.5, 2.5]],
+        [0, 1],
+    ),
+    case(
+        "probs: expected values in [0, 1], got 20 at row 0, column 0; the values look like percent: divide them by 100",
+        [[20, 50.0, 30], [60, 30, 10]],
+        [0, 1],
+    ),
+    case(
+        "probs: expected values in [0, 1], got 20 at row 0, column 0; pass logits=True if they are logits",
+        [[20, 50.0, 90], [60, 30, 10]],
+        [0, 1],
+    ),
+    case(
+        "probs: expected rows that sum to 1 within 0.001, got 0.8 at row 0; column 1 of probs holds the targets: "
+        "leave it out",
+        [[0.8, 0], [0.6, 1], [0.3, 0]],
+        [0, 1, 0],
+    ),
+    case(
+        "probs: expected values in [0, 1], got 2 at row 1, column 3; column 3 of probs holds the targets: leave it out",
+        [[0.2, 0.5, 0.3, 0], [0.6, 0.3, 0.1, 2], [0.6, 0.3, 0.1, 1]],
+        [0, 2, 1],
+    ),
+    case(
+        "probs: expected rows that sum to 1 within 0.001, got 0.5 at row 0; column 0 of probs holds whole numbers: "
+        "leave it out if it is no probability",
+        [[0, 0.5], [1, 0.3], [2, 0.7]],
+        [0, 1, 1],
+    ),
+    case(
+        f"probs: expected rows that sum to 1 within 0.001, got 0.9 at row 1; {UNSUMMED}",
+        [[0.5, 0.5], [0.5, 0.4], [0.1, 0.1]],
+        [0, 1, 0],
+    ),
     case("probs: expected rows that sum to 1 within 0.001, got 1.7 at row 0", [[0.8, 0.9]], [0]),
-    case(f"probs: expected rows that sum to 1 within 0.001, got 0.8 at row 0; {UNSUMMED}",
-         [[0.5, 0.3, 0], [0.4, 0.3, 0]], [0, 1]),
-    case("targets: expected 3 labels, one for each row of probs (or one-hot rows of 4), got shape (4,); probs look "
-         "transposed: they are (N, C), a row for each prediction and a column for each class",
-         np.transpose(ROWS), CLASSES),
-]  # fmt: skip
+    case(
+        f"probs: expected rows that sum to 1 within 0.001, got 0.8 at row 0; {UNSUMMED}",
+        [[0.5, 0.3, 0], [0.4, 0.3, 0]],
+        [0, 1],
+    ),
+    case(
+        "targets: expected 3 labels, one for each row of probs (or one-hot rows of 4), got shape (4,); probs look "
+        "transposed: they are (N, C), a row for each prediction and a column for each class",
+        np.transpose(ROWS),
+        CLASSES,
+    ),
+]
 
 
 @every_class_function
@@ -234,57 +321,126 @@ def test_rows_may_miss_1_by_the_tolerance_of_their_type(name):
 FRACTION = "filter the row out of probs and targets, or round the target if that is what it means"
 
 BAD_OUTCOMES = [
-    case("targets: expected 4 labels, one for each row of probs, got shape (3,); probs and targets must be of the same "
-         "rows", PROBS, TARGETS[:3]),
+    case(
+        "targets: expected 4 labels, one for each row of probs, got shape (3,); probs and targets must be of the same "
+        "rows",
+        PROBS,
+        TARGETS[:3],
+    ),
     case("targets: expected 1 label, one for each row of probs, got shape (2,)", [0.5], [0, 1]),
-    case("targets: expected 4 labels, one for each row of probs, got shape (); pass a label for each row, such as [1]",
-         PROBS, 1),
-    case("targets: expected 4 labels, one for each row of probs, got shape (4, 2); the targets look one-hot: pass "
-         "targets[:, 1] if that column says that it happened", PROBS, [[1, 0], [0, 1], [0, 1], [1, 0]]),
+    case(
+        "targets: expected 4 labels, one for each row of probs, got shape (); pass a label for each row, such as [1]",
+        PROBS,
+        1,
+    ),
+    case(
+        "targets: expected 4 labels, one for each row of probs, got shape (4, 2); the targets look one-hot: pass "
+        "targets[:, 1] if that column says that it happened",
+        PROBS,
+        [[1, 0], [0, 1], [0, 1], [1, 0]],
+    ),
     case("targets: expected 4 labels, one for each row of probs, got shape (1, 4)", PROBS, [TARGETS]),
-    case("targets: expected 4 labels, one for each row of probs, got shape (4, 2); pass one label a row, or for "
-         "several labels a row notion='multilabel' and probs of the same shape", PROBS, [[1, 1]] * 4),
-    case(f"targets: expected an array, got None; {NO_ARRAY}" , PROBS, None),
+    case(
+        "targets: expected 4 labels, one for each row of probs, got shape (4, 2); pass one label a row, or for "
+        "several labels a row notion='multilabel' and probs of the same shape",
+        PROBS,
+        [[1, 1]] * 4,
+    ),
+    case(f"targets: expected an array, got None; {NO_ARRAY}", PROBS, None),
     case(f"targets: expected an array, got a str; {NO_ARRAY}", PROBS, "abcd"),
     case(f"targets: expected an array, got a dict; {NO_ARRAY}", PROBS, {}),
     case("targets: expected rows of equal length, got rows of different lengths", PROBS, [[0], [1, 0]]),
-    case("targets: expected outcomes 0 or 1, got dtype complex128; pass integers, booleans or class names",
-         PROBS, [0j, 1, 1, 0]),
-    case("targets: expected outcomes 0 or 1, got 2 at row 2; map the targets to 0 and 1, or for more than two classes "
-         "pass probs of shape (N, C)", PROBS, [0, 1, 2, 3]),
+    case(
+        "targets: expected outcomes 0 or 1, got dtype complex128; pass integers, booleans or class names",
+        PROBS,
+        [0j, 1, 1, 0],
+    ),
+    case(
+        "targets: expected outcomes 0 or 1, got 2 at row 2; map the targets to 0 and 1, or for more than two classes "
+        "pass probs of shape (N, C)",
+        PROBS,
+        [0, 1, 2, 3],
+    ),
     case("targets: expected outcomes 0 or 1, got 2 at row 1; the labels look 1-based: subtract 1", PROBS, [1, 2, 2, 1]),
-    case("targets: expected outcomes 0 or 1, got -1 at row 1; the labels are -1 and 1: pass np.asarray(targets) == 1 "
-         "if 1 is the event", PROBS, [1, -1, 1, -1]),
-    case("targets: expected outcomes 0 or 1, got -1 at row 1; the labels are -1 and 1: pass np.asarray(targets) == 1",
-         PROBS, [1.0, -1.0, 1.0, -1.0]),
-    case("targets: expected outcomes 0 or 1, got 255 at row 1; the labels are 0 and 255: pass np.asarray(targets) == "
-         "255 if 255 is the event", PROBS, np.uint8([0, 255, 255, 0])),
-    case("targets: expected outcomes 0 or 1, got -1 at row 1; map -1 to 0, or pass ignore_index=-1 if such rows are to "
-         "be left out", PROBS, [1, -1, 0, -1]),
-    case("targets: expected outcomes 0 or 1, got 2 at row 1; the labels look 1-based: subtract 1",
-         PROBS, [1.0, 2.0, 2.0, 1.0]),
+    case(
+        "targets: expected outcomes 0 or 1, got -1 at row 1; the labels are -1 and 1: pass np.asarray(targets) == 1 "
+        "if 1 is the event",
+        PROBS,
+        [1, -1, 1, -1],
+    ),
+    case(
+        "targets: expected outcomes 0 or 1, got -1 at row 1; the labels are -1 and 1: pass np.asarray(targets) == 1",
+        PROBS,
+        [1.0, -1.0, 1.0, -1.0],
+    ),
+    case(
+        "targets: expected outcomes 0 or 1, got 255 at row 1; the labels are 0 and 255: pass np.asarray(targets) == "
+        "255 if 255 is the event",
+        PROBS,
+        np.uint8([0, 255, 255, 0]),
+    ),
+    case(
+        "targets: expected outcomes 0 or 1, got -1 at row 1; map -1 to 0, or pass ignore_index=-1 if such rows are to "
+        "be left out",
+        PROBS,
+        [1, -1, 0, -1],
+    ),
+    case(
+        "targets: expected outcomes 0 or 1, got 2 at row 1; the labels look 1-based: subtract 1",
+        PROBS,
+        [1.0, 2.0, 2.0, 1.0],
+    ),
     case(f"targets: expected outcomes 0 or 1, got 0.5 at row 2; {FRACTION}", PROBS, [0, 1, 0.5, 0.5]),
-    case("targets: expected outcomes 0 or 1, got nan at row 3; filter the row out of probs and targets",
-         PROBS, [0, 1, 1, NAN]),
-    case("targets: expected outcomes 0 or 1, got inf at row 3; filter the row out of probs and targets",
-         PROBS, [0, 1, 1, INF]),
+    case(
+        "targets: expected outcomes 0 or 1, got nan at row 3; filter the row out of probs and targets",
+        PROBS,
+        [0, 1, 1, NAN],
+    ),
+    case(
+        "targets: expected outcomes 0 or 1, got inf at row 3; filter the row out of probs and targets",
+        PROBS,
+        [0, 1, 1, INF],
+    ),
     case("targets: expected outcomes 0 or 1, got 1e+300 at row 3", PROBS, [0, 1, 1, 1e300]),
-    case("targets: expected a label in every row, got a missing value at row 1; filter the row out of probs and "
-         "targets first", PROBS, [0, None, 1, 0]),
+    case(
+        "targets: expected a label in every row, got a missing value at row 1; filter the row out of probs and "
+        "targets first",
+        PROBS,
+        [0, None, 1, 0],
+    ),
     case("targets: expected a label in every row, got a missing value at row 2", PROBS, ["no", "yes", None, "no"]),
     case("targets: expected numbers or strings, got a mixture of both", PROBS, np.array(["no", 1, 1, 0], object)),
-    case("targets: expected integers, got strings such as 'no'; pass np.asarray(targets) == 'yes' if 'yes' is the "
-         "event, or class_names=['no', 'yes'] to evaluate", PROBS, ["no", "yes", "no", "yes"]),
-    case("targets: expected integers, got strings such as 'True'; pass np.asarray(targets) == 'True' if 'True' is the "
-         "event", PROBS, ["True", "False", "True", "False"]),
-    case("targets: expected integers, got strings such as '1'; convert them to integers first, with "
-         "np.asarray(targets, dtype=int)", PROBS, ["1", "0", "1", "0"]),
-    case("targets: expected integers, got strings such as 'a'; pass class_names to evaluate, or map them to integers",
-         PROBS, ["a", "b", "c", "a"]),
-    case("targets: expected outcomes 0 or 1, got 0.1 at row 0; the targets look like probabilities: pass what "
-         "happened, as 0 and 1 or class indices", PROBS, PROBS),
+    case(
+        "targets: expected integers, got strings such as 'no'; pass np.asarray(targets) == 'yes' if 'yes' is the "
+        "event, or class_names=['no', 'yes'] to evaluate",
+        PROBS,
+        ["no", "yes", "no", "yes"],
+    ),
+    case(
+        "targets: expected integers, got strings such as 'True'; pass np.asarray(targets) == 'True' if 'True' is the "
+        "event",
+        PROBS,
+        ["True", "False", "True", "False"],
+    ),
+    case(
+        "targets: expected integers, got strings such as '1'; convert them to integers first, with "
+        "np.asarray(targets, dtype=int)",
+        PROBS,
+        ["1", "0", "1", "0"],
+    ),
+    case(
+        "targets: expected integers, got strings such as 'a'; pass class_names to evaluate, or map them to integers",
+        PROBS,
+        ["a", "b", "c", "a"],
+    ),
+    case(
+        "targets: expected outcomes 0 or 1, got 0.1 at row 0; the targets look like probabilities: pass what "
+        "happened, as 0 and 1 or class indices",
+        PROBS,
+        PROBS,
+    ),
     case("targets: expected no masked entries", PROBS, np.ma.array(TARGETS, mask=[1, 0, 0, 0])),
-]  # fmt: skip
+]
 
 
 @every_function
@@ -299,45 +455,98 @@ def test_bad_outcomes(function, probs, targets, options, message):
 ONE_HOT = "targets: expected one-hot rows (a single 1 among 0s), got"
 
 BAD_CLASSES = [
-    case("targets: expected 4 labels, one for each row of probs (or one-hot rows of 3), got shape (5,); probs and "
-         "targets must be of the same rows", ROWS, [0] * 5),
-    case("targets: expected 4 labels, one for each row of probs (or one-hot rows of 3), got shape (4, 2)",
-         ROWS, [[0, 1]] * 4),
-    case("targets: expected class indices 0 to 2, got 7 at row 1; check that probs has a column for every class, or "
-         "pass ignore_index=7 if such rows are to be left out", ROWS, [0, 7, 8, 1]),
+    case(
+        "targets: expected 4 labels, one for each row of probs (or one-hot rows of 3), got shape (5,); probs and "
+        "targets must be of the same rows",
+        ROWS,
+        [0] * 5,
+    ),
+    case(
+        "targets: expected 4 labels, one for each row of probs (or one-hot rows of 3), got shape (4, 2)",
+        ROWS,
+        [[0, 1]] * 4,
+    ),
+    case(
+        "targets: expected class indices 0 to 2, got 7 at row 1; check that probs has a column for every class, or "
+        "pass ignore_index=7 if such rows are to be left out",
+        ROWS,
+        [0, 7, 8, 1],
+    ),
     case("targets: expected class indices 0 to 2, got 255 at row 3", ROWS, np.uint8([0, 1, 2, 255])),
-    case("targets: expected class indices 0 to 2, got -100 at row 2; pass ignore_index=-100 if such rows are to be "
-         "left out", ROWS, [0, 1, -100, 3]),
+    case(
+        "targets: expected class indices 0 to 2, got -100 at row 2; pass ignore_index=-100 if such rows are to be "
+        "left out",
+        ROWS,
+        [0, 1, -100, 3],
+    ),
     case("targets: expected class indices 0 to 2, got 7 at row 0; check that probs has", ROWS, [7, 1, -100, 1]),
-    case("targets: expected class indices 0 to 2, got 3 at row 2; the labels look 1-based: subtract 1",
-         ROWS, [1, 2, 3, 1]),
+    case(
+        "targets: expected class indices 0 to 2, got 3 at row 2; the labels look 1-based: subtract 1",
+        ROWS,
+        [1, 2, 3, 1],
+    ),
     case(f"targets: expected class indices 0 to 2, got 1.5 at row 1; {FRACTION}", ROWS, [0, 1.5, 0, 0.5]),
-    case("targets: expected class indices 0 to 2, got nan at row 1; filter the row out of probs and targets",
-         ROWS, [0, NAN, 0, 1]),
-    case("targets: expected integers, got strings such as 'cat'; pass class_names to evaluate, in the order of the "
-         "columns, or map them to integers",
-         ROWS, ["cat", "dog", "cat", "eel"]),
-    case(f"{ONE_HOT} 2 ones at row 3; pass class indices, or notion='multilabel' for several labels a row",
-         ROWS, [[1, 0, 0]] * 3 + [[1, 0, 1]]),
+    case(
+        "targets: expected class indices 0 to 2, got nan at row 1; filter the row out of probs and targets",
+        ROWS,
+        [0, NAN, 0, 1],
+    ),
+    case(
+        "targets: expected integers, got strings such as 'cat'; pass class_names to evaluate, in the order of the "
+        "columns, or map them to integers",
+        ROWS,
+        ["cat", "dog", "cat", "eel"],
+    ),
+    case(
+        f"{ONE_HOT} 2 ones at row 3; pass class indices, or notion='multilabel' for several labels a row",
+        ROWS,
+        [[1, 0, 0]] * 3 + [[1, 0, 1]],
+    ),
     case(f"{ONE_HOT} no ones at row 2", ROWS, [[1, 0, 0]] * 2 + [[0, 0, 0], [1, 1, 1]]),
-    case(f"{ONE_HOT} 0.25 at row 1; the targets look like probabilities: pass class indices (of smoothed labels "
-         "targets.argmax(axis=1))", ROWS, [[1, 0, 0], [0.25, 0.75, 0], [1, 0, 0], [1, 0, 0]]),
-    case(f"{ONE_HOT} 2 ones at row 0; probs and targets look transposed: pass probs.T and targets.T",
-         np.transpose(ROWS), np.eye(3, dtype=int)[CLASSES].T),
-    case(f"{ONE_HOT} 2 ones at row 0; probs look like one row of many classes: for one event pass probs.reshape(-1), "
-         "targets.reshape(-1)", [PROBS], [TARGETS]),
-    case("targets: expected 1 label, one for each row of probs (or one-hot rows of 4), got shape (4,); probs look like "
-         "one row of many classes: for one event pass probs.reshape(-1)", [PROBS], TARGETS),
-    case("targets: expected 4 labels, one for each row of probs (or one-hot rows of 3), got shape (3, 4); the one-hot "
-         "targets look transposed: pass targets.T", ROWS, np.eye(3)[CLASSES].T),
-    case("targets: expected class indices 0 to 2, got 0.1 at row 0; the targets look like probabilities: pass what",
-         ROWS, PROBS),
-    case("targets: expected class indices 0 to 1, got -1 at row 1; the labels are -1 and 1: pass np.asarray(targets) "
-         "== 1 if 1 is the second class", [[0.5, 0.5]] * 4, [1, -1, 1, -1]),
+    case(
+        f"{ONE_HOT} 0.25 at row 1; the targets look like probabilities: pass class indices (of smoothed labels "
+        "targets.argmax(axis=1))",
+        ROWS,
+        [[1, 0, 0], [0.25, 0.75, 0], [1, 0, 0], [1, 0, 0]],
+    ),
+    case(
+        f"{ONE_HOT} 2 ones at row 0; probs and targets look transposed: pass probs.T and targets.T",
+        np.transpose(ROWS),
+        np.eye(3, dtype=int)[CLASSES].T,
+    ),
+    case(
+        f"{ONE_HOT} 2 ones at row 0; probs look like one row of many classes: for one event pass probs.reshape(-1), "
+        "targets.reshape(-1)",
+        [PROBS],
+        [TARGETS],
+    ),
+    case(
+        "targets: expected 1 label, one for each row of probs (or one-hot rows of 4), got shape (4,); probs look like "
+        "one row of many classes: for one event pass probs.reshape(-1)",
+        [PROBS],
+        TARGETS,
+    ),
+    case(
+        "targets: expected 4 labels, one for each row of probs (or one-hot rows of 3), got shape (3, 4); the one-hot "
+        "targets look transposed: pass targets.T",
+        ROWS,
+        np.eye(3)[CLASSES].T,
+    ),
+    case(
+        "targets: expected class indices 0 to 2, got 0.1 at row 0; the targets look like probabilities: pass what",
+        ROWS,
+        PROBS,
+    ),
+    case(
+        "targets: expected class indices 0 to 1, got -1 at row 1; the labels are -1 and 1: pass np.asarray(targets) "
+        "== 1 if 1 is the second class",
+        [[0.5, 0.5]] * 4,
+        [1, -1, 1, -1],
+    ),
     case(f"{ONE_HOT} nan at row 1", ROWS, [[1, 0, 0], [0, NAN, 1], [1, 0, 0], [1, 0, 0]]),
     case(f"{ONE_HOT} -1 at row 0", ROWS, [[-1, 1, 0]] * 4),
     case("targets: expected one-hot rows of 0 and 1, got dtype <U1; pass class indices", ROWS, [["a", "b", "c"]] * 4),
-]  # fmt: skip
+]
 
 
 @every_class_function
@@ -498,40 +707,79 @@ def test_one_event_has_two_names():
 # ---------------------------------------------------------------- what is refused: options
 
 REFUSED_OPTIONS = [
-    (expected_calibration_error, {"notion": "top_label"}, "notion: expected one of 'positive', 'top-label', "
-     "'classwise', 'multilabel', got 'top_label'; did you mean 'top-label'?"),
+    (
+        expected_calibration_error,
+        {"notion": "top_label"},
+        "notion: expected one of 'positive', 'top-label', "
+        "'classwise', 'multilabel', got 'top_label'; did you mean 'top-label'?",
+    ),
     (brier_score, {"logits": "yes"}, "logits: expected True or False, got 'yes'; say which of the two probs are"),
     (expected_calibration_error, {"logits": None}, "logits: expected True or False, got None"),
     (smooth_calibration_error, {"notion": "toplabel"}, "did you mean 'top-label'?"),
     (evaluate, {"notion": "multi-label"}, "did you mean 'multilabel'?"),
     (evaluate, {"notion": 3}, "got 3; choose from 'positive', 'top-label', 'classwise', 'multilabel'"),
-    (expected_calibration_error, {"norm": "L1"}, "norm: expected one of 'l1', 'l2', 'max', got 'L1'; did you mean "
-     "'l1'?"),
+    (
+        expected_calibration_error,
+        {"norm": "L1"},
+        "norm: expected one of 'l1', 'l2', 'max', got 'L1'; did you mean 'l1'?",
+    ),
     (expected_calibration_error, {"norm": np.array(["l1", "l2"])}, "norm: expected one of 'l1', 'l2', 'max', got "),
     (classwise_calibration_error, {"norm": "maximum"}, "did you mean 'max'?"),
-    (expected_calibration_error, {"binning": "quantiles"}, "binning: expected one of 'uniform', 'quantile', got "
-     "'quantiles'; did you mean 'quantile'?"),
-    (expected_calibration_error, {"closed": "rigth"}, "closed: expected one of 'right', 'left', got 'rigth'; did you "
-     "mean 'right'?"),
-    (smooth_calibration_error, {"kernel": "logits"}, "kernel: expected one of 'reflected', 'logit', got 'logits'; did "
-     "you mean 'logit'?"),
+    (
+        expected_calibration_error,
+        {"binning": "quantiles"},
+        "binning: expected one of 'uniform', 'quantile', got 'quantiles'; did you mean 'quantile'?",
+    ),
+    (
+        expected_calibration_error,
+        {"closed": "rigth"},
+        "closed: expected one of 'right', 'left', got 'rigth'; did you mean 'right'?",
+    ),
+    (
+        smooth_calibration_error,
+        {"kernel": "logits"},
+        "kernel: expected one of 'reflected', 'logit', got 'logits'; did you mean 'logit'?",
+    ),
     (smooth_calibration_error, {"method": "grid"}, "method: expected one of 'exact', 'mesh', got 'grid'; choose from"),
     (smooth_calibration_error, {"method": "exact", "kernel": "logit"}, "method: expected 'mesh' for the logit kernel"),
     (smooth_calibration_error, {"bandwidth": -1}, "bandwidth: expected 'auto' or a positive number from 1e-9, got -1"),
     (smooth_calibration_error, {"bandwidth": NAN}, "expected 'auto' or a positive number from 1e-9, got nan"),
-    (score_decomposition, {"score": "breir"}, "score: expected one of 'brier', 'log', got 'breir'; did you mean "
-     "'brier'?"),
-    (score_decomposition, {"method": "murphey"}, "method: expected one of 'corp', 'murphy', got 'murphey'; did you "
-     "mean 'murphy'?"),
-    *((function, {"n_bins": n}, f"n_bins: expected an integer from 1 to 1,000,000, got {n!r}; pass the number of "
-       "bins, such as 15")
-      for function in (expected_calibration_error, classwise_calibration_error, evaluate, score_decomposition)
-      for n in (0, -3, 10**7, 1.5, 15.0, True, "15", None)),
-    *((classwise_calibration_error, {"threshold": t}, f"threshold: expected a number in [0, 1], got {t!r}; pass 0 to "
-       "keep every score") for t in (-0.1, 1.5, NAN, "0.1", None)),
-    *((negative_log_likelihood, {"eps": eps}, f"eps: expected a number in [0, 1), got {eps!r}; leave it out, or pass "
-       "something like 1e-12") for eps in (-1e-9, 1, 1.0, NAN, "0", None)),
-]  # fmt: skip
+    (
+        score_decomposition,
+        {"score": "breir"},
+        "score: expected one of 'brier', 'log', got 'breir'; did you mean 'brier'?",
+    ),
+    (
+        score_decomposition,
+        {"method": "murphey"},
+        "method: expected one of 'corp', 'murphy', got 'murphey'; did you mean 'murphy'?",
+    ),
+    *(
+        (
+            function,
+            {"n_bins": n},
+            f"n_bins: expected an integer from 1 to 1,000,000, got {n!r}; pass the number of bins, such as 15",
+        )
+        for function in (expected_calibration_error, classwise_calibration_error, evaluate, score_decomposition)
+        for n in (0, -3, 10**7, 1.5, 15.0, True, "15", None)
+    ),
+    *(
+        (
+            classwise_calibration_error,
+            {"threshold": t},
+            f"threshold: expected a number in [0, 1], got {t!r}; pass 0 to keep every score",
+        )
+        for t in (-0.1, 1.5, NAN, "0.1", None)
+    ),
+    *(
+        (
+            negative_log_likelihood,
+            {"eps": eps},
+            f"eps: expected a number in [0, 1), got {eps!r}; leave it out, or pass something like 1e-12",
+        )
+        for eps in (-1e-9, 1, 1.0, NAN, "0", None)
+    ),
+]
 
 
 @pytest.mark.parametrize(
@@ -547,28 +795,73 @@ def test_bad_options(function, options, message):
 @pytest.mark.parametrize(
     ("function", "probs", "targets", "notion", "message"),
     [
-        (expected_calibration_error, ROWS, CLASSES, "positive", "notion: expected 'top-label' or 'classwise' for 3 "
-         "classes, got 'positive'; pass one class's column as probs, or another notion"),
+        (
+            expected_calibration_error,
+            ROWS,
+            CLASSES,
+            "positive",
+            "notion: expected 'top-label' or 'classwise' for 3 "
+            "classes, got 'positive'; pass one class's column as probs, or another notion",
+        ),
         (evaluate, ROWS, CLASSES, "positive", "notion: expected 'top-label' or 'classwise' for 3 classes"),
-        (expected_calibration_error, PROBS, TARGETS, "classwise", "notion: expected 'positive' or 'top-label' for "
-         "probs of shape (N,), got 'classwise'; pass (N, C)"),
+        (
+            expected_calibration_error,
+            PROBS,
+            TARGETS,
+            "classwise",
+            "notion: expected 'positive' or 'top-label' for probs of shape (N,), got 'classwise'; pass (N, C)",
+        ),
         (evaluate, PROBS, TARGETS, "multilabel", "notion: expected 'positive' or 'top-label' for probs of shape (N,)"),
-        (smooth_calibration_error, ROWS, CLASSES, "classwise", "notion: expected 'positive' or 'top-label' for the "
-         "smooth error, got 'classwise'; pass one class's column at a time"),
-        (score_decomposition, ROWS, CLASSES, "classwise", "notion: expected 'positive' or 'top-label' for a score "
-         "decomposition"),
+        (
+            smooth_calibration_error,
+            ROWS,
+            CLASSES,
+            "classwise",
+            "notion: expected 'positive' or 'top-label' for the "
+            "smooth error, got 'classwise'; pass one class's column at a time",
+        ),
+        (
+            score_decomposition,
+            ROWS,
+            CLASSES,
+            "classwise",
+            "notion: expected 'positive' or 'top-label' for a score decomposition",
+        ),
         (classwise_calibration_error, PROBS, TARGETS, None, "expected 'positive' or 'top-label' for probs of shape"),
-        (classwise_calibration_error, ROWS, CLASSES, "top-label", "notion: expected 'classwise' or 'multilabel', got "
-         "'top-label'; leave notion out"),
-        (expected_calibration_error, ROWS, CLASSES, "multilabel", "targets: expected shape (4, 3), the shape of probs, "
-         "for notion='multilabel', got shape (4,); pass a 0 or 1 for every label of every row"),
-        (expected_calibration_error, np.full((2, 3, 2), 0.5), np.ones((2, 3, 2)), "multilabel", "probs: expected shape "
-         "(N, C) for multilabel, got shape (2, 3, 2); move the labels to the last axis and reshape to (N, C)"),
-        (expected_calibration_error, np.full((4, 3), 0.5), np.ones((4, 3), int), None, "targets: expected one-hot rows "
-         "(a single 1 among 0s), got 3 ones at row 0; pass class indices, or notion='multilabel' for several labels"),
+        (
+            classwise_calibration_error,
+            ROWS,
+            CLASSES,
+            "top-label",
+            "notion: expected 'classwise' or 'multilabel', got 'top-label'; leave notion out",
+        ),
+        (
+            expected_calibration_error,
+            ROWS,
+            CLASSES,
+            "multilabel",
+            "targets: expected shape (4, 3), the shape of probs, "
+            "for notion='multilabel', got shape (4,); pass a 0 or 1 for every label of every row",
+        ),
+        (
+            expected_calibration_error,
+            np.full((2, 3, 2), 0.5),
+            np.ones((2, 3, 2)),
+            "multilabel",
+            "probs: expected shape "
+            "(N, C) for multilabel, got shape (2, 3, 2); move the labels to the last axis and reshape to (N, C)",
+        ),
+        (
+            expected_calibration_error,
+            np.full((4, 3), 0.5),
+            np.ones((4, 3), int),
+            None,
+            "targets: expected one-hot rows "
+            "(a single 1 among 0s), got 3 ones at row 0; pass class indices, or notion='multilabel' for several labels",
+        ),
         (expected_calibration_error, np.full((4, 3), 0.5), CLASSES, None, "or notion='multilabel' for one event per"),
     ],
-)  # fmt: skip
+)
 def test_notions_that_do_not_fit(function, probs, targets, notion, message):
     assert message in str(refused(function, probs, targets, notion=notion))
 

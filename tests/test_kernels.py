@@ -93,9 +93,15 @@ def test_read_probs_is_its_twin(dtype, size, n, weighted, n_bins, threshold):
     eps = 1e-3 if n_bins == 10 else 0.0
     shape = (n_bins, size) if n_bins else (0, 0)
     options = {
-        "targets": targets, "weights": weights, "weighted": weighted, "tolerance": 1e-3, "eps": eps,
-        "scoring": n_bins != 1, "uppers": uppers_of(max(n_bins, 1), dtype), "threshold": threshold,
-    }  # fmt: skip
+        "targets": targets,
+        "weights": weights,
+        "weighted": weighted,
+        "tolerance": 1e-3,
+        "eps": eps,
+        "scoring": n_bins != 1,
+        "uppers": uppers_of(max(n_bins, 1), dtype),
+        "threshold": threshold,
+    }
     fast = run(host, "read_probs", n, shape, dtype, probs, **options)
     slow = run(reference, "read_probs", n, shape, dtype, probs, **options)
     assert fast[0] == slow[0] == reference.CLEAN
@@ -119,9 +125,14 @@ def test_read_logits_is_its_twin(dtype, size, n, weighted, n_bins, keep):
     eps, threshold = (1e-3, 0.1) if n == 23 and n_bins else (0.0, 0.0)
     shape = (n_bins, size) if n_bins else (0, 0)
     options = {
-        "targets": targets, "weights": weights, "weighted": weighted, "eps": eps,
-        "scoring": not keep, "uppers": uppers_of(max(n_bins, 1), dtype), "threshold": threshold,
-    }  # fmt: skip
+        "targets": targets,
+        "weights": weights,
+        "weighted": weighted,
+        "eps": eps,
+        "scoring": not keep,
+        "uppers": uppers_of(max(n_bins, 1), dtype),
+        "threshold": threshold,
+    }
     fast = run(host, "read_logits", n, shape, dtype, logits, keep=keep, **options)
     slow = run(reference, "read_logits", n, shape, dtype, logits, keep=keep, **options)
     bound = logits_bound(dtype)
@@ -161,9 +172,17 @@ def test_read_events_is_its_twin(dtype, n, weighted, logits, eps, scoring):
     for module in (host, reference):
         scores, outcomes, totals = np.full(n, VOID, dtype), np.full(n, VOID, np.uint8), np.zeros(reference.N_TOTALS)
         bad = module.read_events(
-            values, targets, weights, weighted, eps, logits, scoring, scores if logits else np.empty(0, dtype),
-            outcomes, totals,
-        )  # fmt: skip
+            values,
+            targets,
+            weights,
+            weighted,
+            eps,
+            logits,
+            scoring,
+            scores if logits else np.empty(0, dtype),
+            outcomes,
+            totals,
+        )
         assert bad == reference.CLEAN
         found[module] = scores, outcomes, totals
     fast, slow = found[host], found[reference]
@@ -626,9 +645,17 @@ def test_exp32_is_within_its_bound():
     probs = np.empty((len(low), 2), np.float32)
     top, correct = np.empty(len(low), np.float32), np.empty(len(low), np.uint8)
     dispatch.read_logits(
-        rows, np.zeros(len(low), np.int64), None, eps=0.0, scoring=False, uppers=None, threshold=0.0, top=top,
-        correct=correct, probs=probs,
-    )  # fmt: skip
+        rows,
+        np.zeros(len(low), np.int64),
+        None,
+        eps=0.0,
+        scoring=False,
+        uppers=None,
+        threshold=0.0,
+        top=top,
+        correct=correct,
+        probs=probs,
+    )
     assert (top == 1).all()
     assert max(map(off, probs[:, 1], low)) <= 1e-7
     high = np.concatenate([-rng.uniform(0, 17.5, 300), [0, -0.34657359, -0.34657362, -1e-6]]).astype(np.float32)
@@ -646,9 +673,17 @@ def test_exp64_is_within_its_bound():
     probs = np.empty((len(x), 2))
     top, correct = np.empty(len(x)), np.empty(len(x), np.uint8)
     dispatch.read_logits(
-        rows, np.zeros(len(x), np.int64), None, eps=0.0, scoring=False, uppers=None, threshold=0.0, top=top,
-        correct=correct, probs=probs,
-    )  # fmt: skip
+        rows,
+        np.zeros(len(x), np.int64),
+        None,
+        eps=0.0,
+        scoring=False,
+        uppers=None,
+        threshold=0.0,
+        top=top,
+        correct=correct,
+        probs=probs,
+    )
     for row, argument in zip(probs, x, strict=True):
         with mpmath.workdps(40):
             exact = true_exp(argument) / (1 + true_exp(argument))

@@ -18,9 +18,15 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here (apt-get install chromium)")
 
@@ -35,9 +41,11 @@ def report() -> calibrant.Report:
     sharp = probs**1.5
     names = ["zebra", "<script>window.hacked = 1</script>", 'a "quoted", name', *map(str, range(7))]
     return calibrant.evaluate(
-        sharp / sharp.sum(axis=1, keepdims=True), targets, class_names=names,
+        sharp / sharp.sum(axis=1, keepdims=True),
+        targets,
+        class_names=names,
         groups=np.array(["north", "south", "<b>east</b>"])[np.arange(1500) % 3],
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +84,23 @@ def test_the_numbers_on_the_page_are_those_of_to_dict(report: calibrant.Report, 
     rows = page.locator("[data-part=measures] tbody tr").all()
     shown = [[cell.inner_text() for cell in row.locator("td").all()] for row in rows]
     keys = {
-        "accuracy": "accuracy", "mean confidence": "mean_confidence", "mean gap": "mean_gap", "Brier score": "brier",
-        "log loss": "nll", "ECE": "ece", "adaptive ECE": "ace", "classwise ECE": "classwise_ece",
-        "smooth ECE": "smece", "RMSCE": "rmsce", "debiased square": "debiased_square", "MCE": "mce", "KS error": "ks",
-        "miscalibration": "miscalibration", "discrimination": "discrimination", "uncertainty": "uncertainty",
-    }  # fmt: skip
+        "accuracy": "accuracy",
+        "mean confidence": "mean_confidence",
+        "mean gap": "mean_gap",
+        "Brier score": "brier",
+        "log loss": "nll",
+        "ECE": "ece",
+        "adaptive ECE": "ace",
+        "classwise ECE": "classwise_ece",
+        "smooth ECE": "smece",
+        "RMSCE": "rmsce",
+        "debiased square": "debiased_square",
+        "MCE": "mce",
+        "KS error": "ks",
+        "miscalibration": "miscalibration",
+        "discrimination": "discrimination",
+        "uncertainty": "uncertainty",
+    }
     assert [row[0] for row in shown] == list(keys)
     for row in shown:
         own = summary["estimates"][keys[row[0]]]
@@ -238,11 +258,14 @@ def test_every_control_is_reached_by_tab(page: Any) -> None:
     reached = set()
     for _ in range(wanted + 60):
         page.keyboard.press("Tab")
-        reached.add(page.evaluate(
-            "(() => { const own = document.activeElement; own.dataset.reached ??= Math.random();"
-            "return own.matches('summary, a[href], select, input[type=checkbox], input[type=search], .tiles button')"
-            " && own.checkVisibility() ? own.dataset.reached : null })()"
-        ))  # fmt: skip
+        reached.add(
+            page.evaluate(
+                "(() => { const own = document.activeElement; own.dataset.reached ??= Math.random();"
+                "return own.matches('summary, a[href], select, input[type=checkbox], input[type=search], "
+                ".tiles button')"
+                " && own.checkVisibility() ? own.dataset.reached : null })()"
+            )
+        )
     hidden = page.evaluate(
         "[...document.querySelectorAll('summary, a[href], select, input, .tiles button')]"
         ".filter(own => !own.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true})).length"

@@ -267,8 +267,11 @@ def test_the_legend_names_what_is_drawn_and_nothing_else() -> None:
     everything = ["Outcome rate", "Mean score", "95 % interval", "Calibrated scores, 95 %", "Gap"]
     assert words(plot.reliability_diagram(report)) == everything
     assert words(plot.reliability_diagram(report, band=False, intervals=False, label="mine")) == [
-        "mine", "Mean score", "Calibrated", "Gap",
-    ]  # fmt: skip
+        "mine",
+        "Mean score",
+        "Calibrated",
+        "Gap",
+    ]
     assert words(plot.reliability_diagram(bare, kind="points")) == ["Outcome rate", "Calibrated"]
     assert words(plot.reliability_diagram(report, kind="points", legend=False)) == []
 
@@ -655,13 +658,17 @@ def test_groups_stand_at_their_error_with_interval_and_noise() -> None:
     ax = plot.groups(report)
     errors = [group.report["ece"] for group in report.groups]
     assert [(g.name, g.called_out, bool(g.flag)) for g in report.groups] == [
-        ("a", False, False), ("b", True, False), ("c", False, True), ("d", False, False),
-    ]  # fmt: skip
+        ("a", False, False),
+        ("b", True, False),
+        ("c", False, True),
+        ("d", False, False),
+    ]
     found = {label: dots(ax, label).get_offsets().tolist() for label in ("ECE", "Called out", "Too few rows")}
     assert found == {
-        "ECE": [[errors[0].value, 0], [errors[3].value, 3]], "Called out": [[errors[1].value, 1]],
+        "ECE": [[errors[0].value, 0], [errors[3].value, 3]],
+        "Called out": [[errors[1].value, 1]],
         "Too few rows": [[errors[2].value, 2]],
-    }  # fmt: skip
+    }
     ends = {(a[1], a[0], b[0]) for a, b in strokes(ax, "95 % interval")}
     assert ends == {(y, e.low, e.high) for y, e in enumerate(errors)}
     boxes = ax.containers[0].patches
@@ -679,9 +686,10 @@ def test_groups_stand_at_their_error_with_interval_and_noise() -> None:
 def test_groups_are_drawn_in_order(order: Any) -> None:
     found = list(of_groups().groups)
     keys = {
-        "error": lambda g: -g.report["ece"].value, "support": lambda g: -g.report.n,
+        "error": lambda g: -g.report["ece"].value,
+        "support": lambda g: -g.report.n,
         "p_value": lambda g: (np.isnan(g.p_value), g.p_value),
-    }  # fmt: skip
+    }
     expected = [f"{g.name} ({g.report.n})" for g in sorted(found, key=keys[order])]
     ax = plot.groups(of_groups(), order=order)
     assert [text.get_text() for text in ax.get_yticklabels()] == expected

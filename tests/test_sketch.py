@@ -26,14 +26,7 @@ from hypothesis import strategies as st
 import calibrant
 from calibrant import CalibrantError, CalibrationSketch, ReliabilityTable, grid
 from calibrant.errors import InputError
-from calibrant.inference import (
-    cox_test,
-    hosmer_lemeshow_test,
-    ks_test,
-    kuiper_test,
-    spiegelhalter_test,
-    t_cal_test,
-)  # fmt: skip
+from calibrant.inference import cox_test, hosmer_lemeshow_test, ks_test, kuiper_test, spiegelhalter_test, t_cal_test
 
 SUMS = 1e-12
 GOLDEN = Path(__file__).parent / "golden"
@@ -455,8 +448,9 @@ def test_sketches_are_compared_safely(seed):
     assert found["ece"].low == pytest.approx(own[0].low - own[1].high, abs=1e-9)
     assert found["ece"].high == pytest.approx(own[0].high - own[1].low, abs=1e-9)
     assert "no single rows" in " ".join(comparison.verdict())
-    for a, b in zip(comparison.diagrams["A"].lows, calibrant.compare(honest, bold, outcomes).diagrams["A"].lows,
-                    strict=True):  # fmt: skip
+    for a, b in zip(
+        comparison.diagrams["A"].lows, calibrant.compare(honest, bold, outcomes).diagrams["A"].lows, strict=True
+    ):
         assert a == pytest.approx(b, abs=1e-12)
 
 
@@ -578,7 +572,7 @@ def test_what_is_no_sketch_is_refused():
         (CalibrationSketch.from_json, None, "text: expected JSON"),
         (CalibrationSketch.from_arrow, pa.table({"a": [1]}), "table: expected a pyarrow.Table with a sketch's meta"),
         (CalibrationSketch.from_arrow, 3, "table: expected a pyarrow.Table with a sketch's metadata"),
-    ]  # fmt: skip
+    ]
     for read, data, message in calls:
         with pytest.raises(CalibrantError) as caught:
             read(data)

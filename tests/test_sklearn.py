@@ -35,7 +35,7 @@ from sklearn.model_selection import (  # noqa: E402
     StratifiedKFold,
     cross_val_score,
     cross_validate,
-)  # fmt: skip
+)
 from sklearn.naive_bayes import GaussianNB  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
@@ -563,7 +563,7 @@ def test_a_scorer_says_how_it_was_made():
         (calibrant.expected_calibration_error, {"notion": "multilabel"}, "notion: expected 'positive', 'top-label' or"),
         (brier_score_loss, {"greater_is_better": False}, "brier_score_loss, which takes y first; pass scikit-learn's"),
     ],
-)  # fmt: skip
+)
 def test_what_makes_no_scorer(metric, kwargs, message):
     with pytest.raises(InputError, match=message):
         make_scorer(metric, **kwargs)
@@ -995,7 +995,7 @@ WORDS = np.array(["no", "yes", "yes", "no"])
         (Y, P, {"kind": "isotonic", "level": None}, "result: expected a report with calibration curves"),
         (Y, P, {"ax": 3}, "ax: expected a matplotlib Axes"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.usefixtures("figures")
 def test_predictions_that_are_refused(y_true, y_prob, kwargs, message):
     with pytest.raises(InputError, match=f"^{message}"):

@@ -74,12 +74,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "per cents": ({"score": 100 * P, "outcome": Y}, {"percent": True}),
     "logits": ({"logits": np.log(P / (1 - P)), "outcome": Y}, {}),
     "classes": ({**OF_CLASSES, "target": TARGETS}, {}),
-    "named classes": (
-        {**{f"p_{name}": ROWS[:, k] for k, name in enumerate(WORDS)}, "target": WORDS[TARGETS]}, {}
-    ),
+    "named classes": ({**{f"p_{name}": ROWS[:, k] for k, name in enumerate(WORDS)}, "target": WORDS[TARGETS]}, {}),
     "lists": ({"probs": ROWS.tolist(), "target": TARGETS, "g": K}, {"by": "g"}),
     "condition": ({"score": P, "outcome": Y, "k": K}, {"where": "k > 0"}),
-}  # fmt: skip
+}
 
 
 def write(path: Path, columns: dict[str, Any]) -> str:
@@ -349,9 +347,12 @@ def test_groups_are_as_many_as_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_names_of_groups_are_those_of_arrays(tmp_path: Path) -> None:
     values: list[tuple[Any, list[str]]] = [
-        ([1.0, 2.0, 2.0], ["1", "2"]), ([1.5, 2.0, 2.0], ["1.5", "2"]), ([True, False, True], ["False", "True"]),
-        (["b", "a", "b"], ["a", "b"]), ([10, 9, 9], ["10", "9"]),
-    ]  # fmt: skip
+        ([1.0, 2.0, 2.0], ["1", "2"]),
+        ([1.5, 2.0, 2.0], ["1.5", "2"]),
+        ([True, False, True], ["False", "True"]),
+        (["b", "a", "b"], ["a", "b"]),
+        ([10, 9, 9], ["10", "9"]),
+    ]
     for number, (groups, names) in enumerate(values):
         path = write(tmp_path / f"{number}.parquet", {"score": [0.5] * 3, "outcome": [0, 1, 1], "g": groups})
         found = stream_predictions([path], by="g")
@@ -363,9 +364,9 @@ def test_names_of_groups_are_those_of_arrays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "npz"])
-@pytest.mark.parametrize("groups", [
-    np.array([0.1, 0.1, 2], np.float32), np.array([0.1, 0.5, 2], np.float16), [1.0, float("inf"), 1e300],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "groups", [np.array([0.1, 0.1, 2], np.float32), np.array([0.1, 0.5, 2], np.float16), [1.0, float("inf"), 1e300]]
+)
 def test_groups_have_the_same_names_whether_rows_are_kept_or_not(tmp_path: Path, kind: str, groups: Any) -> None:
     path = write(tmp_path / f"g.{kind}", {"score": [0.5] * 3, "outcome": [0, 1, 1], "g": groups})
     streamed = stream_predictions([path], by="g").sketch

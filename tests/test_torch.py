@@ -230,9 +230,13 @@ def test_left_and_right_closed_bins_and_one():
     p = torch.tensor([0, 0.05, 0.1, 0.2, 0.2, 0.35, 0.5, 0.75, 0.9, 1])
     y = torch.tensor([0, 0, 1, 0, 1, 0, 1, 1, 1, 0])
     for closed, norm, value in (
-        ("left", "l1", 0.275), ("left", "l2", 0.31292), ("left", "max", 0.5),
-        ("right", "l1", 0.345), ("right", "l2", 0.35504), ("right", "max", 0.5),
-    ):  # fmt: skip
+        ("left", "l1", 0.275),
+        ("left", "l2", 0.31292),
+        ("left", "max", 0.5),
+        ("right", "l1", 0.345),
+        ("right", "l2", 0.35504),
+        ("right", "max", 0.5),
+    ):
         metric = ct.CalibrationError("binary", num_bins=5, norm=norm, closed=closed)
         assert metric(p, y).item() == pytest.approx(value, abs=1e-5)
     assert ct.CalibrationError("binary")(torch.tensor([0.95, 1.0]), torch.tensor([1, 0])).item() == pytest.approx(0.475)
@@ -643,9 +647,13 @@ def test_moving_and_casting_keep_the_state(name):
     metric = filled(name)
     before = {k: copy.deepcopy(v) for k, v in metric.metric_state.items()}
     for change in (
-        lambda m: m.to("cpu"), lambda m: m.half(), lambda m: m.double(), lambda m: m.float(),
-        lambda m: m.set_dtype(torch.float16), lambda m: m.to(torch.bfloat16),
-    ):  # fmt: skip
+        lambda m: m.to("cpu"),
+        lambda m: m.half(),
+        lambda m: m.double(),
+        lambda m: m.float(),
+        lambda m: m.set_dtype(torch.float16),
+        lambda m: m.to(torch.bfloat16),
+    ):
         change(metric)
     for key, state in metric.metric_state.items():
         assert str(state) == str(before[key])
@@ -708,9 +716,15 @@ def test_metrics_of_one_make_share_their_state_in_a_collection():
             metric.update(*batch)
     groups = sorted(sorted(group) for group in collection.compute_groups.values())
     assert groups == [
-        ["adaptive", "adaptive 10"], ["brier", "nll"], ["ece", "mce", "rmsce"], ["exact", "smooth"], ["ignoring"],
-        ["positive"], ["right"], ["top"],
-    ]  # fmt: skip
+        ["adaptive", "adaptive 10"],
+        ["brier", "nll"],
+        ["ece", "mce", "rmsce"],
+        ["exact", "smooth"],
+        ["ignoring"],
+        ["positive"],
+        ["right"],
+        ["top"],
+    ]
     for name, value in collection.compute().items():
         assert value == alone[name].compute(), name
     collection.reset()

@@ -58,9 +58,15 @@ def test_a_training_loop_logs_the_metrics(tmp_path):
 
     module = Module()
     trainer = lightning.Trainer(
-        max_epochs=3, accelerator="cpu", default_root_dir=tmp_path, enable_progress_bar=False, logger=False,
-        enable_checkpointing=True, enable_model_summary=False, num_sanity_val_steps=0,
-    )  # fmt: skip
+        max_epochs=3,
+        accelerator="cpu",
+        default_root_dir=tmp_path,
+        enable_progress_bar=False,
+        logger=False,
+        enable_checkpointing=True,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+    )
     loaders = [torch.utils.data.DataLoader(rows, batch_size=20, shuffle=shuffle) for shuffle in (True, False)]
     trainer.fit(module, *loaders)
     assert len(logged) == 3

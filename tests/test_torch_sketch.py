@@ -62,17 +62,23 @@ METRICS = {
     ),
     "smooth": (lambda **k: ct.SmoothCalibrationError("reflected", **EXACT | k), "multiclass", "top-label"),
     "smooth binary": (
-        lambda **k: ct.SmoothCalibrationError("reflected", 0.03, **EXACT | k), "binary", "top-label",
+        lambda **k: ct.SmoothCalibrationError("reflected", 0.03, **EXACT | k),
+        "binary",
+        "top-label",
     ),
     "smooth positive": (
-        lambda **k: ct.SmoothCalibrationError("reflected", notion="positive", **EXACT | k), "binary", "positive",
+        lambda **k: ct.SmoothCalibrationError("reflected", notion="positive", **EXACT | k),
+        "binary",
+        "positive",
     ),
     "report": (lambda **k: ct.CalibrationReport(level=None, **SKETCH | k), "multiclass", "top-label"),
     "report binary": (lambda **k: ct.CalibrationReport(level=None, **SKETCH | k), "binary", "positive"),
     "report pair": (
-        lambda **k: ct.CalibrationReport(7, level=None, notion="positive", **SKETCH | k), "pair", "positive",
+        lambda **k: ct.CalibrationReport(7, level=None, notion="positive", **SKETCH | k),
+        "pair",
+        "positive",
     ),
-}  # fmt: skip
+}
 every = pytest.mark.parametrize("name", METRICS)
 
 
@@ -592,9 +598,13 @@ def test_moving_and_casting_keep_the_state(name):
     metric = filled(name)
     before = metric.sketch()
     for change in (
-        lambda m: m.to("cpu"), lambda m: m.half(), lambda m: m.double(), lambda m: m.float(),
-        lambda m: m.set_dtype(torch.float16), lambda m: m.to(torch.bfloat16),
-    ):  # fmt: skip
+        lambda m: m.to("cpu"),
+        lambda m: m.half(),
+        lambda m: m.double(),
+        lambda m: m.float(),
+        lambda m: m.set_dtype(torch.float16),
+        lambda m: m.to(torch.bfloat16),
+    ):
         change(metric)
         assert metric.cell_counts.dtype == torch.int64
         assert metric.cell_sums.dtype == metric.brier_sum.dtype == torch.float64
@@ -677,9 +687,11 @@ def test_a_binary_score_of_a_half_predicts_0_in_adaptive_bins_and_1_in_the_smoot
                     metric.update(torch.tensor([0.5]), torch.tensor([label]))
                     found[name, label] = metric._tables()[0].positives.tolist()
         assert found == {
-            ("adaptive binary", 0): [1], ("adaptive binary", 1): [0], ("smooth binary", 0): [0],
+            ("adaptive binary", 0): [1],
+            ("adaptive binary", 1): [0],
+            ("smooth binary", 0): [0],
             ("smooth binary", 1): [1],
-        }  # fmt: skip
+        }
 
 
 # ---------------------------------------------------------------- collections
@@ -714,9 +726,14 @@ def test_metrics_of_one_notion_share_their_sketch_in_a_collection():
         for metric in alone.values():
             metric.update(*batch)
     assert sorted(sorted(group) for group in collection.compute_groups.values()) == [
-        ["ace", "ace max", "smece", "smece at"], ["classwise", "classwise 15"], ["ignoring"],
-        ["report", "report again"], ["report 7"], ["rows"], ["told"],
-    ]  # fmt: skip
+        ["ace", "ace max", "smece", "smece at"],
+        ["classwise", "classwise 15"],
+        ["ignoring"],
+        ["report", "report again"],
+        ["report 7"],
+        ["rows"],
+        ["told"],
+    ]
     for name, value in collection.compute().items():
         np.testing.assert_array_equal(numbers(value), numbers(alone[name].compute()), err_msg=name)
         if name in ("ace", "ace max", "smece at", "classwise"):
@@ -738,8 +755,12 @@ def test_binary_metrics_share_their_sketch_where_a_half_cannot_part_them():
     collection = torchmetrics.MetricCollection(made)
     collection.update(p, y)
     assert sorted(sorted(group) for group in collection.compute_groups.values()) == [
-        ["ace"], ["positive", "smooth positive"], ["report", "report again"], ["report 7"], ["smooth"],
-    ]  # fmt: skip
+        ["ace"],
+        ["positive", "smooth positive"],
+        ["report", "report again"],
+        ["report 7"],
+        ["smooth"],
+    ]
     collection.update(torch.tensor([0.5]), torch.tensor([1]))
     assert collection["ace"].sketch().table.positives.sum() + 1 == collection["smooth"].sketch().table.positives.sum()
 
@@ -828,9 +849,11 @@ def test_error_bounds_of_other_states():
 
 def test_the_default_keeps_rows():
     for make in (
-        lambda: ct.CalibrationError("binary", adaptive=True), lambda: ct.AdaptiveCalibrationError("binary"),
-        lambda: ct.SmoothCalibrationError(), lambda: ct.CalibrationReport(),
-    ):  # fmt: skip
+        lambda: ct.CalibrationError("binary", adaptive=True),
+        lambda: ct.AdaptiveCalibrationError("binary"),
+        lambda: ct.SmoothCalibrationError(),
+        lambda: ct.CalibrationReport(),
+    ):
         metric = make()
         assert metric.state == "rows"
         metric.update(*data("binary", 100))

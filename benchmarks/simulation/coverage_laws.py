@@ -115,9 +115,12 @@ def laws() -> list[Law]:
     """Return every law, at calibration and away from it."""
     found: list[Law] = []
     for name, scores in (
-        ("Beta(.5, .5)", _beta(0.5, 0.5)), ("Uniform", lambda u: u), ("Beta(1, 20)", _beta(1, 20)),
-        ("Beta(8, 1)", _beta(8, 1)), ("ten tied values", tied),
-    ):  # fmt: skip
+        ("Beta(.5, .5)", _beta(0.5, 0.5)),
+        ("Uniform", lambda u: u),
+        ("Beta(1, 20)", _beta(1, 20)),
+        ("Beta(8, 1)", _beta(8, 1)),
+        ("ten tied values", tied),
+    ):
         found += [Law(name, a, scores, tilted(a)) for a in (1.0, 1.1, 1.4, 2.0)]
     found += [Law("alternating gaps", size, lambda u: u, alternating(size)) for size in (0.02, 0.05, 0.1)]
     found += [SoftmaxLaw("softmax top label", t, tied, tied) for t in (1.0, 1.1, 1.4, 2.0)]

@@ -19,21 +19,44 @@ from scipy.special import ndtri
 Columns = Mapping[str, NDArray[Any]]
 
 NAMES = {
-    "ece": "ECE", "ace": "adaptive ECE", "classwise_ece": "classwise ECE", "rmsce": "RMSCE",
-    "debiased_square": "debiased square", "mce": "MCE (bins of 30 rows)", "smece": "smooth ECE", "ks": "KS error",
-    "miscalibration": "CORP miscalibration", "discrimination": "CORP discrimination",
-    "uncertainty": "CORP uncertainty", "mean_gap": "mean gap", "mean_confidence": "mean confidence",
-    "brier": "Brier score", "nll": "log loss", "accuracy": "accuracy",
-}  # fmt: skip
+    "ece": "ECE",
+    "ace": "adaptive ECE",
+    "classwise_ece": "classwise ECE",
+    "rmsce": "RMSCE",
+    "debiased_square": "debiased square",
+    "mce": "MCE (bins of 30 rows)",
+    "smece": "smooth ECE",
+    "ks": "KS error",
+    "miscalibration": "CORP miscalibration",
+    "discrimination": "CORP discrimination",
+    "uncertainty": "CORP uncertainty",
+    "mean_gap": "mean gap",
+    "mean_confidence": "mean confidence",
+    "brier": "Brier score",
+    "nll": "log loss",
+    "accuracy": "accuracy",
+}
 CLASSES = "softmax, 10 classes"
 TILTS = (1.0, 1.1, 1.4, 2.0)
 #: The differences between two models.
 DIFFERENCES = {f"pair {name}": f"difference of the {label}" for name, label in MEASURES.items()}
 PEERS = ("relplot", "uncertainty-calibration")
 TESTS = (
-    "ece", "ace", "rmsce", "mce", "smece", "ks", "miscalibration", "Spiegelhalter", "Hosmer-Lemeshow",
-    "Kolmogorov-Smirnov", "Kuiper", "Cox", "T-Cal", "classwise_ece",
-)  # fmt: skip
+    "ece",
+    "ace",
+    "rmsce",
+    "mce",
+    "smece",
+    "ks",
+    "miscalibration",
+    "Spiegelhalter",
+    "Hosmer-Lemeshow",
+    "Kolmogorov-Smirnov",
+    "Kuiper",
+    "Cox",
+    "T-Cal",
+    "classwise_ece",
+)
 REGIMES = ("null", "r < 1", "1 to 3", "3 to 8", ">= 8")
 LIMITS = {"3 to 8": 1.6, ">= 8": 1.3}
 LEAST = 30  # data sets of a cell with an interval
@@ -121,11 +144,23 @@ def cells_of(settings: Mapping[tuple[str, str, float, int], Columns]) -> list[Ce
             inside = (low <= true + slack) & (true <= high + slack)
             oracle = 2 * float(ndtri(0.5 + level / 2)) * float(value.std(ddof=1))
             mean = float(true.mean())
-            cells.append(Cell(
-                measure, law, tilt, n, float(level), len(true), flagged, mean, float(inside.mean()),
-                float((high + slack < true).mean()), float(np.median(high - low)), oracle,
-                abs(mean) / float(floor.mean()) if floor.mean() > 0 else math.nan,
-            ))  # fmt: skip
+            cells.append(
+                Cell(
+                    measure,
+                    law,
+                    tilt,
+                    n,
+                    float(level),
+                    len(true),
+                    flagged,
+                    mean,
+                    float(inside.mean()),
+                    float((high + slack < true).mean()),
+                    float(np.median(high - low)),
+                    oracle,
+                    abs(mean) / float(floor.mean()) if floor.mean() > 0 else math.nan,
+                )
+            )
     return cells
 
 
@@ -149,11 +184,22 @@ def write_page(
     own = [cell for cell in cells if cell.measure not in PEERS]
     pieces = [
         _HEAD.format(sets=sum(cell.sets for cell in own), cells=len(own)),
-        _COVERAGE, table(coverage_rows(own)), _FAILS.format(chance=by_chance(own)),
+        _COVERAGE,
+        table(coverage_rows(own)),
+        _FAILS.format(chance=by_chance(own)),
         failures(own, cells_of(gather(repeated, laws))),
-        _WIDTH, table(width_rows(own)), _SIZE, table(size_rows(settings)), _POWER, table(power_rows(settings)),
-        _PAIRS, table(pair_rows(own, settings)), _PEERS, table(peer_rows(cells)), _END,
-    ]  # fmt: skip
+        _WIDTH,
+        table(width_rows(own)),
+        _SIZE,
+        table(size_rows(settings)),
+        _POWER,
+        table(power_rows(settings)),
+        _PAIRS,
+        table(pair_rows(own, settings)),
+        _PEERS,
+        table(peer_rows(cells)),
+        _END,
+    ]
     page = "\n".join(pieces)
     if docs is not None:
         (docs / "coverage.md").write_text(page, encoding="utf-8")
@@ -178,9 +224,15 @@ def coverage_rows(cells: Sequence[Cell]) -> Iterable[Sequence[str]]:
             worst = min(own, key=lambda cell: cell.coverage)
             fails = sum(cell.fails for cell in own)
             yield [
-                label, f"{level:.0%}", str(len(own)), f"{np.mean([cell.coverage for cell in own]):.3f}",
-                f"{worst.coverage:.3f}", f"{worst.error:.3f}", place(worst), str(fails) if fails else "none",
-            ]  # fmt: skip
+                label,
+                f"{level:.0%}",
+                str(len(own)),
+                f"{np.mean([cell.coverage for cell in own]):.3f}",
+                f"{worst.coverage:.3f}",
+                f"{worst.error:.3f}",
+                place(worst),
+                str(fails) if fails else "none",
+            ]
 
 
 def place(cell: Cell) -> str:
@@ -202,17 +254,35 @@ def failures(cells: Sequence[Cell], repeated: Sequence[Cell]) -> str:
     if not found:
         return "None.\n"
     again = {(cell.measure, cell.law, cell.tilt, cell.n, cell.level): cell for cell in repeated}
-    rows = [[
-        "measure", "setting", "level", "coverage", "± error", "intervals below the truth", "truth / floor",
-        "again, fresh data", "± error", "fails again",
-    ]]  # fmt: skip
+    rows = [
+        [
+            "measure",
+            "setting",
+            "level",
+            "coverage",
+            "± error",
+            "intervals below the truth",
+            "truth / floor",
+            "again, fresh data",
+            "± error",
+            "fails again",
+        ]
+    ]
     for cell in found:
         ratio = "" if math.isnan(cell.ratio) else f"{cell.ratio:.1f}"
         label = NAMES.get(cell.measure) or DIFFERENCES[cell.measure]
-        rows.append([
-            label, place(cell), f"{cell.level:.0%}", f"{cell.coverage:.3f}", f"{cell.error:.3f}",
-            f"{cell.below:.3f}", ratio, *repeat(again.get((cell.measure, cell.law, cell.tilt, cell.n, cell.level))),
-        ])  # fmt: skip
+        rows.append(
+            [
+                label,
+                place(cell),
+                f"{cell.level:.0%}",
+                f"{cell.coverage:.3f}",
+                f"{cell.error:.3f}",
+                f"{cell.below:.3f}",
+                ratio,
+                *repeat(again.get((cell.measure, cell.law, cell.tilt, cell.n, cell.level))),
+            ]
+        )
     return table(rows)
 
 
@@ -262,9 +332,14 @@ def size_rows(settings: Mapping[tuple[str, str, float, int], Columns]) -> Iterab
         good = good and all(0.8 * alpha <= size <= 1.25 * alpha for alpha, size in at.items())
         error = math.sqrt(0.09 / len(every))
         yield [
-            NAMES.get(test, test), f"{len(every):,}", f"{at[0.05]:.3f}", f"{at[0.1]:.3f}", f"{error:.3f}",
-            f"{min(each):.3f} – {max(each):.3f}", "yes" if good else "**no**",
-        ]  # fmt: skip
+            NAMES.get(test, test),
+            f"{len(every):,}",
+            f"{at[0.05]:.3f}",
+            f"{at[0.1]:.3f}",
+            f"{error:.3f}",
+            f"{min(each):.3f} – {max(each):.3f}",
+            "yes" if good else "**no**",
+        ]
 
 
 def unique_p(columns: Columns) -> NDArray[np.float64]:
@@ -291,8 +366,17 @@ def power_rows(settings: Mapping[tuple[str, str, float, int], Columns]) -> Itera
 
 
 def peer_rows(cells: Sequence[Cell]) -> Iterable[Sequence[str]]:
-    yield ["setting", "relplot: coverage", "width", "ours (smooth ECE)", "width",
-           "uncertainty-calibration: coverage", "width", "ours (RMSCE)", "width"]  # fmt: skip
+    yield [
+        "setting",
+        "relplot: coverage",
+        "width",
+        "ours (smooth ECE)",
+        "width",
+        "uncertainty-calibration: coverage",
+        "width",
+        "ours (RMSCE)",
+        "width",
+    ]
     by = {(c.measure, c.law, c.tilt, c.n): c for c in cells if c.level == 0.95}
     for measure, law, tilt, n in by:
         if measure != "relplot":
@@ -307,8 +391,18 @@ def peer_rows(cells: Sequence[Cell]) -> Iterable[Sequence[str]]:
 def pair_rows(
     cells: Sequence[Cell], settings: Mapping[tuple[str, str, float, int], Columns]
 ) -> Iterable[Sequence[str]]:
-    yield ["models", "difference of the", "settings", "90%: mean", "lowest", "95%: mean", "lowest", "below the goal",
-           "width", "called different"]  # fmt: skip
+    yield [
+        "models",
+        "difference of the",
+        "settings",
+        "90%: mean",
+        "lowest",
+        "95%: mean",
+        "lowest",
+        "below the goal",
+        "width",
+        "called different",
+    ]
     for kind in KINDS:
         laws = {pair.name for pair in PAIRS if pair.models == kind}
         for measure, label in MEASURES.items():
@@ -322,17 +416,34 @@ def pair_rows(
             width = f"{np.median(ratios):.2f}" if ratios else "–"
             called = "–"
             if measure == "debiased_square":
-                told = np.concatenate([
-                    unique_p(columns) for (name, law, *_), columns in settings.items()
-                    if name == f"pair {measure}" and law in laws
-                ])  # fmt: skip
+                told = np.concatenate(
+                    [
+                        unique_p(columns)
+                        for (name, law, *_), columns in settings.items()
+                        if name == f"pair {measure}" and law in laws
+                    ]
+                )
                 called = f"{np.mean(told <= 0.05):.3f}"
             yield [kind, label, str(len(own) // 2), *entries, str(fails) if fails else "none", width, called]
 
 
 def write_cells(cells: Sequence[Cell], path: Path) -> None:
-    names = ("measure", "law", "tilt", "n", "level", "sets", "flagged", "true", "coverage", "error", "below", "width",
-             "oracle", "ratio")  # fmt: skip
+    names = (
+        "measure",
+        "law",
+        "tilt",
+        "n",
+        "level",
+        "sets",
+        "flagged",
+        "true",
+        "coverage",
+        "error",
+        "below",
+        "width",
+        "oracle",
+        "ratio",
+    )
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(names)

@@ -22,8 +22,12 @@ Float64s = NDArray[np.float64]
 
 #: What differs, by its words.
 MEASURES = {
-    "debiased_square": "squared error", "ece": "ECE", "brier": "Brier score", "nll": "log loss", "accuracy": "accuracy",
-}  # fmt: skip
+    "debiased_square": "squared error",
+    "ece": "ECE",
+    "brier": "Brier score",
+    "nll": "log loss",
+    "accuracy": "accuracy",
+}
 _COARSE = 20  # scores that a coarse model knows
 _INSIDE = 1e-10  # x keeps this far from 0 and 1, so that no score of 1 stands for one just below, of infinite log loss
 

@@ -25,7 +25,7 @@ from calibrant.inference import cox_test, hosmer_lemeshow_test, ks_test, kuiper_
 from calibrant.inference.cells import Cells
 from calibrant.inference.classwise import class_estimate
 from calibrant.inference.event import Event, EventInference
-from calibrant.inference.means import Whole
+from calibrant.inference.means import PredictionMeans
 from calibrant.inference.resampling import Resampling
 from calibrant.results import Estimate
 
@@ -144,11 +144,11 @@ def of_bins(law: Law, bins: binned.Bins) -> float:
     return float(np.abs(np.diff(sums[ends], prepend=0.0)).sum() / len(p))
 
 
-def whole_of(p: np.ndarray, y: np.ndarray) -> Whole:
+def whole_of(p: np.ndarray, y: np.ndarray) -> PredictionMeans:
     brier, loss = (p - y) ** 2, -np.log(np.where(y == 1, p, 1 - p))
     right = np.mean((p >= 0.5) == (y == 1))
     means = [float(x.mean()) for x in (brier, loss, brier**2, loss**2)]
-    return Whole(float(right), *means, 0.0, len(p), float(len(p)), event=True)
+    return PredictionMeans(float(right), *means, 0.0, len(p), float(len(p)), event=True)
 
 
 def classical(table: ReliabilityTable) -> dict[str, float]:
@@ -168,9 +168,16 @@ def classical(table: ReliabilityTable) -> dict[str, float]:
 def row(name: str, estimate: Estimate, true: float, level: float, few: bool) -> dict[str, Any]:
     floor = estimate.floor.mean if estimate.floor is not None else math.nan
     return {
-        "measure": name, "level": level, "true": true, "value": estimate.value, "low": estimate.low,
-        "high": estimate.high, "floor": floor, "p": estimate.p_value, "few": few,
-    }  # fmt: skip
+        "measure": name,
+        "level": level,
+        "true": true,
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "floor": floor,
+        "p": estimate.p_value,
+        "few": few,
+    }
 
 
 TILTS = (1.0, 1.1, 1.4, 2.0)

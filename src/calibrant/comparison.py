@@ -17,8 +17,8 @@ from calibrant.errors import InputError, nearest, renaming
 from calibrant.estimators.binned import check_bins
 from calibrant.inference.event import Event
 from calibrant.inference.groups import holm
-from calibrant.inference.means import Whole
-from calibrant.inference.paired import Judged, Model, Weighting, differences
+from calibrant.inference.means import PredictionMeans
+from calibrant.inference.paired import BinnedRows, Model, Weighting, differences
 from calibrant.inference.resampling import check_level
 from calibrant.inference.unpaired import Summed
 from calibrant.inference.unpaired import differences as unpaired
@@ -299,9 +299,14 @@ def compare(
     for (name, argument, probs), is_logits in zip(named, declared, strict=True):
         try:
             predictions = as_predictions(
-                probs, given, weights=weights, ignore_index=ignore_index, logits=is_logits, class_names=class_names,
+                probs,
+                given,
+                weights=weights,
+                ignore_index=ignore_index,
+                logits=is_logits,
+                class_names=class_names,
                 notion=notion,
-            )  # fmt: skip
+            )
             judged = resolve(predictions, notion)
             reading = read(predictions, judged)
         except InputError as error:
@@ -313,9 +318,12 @@ def compare(
         model = _model(name, predictions, reading, n_bins)
         models.append(model)
         values[name] = {
-            "debiased_square": model.judged.square, "ece": model.judged.absolute,
-            "brier": reading.brier, "nll": reading.nll, "accuracy": reading.correct,
-        }  # fmt: skip
+            "debiased_square": model.judged.square,
+            "ece": model.judged.absolute,
+            "brier": reading.brier,
+            "nll": reading.nll,
+            "accuracy": reading.correct,
+        }
     n_classes = None if predictions.layout == "binary" else predictions.n_classes
     pairs = _pairs([Pair(a.name, b.name, differences(a, b, level)) for a, b in itertools.combinations(models, 2)])
     diagrams = {model.name: model.judged.diagram(level) for model in models}
@@ -342,18 +350,28 @@ def _compare_sketches(
             remedy = "make sketches of one class's column each"
             raise InputError(argument, "a sketch of one judged event", f"one of {sketch.notion!r}", remedy)
         event = Event(sketch.table, n_bins)
-        whole = Whole.of(sketch)
+        whole = PredictionMeans.of(sketch)
         values = {
-            "debiased_square": event.values["debiased_square"], "ece": event.values["ece"],
-            "brier": whole.brier, "nll": whole.nll, "accuracy": whole.accuracy,
-        }  # fmt: skip
+            "debiased_square": event.values["debiased_square"],
+            "ece": event.values["ece"],
+            "brier": whole.brier,
+            "nll": whole.nll,
+            "accuracy": whole.accuracy,
+        }
         models.append(Summed(name, sketch.table, whole, n_bins, values, event.bounds))
     pairs = _pairs([Pair(a.name, b.name, unpaired(a, b, level)) for a, b in itertools.combinations(models, 2)])
     return Comparison(
-        tuple(model.name for model in models), min(model.whole.n for model in models), first.notion, first.n_classes,
-        n_bins, level, {model.name: model.values for model in models}, pairs,
-        {model.name: model.diagram(level) for model in models}, paired=False,
-    )  # fmt: skip
+        tuple(model.name for model in models),
+        min(model.whole.n for model in models),
+        first.notion,
+        first.n_classes,
+        n_bins,
+        level,
+        {model.name: model.values for model in models},
+        pairs,
+        {model.name: model.diagram(level) for model in models},
+        paired=False,
+    )
 
 
 def _pairs(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
@@ -445,7 +463,7 @@ def _model(name: str, predictions: Predictions, reading: Reading, n_bins: int) -
     keep = predictions.judged
     if not keep.all():
         brier, nll, right = brier[keep], nll[keep], right[keep]
-    return Model(name, Judged.of(events.scores, events.outcomes, weighting, n_bins), brier, nll, right)
+    return Model(name, BinnedRows.of(events.scores, events.outcomes, weighting, n_bins), brier, nll, right)
 
 
 def _row_scores(predictions: Predictions) -> _Scores:

@@ -125,9 +125,13 @@ def read(
 
 
 def _read_classes(
-    predictions: Predictions, notion: Notion, eps: float, scoring: bool, uppers: NDArray[np.floating[Any]] | None,
+    predictions: Predictions,
+    notion: Notion,
+    eps: float,
+    scoring: bool,
+    uppers: NDArray[np.floating[Any]] | None,
     threshold: float,
-) -> Reading:  # fmt: skip
+) -> Reading:
     rows, targets, weights = predictions.rows, predictions.targets, predictions.weights
     threshold = float(rows.dtype.type(threshold))  # rounded like the scores, as the edges are
     top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
@@ -135,14 +139,30 @@ def _read_classes(
     if predictions.logits:
         soft = np.empty((rows.n, rows.width), rows.dtype) if notion == "positive" else None
         totals, histograms = dispatch.read_logits(
-            rows, targets, weights,
-            eps=eps, scoring=scoring, uppers=uppers, threshold=threshold, top=top, correct=correct, probs=soft,
-        )  # fmt: skip
+            rows,
+            targets,
+            weights,
+            eps=eps,
+            scoring=scoring,
+            uppers=uppers,
+            threshold=threshold,
+            top=top,
+            correct=correct,
+            probs=soft,
+        )
     else:
         totals, histograms = dispatch.read_probs(
-            rows, targets, weights, tolerance=predictions.tolerance,
-            eps=eps, scoring=scoring, uppers=uppers, threshold=threshold, top=top, correct=correct,
-        )  # fmt: skip
+            rows,
+            targets,
+            weights,
+            tolerance=predictions.tolerance,
+            eps=eps,
+            scoring=scoring,
+            uppers=uppers,
+            threshold=threshold,
+            top=top,
+            correct=correct,
+        )
     scores, outcomes = top, correct
     if notion == "positive":  # of two classes
         scores = _column(predictions, soft, 1)
@@ -222,16 +242,30 @@ def softmax(predictions: Predictions) -> NDArray[np.floating[Any]] | None:
         wide = np.empty(rows.n * rows.width, rows.dtype)
         flat, outcomes = dispatch.Rows(_entries(rows), rows.bfloat16), np.empty(rows.n * rows.width, np.uint8)
         dispatch.read_events(
-            flat, predictions.targets.reshape(-1), None,
-            eps=0.0, logits=True, scoring=False, scores=wide, outcomes=outcomes,
-        )  # fmt: skip
+            flat,
+            predictions.targets.reshape(-1),
+            None,
+            eps=0.0,
+            logits=True,
+            scoring=False,
+            scores=wide,
+            outcomes=outcomes,
+        )
         return wide.reshape(rows.n, rows.width)
     soft = np.empty((rows.n, rows.width), rows.dtype)
     top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
     dispatch.read_logits(
-        rows, predictions.targets, predictions.weights,
-        eps=0.0, scoring=False, uppers=None, threshold=0.0, top=top, correct=correct, probs=soft,
-    )  # fmt: skip
+        rows,
+        predictions.targets,
+        predictions.weights,
+        eps=0.0,
+        scoring=False,
+        uppers=None,
+        threshold=0.0,
+        top=top,
+        correct=correct,
+        probs=soft,
+    )
     return soft
 
 

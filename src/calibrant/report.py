@@ -20,7 +20,7 @@ from calibrant.inference.cells import Cells
 from calibrant.inference.classwise import class_estimate, with_intervals
 from calibrant.inference.event import NO_BIN, Event, EventInference, with_details
 from calibrant.inference.groups import LEAST_GROUP, finest_p_value, holm
-from calibrant.inference.means import Whole, effective_rows, flag_of
+from calibrant.inference.means import PredictionMeans, effective_rows, flag_of
 from calibrant.inference.resampling import Resampling, Rng
 from calibrant.inputs import Notion, Predictions, as_groups, as_predictions
 from calibrant.notions import NOTIONS, class_events, read, resolve
@@ -34,15 +34,30 @@ SCHEMA_VERSION: Final = 3
 
 #: The measures of a report, in the order in which they are read.
 MEASURES: Final = (
-    "accuracy", "mean_confidence", "mean_gap", "brier", "nll", "ece", "rmsce", "debiased_square", "mce", "ace",
-    "classwise_ece", "smece", "ks", "miscalibration", "discrimination", "uncertainty",
-)  # fmt: skip
+    "accuracy",
+    "mean_confidence",
+    "mean_gap",
+    "brier",
+    "nll",
+    "ece",
+    "rmsce",
+    "debiased_square",
+    "mce",
+    "ace",
+    "classwise_ece",
+    "smece",
+    "ks",
+    "miscalibration",
+    "discrimination",
+    "uncertainty",
+)
 
 
 #: The binned measures of classes that have an interval, and how their bins are made.
 _CLASS_BINS: Final[Mapping[str, Callable[[ReliabilityTable, int], binned.Bins]]] = {
-    "ece": binned.bin_table, "ace": binned.quantile_bins,
-}  # fmt: skip
+    "ece": binned.bin_table,
+    "ace": binned.quantile_bins,
+}
 NO_MEAN: Final = "no interval: none is known for this measure's mean over classes; judge one class at a time"
 
 
@@ -246,8 +261,14 @@ def _plain_estimate(estimate: Estimate, path: str, missing: dict[str, str]) -> d
 
 def _plain_curve(curve: CalibrationCurve, path: str, missing: dict[str, str]) -> dict[str, Any]:
     names = (
-        "scores", "rates", "confidence_lows", "confidence_highs", "consistency_lows", "consistency_highs", "bandwidth",
-    )  # fmt: skip
+        "scores",
+        "rates",
+        "confidence_lows",
+        "confidence_highs",
+        "consistency_lows",
+        "consistency_highs",
+        "bandwidth",
+    )
     reasons = {"bandwidth": "the isotonic curve has none"}
     return {
         name: plain(getattr(curve, name), f"{path}.{name}", missing, reasons.get(name, "needs resampling"))
@@ -262,10 +283,13 @@ def _class_bins(result: ClasswiseCalibration) -> dict[str, list[Any]]:
     counts = result.counts[filled]
     whole = np.rint(counts).astype(np.int64)
     columns: dict[str, NDArray[Any]] = {
-        "class": classes, "left": result.edges[:, :-1][filled], "right": result.edges[:, 1:][filled],
-        "count": whole if np.array_equal(whole, counts) else counts, "confidence": result.confidences[filled],
+        "class": classes,
+        "left": result.edges[:, :-1][filled],
+        "right": result.edges[:, 1:][filled],
+        "count": whole if np.array_equal(whole, counts) else counts,
+        "confidence": result.confidences[filled],
         "accuracy": result.accuracies[filled],
-    }  # fmt: skip
+    }
     for name, ends in (("low", result.lows), ("high", result.highs)):
         if ends is not None:
             columns[name] = ends[filled]
@@ -394,9 +418,13 @@ def _are_groups(given: Any) -> bool:
 
 
 def _evaluate_given(
-    given: Any, others: Mapping[str, Any], notion: Notion | None, n_bins: int, resampling: Resampling | None,
+    given: Any,
+    others: Mapping[str, Any],
+    notion: Notion | None,
+    n_bins: int,
+    resampling: Resampling | None,
     classwise: bool,
-) -> Report:  # fmt: skip
+) -> Report:
     """Report on a table, a sketch or sketches of groups."""
     if isinstance(given, Mapping):
         given = CalibrationSketch.of_groups(given)
@@ -420,15 +448,21 @@ _HOLDS: Final = {ReliabilityTable: "the table", CalibrationSketch: "the sketch"}
 def _evaluate_sketch(
     sketch: CalibrationSketch, n_bins: int, resampling: Resampling | None, *, classwise: bool
 ) -> Report:
-    whole, notion = Whole.of(sketch), sketch.notion
+    whole, notion = PredictionMeans.of(sketch), sketch.notion
     if notion in ("classwise", "multilabel"):
         return _of_classes(sketch.class_tables, whole, notion, n_bins, resampling, sketch.class_names)
     tables = sketch.class_tables if classwise and sketch.has_classes else None
     return event_report(
-        sketch.table, whole, notion or "positive", sketch.n_classes, n_bins, resampling,
-        None if tables is None else binned.class_histograms(tables, n_bins, binned.bin_table)[0], sketch.class_names,
+        sketch.table,
+        whole,
+        notion or "positive",
+        sketch.n_classes,
+        n_bins,
+        resampling,
+        None if tables is None else binned.class_histograms(tables, n_bins, binned.bin_table)[0],
+        sketch.class_names,
         class_bound=0.0 if tables is None else _mean_bound(tables, n_bins),
-    )  # fmt: skip
+    )
 
 
 def _mean_bound(tables: Sequence[ReliabilityTable], n_bins: int) -> float:
@@ -450,10 +484,17 @@ def _evaluate(
         judged_rows = predictions.judged
         n = int(np.count_nonzero(judged_rows))
         rows = effective_rows(None if predictions.weights is None else predictions.weights[judged_rows], n)
-    whole = Whole(
-        reading.correct, reading.brier, reading.nll, reading.brier_square, reading.nll_square, reading.infinite, n,
-        rows, layout == "binary",
-    )  # fmt: skip
+    whole = PredictionMeans(
+        reading.correct,
+        reading.brier,
+        reading.nll,
+        reading.brier_square,
+        reading.nll_square,
+        reading.infinite,
+        n,
+        rows,
+        layout == "binary",
+    )
     if judged in ("classwise", "multilabel"):
         tables = [ReliabilityTable.pool(events) for events, _ in class_events(predictions)]
         return _of_classes(tables, whole, judged, n_bins, resampling, names)
@@ -471,11 +512,15 @@ def _tested(own: Mapping[str, Report], resampling: Resampling | None) -> tuple[G
     adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
     return tuple(
         GroupReport(
-            name, report, p_values.get(name, math.nan), adjusted.get(name, math.nan),
-            resampling is not None and adjusted.get(name, 1.0) <= 1 - resampling.level, few.get(name, ""),
+            name,
+            report,
+            p_values.get(name, math.nan),
+            adjusted.get(name, math.nan),
+            resampling is not None and adjusted.get(name, 1.0) <= 1 - resampling.level,
+            few.get(name, ""),
         )
         for name, report in own.items()
-    )  # fmt: skip
+    )
 
 
 def _evaluate_table(
@@ -497,7 +542,7 @@ def _evaluate_table(
     if known is not None:
         nll, bounds["nll"] = known.log_loss()
         bounds["accuracy"] = 0.0 if notion == "top-label" else known.accuracy(accuracy)
-    whole = Whole(
+    whole = PredictionMeans(
         accuracy,
         isotonic.table_score(table, "brier"),
         nll,
@@ -505,7 +550,7 @@ def _evaluate_table(
         isotonic.table_square(table, "log"),
         float(wrong.sum()),
         table.n,
-        Cells.of(table).effective,
+        Cells.of(table).effective_n,
         event=True,
     )
     report = event_report(table, whole, notion or "positive", None, n_bins, resampling)
@@ -514,10 +559,16 @@ def _evaluate_table(
 
 
 def event_report(
-    table: ReliabilityTable, whole: Whole, notion: Notion, n_classes: int | None, n_bins: int,
-    resampling: Resampling | None, histograms: NDArray[np.float64] | None = None, names: tuple[str, ...] | None = None,
+    table: ReliabilityTable,
+    whole: PredictionMeans,
+    notion: Notion,
+    n_classes: int | None,
+    n_bins: int,
+    resampling: Resampling | None,
+    histograms: NDArray[np.float64] | None = None,
+    names: tuple[str, ...] | None = None,
     class_bound: float = 0.0,
-) -> Report:  # fmt: skip
+) -> Report:
     """Report on one judged event; ``n_classes`` is None where there are no classes.
 
     ``histograms``, of shape (3, bins, classes), are those of the classes, where each is judged as well; of their mean
@@ -528,9 +579,11 @@ def event_report(
     classes = Estimate(math.nan, method=f"not available: {reason}", n=table.n, details={"reason": reason})
     per_class = None
     if histograms is not None:
-        per_class = with_intervals(binned.classwise_errors(histograms, table.total, "l1"), whole.effective, resampling)
+        per_class = with_intervals(
+            binned.classwise_errors(histograms, table.total, "l1"), whole.effective_n, resampling
+        )
         details = _worst_class(per_class, names)
-        classes = class_estimate(per_class.value, histograms, whole.effective, table.n, resampling, details)
+        classes = class_estimate(per_class.value, histograms, whole.effective_n, table.n, resampling, details)
         classes = replace(classes, error_bound=class_bound)
     shape = (notion, table.n, n_classes, n_bins, table.sums.positives / table.total)
     if resampling is None:
@@ -544,9 +597,15 @@ def event_report(
     if flag:
         estimates = {name: with_details(estimate, {"flag": flag}) for name, estimate in estimates.items()}
     return Report(
-        _ordered(estimates, table), *shape, inferred.diagram(), per_class, names, resampling.level,
-        resampling.n_resamples, inferred.curves(),
-    )  # fmt: skip
+        _ordered(estimates, table),
+        *shape,
+        inferred.diagram(),
+        per_class,
+        names,
+        resampling.level,
+        resampling.n_resamples,
+        inferred.curves(),
+    )
 
 
 def _ordered(estimates: Mapping[str, Estimate], table: ReliabilityTable) -> dict[str, Estimate]:
@@ -556,9 +615,13 @@ def _ordered(estimates: Mapping[str, Estimate], table: ReliabilityTable) -> dict
 
 
 def _of_classes(
-    tables: Sequence[ReliabilityTable], whole: Whole, notion: Notion, n_bins: int, resampling: Resampling | None,
+    tables: Sequence[ReliabilityTable],
+    whole: PredictionMeans,
+    notion: Notion,
+    n_bins: int,
+    resampling: Resampling | None,
     names: tuple[str, ...] | None,
-) -> Report:  # fmt: skip
+) -> Report:
     """Report on every class by itself: means, the root of the mean square for rmsce, the maximum for mce."""
     events = [Event(table, n_bins) if len(table) else None for table in tables]  # None: no rows
     each = [None if event is None else event.values for event in events]
@@ -575,7 +638,7 @@ def _of_classes(
         if name in _CLASS_BINS:
             # Labels of one row may all depend on one another, classes of one row only by excluding one another.
             apart = {"dependence": float(len(tables))} if notion == "multilabel" else {}
-            estimates[name] = class_estimate(value, found[name], whole.effective, n, resampling, details, **apart)
+            estimates[name] = class_estimate(value, found[name], whole.effective_n, n, resampling, details, **apart)
         else:
             missing = name == "mce" and math.isnan(value)
             method = NO_BIN if missing else NO_MEAN
@@ -589,13 +652,21 @@ def _of_classes(
         )
         estimates[name] = replace(estimates[name], error_bound=bound)
     totals = np.array([table.total if len(table) else 0.0 for table in tables])
-    per_class = with_intervals(binned.classwise_errors(found["ece"], totals, "l1"), whole.effective, resampling)
+    per_class = with_intervals(binned.classwise_errors(found["ece"], totals, "l1"), whole.effective_n, resampling)
     estimates["classwise_ece"] = replace(estimates["ece"], details=_worst_class(per_class, names))
     rate = float(per_class.supports.sum() / totals.sum())
     return Report(
-        _ordered(estimates, tables[0]), notion, n, len(tables), n_bins, rate, None, per_class, names,
+        _ordered(estimates, tables[0]),
+        notion,
+        n,
+        len(tables),
+        n_bins,
+        rate,
+        None,
+        per_class,
+        names,
         *(() if resampling is None else (resampling.level, resampling.n_resamples)),
-    )  # fmt: skip
+    )
 
 
 def _worst_class(result: ClasswiseCalibration, names: tuple[str, ...] | None) -> dict[str, Any]:

@@ -235,9 +235,15 @@ class ClasswiseCalibration:
         total = float(counts.sum())
         lows, highs = (None if ends is None else ends[k] for ends in (self.lows, self.highs))
         return ReliabilityDiagram(
-            self.edges[k], counts, self.confidences[k], self.accuracies[k], counts / total if total else counts,
-            lows, highs, level=self.level,
-        )  # fmt: skip
+            self.edges[k],
+            counts,
+            self.confidences[k],
+            self.accuracies[k],
+            counts / total if total else counts,
+            lows,
+            highs,
+            level=self.level,
+        )
 
 
 def plain(value: Any, path: str, missing: dict[str, str], reason: str | None = None) -> Any:
@@ -256,9 +262,7 @@ def plain(value: Any, path: str, missing: dict[str, str], reason: str | None = N
 
 def plain_diagram(diagram: ReliabilityDiagram, path: str, missing: dict[str, str]) -> dict[str, Any]:
     """Turn the bins of a diagram into plain Python, the numbers of empty ones into None with the reason noted."""
-    names = (
-        "edges", "counts", "confidences", "accuracies", "proportions", "lows", "highs", "band_lows", "band_highs",
-    )  # fmt: skip
+    names = ("edges", "counts", "confidences", "accuracies", "proportions", "lows", "highs", "band_lows", "band_highs")
     return {name: plain(getattr(diagram, name), f"{path}.{name}", missing, "the bin is empty") for name in names}
 
 

@@ -158,9 +158,15 @@ class ReliabilityTable:
 
     @classmethod
     def from_predictions(
-        cls, probs: Any, targets: Any = None, *, notion: Notion | None = None, weights: Any = None,
-        ignore_index: int | None = None, logits: bool = False,
-    ) -> ReliabilityTable:  # fmt: skip
+        cls,
+        probs: Any,
+        targets: Any = None,
+        *,
+        notion: Notion | None = None,
+        weights: Any = None,
+        ignore_index: int | None = None,
+        logits: bool = False,
+    ) -> ReliabilityTable:
         """Pool the judged event of predictions into a table; a table given as ``probs`` is returned as it is.
 
         Parameters
@@ -224,17 +230,30 @@ class ReliabilityTable:
             return np.add.reduceat(values, first, axis=-1) if len(first) else values
 
         return ReliabilityTable.of_cells(
-            cells[first], cut(self.counts), cut(self.positives), self.n, grid,
-            cut(self.counts * scores), cut(self.positives * scores), cut(self.counts * scores**2),
+            cells[first],
+            cut(self.counts),
+            cut(self.positives),
+            self.n,
+            grid,
+            cut(self.counts * scores),
+            cut(self.positives * scores),
+            cut(self.counts * scores**2),
             None if self.square_weights is None else cut(self.square_weights),
-        )  # fmt: skip
+        )
 
     @classmethod
     def of_cells(
-        cls, cells: NDArray[np.int64], counts: NDArray[Any], positives: NDArray[Any], n: int, grid: grids.Grid,
-        score_sums: NDArray[np.float64], positive_scores: NDArray[np.float64], square_scores: NDArray[np.float64],
+        cls,
+        cells: NDArray[np.int64],
+        counts: NDArray[Any],
+        positives: NDArray[Any],
+        n: int,
+        grid: grids.Grid,
+        score_sums: NDArray[np.float64],
+        positive_scores: NDArray[np.float64],
+        square_scores: NDArray[np.float64],
         square_weights: NDArray[np.float64] | None,
-    ) -> ReliabilityTable:  # fmt: skip
+    ) -> ReliabilityTable:
         """Build a table of a grid's occupied cells, each row's score inside its cell.
 
         A mean can be rounded onto the cell's open edge, and float32 scores are counted by edges rounded to float32:
@@ -264,9 +283,15 @@ class ReliabilityTable:
         if self.square_weights is None:  # then a count of 1 is one prediction
             several &= self.counts > 1
         return CellSums(
-            low, edges[np.minimum(cells, last)], several, self.counts - n1, n1, s0,
-            self.positive_scores, self.square_scores,
-        )  # fmt: skip
+            low,
+            edges[np.minimum(cells, last)],
+            several,
+            self.counts - n1,
+            n1,
+            s0,
+            self.positive_scores,
+            self.square_scores,
+        )
 
     @classmethod
     def unpack(cls, keys: NDArray[np.unsignedinteger[Any]]) -> ReliabilityTable:
@@ -350,9 +375,16 @@ class ReliabilityTable:
         if self.grid is None:
             return ReliabilityTable(keys[order][first], counts, positives, n, square_weights=squares)
         return ReliabilityTable.of_cells(
-            keys[order][first], counts, positives, n, self.grid,
-            pooled("score_sums"), pooled("positive_scores"), pooled("square_scores"), squares,
-        )  # fmt: skip
+            keys[order][first],
+            counts,
+            positives,
+            n,
+            self.grid,
+            pooled("score_sums"),
+            pooled("positive_scores"),
+            pooled("square_scores"),
+            squares,
+        )
 
     @property
     def _keys(self) -> NDArray[Any]:

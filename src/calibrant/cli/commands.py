@@ -54,9 +54,13 @@ def _names(ctx: click.Context, option: click.Parameter, listed: str | None) -> l
 
 # Options of several commands.
 _files = click.argument(
-    "files", nargs=-1, required=True, metavar="FILE...", type=Wanted("Name a file, such as predictions.csv."),
+    "files",
+    nargs=-1,
+    required=True,
+    metavar="FILE...",
+    type=Wanted("Name a file, such as predictions.csv."),
     shell_complete=completion.files,
-)  # fmt: skip
+)
 _weight = click.option(
     "--weight", metavar="COLUMN", help="How often each row counts.", shell_complete=completion.columns
 )
@@ -64,13 +68,17 @@ _where = click.option("--where", metavar="SQL", help="Leave out the rows that do
 _percent = click.option("--percent", is_flag=True, help="The numbers are per cent, or texts such as '85%'.")
 _n_bins = click.option("--n-bins", type=int, default=15, show_default=True, help="The number of bins.")
 _class_names = click.option(
-    "--class-names", metavar="NAMES", callback=_names,
+    "--class-names",
+    metavar="NAMES",
+    callback=_names,
     help="Names of the classes in column order, with commas between them.",
-)  # fmt: skip
+)
 _labels = click.option(
-    "--labels", metavar="LABELS", callback=_names,
+    "--labels",
+    metavar="LABELS",
+    callback=_names,
     help="The labels in the file, in the order of the classes: 'no,yes' (the second is the event), '1-10'.",
-)  # fmt: skip
+)
 _ignore_index = click.option("--ignore-index", type=int, metavar="LABEL", help="Leave out the rows with this label.")
 _level = click.option("--level", type=float, default=0.95, show_default=True, help="The confidence of the intervals.")
 _json = click.option(
@@ -253,18 +261,27 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
             step(0, 0, 0)
             result = comparison.compare(
                 {name: predictions.arrays[argument] for name, argument in predictions.models.items()},
-                predictions.targets, notion=options["notion"], n_bins=options["n_bins"], weights=predictions.weights,
-                ignore_index=options["ignore_index"], class_names=predictions.class_names, level=options["level"],
+                predictions.targets,
+                notion=options["notion"],
+                n_bins=options["n_bins"],
+                weights=predictions.weights,
+                ignore_index=options["ignore_index"],
+                class_names=predictions.class_names,
+                level=options["level"],
                 logits={name: options["logits"] or found for name, found in predictions.logits.items()},
-            )  # fmt: skip
+            )
         output.write(result, predictions, options)
 
 
 @main.command(short_help="Add the sketches of several files.")
 @click.argument(
-    "files", nargs=-1, required=True, metavar="FILE...", type=Wanted("Name sketches, such as monday.cal tuesday.cal."),
+    "files",
+    nargs=-1,
+    required=True,
+    metavar="FILE...",
+    type=Wanted("Name sketches, such as monday.cal tuesday.cal."),
     shell_complete=completion.files,
-)  # fmt: skip
+)
 @click.option(
     "--sketch",
     "-o",

@@ -39,9 +39,14 @@ _REMEDIES: Final = (
     (r"\bclass_names\b", "--class-names"),
 )
 _ARGUMENTS: Final = {
-    "class_names": "--class-names", "ignore_index": "--ignore-index", "notion": "--notion", "logits": "--logits",
-    "n_bins": "--n-bins", "groups": "--by", "weights": "--weight",
-}  # fmt: skip
+    "class_names": "--class-names",
+    "ignore_index": "--ignore-index",
+    "notion": "--notion",
+    "logits": "--logits",
+    "n_bins": "--n-bins",
+    "groups": "--by",
+    "weights": "--weight",
+}
 
 
 @contextmanager

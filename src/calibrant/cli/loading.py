@@ -23,9 +23,24 @@ ENGINES: Final = ("embedded", "spark")
 
 #: What is settled once a sketch has been made.
 _SETTLED: Final = (
-    "score", "outcome", "probs", "target", "targets_file", "weight", "by", "where", "logits", "percent", "notion",
-    "classwise", "labels", "class_names", "ignore_index", "exact", "master",
-)  # fmt: skip
+    "score",
+    "outcome",
+    "probs",
+    "target",
+    "targets_file",
+    "weight",
+    "by",
+    "where",
+    "logits",
+    "percent",
+    "notion",
+    "classwise",
+    "labels",
+    "class_names",
+    "ignore_index",
+    "exact",
+    "master",
+)
 
 
 def load(
@@ -50,9 +65,14 @@ def load(
     keep = True if options["exact"] else False if options["sketch_path"] is not None else None
     try:
         found = files.read_or_stream(
-            paths, asked, judging, targets_file=options["targets_file"], keep=keep, keep_going=options["keep_going"],
+            paths,
+            asked,
+            judging,
+            targets_file=options["targets_file"],
+            keep=keep,
+            keep_going=options["keep_going"],
             progress=step,
-        )  # fmt: skip
+        )
     except files.BadRows as bad:
         rows.append(bad.rows)
         raise bad.error from None
@@ -72,12 +92,19 @@ def load_models(options: Mapping[str, Any], scores: Sequence[str], step: Step) -
     engines = files.Engines()
     return files.waited(
         lambda: files.read_models(
-            options["files"], scores=scores, outcome=options["outcome"], weight=options["weight"],
-            percent=options["percent"], where=options["where"], class_names=options["class_names"],
-            labels=options["labels"], progress=step, engines=engines,
+            options["files"],
+            scores=scores,
+            outcome=options["outcome"],
+            weight=options["weight"],
+            percent=options["percent"],
+            where=options["where"],
+            class_names=options["class_names"],
+            labels=options["labels"],
+            progress=step,
+            engines=engines,
         ),
         engines.interrupt,
-    )  # fmt: skip
+    )
 
 
 def evaluate(predictions: FilePredictions | FileSketch, options: Mapping[str, Any]) -> Report:
@@ -90,11 +117,17 @@ def evaluate(predictions: FilePredictions | FileSketch, options: Mapping[str, An
         found = report.evaluate(predictions.sketch, **common)
         return replace(found, omitted=dict(predictions.omitted))
     found = report.evaluate(
-        predictions.probs, predictions.targets, notion=options["notion"], weights=predictions.weights,
-        ignore_index=options["ignore_index"], logits=options["logits"] or predictions.logits,
-        class_names=predictions.class_names, groups=predictions.groups, classwise=options["classwise"] is not False,
+        predictions.probs,
+        predictions.targets,
+        notion=options["notion"],
+        weights=predictions.weights,
+        ignore_index=options["ignore_index"],
+        logits=options["logits"] or predictions.logits,
+        class_names=predictions.class_names,
+        groups=predictions.groups,
+        classwise=options["classwise"] is not False,
         **common,
-    )  # fmt: skip
+    )
     return replace(found, omitted=dict(predictions.omitted))
 
 
@@ -105,8 +138,9 @@ def _asked(options: Mapping[str, Any]) -> Options:
     names = ("score", "outcome", "probs", "target", "weight", "where", "by", "percent")
     return Options(
         **{name: options[name] for name in names},
-        class_names=_tuple(options["class_names"]), labels=_tuple(options["labels"]),
-    )  # fmt: skip
+        class_names=_tuple(options["class_names"]),
+        labels=_tuple(options["labels"]),
+    )
 
 
 def _tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -37,9 +37,7 @@ def write(result: Report | Comparison, predictions: FileRows | FileSketch, optio
     from calibrant.render import comparison, terminal
 
     summary = result.to_dict()
-    sources = {
-        "files": list(predictions.paths), "columns": dict(predictions.sources), "where": options.get("where"),
-    }  # fmt: skip
+    sources = {"files": list(predictions.paths), "columns": dict(predictions.sources), "where": options.get("where")}
     used, title = predictions.described(), _title(predictions.paths)
     render = comparison.render if "pairs" in summary else terminal.render
     whole = {**summary, "source": sources}
@@ -84,9 +82,11 @@ def _write_json(summary: Mapping[str, Any], target: str | None) -> None:
 
 
 def _write_page(
-    summary: Mapping[str, Any], predictions: FileRows | FileSketch, sources: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    predictions: FileRows | FileSketch,
+    sources: Mapping[str, Any],
     options: Mapping[str, Any],
-) -> None:  # fmt: skip
+) -> None:
     target = options["html_path"]
     if target is None:
         return

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from calibrant.files.columns import Selection
 
 #: What this engine has no way to do.
-_MISSING: Final = {
-    "targets_file": "--targets", "logits": "--logits", "keep_going": "--keep-going",
-}  # fmt: skip
+_MISSING: Final = {"targets_file": "--targets", "logits": "--logits", "keep_going": "--keep-going"}
 _KINDS: Final = ("parquet", "csv", "json")
 _HEAD: Final = 2_000  # rows that are looked at for columns which look right
 
@@ -200,9 +198,17 @@ def _read(session: Any, paths: list[str], kind: str, title: str) -> Any:
     # Quotes within quotes are doubled, as everybody but Spark writes them.
     separator = "\t" if ".tsv" in title.lower() else ","
     return session.read.csv(
-        paths, header=True, inferSchema=True, sep=separator, quote='"', escape='"', mode="FAILFAST",
-        ignoreLeadingWhiteSpace=True, ignoreTrailingWhiteSpace=True, enforceSchema=False,
-    )  # fmt: skip
+        paths,
+        header=True,
+        inferSchema=True,
+        sep=separator,
+        quote='"',
+        escape='"',
+        mode="FAILFAST",
+        ignoreLeadingWhiteSpace=True,
+        ignoreTrailingWhiteSpace=True,
+        enforceSchema=False,
+    )
 
 
 def _select(frame: Any, title: str, asked: Options) -> tuple[Selection, Any]:

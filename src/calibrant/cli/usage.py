@@ -35,9 +35,16 @@ _MANY: Final = 10  # options, from which on they need an order
 
 #: What other programs call an option.
 _ELSEWHERE: Final = {
-    "--bins": "--n-bins", "--seed": "--rng", "--group": "--by", "--groups": "--by", "--filter": "--where",
-    "--confidence": "--level", "--output": "--json", "--out": "--json", "--bootstrap": "--n-resamples",
-}  # fmt: skip
+    "--bins": "--n-bins",
+    "--seed": "--rng",
+    "--group": "--by",
+    "--groups": "--by",
+    "--filter": "--where",
+    "--confidence": "--level",
+    "--output": "--json",
+    "--out": "--json",
+    "--bootstrap": "--n-resamples",
+}
 
 
 class Command(click.Command):

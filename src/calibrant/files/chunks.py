@@ -71,9 +71,14 @@ class Feed:
     """
 
     def __init__(
-        self, opened: Opened, plan: Callable[[Piece], tuple[int, int]], meter: Meter, *, keep: bool | None,
+        self,
+        opened: Opened,
+        plan: Callable[[Piece], tuple[int, int]],
+        meter: Meter,
+        *,
+        keep: bool | None,
         keep_going: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._opened = opened
         self._plan = plan
         self._meter = meter

@@ -11,13 +11,48 @@ from fnmatch import fnmatchcase
 from calibrant.errors import SHOWN, FileError, nearest
 
 PROBS_NAMES = (
-    "probs", "prob", "probability", "probabilities", "proba", "predictions", "predicted_probability", "pred_prob",
-    "y_prob", "y_proba", "y_score", "score", "scores", "confidence", "confidences", "softmax", "p", "logits", "logit",
-)  # fmt: skip
+    "probs",
+    "prob",
+    "probability",
+    "probabilities",
+    "proba",
+    "predictions",
+    "predicted_probability",
+    "pred_prob",
+    "y_prob",
+    "y_proba",
+    "y_score",
+    "score",
+    "scores",
+    "confidence",
+    "confidences",
+    "softmax",
+    "p",
+    "logits",
+    "logit",
+)
 TARGETS_NAMES = (
-    "target", "targets", "label", "labels", "true_label", "true_labels", "y", "y_true", "outcome", "outcomes",
-    "ground_truth", "groundtruth", "truth", "gt", "correct", "is_correct", "event", "obs", "observed", "class",
-)  # fmt: skip
+    "target",
+    "targets",
+    "label",
+    "labels",
+    "true_label",
+    "true_labels",
+    "y",
+    "y_true",
+    "outcome",
+    "outcomes",
+    "ground_truth",
+    "groundtruth",
+    "truth",
+    "gt",
+    "correct",
+    "is_correct",
+    "event",
+    "obs",
+    "observed",
+    "class",
+)
 PROBS_PREFIXES = ("p_", "prob_", "probs_", "proba_", "probability_", "logit_", "logits_")
 LOGITS = re.compile(r"logits?(_.*)?", re.IGNORECASE)
 

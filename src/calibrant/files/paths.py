@@ -44,7 +44,7 @@ ADVICE = {
         "write the table as CSV or Parquet where it comes from"
     ),
     (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z", ".tar"): "unpack it first",
-}  # fmt: skip
+}
 
 
 def kind_of(path: str) -> str:

@@ -126,9 +126,14 @@ def read_models(
         Where the ``report`` extra is not installed and the file needs it.
     """
     options = Options(
-        outcome=outcome, weight=weight, where=where, class_names=_tuple(class_names), models=tuple(scores),
-        percent=percent, labels=_tuple(labels),
-    )  # fmt: skip
+        outcome=outcome,
+        weight=weight,
+        where=where,
+        class_names=_tuple(class_names),
+        models=tuple(scores),
+        percent=percent,
+        labels=_tuple(labels),
+    )
     paths = expand(patterns)
     if kind_of(paths[0]) == "npy":
         raise FileError(paths[0], "holds a single array", "save the models' arrays and the targets in one .npz")

@@ -201,9 +201,13 @@ class Opened:
 
 
 def open_sources(
-    patterns: Sequence[str], options: Options, targets_file: str | None = None, *, engines: Engines | None = None,
+    patterns: Sequence[str],
+    options: Options,
+    targets_file: str | None = None,
+    *,
+    engines: Engines | None = None,
     keep_going: bool = False,
-) -> Opened:  # fmt: skip
+) -> Opened:
     """Open the files that names and patterns stand for, and choose their columns.
 
     With ``keep_going`` a file that cannot be opened, or has other columns than the first, is left out.
@@ -253,9 +257,13 @@ def _open(paths: Sequence[str], open_one: Callable[[str], Source], keep_going: b
 def _open_arrays(paths: Sequence[str], options: Options, targets_file: str | None, keep_going: bool) -> Opened:
     """Open arrays of probabilities, and that of their targets."""
     named = {
-        "--score": options.score, "--outcome": options.outcome, "--probs": options.probs, "--target": options.target,
-        "--weight": options.weight, "--by": options.by,
-    }  # fmt: skip
+        "--score": options.score,
+        "--outcome": options.outcome,
+        "--probs": options.probs,
+        "--target": options.target,
+        "--weight": options.weight,
+        "--by": options.by,
+    }
     for option, value in named.items():
         if value is not None:
             raise FileError(paths[0], f"a .npy has no names, got {option} {value!r}", "save a .npz with named arrays")

@@ -90,9 +90,17 @@ def stream_predictions(
         Where the ``report`` extra is not installed and the file needs it.
     """
     options = Options(
-        score, outcome, probs, target, weight, where, None if class_names is None else tuple(class_names), by=by,
-        percent=percent, labels=None if labels is None else tuple(labels),
-    )  # fmt: skip
+        score,
+        outcome,
+        probs,
+        target,
+        weight,
+        where,
+        None if class_names is None else tuple(class_names),
+        by=by,
+        percent=percent,
+        labels=None if labels is None else tuple(labels),
+    )
     judging = Judging(notion, classwise, ignore_index, logits, grid)
     found = read_or_stream(
         patterns, options, judging, targets_file=targets_file, keep=False, keep_going=keep_going, progress=progress
@@ -192,9 +200,12 @@ class _Sums:
 
     def _update(self, sketch: CalibrationSketch, arrays: Piece) -> None:
         sketch.update(
-            arrays["probs"], arrays["targets"], weights=arrays.get("weights"),
-            ignore_index=self._judging.ignore_index, logits=self._judging.logits,
-        )  # fmt: skip
+            arrays["probs"],
+            arrays["targets"],
+            weights=arrays.get("weights"),
+            ignore_index=self._judging.ignore_index,
+            logits=self._judging.logits,
+        )
 
     def merge(self, other: _Sums) -> None:
         """Add, and take over, the sums of other rows."""
@@ -330,10 +341,14 @@ class _Reader:
         if "groups" in arrays:
             arrays["groups"] = self._feed.coders["groups"].names_of(arrays["groups"])
         return FileRows(
-            arrays=arrays, class_names=first.class_names, sources=self._described, paths=(source.path,),
-            columns=first.names(), rows=(len(arrays["targets"]),),
+            arrays=arrays,
+            class_names=first.class_names,
+            sources=self._described,
+            paths=(source.path,),
+            columns=first.names(),
+            rows=(len(arrays["targets"]),),
             find_row=lambda _, row: source.row_of(start + row),
-        )  # fmt: skip
+        )
 
     def _leave_out(self, source: Source, error: Exception, problem: str) -> None:
         if source in self._feed.dropped:
@@ -390,8 +405,11 @@ class _Reader:
         arrays = self._named(chunk)
         try:
             as_predictions(
-                arrays["probs"], arrays["targets"], weights=arrays.get("weights"),
-                ignore_index=self._judging.ignore_index, logits=self._judging.logits,
-            )  # fmt: skip
+                arrays["probs"],
+                arrays["targets"],
+                weights=arrays.get("weights"),
+                ignore_index=self._judging.ignore_index,
+                logits=self._judging.logits,
+            )
         except InputError as error:
             raise BadRows(error, self._rows_of(chunk)) from None

@@ -40,9 +40,15 @@ class Alike:
         self._origin: dict[str, str] = {}
 
     def check(
-        self, argument: str, names: tuple[str, ...], tail: tuple[int, ...], text: bool, path: str, noun: str,
+        self,
+        argument: str,
+        names: tuple[str, ...],
+        tail: tuple[int, ...],
+        text: bool,
+        path: str,
+        noun: str,
         row: Callable[[], int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Raise for an argument whose values are of another length or kind than before.
 
         Parameters
@@ -99,9 +105,14 @@ def pieces(
                 columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
                 array, text, coded = reader.array(argument, names, columns)
                 alike.check(
-                    argument, names, array.shape[1:], text, table.path, selection.noun,
+                    argument,
+                    names,
+                    array.shape[1:],
+                    text,
+                    table.path,
+                    selection.noun,
                     lambda: reader.table.row_of(reader.start),
-                )  # fmt: skip
+                )
                 piece["labels" if coded and argument == "targets" else argument] = array
             yield piece
             reader.start += batch.num_rows

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, MissingDependencyError
-from calibrant.frames import places, rows
+from calibrant.frames import cell_keys, rows
 from calibrant.frames.columns import Columns, Wanted
 from calibrant.inputs import Layout
-from calibrant.sketch.sums import PER_CLASS, Curves, Make, Part, Totals
+from calibrant.sketch.sums import PER_CLASS, Curves, SketchConfig, SketchSums, Totals
 
 #: Rows of a frame in memory that are looked at together, so that what is worked out on the way stays small.
 BLOCK: Final = 2**18
@@ -85,13 +85,13 @@ def _summed(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, score
 
     ``scored`` says that they have been checked, and have the scores of whole predictions.
     """
-    good, fault = nw.lit(True), nw.lit(places.WRONG)
+    good, fault = nw.lit(True), nw.lit(cell_keys.WRONG)
     names, chains = {"score": nw.col("p"), "square": nw.col("p") * nw.col("p")}, []
     if scored:
         good = nw.col("good")
         if columns.weight is not None:
             idle = nw.col("known") & (nw.col("w") == 0.0)
-            fault = nw.when(idle).then(places.WEIGHTLESS).otherwise(fault)
+            fault = nw.when(idle).then(cell_keys.WEIGHTLESS).otherwise(fault)
         for name in ("brier", "likelihood"):
             names |= {name: nw.col(name), f"{name}_square": nw.col(name) * nw.col(name)}
         if columns.classes or wanted.notion != "positive":
@@ -107,7 +107,7 @@ def _summed(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, score
             # Above 2^53 every float64 is whole; wrong weights must not stop an engine that floors to integers.
             chains.append([{"small": nw.when((w > 0.0) & (w < 2.0**53)).then(w).otherwise(0.0)}])
             names["broken"] = (nw.col("small") != nw.col("small").floor()).cast(nw.Float64)
-    chain, key = places.key(wanted.grid, single=columns.single, good=good, fault=fault)
+    chain, key = cell_keys.key(wanted.grid, single=columns.single, good=good, fault=fault)
     frame = rows.with_steps(frame, chain, *chains)
     kept = [name for name in ("group", "curve") if name in frame.collect_schema()]
     frame = frame.select(*kept, key=key, **names)
@@ -119,7 +119,7 @@ def _summed(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, score
 
 def gather(
     frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns, wanted: Wanted, refuse: Callable[[], InputError]
-) -> dict[Any, Part]:
+) -> dict[Any, SketchSums]:
     """Return the sums of each group by the value of its column; of a frame without groups those of None.
 
     ``refuse`` makes the error that is raised where rows are wrong.
@@ -129,7 +129,7 @@ def gather(
     InputError
         For an empty frame, for wrong rows, and for more groups than can be fetched.
     """
-    make, found, rows_seen = make_of(columns, wanted), dict[Any, Part](), 0
+    make, found, rows_seen = make_of(columns, wanted), dict[Any, SketchSums](), 0
     for part in parts(frame):
         for query in queries(part, columns, wanted, lazy=isinstance(frame, nw.LazyFrame)):
             table = fetch(query.head(MOST + 1))
@@ -137,22 +137,22 @@ def gather(
             if len(table) > MOST:
                 raise _too_many(columns)
             sums = {name: table.get_column(name).to_numpy() for name in table.columns if name != "group"}
-            if np.any(sums["key"] == places.WRONG):
+            if np.any(sums["key"] == cell_keys.WRONG):
                 raise refuse()
-            for group, where in _groups(table, sums["key"] != places.WEIGHTLESS):
+            for group, where in _groups(table, sums["key"] != cell_keys.WEIGHTLESS):
                 if group not in found:
-                    found[group] = Part(Totals(), Curves.empty(make.n_curves, make.grid))
+                    found[group] = SketchSums(Totals(), Curves.empty(make.n_curves, make.grid))
                 _add(found[group], make, {name: values[where] for name, values in sums.items()}, columns)
     if not rows_seen:
         raise InputError("frame", "one row or more", "none", "check where the rows were lost")
     return found
 
 
-def make_of(columns: Columns, wanted: Wanted) -> Make:
+def make_of(columns: Columns, wanted: Wanted) -> SketchConfig:
     """Return what a sketch of these columns can hold."""
     layout: Layout = "multiclass" if columns.classes else "binary"
     n_classes = columns.n_classes if columns.classes else None
-    return Make(wanted.notion, wanted.classwise, columns.names, wanted.grid, layout, n_classes)
+    return SketchConfig(wanted.notion, wanted.classwise, columns.names, wanted.grid, layout, n_classes)
 
 
 def _too_many(columns: Columns) -> InputError:
@@ -183,10 +183,10 @@ def _groups(table: nw.DataFrame[Any], counted: NDArray[np.bool_]) -> Iterator[tu
     yield from zip(codes, np.split(places_counted[order], cuts), strict=True)
 
 
-def _add(part: Part, make: Make, sums: Sums, columns: Columns) -> None:
+def _add(part: SketchSums, make: SketchConfig, sums: Sums, columns: Columns) -> None:
     """Add rows of sums to those of a group."""
     totals, curves = part
-    outcomes, upper, cells = places.cells_of(sums["key"], make.grid, single=columns.single)
+    outcomes, upper, cells = cell_keys.cells_of(sums["key"], make.grid, single=columns.single)
     n, of_event = sums["n"].astype(np.int64), np.ones(len(cells), np.bool_)
     curve = np.zeros(len(cells), np.int64)
     if "curve" in sums:
@@ -200,7 +200,7 @@ def _add(part: Part, make: Make, sums: Sums, columns: Columns) -> None:
     own = {name: values[of_event] for name, values in {**sums, "n": n, "weight": weight}.items()}
     if not len(own["n"]):
         return
-    said = places.Cells(outcomes[of_event], upper[of_event], cells[of_event])
+    said = cell_keys.Cells(outcomes[of_event], upper[of_event], cells[of_event])
     right, infinite = _right(own, said, make, columns), _infinite(own, said, curves.counts.shape[1] - 1)
     mass, squares = float(own["weight"].sum()), float(own.get("square_weight", own["n"]).sum())
     brier, brier_square, nll, nll_square = (float(own[name].sum()) for name in _SCORES)
@@ -209,9 +209,13 @@ def _add(part: Part, make: Make, sums: Sums, columns: Columns) -> None:
 
 
 def _add_cells(
-    curves: Curves, curve: NDArray[np.int64], cells: NDArray[np.int64], outcomes: NDArray[np.int64], sums: Sums,
+    curves: Curves,
+    curve: NDArray[np.int64],
+    cells: NDArray[np.int64],
+    outcomes: NDArray[np.int64],
+    sums: Sums,
     held: NDArray[np.bool_],
-) -> None:  # fmt: skip
+) -> None:
     k, cell, y = curve[held], cells[held], outcomes[held]
     if "square_weight" in sums and curves.squares is None:
         curves.counts, curves.squares = curves.counts.astype(np.float64), np.zeros(curves.counts.shape)
@@ -223,7 +227,7 @@ def _add_cells(
     np.add.at(curves.rows, k, sums["n"][held])
 
 
-def _right(sums: Sums, said: places.Cells, make: Make, columns: Columns) -> float:
+def _right(sums: Sums, said: cell_keys.Cells, make: SketchConfig, columns: Columns) -> float:
     """Return the weight of the right predictions."""
     if "right" in sums:
         return float(sums["right"].sum())
@@ -232,7 +236,7 @@ def _right(sums: Sums, said: places.Cells, make: Make, columns: Columns) -> floa
     return float(sums["weight"][said.outcomes == said.upper].sum())
 
 
-def _infinite(sums: Sums, said: places.Cells, last: int) -> float:
+def _infinite(sums: Sums, said: cell_keys.Cells, last: int) -> float:
     """Return the weight of the predictions that were sure of what did not happen."""
     if "infinite" in sums:
         return float(sums["infinite"].sum())

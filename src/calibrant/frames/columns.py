@@ -117,10 +117,17 @@ def _instead(frame: Any) -> str:
     return "pass arrays to CalibrationSketch.update"
 
 
-def settle(
-    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], *, score: Any, outcome: Any, probs: Any, target: Any, weight: Any,
-    by: Any, class_names: Any,
-) -> Columns:  # fmt: skip
+def resolve_columns(
+    frame: nw.DataFrame[Any] | nw.LazyFrame[Any],
+    *,
+    score: Any,
+    outcome: Any,
+    probs: Any,
+    target: Any,
+    weight: Any,
+    by: Any,
+    class_names: Any,
+) -> Columns:
     """Find the columns that the arguments name.
 
     Raises
@@ -157,12 +164,19 @@ def settle(
         for column in filter(None, columns):
             _check_name(frame, of, column)
     return Columns(
-        scores, own, kept, group, _writing(schema, argument, own, names), _precision([schema[s] for s in scores]),
-        kept is None or schema[kept].is_integer() or schema[kept] == nw.Boolean, names, classes,
-    )  # fmt: skip
+        scores,
+        own,
+        kept,
+        group,
+        _writing(schema, argument, own, names),
+        _precision([schema[s] for s in scores]),
+        kept is None or schema[kept].is_integer() or schema[kept] == nw.Boolean,
+        names,
+        classes,
+    )
 
 
-def settle_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) -> Wanted:
+def resolve_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) -> Wanted:
     """Check what is to be made of the columns.
 
     Raises

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import narwhals as nw
 
+from calibrant.frames.cell_keys import Steps
 from calibrant.frames.columns import Columns, Wanted
-from calibrant.frames.places import Steps
 
 #: The largest float64: weights are finite.
 _LARGEST: Final = 1.7976931348623157e308
@@ -115,9 +115,12 @@ def judge_classes(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
     scores, t = [nw.col(name) for name in names], nw.col("t")
     hits = [(t == float(k)).cast(nw.Float64) for k in range(len(scores))]
     frame = frame.with_columns(
-        top=nw.max_horizontal(*names), least=nw.min_horizontal(*names), total=added(scores),
-        squares=added([p * p for p in scores]), own=added([p * hit for p, hit in zip(scores, hits, strict=True)]),
-    )  # fmt: skip
+        top=nw.max_horizontal(*names),
+        least=nw.min_horizontal(*names),
+        total=added(scores),
+        squares=added([p * p for p in scores]),
+        own=added([p * hit for p, hit in zip(scores, hits, strict=True)]),
+    )
     top, own = nw.col("top"), nw.col("own")
     good = nw.col("known") & (nw.col("least") >= 0.0) & (top <= 1.0)
     good = _positive(good & ((nw.col("total") - 1.0).abs() <= columns.tolerance), columns)

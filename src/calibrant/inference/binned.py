@@ -43,9 +43,9 @@ class BinMoments:
     score_sums: Float64s
     gaps: Float64s
     squares: Float64s
-    spreads: Float64s
+    null_variances: Float64s
     total: float
-    effective: float
+    effective_n: float
 
     @classmethod
     def of(cls, cells: Cells, bins: NDArray[np.intp]) -> BinMoments:
@@ -57,14 +57,22 @@ class BinMoments:
 
         counts, squared_weights = cut(cells.counts), cut(cells.units * cells.counts)
         return cls(
-            bins[first], first, counts**2 / squared_weights, counts, cut(cells.score_sums),
-            cut(cells.gaps), cut(cells.squares), cut(cells.spreads), cells.total, cells.effective,
-        )  # fmt: skip
+            bins[first],
+            first,
+            counts**2 / squared_weights,
+            counts,
+            cut(cells.score_sums),
+            cut(cells.gaps),
+            cut(cells.squares),
+            cut(cells.null_variances),
+            cells.total,
+            cells.effective_n,
+        )
 
     @property
     def variances(self) -> Float64s:
         """The blended estimates of the variance of S."""
-        return blend(self.rows, self.squares, self.spreads)
+        return blend(self.rows, self.squares, self.null_variances)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -103,8 +111,10 @@ class BinStatistics:
 
     def standard_maximum(self, gaps: Float64s) -> Float64s:
         """Return it in standard deviations: max |S| / sqrt(max(V0, 1)), which has power for rare events too."""
-        unit = (self.bins.total / self.bins.effective) ** 2
-        return np.asarray((np.abs(gaps) / np.sqrt(np.maximum(self.bins.spreads, unit)))[..., self.held].max(axis=-1))
+        unit = (self.bins.total / self.bins.effective_n) ** 2
+        return np.asarray(
+            (np.abs(gaps) / np.sqrt(np.maximum(self.bins.null_variances, unit)))[..., self.held].max(axis=-1)
+        )
 
 
 def enough_rows(rows: Float64s) -> NDArray[np.bool_]:
@@ -112,9 +122,9 @@ def enough_rows(rows: Float64s) -> NDArray[np.bool_]:
     return np.asarray(rows >= LEAST_ROWS * (1 - 1e-9))
 
 
-def blend(rows: Float64s, squares: Float64s, spreads: Float64s) -> Float64s:
+def blend(rows: Float64s, squares: Float64s, null_variances: Float64s) -> Float64s:
     """Return (n Q + 5 V0) / (n + 5): the variance of a sum of residuals, steadied by what calibration implies."""
-    return np.asarray((rows * squares + PRIOR_ROWS * spreads) / (rows + PRIOR_ROWS))
+    return np.asarray((rows * squares + PRIOR_ROWS * null_variances) / (rows + PRIOR_ROWS))
 
 
 def thinned(x: Float64s) -> tuple[Float64s, Float64s]:
@@ -132,9 +142,14 @@ def thinned(x: Float64s) -> tuple[Float64s, Float64s]:
 
 
 def absolute_interval(
-    bins: BinMoments, value: float, z: float, *, rejected: bool, spread: tuple[float, float] | None = None,
+    bins: BinMoments,
+    value: float,
+    z: float,
+    *,
+    rejected: bool,
+    spread: tuple[float, float] | None = None,
     dependence: float = 1.0,
-) -> tuple[float, float]:  # fmt: skip
+) -> tuple[float, float]:
     """Return the interval of the l1 error.
 
     low = [sum sqrt(v) g(X) - z sqrt(sum v g'(X)^2 - (sum g'(X) S)^2 / N)] / N with X = S / sqrt(v). The upper end is
@@ -152,8 +167,8 @@ def absolute_interval(
     v, s = np.maximum(bins.variances, np.finfo(float).tiny), bins.gaps
     g, slope = thinned(s / np.sqrt(v))
     if spread is None:
-        low_square = dependence * np.sum(v * slope**2) - np.sum(slope * s) ** 2 / bins.effective
-        high_square = dependence * np.sum(v) - np.sum(np.abs(s)) ** 2 / bins.effective
+        low_square = dependence * np.sum(v * slope**2) - np.sum(slope * s) ** 2 / bins.effective_n
+        high_square = dependence * np.sum(v) - np.sum(np.abs(s)) ** 2 / bins.effective_n
         spread = float(np.sqrt(max(low_square, 0.0))), float(np.sqrt(max(high_square, 0.0)))
     low = float(np.sum(np.sqrt(v) * g)) - z * spread[0]
     jensen = float(np.sum(np.abs(s))) + z * spread[1]
@@ -162,8 +177,8 @@ def absolute_interval(
 
 
 def _cauchy_schwarz(bins: BinMoments, v: Float64s, z: float, dependence: float) -> float:
-    known = bins.spreads > 0
-    w = np.sqrt(bins.spreads[known])
+    known = bins.null_variances > 0
+    w = np.sqrt(bins.null_variances[known])
     rest = float(np.sum(np.abs(bins.gaps[~known]) + z * np.sqrt(v[~known])))  # scores of 0 and 1 alone
     if not known.any():
         return rest
@@ -191,18 +206,18 @@ def square_interval(
     """
     n, share = bins.rows, bins.counts / bins.total
     within = np.maximum(bins.squares - bins.gaps**2 / n, 0.0)
-    u = n * blend(n, within, bins.spreads) / bins.counts**2
+    u = n * blend(n, within, bins.null_variances) / bins.counts**2
     d2 = np.maximum((bins.gaps / bins.counts) ** 2 - u / n, 0.0)
     mean_d2 = float(np.sum(share * d2))
     several = n > 1
     noise = 2 * float(np.sum((share * u)[several] ** 2 / (n * (n - 1))[several]))
     moved = float(np.sum(share * d2 * (4 * u + d2))) - mean_d2**2
-    se = math.sqrt(dependence * (max(moved, 0.0) / bins.effective + noise))
-    spread = dependence * (noise + max(0.0, float(np.sum(share * d2**2)) - mean_d2**2) / bins.effective)
+    se = math.sqrt(dependence * (max(moved, 0.0) / bins.effective_n + noise))
+    spread = dependence * (noise + max(0.0, float(np.sum(share * d2**2)) - mean_d2**2) / bins.effective_n)
     r = float(np.sum(share * u))
     if mean_d2 > 0:
         r = max(float(np.sum(share * d2 * u)) / mean_d2, r)
-    r *= dependence / bins.effective
+    r *= dependence / bins.effective_n
     top = max(value, 0.0)
     high = top + 2 * z**2 * r + math.sqrt(4 * z**2 * r * top + 4 * z**4 * r**2 + z**2 * spread)
     return (max(value - z * se, 0.0) if rejected else 0.0), max(high, value)
@@ -216,11 +231,11 @@ def square_variance(bins: BinMoments) -> float:
     """
     n, share = bins.rows, bins.counts / bins.total
     within = np.maximum(bins.squares - bins.gaps**2 / n, 0.0)
-    u = n * blend(n, within, bins.spreads) / bins.counts**2
+    u = n * blend(n, within, bins.null_variances) / bins.counts**2
 
     def of_influence(d2: Float64s) -> float:
         moved = float(np.sum(share * d2 * (4 * u + d2))) - float(np.sum(share * d2)) ** 2
-        return max(moved, 0.0) / bins.effective
+        return max(moved, 0.0) / bins.effective_n
 
     several = n > 1
     noise = 2 * float(np.sum((share * u)[several] ** 2 / (n * (n - 1))[several]))
@@ -229,9 +244,16 @@ def square_variance(bins: BinMoments) -> float:
 
 
 def bin_diagram(
-    n_bins: int, places: NDArray[np.intp], counts: Float64s, rows: Float64s, score_sums: Float64s, gaps: Float64s,
-    level: float, *, whole: bool,
-) -> ReliabilityDiagram:  # fmt: skip
+    n_bins: int,
+    places: NDArray[np.intp],
+    counts: Float64s,
+    rows: Float64s,
+    score_sums: Float64s,
+    gaps: Float64s,
+    level: float,
+    *,
+    whole: bool,
+) -> ReliabilityDiagram:
     """Return filled bins as a diagram, with Clopper-Pearson intervals of their rates and the band of calibration."""
     means, rates, tail = score_sums / counts, np.clip((score_sums - gaps) / counts, 0.0, 1.0), (1 - level) / 2
     columns = (means, rates, *clopper_pearson(rates * rows, rows, tail), *consistency_band(means, rows, tail))
@@ -242,9 +264,7 @@ def bin_diagram(
     shares = held / held.sum()
     shown = np.rint(held).astype(np.int64) if whole else held
     said, happened, low, high, least, most = everywhere
-    return ReliabilityDiagram(
-        uniform_edges(n_bins), shown, said, happened, shares, low, high, least, most, level
-    )  # fmt: skip
+    return ReliabilityDiagram(uniform_edges(n_bins), shown, said, happened, shares, low, high, least, most, level)
 
 
 def maximum_interval(bins: BinMoments, value: float, level: float, *, rejected: bool) -> tuple[float, float]:

@@ -87,7 +87,7 @@ class Cells:
         return self.table.own_products
 
     @cached_property
-    def spreads(self) -> Float64s:
+    def null_variances(self) -> Float64s:
         """V0, the sum of p (1 - p): the variance of S if the scores are right."""
         if self.table.square_scores is not None:
             return self.units * np.maximum(self.score_sums - self.table.square_scores, 0.0)
@@ -99,7 +99,7 @@ class Cells:
         return self.table.total
 
     @cached_property
-    def effective(self) -> float:
+    def effective_n(self) -> float:
         """The number of predictions that weigh as much as these: (sum w)^2 / (sum w^2)."""
         return self.total**2 / float(np.sum(self.units * self.counts))
 
@@ -116,9 +116,17 @@ class Cells:
             return ReliabilityTable(own.scores[held], counts, positives, n, square_weights=squares)
         scores, mean_square = self.scores[held], (own.square_scores / own.counts)[held]
         return ReliabilityTable(
-            own.scores[held], counts, positives, n, own.grid, own.cells[held], counts * scores,
-            positives * scores, counts * mean_square, squares,
-        )  # fmt: skip
+            own.scores[held],
+            counts,
+            positives,
+            n,
+            own.grid,
+            own.cells[held],
+            counts * scores,
+            positives * scores,
+            counts * mean_square,
+            squares,
+        )
 
     def with_positives(self, positives: NDArray[Any]) -> ReliabilityTable:
         """Return the table of the same scores with other outcomes."""
@@ -126,9 +134,17 @@ class Cells:
         if own.grid is None:
             return ReliabilityTable(own.scores, own.counts, positives, own.n, square_weights=self._squares(positives))
         return ReliabilityTable(
-            own.scores, own.counts, positives, own.n, own.grid, own.cells, own.score_sums,
-            positives * self.scores, own.square_scores, self._squares(positives),
-        )  # fmt: skip
+            own.scores,
+            own.counts,
+            positives,
+            own.n,
+            own.grid,
+            own.cells,
+            own.score_sums,
+            positives * self.scores,
+            own.square_scores,
+            self._squares(positives),
+        )
 
     def _squares(self, positives: NDArray[Any]) -> Float64s | None:
         if self.table.square_weights is None:

@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inference import closed
+from calibrant.inference import null_closed_form
 from calibrant.inference.binned import BinMoments, BinStatistics, absolute_interval, clopper_pearson
-from calibrant.inference.laws import floor_of, p_value
 from calibrant.inference.means import NOT_ASKED
+from calibrant.inference.null import floor_of, p_value
 from calibrant.inference.resampling import Resampling, Stream, in_blocks
 from calibrant.results import ClasswiseCalibration, Estimate, Floor
 
@@ -29,9 +29,15 @@ _MOST_DRAWN: Final = 4_000  # bins: of more, the sum is normal
 
 
 def class_estimate(
-    value: float, histograms: Float64s, rows: float, n: int, resampling: Resampling | None, details: Mapping[str, Any],
-    *, dependence: float = DEPENDENCE,
-) -> Estimate:  # fmt: skip
+    value: float,
+    histograms: Float64s,
+    rows: float,
+    n: int,
+    resampling: Resampling | None,
+    details: Mapping[str, Any],
+    *,
+    dependence: float = DEPENDENCE,
+) -> Estimate:
     """Return the estimate of the mean of the classes' l1 errors.
 
     Parameters
@@ -86,9 +92,17 @@ def _moments(histograms: Float64s, rows: float) -> BinMoments:
     means = np.clip(scores / counts, 0.0, 1.0)
     squares = counts * means**2 + positives * (1 - 2 * means)
     return BinMoments(
-        index, np.arange(len(index)), n, counts, scores, scores - positives, unit * share * squares,
-        unit * share * counts * means * (1 - means), int(np.count_nonzero(masses)) * weight, rows,
-    )  # fmt: skip
+        index,
+        np.arange(len(index)),
+        n,
+        counts,
+        scores,
+        scores - positives,
+        unit * share * squares,
+        unit * share * counts * means * (1 - means),
+        int(np.count_nonzero(masses)) * weight,
+        rows,
+    )
 
 
 def _is_drawn(bins: BinMoments, resampling: Resampling) -> bool:
@@ -97,7 +111,7 @@ def _is_drawn(bins: BinMoments, resampling: Resampling) -> bool:
 
 def _closed_law(bins: BinMoments, value: float, resampling: Resampling, dependence: float) -> tuple[Floor, float]:
     rates, trials = np.clip(bins.score_sums / bins.counts, 0.0, 1.0), np.maximum(np.rint(bins.rows), 1)
-    return closed.exact_absolute_law(
+    return null_closed_form.exact_absolute_law(
         trials, rates, bins.counts / trials, bins.total, value, resampling.level, dependence=dependence
     )
 

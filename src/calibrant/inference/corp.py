@@ -86,7 +86,7 @@ def difference(cells: Cells, counts: Float64s, positives: Float64s, first: Float
     negatives = counts - positives
     mean = float(np.sum(negatives * missed + positives * hit)) / cells.total
     square = float(np.sum(negatives * missed**2 + positives * hit**2)) / cells.total
-    return Part(mean, math.sqrt(max(square - mean**2, 0.0) / cells.effective))
+    return Part(mean, math.sqrt(max(square - mean**2, 0.0) / cells.effective_n))
 
 
 def part_interval(inside: Part, outside: Part, null_sd: float, z: float, *, shown: bool) -> tuple[float, float]:
@@ -103,7 +103,7 @@ def part_interval(inside: Part, outside: Part, null_sd: float, z: float, *, show
 def uncertainty_interval(cells: Cells, tail: float) -> tuple[float, float]:
     """Return the range of r (1 - r) over the base rates in Clopper and Pearson's interval."""
     share = float(cells.positives.sum()) / cells.total
-    ends = clopper_pearson(share * cells.effective, cells.effective, tail)
+    ends = clopper_pearson(share * cells.effective_n, cells.effective_n, tail)
     low, high = float(ends[0]), float(ends[1])
     most = 0.25 if low <= 0.5 <= high else max(low * (1 - low), high * (1 - high))
     return min(low * (1 - low), high * (1 - high)), most
@@ -120,7 +120,7 @@ def null_discrimination_sd(cells: Cells) -> float:
     records = float(np.sum(1 / k))
     rate = float(cells.positives.sum() / cells.total)
     square = max(2 * (records - 1) + records - float(np.sum(1 / k**2)), 0.0)
-    return rate * (1 - rate) * math.sqrt(square) / cells.effective
+    return rate * (1 - rate) * math.sqrt(square) / cells.effective_n
 
 
 def rank_p_value(cells: Cells) -> float:

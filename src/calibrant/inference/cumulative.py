@@ -51,7 +51,7 @@ def interval(cells: Cells, value: float, level: float) -> tuple[float, float]:
     z = float(ndtri(1 - tail))
     sums = -np.cumsum(cells.gaps) / cells.total
     squares = np.cumsum(cells.squares) / cells.total**2
-    spread = np.sqrt(np.maximum(squares - sums**2 / cells.effective, 0.0))
+    spread = np.sqrt(np.maximum(squares - sums**2 / cells.effective_n, 0.0))
     high = float(np.max(np.abs(sums) + z * spread))
     whole = math.sqrt(squares[-1])
     quantile = whole * brownian_quantile(1 - tail)

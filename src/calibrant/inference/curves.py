@@ -76,5 +76,5 @@ def smooth_curve(cells: Cells, shown: NDArray[np.intp], bandwidth: float, resamp
         return np.clip(middle - width, 0.0, 1.0)[shown], np.clip(middle + width, 0.0, 1.0)[shown]
 
     low, high = around(rate, half(fitted))
-    least, most = around(said, half(cells.spreads))
+    least, most = around(said, half(cells.null_variances))
     return CalibrationCurve("smooth", cells.scores[shown], rate[shown], low, high, least, most, resampling.level, s)

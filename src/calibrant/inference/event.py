@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calibrant.estimators import binned, cumulative, isotonic, smooth
 from calibrant.estimators.certified import Certified
-from calibrant.inference import closed, corp, curves, laws, means
+from calibrant.inference import corp, curves, means, null, null_closed_form
 from calibrant.inference import cumulative as sums
 from calibrant.inference import smooth as smooth_inference
 from calibrant.inference.binned import (
@@ -132,9 +132,12 @@ class Event:
         if len(self.held):
             b = int(self.held[np.argmax(np.abs(bins.gaps[self.held]))])
             worst |= {
-                "bin": b, "left": float(bins.edges[b]), "right": float(bins.edges[b + 1]),
-                "count": whole_number(float(bins.counts[b])), "gap": float(bins.gaps[b]),
-            }  # fmt: skip
+                "bin": b,
+                "left": float(bins.edges[b]),
+                "right": float(bins.edges[b + 1]),
+                "count": whole_number(float(bins.counts[b])),
+                "gap": float(bins.gaps[b]),
+            }
         else:
             worst["reason"] = NO_BIN
         return {
@@ -168,7 +171,7 @@ class EventInference:
     event: Event
     cells: Cells
     resampling: Resampling
-    draws: laws.Draws | None = None
+    draws: null.Draws | None = None
 
     def at(self, level: float) -> EventInference:
         """Return the same at another level, without drawing again."""
@@ -176,13 +179,13 @@ class EventInference:
         return replace(self, resampling=replace(self.resampling, level=level), draws=draws)
 
     @cached_property
-    def _draws(self) -> laws.Draws:
-        return self.draws or laws.draw(self._data, self.resampling)
+    def _draws(self) -> null.Draws:
+        return self.draws or null.draw(self._data, self.resampling)
 
     @cached_property
-    def _data(self) -> laws.Observed:
+    def _data(self) -> null.Observed:
         cells, n_bins = self.cells, self.event.n_bins
-        return laws.Observed(
+        return null.Observed(
             cells,
             BinStatistics(BinMoments.of(cells, binned.uniform_bin_of(cells.table, n_bins))),
             BinStatistics(BinMoments.of(cells, binned.quantile_bin_of(cells.table, n_bins))),
@@ -191,10 +194,10 @@ class EventInference:
         )
 
     @cached_property
-    def _null(self) -> laws.Null:
+    def _null(self) -> null.Null:
         if self.resampling.n_resamples:
-            return laws.resampled(self._data, self._draws, self.resampling)
-        return laws.closed_form(self._data, self.resampling)
+            return null.resampled(self._data, self._draws, self.resampling)
+        return null.closed_form(self._data, self.resampling)
 
     def _rejected(self, name: str) -> bool:
         return bool(self._null.p_values.get(name, 1.0) <= self.resampling.tail)
@@ -211,17 +214,23 @@ class EventInference:
 
     def estimates(self) -> dict[str, Estimate]:
         """Return every measure that is a function of the event's table."""
-        return self.event.bounded({
-            **self._means(), **self._binned(), "mce": self._maximum(), "smece": self._smooth(),
-            "ks": self._cumulative(), **self._corp(),
-        })  # fmt: skip
+        return self.event.bounded(
+            {
+                **self._means(),
+                **self._binned(),
+                "mce": self._maximum(),
+                "smece": self._smooth(),
+                "ks": self._cumulative(),
+                **self._corp(),
+            }
+        )
 
     def _means(self) -> dict[str, Estimate]:
         cells, z, level, n = self.cells, self.resampling.z, self.resampling.level, self.event.table.n
         said, gap = self.event.values["mean_confidence"], self.event.values["mean_gap"]
         square = float(np.sum(cells.counts * cells.scores**2)) / cells.total
-        low, high = means.normal_interval(said, square, cells.effective, z)
-        floor, p_value = closed.mean_gap_law(cells, gap, level)
+        low, high = means.normal_interval(said, square, cells.effective_n, z)
+        floor, p_value = null_closed_form.mean_gap_law(cells, gap, level)
         half = z * means.gap_error(cells)
         how = f"{means.NORMAL}; floor: closed form, of its size"
         return {
@@ -231,9 +240,7 @@ class EventInference:
 
     def _binned(self) -> dict[str, Estimate]:
         data, z, values = self._data, self.resampling.z, self.event.values
-        low, high = square_interval(
-            data.uniform.bins, values["debiased_square"], z, rejected=self._rejected("rmsce")
-        )  # fmt: skip
+        low, high = square_interval(data.uniform.bins, values["debiased_square"], z, rejected=self._rejected("rmsce"))
         roots = math.sqrt(max(low, 0.0)), max(math.sqrt(max(high, 0.0)), values["rmsce"])
         inverted = "normal below, score-inverted above"
         found = {
@@ -244,7 +251,7 @@ class EventInference:
             ends = absolute_interval(bins, values[name], z, rejected=self._rejected(name))
             found[name] = self._estimate(name, ends, "Gaussian thinning")
         if self.resampling.n_resamples:
-            _, chance = closed.absolute_law(data.uniform.bins, values["ece"], self.resampling.level)
+            _, chance = null_closed_form.absolute_law(data.uniform.bins, values["ece"], self.resampling.level)
             limits = {"closed_form_p_value": chance, "least_p_value": 1 / (self.resampling.n_resamples + 1)}
             found["ece"] = with_details(found["ece"], limits)
         return found

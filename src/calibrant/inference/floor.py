@@ -13,7 +13,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned
 from calibrant.inference.binned import BinMoments, BinStatistics
 from calibrant.inference.cells import Cells
-from calibrant.inference.laws import Observed, draw, floor_of
+from calibrant.inference.null import Observed, draw, floor_of
 from calibrant.inference.resampling import Resampling, Rng
 from calibrant.inputs import as_array
 from calibrant.results import Floor

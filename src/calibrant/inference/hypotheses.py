@@ -29,9 +29,14 @@ _MOST_GROUPS: Final = 1_000_000
 
 
 def spiegelhalter_test(
-    probs: Any, targets: Any = None, *, notion: Notion | None = None, weights: Any = None,
-    ignore_index: int | None = None, logits: bool = False,
-) -> TestResult:  # fmt: skip
+    probs: Any,
+    targets: Any = None,
+    *,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> TestResult:
     r"""Test calibration by Spiegelhalter's z: whether the Brier score is what the scores themselves lead to expect.
 
     .. math:: Z = \frac{\sum_i (y_i - p_i)(1 - 2 p_i)}{\sqrt{\sum_i (1 - 2 p_i)^2\, p_i (1 - p_i)}}
@@ -85,18 +90,25 @@ def spiegelhalter_test(
     (2.97491, 0.00293)
     """
     table = table_of(probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits)
-    spreads, tilts = _spreads(table), 1 - 2 * table.scores.astype(np.float64)
+    null_variances, tilts = _spreads(table), 1 - 2 * table.scores.astype(np.float64)
     # (y - p)(1 - 2 p) = (y - p)^2 - p (1 - p), of which tables on a grid hold the exact sums
-    excess = float(np.sum(table.square_residuals - spreads))
-    z = _standardised(excess, float(np.sum(_units(table) * spreads * tilts**2)), table.total)
+    excess = float(np.sum(table.square_residuals - null_variances))
+    z = _standardised(excess, float(np.sum(_units(table) * null_variances * tilts**2)), table.total)
     p_value = math.erfc(abs(z) / math.sqrt(2))
     return TestResult(z, p_value, "Spiegelhalter's z, two-sided p-value of the normal law", table.n, table.provenance)
 
 
 def hosmer_lemeshow_test(
-    probs: Any, targets: Any = None, *, sample: Sample, n_groups: int = 10, notion: Notion | None = None,
-    weights: Any = None, ignore_index: int | None = None, logits: bool = False,
-) -> TestResult:  # fmt: skip
+    probs: Any,
+    targets: Any = None,
+    *,
+    sample: Sample,
+    n_groups: int = 10,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> TestResult:
     r"""Test calibration by Hosmer and Lemeshow's chi-square: observed against expected outcomes in groups of the score.
 
     .. math:: H = \sum_g \frac{(O_g - E_g)^2}{E_g (1 - E_g / n_g)}
@@ -172,9 +184,14 @@ def hosmer_lemeshow_test(
 
 
 def ks_test(
-    probs: Any, targets: Any = None, *, notion: Notion | None = None, weights: Any = None,
-    ignore_index: int | None = None, logits: bool = False,
-) -> TestResult:  # fmt: skip
+    probs: Any,
+    targets: Any = None,
+    *,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> TestResult:
     r"""Test calibration by the largest cumulative residual, without bins: Kolmogorov and Smirnov's way.
 
     .. math:: T = \frac{\max_k \left|\sum_{p_i \le s_k} (y_i - p_i)\right|}{\sqrt{\sum_i p_i (1 - p_i)}}
@@ -219,9 +236,14 @@ def ks_test(
 
 
 def kuiper_test(
-    probs: Any, targets: Any = None, *, notion: Notion | None = None, weights: Any = None,
-    ignore_index: int | None = None, logits: bool = False,
-) -> TestResult:  # fmt: skip
+    probs: Any,
+    targets: Any = None,
+    *,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> TestResult:
     r"""Test calibration by the range of the cumulative residuals, without bins: Kuiper's way.
 
     .. math:: T = \frac{\max_k C_k - \min_k C_k}{\sqrt{\sum_i p_i (1 - p_i)}},\quad C_k = \sum_{p_i \le s_k}(y_i - p_i)
@@ -249,9 +271,15 @@ def kuiper_test(
 
 
 def cox_test(
-    probs: Any, targets: Any = None, *, eps: float | None = None, notion: Notion | None = None, weights: Any = None,
-    ignore_index: int | None = None, logits: bool = False,
-) -> TestResult:  # fmt: skip
+    probs: Any,
+    targets: Any = None,
+    *,
+    eps: float | None = None,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> TestResult:
     r"""Test calibration by logistic recalibration: whether intercept 0 and slope 1 fit the outcomes as well as any.
 
     .. math:: \operatorname{logit} P(y = 1) = a + b \operatorname{logit} p, \qquad
@@ -313,9 +341,13 @@ def cox_test(
     tail = math.exp(-statistic / 2) if fit.free == 2 else math.erfc(math.sqrt(statistic / 2))
     moved = float(np.sum(table.counts[(scores < low) | (scores > high)]))
     details = {
-        "intercept": fit.intercept, "slope": fit.slope, "in_the_large": fit.in_the_large,
-        "degrees_of_freedom": fit.free, "separated": fit.separated, "clipped": moved,
-    }  # fmt: skip
+        "intercept": fit.intercept,
+        "slope": fit.slope,
+        "in_the_large": fit.in_the_large,
+        "degrees_of_freedom": fit.free,
+        "separated": fit.separated,
+        "clipped": moved,
+    }
     method = f"likelihood ratio of Cox's recalibration, chi-square with {_degrees(fit.free)} of freedom"
     return TestResult(statistic, tail, method, table.n, {**details, **table.provenance})
 

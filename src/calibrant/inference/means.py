@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inference import closed
+from calibrant.inference import null_closed_form
 from calibrant.inference.binned import blend
 from calibrant.inference.cells import Cells
 from calibrant.results import Estimate, whole_number
@@ -21,11 +21,11 @@ NOT_ASKED: Final = "no interval asked for (level=None)"
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class PredictionMeans:
     """Means over whole predictions, not over a judged event: accuracy, Brier score, log loss and their mean squares.
 
-    ``infinite`` is the weight of the rows whose loss is infinite, ``n`` the rows, ``effective`` the number of rows that
-    weigh as much. ``event`` says that the scores are those of the judged event itself.
+    ``infinite`` is the weight of the rows whose loss is infinite, ``n`` the rows, ``effective_n`` the effective
+    number of rows. ``event`` says that the scores are those of the judged event itself.
     """
 
     accuracy: float
@@ -35,17 +35,24 @@ class Whole:
     nll_square: float
     infinite: float
     n: int
-    effective: float
+    effective_n: float
     event: bool
 
     @classmethod
-    def of(cls, sketch: CalibrationSketch) -> Whole:
+    def of(cls, sketch: CalibrationSketch) -> PredictionMeans:
         """Return the exact means of a sketch."""
         sums = sketch.totals
         return cls(
-            sums.accuracy, sums.brier / sums.entries, sums.nll_mean, sums.brier_square / sums.entries,
-            sums.nll_square / sums.entries, sums.infinite, sums.n, sums.effective, sketch.layout == "binary",
-        )  # fmt: skip
+            sums.accuracy,
+            sums.brier / sums.entries,
+            sums.nll_mean,
+            sums.brier_square / sums.entries,
+            sums.nll_square / sums.entries,
+            sums.infinite,
+            sums.n,
+            sums.effective_n,
+            sketch.layout == "binary",
+        )
 
     def plain_estimates(self) -> dict[str, Estimate]:
         """Return the values without intervals."""
@@ -62,15 +69,15 @@ class Whole:
         """Return the estimates, with floors where the event's cells say what calibration would show."""
         laws = {}
         if self.event and cells is not None:
-            laws = closed.proper_laws(cells, {"brier": self.brier, "nll": self.nll}, level)
+            laws = null_closed_form.proper_laws(cells, {"brier": self.brier, "nll": self.nll}, level)
         n = self.n
-        share = wilson_interval(self.accuracy, self.effective, z)
+        share = wilson_interval(self.accuracy, self.effective_n, z)
         found = {"accuracy": Estimate(self.accuracy, *share, level, method="Wilson", n=n)}
         for name, mean, square in (("brier", self.brier, self.brier_square), ("nll", self.nll, self.nll_square)):
             if math.isinf(mean):
                 found[name] = self._infinite()
                 continue
-            low, high = normal_interval(mean, square, self.effective, z)
+            low, high = normal_interval(mean, square, self.effective_n, z)
             floor, p_value = laws.get(name, (None, math.nan))
             how = NORMAL if floor is None else f"{NORMAL}; floor: closed form"
             found[name] = Estimate(mean, max(low, 0.0), high, level, floor, p_value, how, n)
@@ -89,8 +96,8 @@ def effective_rows(weights: NDArray[np.float64] | None, n: int) -> float:
 
 def flag_of(cells: Cells) -> str:
     """Return a warning where one outcome is too rare for intervals to be trusted, or nothing."""
-    share = float(cells.positives.sum()) / cells.total * cells.effective
-    return rare(min(share, cells.effective - share))
+    share = float(cells.positives.sum()) / cells.total * cells.effective_n
+    return rare(min(share, cells.effective_n - share))
 
 
 def rare(rows: float, of: str = "") -> str:
@@ -105,12 +112,12 @@ def rare(rows: float, of: str = "") -> str:
 
 def gap_error(cells: Cells) -> float:
     """Return the standard error of the mean of score - outcome, of the blended variance of the residuals."""
-    rows = np.array([cells.effective])
-    squares, spreads = np.array([cells.squares.sum()]), np.array([cells.spreads.sum()])
-    if cells.effective <= 1:
+    rows = np.array([cells.effective_n])
+    squares, null_variances = np.array([cells.squares.sum()]), np.array([cells.null_variances.sum()])
+    if cells.effective_n <= 1:
         return math.inf
-    square = float(blend(rows, squares, spreads)[0]) - float(cells.gaps.sum()) ** 2 / cells.effective
-    return math.sqrt(max(square, 0.0) * cells.effective / (cells.effective - 1)) / cells.total
+    square = float(blend(rows, squares, null_variances)[0]) - float(cells.gaps.sum()) ** 2 / cells.effective_n
+    return math.sqrt(max(square, 0.0) * cells.effective_n / (cells.effective_n - 1)) / cells.total
 
 
 def normal_interval(mean: float, square: float, n: float, z: float) -> tuple[float, float]:

@@ -58,7 +58,7 @@ class Weighting:
         return float(self.mass.sum())
 
     @cached_property
-    def effective(self) -> float:
+    def effective_n(self) -> float:
         """The number of rows that weigh as much as these: (sum w)^2 / sum q."""
         return self.total**2 / float(self.squares.sum())
 
@@ -68,19 +68,19 @@ class Weighting:
 
     def variance(self, values: Float64s, extra: float = 0.0) -> float:
         """Return the variance of that mean, with the divisor of n - 1; ``extra`` is added to the sum of squares."""
-        if self.effective <= 1:
+        if self.effective_n <= 1:
             return math.inf
         square = float(np.sum(self.squares * (values - self.mean(values)) ** 2)) + extra
-        return square / self.total**2 * self.effective / (self.effective - 1)
+        return square / self.total**2 * self.effective_n / (self.effective_n - 1)
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class BinnedRows:
     """One model's judged rows: ``index`` is each row's place among the filled bins, ``residuals`` its p - y, both (N,).
 
     ``places`` are the filled ones of the ``n_bins`` bins; ``counts`` is the weight of each, ``rows`` the number of rows
-    that weigh as much, ``score_sums`` the sum of p, ``gaps`` S, ``squares`` the sum of q r^2 and ``spreads`` that of
-    q p (1 - p), each (M,).
+    that weigh as much, ``score_sums`` the sum of p, ``gaps`` S, ``squares`` the sum of q r^2 and ``null_variances`` the
+    sum of q p (1 - p), each (M,).
     """
 
     weighting: Weighting
@@ -93,13 +93,13 @@ class Judged:
     score_sums: Float64s
     gaps: Float64s
     squares: Float64s
-    spreads: Float64s
+    null_variances: Float64s
     rarer: float
 
     @classmethod
     def of(
         cls, scores: NDArray[np.floating[Any]], outcomes: NDArray[np.uint8], weighting: Weighting, n_bins: int
-    ) -> Judged:
+    ) -> BinnedRows:
         """Put rows into equal-width bins, of which the empty ones are left out."""
         bins = np.searchsorted(largest_members(uniform_edges(n_bins), "right", scores.dtype), scores)
         filled = np.bincount(bins, minlength=n_bins) > 0
@@ -111,18 +111,34 @@ class Judged:
             return np.bincount(index, values).astype(np.float64, copy=False)
 
         counts = cut(w)
-        share = weighting.mean(outcomes) * weighting.effective
+        share = weighting.mean(outcomes) * weighting.effective_n
         return cls(
-            weighting, n_bins, np.flatnonzero(filled), index, r, counts, counts**2 / cut(q), cut(w * p), cut(w * r),
-            cut(q * r * r), cut(q * p * (1 - p)), min(share, weighting.effective - share),
-        )  # fmt: skip
+            weighting,
+            n_bins,
+            np.flatnonzero(filled),
+            index,
+            r,
+            counts,
+            counts**2 / cut(q),
+            cut(w * p),
+            cut(w * r),
+            cut(q * r * r),
+            cut(q * p * (1 - p)),
+            min(share, weighting.effective_n - share),
+        )
 
     def diagram(self, level: float) -> ReliabilityDiagram:
         """Return the bins with Clopper-Pearson intervals of their rates and the band of calibration."""
         return bin_diagram(
-            self.n_bins, self.places, self.counts, self.rows, self.score_sums, self.gaps, level,
+            self.n_bins,
+            self.places,
+            self.counts,
+            self.rows,
+            self.score_sums,
+            self.gaps,
+            level,
             whole=self.weighting.whole,
-        )  # fmt: skip
+        )
 
     @cached_property
     def absolute(self) -> float:
@@ -154,7 +170,7 @@ class Judged:
     def _within(self) -> Float64s:
         """The variance u of one residual around its bin's mean, blended with what calibration implies."""
         around = np.maximum(self.squares - self.gaps**2 / self.rows, 0.0)
-        return self.rows * blend(self.rows, around, self.spreads) / self.counts**2
+        return self.rows * blend(self.rows, around, self.null_variances) / self.counts**2
 
     @cached_property
     def shrunk(self) -> Float64s:
@@ -181,7 +197,7 @@ class Judged:
     @cached_property
     def _variances(self) -> Float64s:
         """The blended estimates of the variance of S."""
-        return np.maximum(blend(self.rows, self.squares, self.spreads), np.finfo(float).tiny)
+        return np.maximum(blend(self.rows, self.squares, self.null_variances), np.finfo(float).tiny)
 
     @cached_property
     def _thinned(self) -> tuple[Float64s, Float64s]:
@@ -207,7 +223,7 @@ class Model:
     """What a comparison needs of one model: its judged rows, and of each row its Brier score, log loss and success."""
 
     name: str
-    judged: Judged
+    judged: BinnedRows
     brier: Float64s
     nll: Float64s
     right: NDArray[np.bool_]
@@ -233,7 +249,7 @@ def differences(first: Model, second: Model, level: float) -> dict[str, Estimate
     }
 
 
-def square_difference(first: Judged, second: Judged, z: float) -> Estimate:
+def square_difference(first: BinnedRows, second: BinnedRows, z: float) -> Estimate:
     """Return the difference of the squared l2 errors, which decides.
 
     The variance is that of the differences of the influences 2 D r - D^2, or that of the influences without the noise
@@ -252,7 +268,7 @@ def square_difference(first: Judged, second: Judged, z: float) -> Estimate:
     )
 
 
-def shared_noise(first: Judged, second: Judged) -> float:
+def shared_noise(first: BinnedRows, second: BinnedRows) -> float:
     """Return the covariance of the noise of the two estimates of a squared error.
 
     2 sum over pairs i != j that share a bin in both models of a_i c_i c_j b_j, with c_i the covariance of the residuals
@@ -269,14 +285,14 @@ def shared_noise(first: Judged, second: Judged) -> float:
     return max(2 * float(np.sum(np.bincount(joint, together) ** 2) - np.sum(itself)), 0.0)
 
 
-def absolute_difference(first: Judged, second: Judged, z: float) -> Estimate:
+def absolute_difference(first: BinnedRows, second: BinnedRows, z: float) -> Estimate:
     """Return the difference of the l1 errors, between two bounds that hold wherever the gaps are.
 
     low = G_A - T_B - z sd, high = T_A - G_B + z sd: the reported error T is biased upwards and the thinned G downwards,
     and each sd is that of the row differences of what is subtracted.
     """
 
-    def spread(below: Judged, above: Judged) -> float:
+    def spread(below: BinnedRows, above: BinnedRows) -> float:
         lower, unseen = below.slopes(below=True)
         upper, unseen_above = above.slopes(below=False)
         return z * math.sqrt(below.weighting.variance(lower - upper, unseen + unseen_above))
@@ -325,7 +341,7 @@ def accuracy_difference(
     models were never apart.
     """
     only = [weighting.mean(first & ~second), weighting.mean(second & ~first)]
-    value, n = only[0] - only[1], weighting.effective
+    value, n = only[0] - only[1], weighting.effective_n
     p, q = ((share * n + 1) / (n + 2) for share in only)
     half = z * math.sqrt(max(p + q - (p - q) ** 2, 0.0) / (n + 2))
     counts = dict(

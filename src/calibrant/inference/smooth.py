@@ -139,7 +139,7 @@ def interval(cells: Cells, value: float, z: float, *, rejected: bool) -> tuple[f
 def _ends(cells: Cells, s: float, z: float) -> tuple[float, float]:
     """Return L_s and U_s."""
     mesh, n = Mesh.fine_enough(cells, s), cells.total
-    v = blend(mesh.rows_near(s), cells.squares, cells.spreads)
+    v = blend(mesh.rows_near(s), cells.squares, cells.null_variances)
     density = mesh.density(mesh.spectrum(mesh.lay(cells.gaps)), s) / n
     deviation = np.sqrt(mesh.variance(v, s)) / n
     deviation = np.maximum(deviation, _NOTHING * deviation.max() + np.finfo(float).tiny)
@@ -147,7 +147,7 @@ def _ends(cells: Cells, s: float, z: float) -> tuple[float, float]:
 
     def spread(direction: Float64s) -> float:
         moved = mesh.at_cells(mesh.smooth(direction, s))
-        square = float(np.sum(v * moved**2)) - float(np.sum(cells.gaps * moved)) ** 2 / cells.effective
+        square = float(np.sum(v * moved**2)) - float(np.sum(cells.gaps * moved)) ** 2 / cells.effective_n
         return math.sqrt(max(square, 0.0)) / n
 
     low = float(mesh.integral(deviation * g)) - z * spread(slope)
@@ -216,7 +216,7 @@ def expected(cells: Cells) -> float:
 
     def mean(s: float) -> float:
         mesh = Mesh.fine_enough(cells, s)
-        root = np.sqrt(mesh.variance(cells.spreads, s))
+        root = np.sqrt(mesh.variance(cells.null_variances, s))
         return math.sqrt(2 / math.pi) * float(mesh.integral(root)) / cells.total
 
-    return _crossing(mean, max(cells.effective, 1.0) ** -(2 / 3) / 2, up=True)
+    return _crossing(mean, max(cells.effective_n, 1.0) ** -(2 / 3) / 2, up=True)

@@ -13,7 +13,7 @@ from calibrant.errors import InputError
 from calibrant.estimators.binned import check_bins, uniform_bin_of
 from calibrant.inference.binned import LEAST_ROWS, BinMoments, BinStatistics
 from calibrant.inference.cells import Cells
-from calibrant.inference.laws import floor_of, p_value
+from calibrant.inference.null import floor_of, p_value
 from calibrant.inference.resampling import Resampling, Rng, Stream, draw_outcomes, draw_rows, in_blocks
 from calibrant.results import Estimate
 from calibrant.table import ReliabilityTable
@@ -89,9 +89,12 @@ def consistency(
     replicates = np.concatenate(list(in_blocks(n_resamples, resampling.seed, Stream.CALIBRATED, block)))
     value = _number(statistic, cells.table)
     return Estimate(
-        _number(statistic, table), floor=floor_of(replicates, level), p_value=p_value(replicates, value),
-        method=f"consistency test, {n_resamples:,} resamples", n=table.n,
-    )  # fmt: skip
+        _number(statistic, table),
+        floor=floor_of(replicates, level),
+        p_value=p_value(replicates, value),
+        method=f"consistency test, {n_resamples:,} resamples",
+        n=table.n,
+    )
 
 
 def bootstrap(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calibrant.estimators.binned import uniform_bin_of
 from calibrant.inference.cells import Cells
-from calibrant.inference.laws import p_value
+from calibrant.inference.null import p_value
 from calibrant.inference.resampling import Rng, Stream, check_draws, draw_outcomes, in_blocks, seed_of
 from calibrant.inputs import Notion
 from calibrant.results import TestResult
@@ -23,9 +23,16 @@ _ROUNDING: Final = 1e-9  # squared errors below it, where calibration allows non
 
 
 def t_cal_test(
-    probs: Any, targets: Any = None, *, n_resamples: int = 1000, rng: Rng = 0, notion: Notion | None = None,
-    weights: Any = None, ignore_index: int | None = None, logits: bool = False,
-) -> TestResult:  # fmt: skip
+    probs: Any,
+    targets: Any = None,
+    *,
+    n_resamples: int = 1000,
+    rng: Rng = 0,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> TestResult:
     r"""Test calibration by the debiased squared l2 error over 2, 4, 8, ... bins at once: adaptive T-Cal.
 
     .. math:: T_m = \frac{1}{N} \sum_{b=1}^{m} \frac{1}{n_b}
@@ -122,20 +129,20 @@ class _Scales:
     @classmethod
     def of(cls, cells: Cells) -> _Scales:
         """Lay out 2, 4, 8, ... bins, as long as two predictions fall into each on average."""
-        most = max(2, min(_FINEST, int(cells.effective / 2)))
+        most = max(2, min(_FINEST, int(cells.effective_n / 2)))
         n_bins = tuple(2**k for k in range(1, most.bit_length()))
-        lone = cells.spreads**2 / cells.trials  # the sum of v^2 over the predictions of a cell
+        lone = cells.null_variances**2 / cells.trials  # the sum of v^2 over the predictions of a cell
         first, held, counts, variances = [], [], [], []
         for m in n_bins:
             starts = np.flatnonzero(np.diff(uniform_bin_of(cells.table, m), prepend=-1))
             several = np.flatnonzero(np.add.reduceat(cells.trials, starts) > 1)
-            mass, spreads, squares = (
-                np.add.reduceat(column, starts)[several] for column in (cells.counts, cells.spreads, lone)
+            mass, null_variances, squares = (
+                np.add.reduceat(column, starts)[several] for column in (cells.counts, cells.null_variances, lone)
             )
             first.append(starts)
             held.append(several)
             counts.append(mass)
-            variances.append(2 * np.sum(np.maximum(spreads**2 - squares, 0.0) / mass**2))
+            variances.append(2 * np.sum(np.maximum(null_variances**2 - squares, 0.0) / mass**2))
         deviations = np.sqrt(np.asarray(variances)) / cells.total
         return cls(cells, n_bins, tuple(first), tuple(held), tuple(counts), deviations)
 

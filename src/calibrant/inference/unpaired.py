@@ -14,10 +14,10 @@ from functools import cached_property
 from typing import Final
 
 from calibrant.estimators import binned
-from calibrant.inference import closed
+from calibrant.inference import null_closed_form
 from calibrant.inference.binned import BinMoments, absolute_interval, bin_diagram, square_variance
 from calibrant.inference.cells import Cells
-from calibrant.inference.means import Whole, normal_interval, rare, wilson_interval
+from calibrant.inference.means import PredictionMeans, normal_interval, rare, wilson_interval
 from calibrant.inference.paired import infinite_reason, two_sided
 from calibrant.results import Estimate, ReliabilityDiagram, whole_number
 from calibrant.table import ReliabilityTable
@@ -34,7 +34,7 @@ class Summed:
 
     name: str
     table: ReliabilityTable
-    whole: Whole
+    whole: PredictionMeans
     n_bins: int
     values: dict[str, float]
     bounds: dict[str, float]
@@ -51,8 +51,8 @@ class Summed:
     @property
     def rarer(self) -> float:
         """The rows of the rarer outcome."""
-        share = float(self.cells.positives.sum()) / self.cells.total * self.cells.effective
-        return min(share, self.cells.effective - share)
+        share = float(self.cells.positives.sum()) / self.cells.total * self.cells.effective_n
+        return min(share, self.cells.effective_n - share)
 
     def diagram(self, level: float) -> ReliabilityDiagram:
         """Return the bins with Clopper-Pearson intervals of their rates and the band of calibration."""
@@ -65,7 +65,7 @@ class Summed:
     def deviation(self, name: str) -> float:
         """Return the standard error of the Brier score or the log loss."""
         mean, square = float(getattr(self.whole, name)), float(getattr(self.whole, f"{name}_square"))
-        return normal_interval(mean, square, self.whole.effective, 1.0)[1] - mean
+        return normal_interval(mean, square, self.whole.effective_n, 1.0)[1] - mean
 
 
 def differences(first: Summed, second: Summed, level: float) -> dict[str, Estimate]:
@@ -87,11 +87,14 @@ def differences(first: Summed, second: Summed, level: float) -> dict[str, Estima
     n = min(first.whole.n, second.whole.n)
     return {
         key: replace(
-            e, level=math.nan if math.isnan(e.low) else level, n=n, details={**e.details, **details},
+            e,
+            level=math.nan if math.isnan(e.low) else level,
+            n=n,
+            details={**e.details, **details},
             error_bound=first.bounds.get(key, 0.0) + second.bounds.get(key, 0.0),
         )
         for key, e in found.items()
-    }  # fmt: skip
+    }
 
 
 def _square(first: Summed, second: Summed, z: float) -> Estimate:
@@ -105,7 +108,7 @@ def _square(first: Summed, second: Summed, z: float) -> Estimate:
 def _absolute(first: Summed, second: Summed, z: float, level: float) -> Estimate:
     def own(model: Summed) -> tuple[float, float]:
         value = model.values["ece"]
-        _, chance = closed.absolute_law(model.bins, value, level)
+        _, chance = null_closed_form.absolute_law(model.bins, value, level)
         return absolute_interval(model.bins, value, z, rejected=chance <= (1 - level) / 4)
 
     (low, high), (least, most) = own(first), own(second)
@@ -131,5 +134,5 @@ def _loss(first: Summed, second: Summed, z: float) -> Estimate:
 def _accuracy(first: Summed, second: Summed, z: float) -> Estimate:
     """Return the difference of the accuracies: the distances of Wilson's ends are added."""
     value = first.whole.accuracy - second.whole.accuracy
-    (low, high), (least, most) = (wilson_interval(m.whole.accuracy, m.whole.effective, z) for m in (first, second))
+    (low, high), (least, most) = (wilson_interval(m.whole.accuracy, m.whole.effective_n, z) for m in (first, second))
     return Estimate(value, low - most, high - least, method="Wilson of each, ends subtracted: safe, and wide")

@@ -141,10 +141,20 @@ def beyond(
         if len(targets):
             with _on(values):
                 cuda_kernels.look_beyond[grid](
-                    values, targets, skip.reshape(1).to(torch.int8), far, *shape, ignore_index or 0, low, high,
-                    IGNORING=ignore_index is not None, ROWS=tile.rows, COLS=tile.columns, num_warps=tile.warps,
+                    values,
+                    targets,
+                    skip.reshape(1).to(torch.int8),
+                    far,
+                    *shape,
+                    ignore_index or 0,
+                    low,
+                    high,
+                    IGNORING=ignore_index is not None,
+                    ROWS=tile.rows,
+                    COLS=tile.columns,
+                    num_warps=tile.warps,
                     enable_fp_fusion=True,
-                )  # fmt: skip
+                )
         return far[0] > 0
     found = torch.zeros((), dtype=torch.bool, device=values.device)
     for first, x in _blocks(values):
@@ -166,9 +176,21 @@ def add_cells(
     if n:
         with _on(scores):
             cuda_kernels.add_cells[(-(-n // _SCORES),)](
-                scores, outcomes, edges, scales, sums, refused, n, columns, n_edges, STEPS=n_edges.bit_length(),
-                LOW_BITS=low_bits, BLOCK=_SCORES, num_warps=4, enable_fp_fusion=True,
-            )  # fmt: skip
+                scores,
+                outcomes,
+                edges,
+                scales,
+                sums,
+                refused,
+                n,
+                columns,
+                n_edges,
+                STEPS=n_edges.bit_length(),
+                LOW_BITS=low_bits,
+                BLOCK=_SCORES,
+                num_warps=4,
+                enable_fp_fusion=True,
+            )
     return sums, refused
 
 
@@ -225,9 +247,13 @@ def _constants(n_classes: int, tile: _Tile) -> dict[str, int | bool]:
     single = n_classes <= tile.columns
     panel = tile.columns * (1 if single else _TILES)
     return {
-        "SINGLE": single, "SEVERAL": n_classes > panel, "ROWS": tile.rows, "COLS": tile.columns, "PANEL": panel,
+        "SINGLE": single,
+        "SEVERAL": n_classes > panel,
+        "ROWS": tile.rows,
+        "COLS": tile.columns,
+        "PANEL": panel,
         "STAGES": 3,
-    }  # fmt: skip
+    }
 
 
 def _launch(
@@ -245,11 +271,22 @@ def _launch(
     if n:
         with _on(values):
             cuda_kernels.read_rows[grid](
-                values, targets, scale, floats[0], correct, *floats[1:], counters, *shape, ignore_index or 0, tolerance,
+                values,
+                targets,
+                scale,
+                floats[0],
+                correct,
+                *floats[1:],
+                counters,
+                *shape,
+                ignore_index or 0,
+                tolerance,
                 SCALE=cuda_kernels.UNDECLARED if isinstance(logits, Tensor) else int(logits),
-                IGNORING=ignore_index is not None, **_constants(n_classes, tile), num_warps=tile.warps,
+                IGNORING=ignore_index is not None,
+                **_constants(n_classes, tile),
+                num_warps=tile.warps,
                 enable_fp_fusion=True,
-            )  # fmt: skip
+            )
     top, own, log_own, squares, total = floats
     return RowReading(top, correct, own, log_own, squares, total, counters[:-1], counters[-1])
 

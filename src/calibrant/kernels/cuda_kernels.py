@@ -49,9 +49,20 @@ def _tile(values, base, live, start, C, step, COLS: tl.constexpr):
 
 @triton.jit
 def _read_probs(
-    values, base, live, C, step, own, tolerance, SINGLE: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr,
-    COLS: tl.constexpr, PANEL: tl.constexpr, STAGES: tl.constexpr,
-):  # fmt: skip
+    values,
+    base,
+    live,
+    C,
+    step,
+    own,
+    tolerance,
+    SINGLE: tl.constexpr,
+    ACC: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+    PANEL: tl.constexpr,
+    STAGES: tl.constexpr,
+):
     lane = tl.arange(0, COLS)[None, :]
     end = COLS if SINGLE else C
     largest = tl.full([ROWS], -1.0, tl.float32)
@@ -88,9 +99,21 @@ def _read_probs(
 
 @triton.jit
 def _read_logits(
-    values, base, live, C, step, own, tolerance, LOOK: tl.constexpr, SINGLE: tl.constexpr, ACC: tl.constexpr,
-    ROWS: tl.constexpr, COLS: tl.constexpr, PANEL: tl.constexpr, STAGES: tl.constexpr,
-):  # fmt: skip
+    values,
+    base,
+    live,
+    C,
+    step,
+    own,
+    tolerance,
+    LOOK: tl.constexpr,
+    SINGLE: tl.constexpr,
+    ACC: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+    PANEL: tl.constexpr,
+    STAGES: tl.constexpr,
+):
     # With m the largest so far, rest + 1 is the sum of exp(x - m) and second + 1 that of its square. The 1, the
     # largest's own term, is left out so that log1p(rest) keeps its digits in rows that are sure of themselves; -1
     # stands for a sum of nothing. When m grows by d, (rest + 1) exp(-d) becomes the new rest: one exponential an entry.
@@ -156,10 +179,33 @@ def _read_logits(
 
 @triton.jit(do_not_specialize=["n", "ignore_index"])
 def read_rows(
-    values, targets, scale, top, correct, own, log_own, squares, total, counters, n, depth, sheet, row, step, C,
-    ignore_index, tolerance, SCALE: tl.constexpr, IGNORING: tl.constexpr, SINGLE: tl.constexpr, SEVERAL: tl.constexpr,
-    ROWS: tl.constexpr, COLS: tl.constexpr, PANEL: tl.constexpr, STAGES: tl.constexpr,
-):  # fmt: skip
+    values,
+    targets,
+    scale,
+    top,
+    correct,
+    own,
+    log_own,
+    squares,
+    total,
+    counters,
+    n,
+    depth,
+    sheet,
+    row,
+    step,
+    C,
+    ignore_index,
+    tolerance,
+    SCALE: tl.constexpr,
+    IGNORING: tl.constexpr,
+    SINGLE: tl.constexpr,
+    SEVERAL: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+    PANEL: tl.constexpr,
+    STAGES: tl.constexpr,
+):
     """Read ROWS rows; row i is ``values[i // depth, :, i % depth]``, with strides ``sheet``, ``step`` and ``row``."""
     ACC: tl.constexpr = tl.float64 if SEVERAL else tl.float32
     index = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -211,9 +257,23 @@ def read_rows(
 
 @triton.jit(do_not_specialize=["n", "ignore_index"])
 def look_beyond(
-    values, targets, skip, far, n, depth, sheet, row, step, C, ignore_index, low, high, IGNORING: tl.constexpr,
-    ROWS: tl.constexpr, COLS: tl.constexpr,
-):  # fmt: skip
+    values,
+    targets,
+    skip,
+    far,
+    n,
+    depth,
+    sheet,
+    row,
+    step,
+    C,
+    ignore_index,
+    low,
+    high,
+    IGNORING: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+):
     """Write 1 where a judged value is below ``low`` or above ``high``; nothing is read if ``skip`` holds 1."""
     if tl.load(skip) == 0:
         index = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -234,9 +294,19 @@ def look_beyond(
 
 @triton.jit(do_not_specialize=["n"])
 def add_cells(
-    scores, outcomes, edges, scales, sums, refused, n, columns, n_edges, STEPS: tl.constexpr, LOW_BITS: tl.constexpr,
+    scores,
+    outcomes,
+    edges,
+    scales,
+    sums,
+    refused,
+    n,
+    columns,
+    n_edges,
+    STEPS: tl.constexpr,
+    LOW_BITS: tl.constexpr,
     BLOCK: tl.constexpr,
-):  # fmt: skip
+):
     """Add scores, row after row of ``columns``, to the slots of `tensors.CellTable`: int64 (columns, 6, n_edges + 1).
 
     The sums are the counts and the sums of scores of either outcome, and the sum of squares, its lower bits and the

@@ -235,9 +235,18 @@ def _read_rows(
 
 
 def read_probs(
-    rows: Rows, targets: Int64s, weights: Float64s | None, *, tolerance: float, eps: float, scoring: bool,
-    uppers: Floats | None, threshold: float, top: Floats, correct: UInt8s,
-) -> tuple[Float64s, Float64s]:  # fmt: skip
+    rows: Rows,
+    targets: Int64s,
+    weights: Float64s | None,
+    *,
+    tolerance: float,
+    eps: float,
+    scoring: bool,
+    uppers: Floats | None,
+    threshold: float,
+    top: Floats,
+    correct: UInt8s,
+) -> tuple[Float64s, Float64s]:
     """Run `reference.read_probs` over all rows; ``uppers`` asks for the classes' histograms.
 
     Returns
@@ -258,18 +267,38 @@ def read_probs(
     def read(a: int, b: int, part: Floats, histograms: Float64s, totals: Float64s, _: Floats | None) -> int:
         return int(
             host.read_probs(
-                part, targets[a:b], w[a:b], weighted, tolerance, eps, scoring, edges, threshold,
-                top[a:b], correct[a:b], histograms, totals,
+                part,
+                targets[a:b],
+                w[a:b],
+                weighted,
+                tolerance,
+                eps,
+                scoring,
+                edges,
+                threshold,
+                top[a:b],
+                correct[a:b],
+                histograms,
+                totals,
             )
-        )  # fmt: skip
+        )
 
     return _read_rows(rows, shape, read, scratch_rows=False)
 
 
 def read_logits(
-    rows: Rows, targets: Int64s, weights: Float64s | None, *, eps: float, scoring: bool, uppers: Floats | None,
-    threshold: float, top: Floats, correct: UInt8s, probs: Floats | None = None,
-) -> tuple[Float64s, Float64s]:  # fmt: skip
+    rows: Rows,
+    targets: Int64s,
+    weights: Float64s | None,
+    *,
+    eps: float,
+    scoring: bool,
+    uppers: Floats | None,
+    threshold: float,
+    top: Floats,
+    correct: UInt8s,
+    probs: Floats | None = None,
+) -> tuple[Float64s, Float64s]:
     """Run `reference.read_logits` over all rows; with ``probs`` (n, C) the softmax is left there."""
     from calibrant.kernels import host
 
@@ -280,18 +309,37 @@ def read_logits(
     def read(a: int, b: int, part: Floats, histograms: Float64s, totals: Float64s, soft: Floats | None) -> int:
         return int(
             host.read_logits(
-                part, targets[a:b], w[a:b], weighted, eps, scoring, edges, threshold,
-                top[a:b], correct[a:b], histograms, totals, soft if probs is None else probs[a:b], probs is not None,
+                part,
+                targets[a:b],
+                w[a:b],
+                weighted,
+                eps,
+                scoring,
+                edges,
+                threshold,
+                top[a:b],
+                correct[a:b],
+                histograms,
+                totals,
+                soft if probs is None else probs[a:b],
+                probs is not None,
             )
-        )  # fmt: skip
+        )
 
     return _read_rows(rows, shape, read, scratch_rows=True)
 
 
 def read_events(
-    rows: Rows, targets: Int64s, weights: Float64s | None, *, eps: float, logits: bool, scoring: bool,
-    scores: Floats | None, outcomes: UInt8s,
-) -> Float64s:  # fmt: skip
+    rows: Rows,
+    targets: Int64s,
+    weights: Float64s | None,
+    *,
+    eps: float,
+    logits: bool,
+    scoring: bool,
+    scores: Floats | None,
+    outcomes: UInt8s,
+) -> Float64s:
     """Run `reference.read_events` over all rows; ``scores`` receives the probabilities where they are not the input."""
     from calibrant.kernels import host
 
@@ -304,10 +352,8 @@ def read_events(
             scores[a:b] = events
         own = scores[a:b] if scores is not None and logits else nowhere
         return int(
-            host.read_events(
-                events, targets[a:b], w[a:b], weighted, eps, logits, scoring, own, outcomes[a:b], totals
-            )
-        )  # fmt: skip
+            host.read_events(events, targets[a:b], w[a:b], weighted, eps, logits, scoring, own, outcomes[a:b], totals)
+        )
 
     totals, _ = _read_rows(rows, (0, 0), read, scratch_rows=False)
     return totals

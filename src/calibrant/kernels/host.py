@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.kernels.bin_lookup import CHUNK, bin_of, bounds_of, cell_of, start_of
 from calibrant.kernels.bits import bits_of, exp, float_of, log, signed, unsigned
 from calibrant.kernels.compiled import inlined, kernel
-from calibrant.kernels.places import CHUNK, bin_of, bounds_of, cell_of, start_of
 from calibrant.kernels.reference import BRIER, BRIER_SQUARES, CLEAN, CORRECT, IGNORED, INFINITE, NLL, NLL_SQUARES
 
 
@@ -88,9 +88,20 @@ def _largest(rows: Any, i: Any) -> Any:
 
 @kernel(reassociate=True)
 def read_probs(
-    probs: Any, targets: Any, weights: Any, weighted: Any, tolerance: Any, eps: Any, scoring: Any, uppers: Any,
-    threshold: Any, top: Any, correct: Any, histograms: Any, totals: Any,
-) -> Any:  # fmt: skip
+    probs: Any,
+    targets: Any,
+    weights: Any,
+    weighted: Any,
+    tolerance: Any,
+    eps: Any,
+    scoring: Any,
+    uppers: Any,
+    threshold: Any,
+    top: Any,
+    correct: Any,
+    histograms: Any,
+    totals: Any,
+) -> Any:
     """See `reference.read_probs`."""
     n, size = probs.shape
     bits = unsigned(probs)
@@ -149,9 +160,21 @@ def read_probs(
 
 @kernel(reassociate=True)
 def read_logits(
-    logits: Any, targets: Any, weights: Any, weighted: Any, eps: Any, scoring: Any, uppers: Any, threshold: Any,
-    top: Any, correct: Any, histograms: Any, totals: Any, probs: Any, keep: Any,
-) -> Any:  # fmt: skip
+    logits: Any,
+    targets: Any,
+    weights: Any,
+    weighted: Any,
+    eps: Any,
+    scoring: Any,
+    uppers: Any,
+    threshold: Any,
+    top: Any,
+    correct: Any,
+    histograms: Any,
+    totals: Any,
+    probs: Any,
+    keep: Any,
+) -> Any:
     """See `reference.read_logits`."""
     n, size = logits.shape
     bits = signed(logits)
@@ -247,9 +270,17 @@ def _losses(given: Any, mass: Any, n: Any) -> Any:
 
 @kernel()
 def read_events(
-    probs: Any, targets: Any, weights: Any, weighted: Any, eps: Any, logits: Any, scoring: Any,
-    scores: Any, outcomes: Any, totals: Any,
-) -> Any:  # fmt: skip
+    probs: Any,
+    targets: Any,
+    weights: Any,
+    weighted: Any,
+    eps: Any,
+    logits: Any,
+    scoring: Any,
+    scores: Any,
+    outcomes: Any,
+    totals: Any,
+) -> Any:
     """See `reference.read_events`."""
     ceiling = -np.log(eps) if eps > 0.0 else np.inf
     brier = 0.0

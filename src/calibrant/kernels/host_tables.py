@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.kernels.bin_lookup import CHUNK, bin_of, bounds_of, cell_of, start_of
 from calibrant.kernels.compiled import inlined, kernel
-from calibrant.kernels.places import CHUNK, bin_of, bounds_of, cell_of, start_of
 
 
 @kernel()

@@ -63,9 +63,20 @@ def _bin_row(row: Floats, y: int, w: float, uppers: Floats, threshold: float, hi
 
 
 def read_probs(
-    probs: Floats, targets: Int64s, weights: Float64s, weighted: bool, tolerance: float, eps: float, scoring: bool,
-    uppers: Floats, threshold: float, top: Floats, correct: UInt8s, histograms: Float64s, totals: Float64s,
-) -> int:  # fmt: skip
+    probs: Floats,
+    targets: Int64s,
+    weights: Float64s,
+    weighted: bool,
+    tolerance: float,
+    eps: float,
+    scoring: bool,
+    uppers: Floats,
+    threshold: float,
+    top: Floats,
+    correct: UInt8s,
+    histograms: Float64s,
+    totals: Float64s,
+) -> int:
     """One read of a block of class probabilities.
 
     Parameters
@@ -121,10 +132,21 @@ def read_probs(
 
 
 def read_logits(
-    logits: Floats, targets: Int64s, weights: Float64s, weighted: bool, eps: float, scoring: bool,
-    uppers: Floats, threshold: float, top: Floats, correct: UInt8s, histograms: Float64s, totals: Float64s,
-    probs: Floats, keep: bool,
-) -> int:  # fmt: skip
+    logits: Floats,
+    targets: Int64s,
+    weights: Float64s,
+    weighted: bool,
+    eps: float,
+    scoring: bool,
+    uppers: Floats,
+    threshold: float,
+    top: Floats,
+    correct: UInt8s,
+    histograms: Float64s,
+    totals: Float64s,
+    probs: Floats,
+    keep: bool,
+) -> int:
     """One read of a block of logits: `read_probs` of their softmax, the logarithmic loss from log-sum-exp.
 
     ``probs`` is scratch of shape (1, C), or (n, C) with ``keep``: then the softmax is left in it. A bad row is one with
@@ -157,9 +179,17 @@ def read_logits(
 
 
 def read_events(
-    probs: Floats, targets: Int64s, weights: Float64s, weighted: bool, eps: float, logits: bool, scoring: bool,
-    scores: Floats, outcomes: UInt8s, totals: Float64s,
-) -> int:  # fmt: skip
+    probs: Floats,
+    targets: Int64s,
+    weights: Float64s,
+    weighted: bool,
+    eps: float,
+    logits: bool,
+    scoring: bool,
+    scores: Floats,
+    outcomes: UInt8s,
+    totals: Float64s,
+) -> int:
     """One read of a block of single events: their probabilities, or with ``logits`` their log-odds.
 
     Parameters are as in `read_probs`; targets are 0, 1 or -1. Written: ``scores`` (only from logits: probabilities are
@@ -222,9 +252,20 @@ def tally_classes(
     wrong = (targets < 0) | (targets >= probs.shape[1]) | np.signbit(probs).any(axis=1)
     stop = int(np.argmax(wrong)) if wrong.any() else len(probs)
     bad = read_probs(
-        probs[:stop], targets, np.empty(0), False, tolerance, 0.0, False, uppers, 0.0,
-        top, correct, np.zeros((3, 0, 0)), np.zeros(4),
-    )  # fmt: skip
+        probs[:stop],
+        targets,
+        np.empty(0),
+        False,
+        tolerance,
+        0.0,
+        False,
+        uppers,
+        0.0,
+        top,
+        correct,
+        np.zeros((3, 0, 0)),
+        np.zeros(4),
+    )
     if bad != CLEAN or stop < len(probs):
         return bad if bad != CLEAN else stop
     _tally(top, correct, uppers, sums, keys)
@@ -232,9 +273,14 @@ def tally_classes(
 
 
 def tally_events(
-    probs: Floats, targets: Int64s, fold: bool, half: bool, uppers: Floats, sums: Float64s,
+    probs: Floats,
+    targets: Int64s,
+    fold: bool,
+    half: bool,
+    uppers: Floats,
+    sums: Float64s,
     keys: NDArray[np.signedinteger[Any]],
-) -> int:  # fmt: skip
+) -> int:
     """Judge a block of single events in one read: `tally_classes` of (n,) probabilities of the outcome 1.
 
     With ``fold`` the event is that the predicted outcome is right, with max(p, 1 - p); a score of exactly .5 predicts
@@ -252,9 +298,15 @@ def tally_events(
 
 
 def sum_events(
-    probs: Floats, targets: Int64s, edges: Floats, starts: UInt16s, shift: int, first: int, cells: Float64s,
+    probs: Floats,
+    targets: Int64s,
+    edges: Floats,
+    starts: UInt16s,
+    shift: int,
+    first: int,
+    cells: Float64s,
     totals: Float64s,
-) -> int:  # fmt: skip
+) -> int:
     """Judge a block of single events in one read: into the cells of a grid, and the totals.
 
     What `read_events` and `cell_rows` do together, for probabilities that all count once. Targets are not trusted.
@@ -295,9 +347,16 @@ def bin_rows(
 
 
 def cell_rows(
-    scores: Floats, outcomes: UInt8s, weights: Float64s, weighted: bool, edges: Floats, starts: UInt16s, shift: int,
-    first: int, sums: Float64s,
-) -> None:  # fmt: skip
+    scores: Floats,
+    outcomes: UInt8s,
+    weights: Float64s,
+    weighted: bool,
+    edges: Floats,
+    starts: UInt16s,
+    shift: int,
+    first: int,
+    sums: Float64s,
+) -> None:
     """Add judged rows to the cells of a grid, from the `calibrant.grid.Lookup` of the scores' type.
 
     ``sums`` is (cells, 5), of weights (cells, 7): the weight of the rows with outcome 0 and with outcome 1, the sums of

@@ -57,10 +57,13 @@ def event_bins(predictions: Predictions, notion: Notion, n_bins: int, binning: B
     if rows is not None and plain and binning == "uniform":
         edges = binned.uniform_edges(n_bins)
         sums = dispatch.tally(
-            rows[:, 0] if single else rows, predictions.targets,
-            uppers=binned.largest_members(edges, closed, rows.dtype), tolerance=predictions.tolerance,
-            fold=single and notion == "top-label", half=True,
-        )  # fmt: skip
+            rows[:, 0] if single else rows,
+            predictions.targets,
+            uppers=binned.largest_members(edges, closed, rows.dtype),
+            tolerance=predictions.tolerance,
+            fold=single and notion == "top-label",
+            half=True,
+        )
         if sums is not None:  # else something is unusual, which the general way finds out
             return Bins(edges, sums[0], sums[1], sums[2], np.full(n_bins, np.nan))
     return bins_of(read(predictions, notion, scoring=False).events, n_bins, binning, closed)

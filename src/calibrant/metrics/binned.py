@@ -17,15 +17,31 @@ from calibrant.table import ReliabilityTable
 
 
 def _error(
-    probs: Any, targets: Any, n_bins: int, notion: Notion | None, binning: Binning, norm: Norm, closed: Closed,
-    weights: Any, ignore_index: int | None, logits: bool,
-) -> float:  # fmt: skip
+    probs: Any,
+    targets: Any,
+    n_bins: int,
+    notion: Notion | None,
+    binning: Binning,
+    norm: Norm,
+    closed: Closed,
+    weights: Any,
+    ignore_index: int | None,
+    logits: bool,
+) -> float:
     binned.check_bins(n_bins, binning, norm, closed)
     if isinstance(probs, CalibrationSketch) and (notion or probs.notion) in PER_CLASS:
         return classwise_calibration(
-            probs, targets, n_bins, binning=binning, norm=norm, closed=closed, notion=notion, weights=weights,
-            ignore_index=ignore_index, logits=logits,
-        ).value  # fmt: skip
+            probs,
+            targets,
+            n_bins,
+            binning=binning,
+            norm=norm,
+            closed=closed,
+            notion=notion,
+            weights=weights,
+            ignore_index=ignore_index,
+            logits=logits,
+        ).value
     table = given_table(probs, targets, notion, weights, ignore_index, logits)
     if table is not None:
         return binned.calibration_error(bins_of(table, n_bins, binning, closed), norm)

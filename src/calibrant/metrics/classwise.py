@@ -117,9 +117,18 @@ def classwise_calibration_errors(
     array([0.4, 0.4])
     """
     return classwise_calibration(
-        probs, targets, n_bins, threshold=threshold, binning=binning, norm=norm, closed=closed, notion=notion,
-        weights=weights, ignore_index=ignore_index, logits=logits,
-    ).errors  # fmt: skip
+        probs,
+        targets,
+        n_bins,
+        threshold=threshold,
+        binning=binning,
+        norm=norm,
+        closed=closed,
+        notion=notion,
+        weights=weights,
+        ignore_index=ignore_index,
+        logits=logits,
+    ).errors
 
 
 def classwise_calibration_error(
@@ -184,6 +193,15 @@ def classwise_calibration_error(
     0.4
     """
     return classwise_calibration(
-        probs, targets, n_bins, threshold=threshold, binning=binning, norm=norm, closed=closed, notion=notion,
-        weights=weights, ignore_index=ignore_index, logits=logits,
-    ).value  # fmt: skip
+        probs,
+        targets,
+        n_bins,
+        threshold=threshold,
+        binning=binning,
+        norm=norm,
+        closed=closed,
+        notion=notion,
+        weights=weights,
+        ignore_index=ignore_index,
+        logits=logits,
+    ).value

@@ -116,9 +116,15 @@ def smooth_calibration_error(
     residuals, *sums = events.residuals()
     if method == "mesh":
         return smooth_mesh.mesh_smooth_error(
-            events.scores, residuals, events.weights, kernel=kernel, bandwidth=bandwidth,
-            mesh_points=mesh_points, tolerance=tolerance, refine_steps=refine_steps,
-        ).value  # fmt: skip
+            events.scores,
+            residuals,
+            events.weights,
+            kernel=kernel,
+            bandwidth=bandwidth,
+            mesh_points=mesh_points,
+            tolerance=tolerance,
+            refine_steps=refine_steps,
+        ).value
     if isinstance(bandwidth, str):
         return smooth.smooth_error(events.scores, residuals, events.total, sums=(sums[0], sums[1])).value
     return smooth.smooth_error_at(events.scores, residuals, events.total, float(bandwidth)).value

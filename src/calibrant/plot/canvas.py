@@ -201,9 +201,15 @@ def legend_below(ax: Any, handles: list[Any], words: list[str], *, most: int = 9
     below = ax.transAxes + ScaledTranslation(0, -(depth + 2) / 72, ax.figure.dpi_scale_trans)
     columns = _columns(words, 1.15 * ax.get_window_extent().width / ax.figure.dpi * 72)
     ax.legend(
-        handles, words, loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, borderaxespad=0,
-        ncols=min(columns, most), **_LEGEND,
-    )  # fmt: skip
+        handles,
+        words,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0),
+        bbox_transform=below,
+        borderaxespad=0,
+        ncols=min(columns, most),
+        **_LEGEND,
+    )
 
 
 def legend_of_all(panels: list[Any], figure: Any) -> None:

@@ -133,9 +133,14 @@ def _curve_of(result: Any, kind: Any) -> CalibrationCurve:
 
 
 def _between(
-    ax: Any, scores: NDArray[np.float64], lows: NDArray[np.float64], highs: NDArray[np.float64], colour: Any,
-    zorder: float, label: str,
-) -> None:  # fmt: skip
+    ax: Any,
+    scores: NDArray[np.float64],
+    lows: NDArray[np.float64],
+    highs: NDArray[np.float64],
+    colour: Any,
+    zorder: float,
+    label: str,
+) -> None:
     """Fill a band, where there is one. Of a single score it is a stroke."""
     if np.isnan(lows).all():
         return

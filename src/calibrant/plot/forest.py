@@ -74,9 +74,10 @@ def groups(
     called, small = [group.called_out for group in shown], [bool(group.flag) for group in shown]
     plain = [not (a or b) for a, b in zip(called, small, strict=True)]
     for word, own, colour, marker in (
-        ("ECE", plain, canvas.BLUE, "o"), ("Called out", called, canvas.VERMILION, "D"),
+        ("ECE", plain, canvas.BLUE, "o"),
+        ("Called out", called, canvas.VERMILION, "D"),
         ("Too few rows", small, canvas.FAINT, "o"),
-    ):  # fmt: skip
+    ):
         rows = [(y, group.report["ece"]) for y, group in enumerate(shown) if own[y]]
         if rows:
             _draw(axes, rows, word, colour, marker, hollow=own is small)
@@ -98,9 +99,14 @@ def _floors(ax: Any, estimates: list[Estimate]) -> None:
     if known:
         lefts = [floor.mean for _, floor, _ in known]
         ax.barh(
-            [y for y, _, _ in known], [floor.upper - floor.mean for _, floor, _ in known], 0.62, lefts,
-            color=canvas.GREY, zorder=0.6, label=f"Noise alone: mean to {percent(known[0][2])}",
-        )  # fmt: skip
+            [y for y, _, _ in known],
+            [floor.upper - floor.mean for _, floor, _ in known],
+            0.62,
+            lefts,
+            color=canvas.GREY,
+            zorder=0.6,
+            label=f"Noise alone: mean to {percent(known[0][2])}",
+        )
 
 
 def _draw(ax: Any, rows: list[tuple[int, Estimate]], word: str, colour: str, marker: str, *, hollow: bool) -> None:
@@ -112,9 +118,16 @@ def _draw(ax: Any, rows: list[tuple[int, Estimate]], word: str, colour: str, mar
         ax.hlines(places, lows, highs, colors=colour, linewidth=1.4, zorder=2.2, label=share)
     face = canvas.paper(ax) if hollow else colour
     ax.scatter(
-        [e.value for _, e in rows], [y for y, _ in rows], 34, facecolor=face, edgecolor=colour, marker=marker,
-        linewidth=1.1, zorder=2.6, label=word,
-    )  # fmt: skip
+        [e.value for _, e in rows],
+        [y for y, _ in rows],
+        34,
+        facecolor=face,
+        edgecolor=colour,
+        marker=marker,
+        linewidth=1.1,
+        zorder=2.6,
+        label=word,
+    )
 
 
 def _groups_of(report: Any, order: str) -> list[GroupReport]:

@@ -54,9 +54,16 @@ def reliability_figure(
     strength = 0.25 + 0.75 * shares / shares.max()
     red = [(0.84, 0.19, 0.15, alpha) for alpha in strength]
     gaps = top.bar(
-        lefts, np.abs(rates - scores), widths, np.minimum(rates, scores),
-        align="edge", color=red, edgecolor=red, linewidth=1, label="Gap",
-    )  # fmt: skip
+        lefts,
+        np.abs(rates - scores),
+        widths,
+        np.minimum(rates, scores),
+        align="edge",
+        color=red,
+        edgecolor=red,
+        linewidth=1,
+        label="Gap",
+    )
     rate = labels[1].removesuffix(" (%)")
     reached = top.hlines(rates, lefts, lefts + widths, colors=canvas.ink(top), linewidth=2, label=rate)
     top.plot([0, 100], [0, 100], linestyle="--", color=canvas.FAINT, linewidth=1)

@@ -13,8 +13,12 @@ _NAME: Final = 24  # characters of a model's name
 
 #: What differs, by the words for it.
 LABELS: Final = {
-    "debiased_square": "squared CE", "ece": "ECE", "brier": "Brier score", "nll": "log loss", "accuracy": "accuracy",
-}  # fmt: skip
+    "debiased_square": "squared CE",
+    "ece": "ECE",
+    "brier": "Brier score",
+    "nll": "log loss",
+    "accuracy": "accuracy",
+}
 
 
 def headline(summary: Summary) -> str:

@@ -79,12 +79,16 @@ def diagram(
     points = [_point(bins, b, x, y, most, notion, level) for b in filled]
     happened = AXES[notion][2]
     return {
-        "x": x, "y": y, "axes": AXES[notion], "points": points,
-        "frame": (_LEFT, _TOP, _RIGHT - _LEFT, _BOTTOM - _TOP), "height": 556 if histogram else 432,
+        "x": x,
+        "y": y,
+        "axes": AXES[notion],
+        "points": points,
+        "frame": (_LEFT, _TOP, _RIGHT - _LEFT, _BOTTOM - _TOP),
+        "height": 556 if histogram else 432,
         "curves": {name: _curve(curve, x, y, happened, level) for name, curve in curves.items()},
         **(_histogram(bins, filled, x, notion) if histogram else {"bars": []}),
         "alt": _alt(points, notion),
-    }  # fmt: skip
+    }
 
 
 def _limit(bins: Columns, curves: Mapping[str, Columns], filled: Sequence[int]) -> float:
@@ -101,9 +105,7 @@ def _of(bins: Columns, name: str, b: int) -> Any:
     return None if bins[name] is None else bins[name][b]
 
 
-def _point(
-    bins: Columns, b: int, x: Axis, y: Axis, most: float, notion: str, level: float | None
-) -> dict[str, Any]:  # fmt: skip
+def _point(bins: Columns, b: int, x: Axis, y: Axis, most: float, notion: str, level: float | None) -> dict[str, Any]:
     said, rate = bins["confidences"][b], bins["accuracies"][b]
     low, high, least, greatest = (_of(bins, name, b) for name in ("lows", "highs", "band_lows", "band_highs"))
     outside = least is not None and not least <= rate <= greatest
@@ -114,10 +116,14 @@ def _point(
         f"claimed {said:.3f}, {AXES[notion][2]} {rate:.3f}",
     ]
     found: dict[str, Any] = {
-        "x": x.at(said), "y": y.at(rate), "r": round(2.5 + 4 * math.sqrt(bins["proportions"][b] / most), 1),
+        "x": x.at(said),
+        "y": y.at(rate),
+        "r": round(2.5 + 4 * math.sqrt(bins["proportions"][b] / most), 1),
         "diamond": _diamond(x.at(said), y.at(rate), 3.4 + 5.4 * math.sqrt(bins["proportions"][b] / most)),
-        "outside": outside, "left": x.at(left), "width": round(x.at(right) - x.at(left), 1),
-    }  # fmt: skip
+        "outside": outside,
+        "left": x.at(left),
+        "width": round(x.at(right) - x.at(left), 1),
+    }
     if low is not None and level is not None:
         words.append(f"{percent(level)} interval {low:.3f} to {high:.3f}")
         found |= {"low": y.at(min(low, y.high)), "high": y.at(min(high, y.high))}
@@ -167,11 +173,15 @@ def _histogram(bins: Columns, filled: Sequence[int], x: Axis, notion: str) -> di
     for b, hit, miss in zip(filled, hits, misses, strict=True):
         left, right = (min(bins["edges"][i], x.high) for i in (b, b + 1))
         ends = f"{bins['edges'][b]:.3f} to {bins['edges'][b + 1]:.3f}"
-        bars.append({
-            "x": x.at(left), "width": round(x.at(right) - x.at(left) - 1, 1), "up": _length(hit, scale),
-            "down": _length(miss, scale),
-            "text": f"{ends}: {rows_text(round(hit, 6))} {happened}, {rows_text(round(miss, 6))} {missed}",
-        })  # fmt: skip
+        bars.append(
+            {
+                "x": x.at(left),
+                "width": round(x.at(right) - x.at(left) - 1, 1),
+                "up": _length(hit, scale),
+                "down": _length(miss, scale),
+                "text": f"{ends}: {rows_text(round(hit, 6))} {happened}, {rows_text(round(miss, 6))} {missed}",
+            }
+        )
     middle = round(_UPPER + max(hits) * scale, 1)
     ticks = [(_UPPER, max(hits)), (_LOWER, max(misses))]
     shown = [(at, _brief(count)) for at, count in ticks if abs(at - middle) >= 12]
@@ -257,9 +267,13 @@ def chart(rows: Sequence[Row], *, signed: bool = False) -> dict[str, Any]:
     drawn = []
     for i, row in enumerate(rows):
         found: dict[str, Any] = {
-            "y": _ROW * i + 18, "name": fit(row.label, BESIDE), "x": x.at(row.value), "marked": row.marked,
-            "diamond": _diamond(x.at(row.value), _ROW * i + 18, 6), "text": row.text,
-        }  # fmt: skip
+            "y": _ROW * i + 18,
+            "name": fit(row.label, BESIDE),
+            "x": x.at(row.value),
+            "marked": row.marked,
+            "diamond": _diamond(x.at(row.value), _ROW * i + 18, 6),
+            "text": row.text,
+        }
         if row.interval is not None:
             found |= {"low": x.at(row.interval[0]), "high": x.at(row.interval[1])}
         if row.floor is not None:

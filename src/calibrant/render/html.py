@@ -70,11 +70,13 @@ def _render(
     context = _comparison(summary) if "pairs" in summary else _report(summary, most_classes, template == "page.html")
     digest = hashlib.sha256(json.dumps(summary, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()
     shared = {
-        "title": _clean(title) or TITLES["pairs" in summary], "used": _clean(used), "uid": f"c{digest[:8]}",
+        "title": _clean(title) or TITLES["pairs" in summary],
+        "used": _clean(used),
+        "uid": f"c{digest[:8]}",
         "version": _version(),
         "level": None if summary["level"] is None else percent(summary["level"]),
         "facts": _facts(summary, sources, used),
-    }  # fmt: skip
+    }
     return str(_environment().get_template(template).render({**context, **shared}))
 
 
@@ -86,9 +88,13 @@ def _environment() -> Any:
         raise MissingDependencyError("jinja2", "to write a page", "report") from None
     loader = jinja2.PackageLoader("calibrant.render", "templates")
     return jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
+        loader=loader,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
         finalize=lambda value: _clean(value) if type(value) is str else value,
-    )  # fmt: skip
+    )
 
 
 def _clean(text: str) -> str:
@@ -216,9 +222,12 @@ def _groups(summary: Summary) -> dict[str, Any]:
         f"Drawn are the {len(drawn):,} that stand out most; the table has all." if len(drawn) < len(groups) else ""
     )
     return {
-        "words": _groups_words(groups, level), "chart": drawing.chart(rows), "table": tables.groups(summary),
-        "left_out": left_out, "tiles": [_group_tile(group) for group in diagrams],
-    }  # fmt: skip
+        "words": _groups_words(groups, level),
+        "chart": drawing.chart(rows),
+        "table": tables.groups(summary),
+        "left_out": left_out,
+        "tiles": [_group_tile(group) for group in diagrams],
+    }
 
 
 def _groups_words(groups: Sequence[Mapping[str, Any]], level: float | None) -> str:
@@ -246,9 +255,11 @@ def _group_tile(group: Mapping[str, Any]) -> dict[str, Any]:
     ends = [] if bins["lows"] is None else [(bins["lows"][b], bins["highs"][b]) for b in filled]
     text = f"ECE {_ece(group):.4f}, {tables.rows_words(group['report']['n'])}"
     return {
-        "name": group["name"], "text": text, "label": f"{group['name']}: {text}",
+        "name": group["name"],
+        "text": text,
+        "label": f"{group['name']}: {text}",
         "picture": drawing.tile(said, rates, counts, ends),
-    }  # fmt: skip
+    }
 
 
 def _classes(summary: Summary, most: int, whole: bool) -> dict[str, Any]:
@@ -267,11 +278,13 @@ def _classes(summary: Summary, most: int, whole: bool) -> dict[str, Any]:
         "rows (2 %, 20 % of all). Sideways: claimed, upwards: happened, both from 0 to 1."
     )
     return {
-        "heading": f"The {total:,} {word}", "word": word, "words": words,
+        "heading": f"The {total:,} {word}",
+        "word": word,
+        "words": words,
         "tiles": [_class_tile(found, k, places[k], kind) for k in order[:most]],
         "table": tables.classes(summary, None if whole else most),
         "bins": tables.class_bins(summary) if whole else None,
-    }  # fmt: skip
+    }
 
 
 def _class_tile(found: Mapping[str, Any], k: int, places: Sequence[int], kind: str) -> dict[str, Any]:
@@ -281,9 +294,14 @@ def _class_tile(found: Mapping[str, Any], k: int, places: Sequence[int], kind: s
     text = "no rows" if error is None else f"ECE {error:.4f}; {tables.rows_text(support)} of this {kind}"
     name = str(found["names"][k])
     return {
-        "index": k, "name": name, "error": -1 if error is None else error, "rows": support, "text": text,
-        "label": f"{name}: {text}", "picture": drawing.tile(said, rates, counts, ends),
-    }  # fmt: skip
+        "index": k,
+        "name": name,
+        "error": -1 if error is None else error,
+        "rows": support,
+        "text": text,
+        "label": f"{name}: {text}",
+        "picture": drawing.tile(said, rates, counts, ends),
+    }
 
 
 # ---------------------------------------------------------------- a comparison
@@ -309,17 +327,19 @@ def _comparison(summary: Summary) -> dict[str, Any]:
         "diagram_tables": files,
         "charts": [_differences(summary, key) for key in comparison.LABELS if _finite(summary, key)],
         "differences": tables.differences(
-            summary, comparison.LABELS,
+            summary,
+            comparison.LABELS,
             lambda key, part: (*comparison.difference(part), comparison.note_of(key, part, summary)),
         ),
         "methods": [
             {
-                "label": label, "meaning": MEANINGS[key],
+                "label": label,
+                "meaning": MEANINGS[key],
                 "method": _method(summary, key),
             }
             for key, label in comparison.LABELS.items()
         ],
-    }  # fmt: skip
+    }
 
 
 def _method(summary: Summary, key: str) -> str:

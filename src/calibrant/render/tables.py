@@ -92,9 +92,13 @@ def diagram(bins: Mapping[str, Any], happened: str, level: float | None, name: s
         return [bins[key][b + shift] for b in filled]
 
     columns = {
-        "left": of("edges"), "right": of("edges", 1), "count": of("counts"), "proportion": of("proportions"),
-        "confidence": of("confidences"), "accuracy": of("accuracies"),
-    }  # fmt: skip
+        "left": of("edges"),
+        "right": of("edges", 1),
+        "count": of("counts"),
+        "proportion": of("proportions"),
+        "confidence": of("confidences"),
+        "accuracy": of("accuracies"),
+    }
     headings = ["score", "rows", "share", "claimed", happened]
     shown = [
         [ends_text(left, right, score_text) for left, right in zip(columns["left"], columns["right"], strict=True)],
@@ -123,10 +127,13 @@ def shown_points(n: int) -> list[int]:
 def curve(kind: str, found: Mapping[str, Any], happened: str, level: float) -> Table:
     """Return the points of a curve with its bands, of which the page lists some."""
     columns = {
-        "score": found["scores"], "rate": found["rates"], "confidence_low": found["confidence_lows"],
-        "confidence_high": found["confidence_highs"], "consistency_low": found["consistency_lows"],
+        "score": found["scores"],
+        "rate": found["rates"],
+        "confidence_low": found["confidence_lows"],
+        "confidence_high": found["confidence_highs"],
+        "consistency_low": found["consistency_lows"],
         "consistency_high": found["consistency_highs"],
-    }  # fmt: skip
+    }
     headings = ("score", happened, f"{percent(level)} band", "if calibrated")
     points = list(zip(*columns.values(), strict=True))
     rows = []
@@ -152,17 +159,22 @@ def measures(summary: Summary) -> Table:
         return Table("measures", columns, ("measure", "value"), rows)
     floors = [part["floor"] or {"mean": None, "upper": None} for part in parts]
     columns |= {
-        "low": [part["low"] for part in parts], "high": [part["high"] for part in parts],
-        "noise_mean": [floor["mean"] for floor in floors], "noise_upper": [floor["upper"] for floor in floors],
-        "p_value": [part["p_value"] for part in parts], "error_bound": [part["error_bound"] for part in parts],
-    }  # fmt: skip
+        "low": [part["low"] for part in parts],
+        "high": [part["high"] for part in parts],
+        "noise_mean": [floor["mean"] for floor in floors],
+        "noise_upper": [floor["upper"] for floor in floors],
+        "p_value": [part["p_value"] for part in parts],
+        "error_bound": [part["error_bound"] for part in parts],
+    }
     full = [
         (
-            *row, ends_text(part["low"], part["high"], write), *_floor(floor["mean"], floor["upper"]),
+            *row,
+            ends_text(part["low"], part["high"], write),
+            *_floor(floor["mean"], floor["upper"]),
             chance_text(part["p_value"], summary["n_resamples"]),
         )
         for row, part, write, floor in zip(rows, parts, writes, floors, strict=True)
-    ]  # fmt: skip
+    ]
     headings = ("measure", "value", f"{percent(level)} interval", "noise", "up to", "p")
     return Table("measures", columns, headings, full)
 
@@ -203,9 +215,11 @@ def groups(summary: Summary) -> Table:
     parts = [group["report"]["estimates"] for group in found]
     eces = [own["ece"] for own in parts]
     columns: dict[str, list[Any]] = {
-        "group": [group["name"] for group in found], "rows": [group["report"]["n"] for group in found],
-        "mean_gap": [own["mean_gap"]["value"] for own in parts], "ece": [ece["value"] for ece in eces],
-    }  # fmt: skip
+        "group": [group["name"] for group in found],
+        "rows": [group["report"]["n"] for group in found],
+        "mean_gap": [own["mean_gap"]["value"] for own in parts],
+        "ece": [ece["value"] for ece in eces],
+    }
     rows: list[tuple[str, ...]] = [
         (str(name), rows_text(n), signed(gap), number(ece)) for name, n, gap, ece in zip(*columns.values(), strict=True)
     ]
@@ -214,19 +228,24 @@ def groups(summary: Summary) -> Table:
         return Table("groups", columns, headings, rows)
     floors = [ece["floor"] or {"mean": None, "upper": None} for ece in eces]
     columns |= {
-        "low": [ece["low"] for ece in eces], "high": [ece["high"] for ece in eces],
-        "noise_mean": [floor["mean"] for floor in floors], "noise_upper": [floor["upper"] for floor in floors],
+        "low": [ece["low"] for ece in eces],
+        "high": [ece["high"] for ece in eces],
+        "noise_mean": [floor["mean"] for floor in floors],
+        "noise_upper": [floor["upper"] for floor in floors],
         "p_value": [group["p_value"] for group in found],
         "adjusted_p_value": [group["adjusted_p_value"] for group in found],
-        "called_out": [group["called_out"] for group in found], "flag": [group["flag"] for group in found],
-    }  # fmt: skip
+        "called_out": [group["called_out"] for group in found],
+        "flag": [group["flag"] for group in found],
+    }
     full = [
         (
-            *row, ends_text(ece["low"], ece["high"]), _floor(floor["mean"], floor["upper"])[1],
+            *row,
+            ends_text(ece["low"], ece["high"]),
+            _floor(floor["mean"], floor["upper"])[1],
             group["flag"] or chance_text(group["adjusted_p_value"]),
         )
         for row, ece, floor, group in zip(rows, eces, floors, found, strict=True)
-    ]  # fmt: skip
+    ]
     headings = (*headings, f"{percent(level)} interval", "noise up to", "p adjusted")
     return Table("groups", columns, headings, full, [group["called_out"] for group in found])
 
@@ -248,11 +267,12 @@ def differences(
     """Return the differences of each two models; ``write`` turns one into its number, its interval and a remark."""
     listed = [(pair, key, pair["estimates"][key]) for pair in summary["pairs"] for key in labels]
     columns = {
-        "first": [pair["first"] for pair, _, _ in listed], "second": [pair["second"] for pair, _, _ in listed],
+        "first": [pair["first"] for pair, _, _ in listed],
+        "second": [pair["second"] for pair, _, _ in listed],
         "measure": [key for _, key, _ in listed],
         **{name: [part[name] for _, _, part in listed] for name in ("value", "low", "high")},
         "p_value": [part.get("p_value") for _, _, part in listed],
-    }  # fmt: skip
+    }
     rows = [(f"{pair['first']} − {pair['second']}", labels[key], *write(key, part)) for pair, key, part in listed]
     headings = ("first − second", "measure", "difference", f"{percent(summary['level'])} interval", "remark")
     return Table("differences", columns, headings, rows, texts=(0, 1, 4))

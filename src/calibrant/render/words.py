@@ -11,11 +11,23 @@ from calibrant.render.style import EVENTS, Summary, percent, short
 
 #: The measures by the words for them, in the order in which they are shown.
 LABELS: Final = {
-    "accuracy": "accuracy", "mean_confidence": "mean confidence", "mean_gap": "mean gap", "brier": "Brier score",
-    "nll": "log loss", "ece": "ECE", "ace": "adaptive ECE", "classwise_ece": "classwise ECE", "smece": "smooth ECE",
-    "rmsce": "RMSCE", "debiased_square": "debiased square", "mce": "MCE", "ks": "KS error",
-    "miscalibration": "miscalibration", "discrimination": "discrimination", "uncertainty": "uncertainty",
-}  # fmt: skip
+    "accuracy": "accuracy",
+    "mean_confidence": "mean confidence",
+    "mean_gap": "mean gap",
+    "brier": "Brier score",
+    "nll": "log loss",
+    "ece": "ECE",
+    "ace": "adaptive ECE",
+    "classwise_ece": "classwise ECE",
+    "smece": "smooth ECE",
+    "rmsce": "RMSCE",
+    "debiased_square": "debiased square",
+    "mce": "MCE",
+    "ks": "KS error",
+    "miscalibration": "miscalibration",
+    "discrimination": "discrimination",
+    "uncertainty": "uncertainty",
+}
 
 #: What each measure is, for those who meet it for the first time.
 MEANINGS: Final = {

@@ -15,7 +15,7 @@ from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.inputs import Layout, Notion, Predictions, as_array, as_groups, as_predictions, names_of
 from calibrant.notions import NOTIONS, class_events, read, resolve
 from calibrant.sketch import storage
-from calibrant.sketch.sums import PER_CLASS, Curves, Make, Part, Totals, scores_of
+from calibrant.sketch.sums import PER_CLASS, Curves, SketchConfig, SketchSums, Totals, scores_of
 from calibrant.table import ReliabilityTable
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ class CalibrationSketch:
         if not isinstance(classwise, (bool, np.bool_)):
             raise InputError("classwise", "True or False", repr(classwise), "say whether classes are judged as well")
         names = None if class_names is None else names_of(class_names)
-        self._make = Make(notion, bool(classwise), names, grid)
-        self._part: Part | None = None
+        self._make = SketchConfig(notion, bool(classwise), names, grid)
+        self._part: SketchSums | None = None
         self._groups: dict[str, CalibrationSketch] = {}
         self._lock = Lock()
 
@@ -147,7 +147,7 @@ class CalibrationSketch:
         return both
 
     def __radd__(self, other: Literal[0]) -> CalibrationSketch:
-        """Make ``sum(sketches)`` work, which starts from 0."""
+        """SketchConfig ``sum(sketches)`` work, which starts from 0."""
         return self._snapshot() if other == 0 else NotImplemented
 
     @classmethod
@@ -181,16 +181,21 @@ class CalibrationSketch:
         return whole
 
     def _read(
-        self, probs: Any, targets: Any, weights: Any, ignore_index: Any, logits: Any, groups: Any, whole: Make
+        self, probs: Any, targets: Any, weights: Any, ignore_index: Any, logits: Any, groups: Any, whole: SketchConfig
     ) -> None:
         """Fill this empty sketch with a batch for a sketch of the make ``whole``."""
         if np.size(as_array("targets", targets)) == 0 and np.size(as_array("probs", probs)) == 0:
             return
         try:
             predictions = as_predictions(
-                probs, targets, weights=weights, ignore_index=ignore_index, logits=logits,
-                class_names=self.class_names, notion=self.notion,
-            )  # fmt: skip
+                probs,
+                targets,
+                weights=weights,
+                ignore_index=ignore_index,
+                logits=logits,
+                class_names=self.class_names,
+                notion=self.notion,
+            )
         except NothingJudgedError:
             return
         n_classes = None if predictions.layout == "binary" else predictions.n_classes
@@ -208,7 +213,7 @@ class CalibrationSketch:
         n_classes = None if predictions.layout == "binary" else predictions.n_classes
         self._make = make = replace(self._make, notion=judged, layout=predictions.layout, n_classes=n_classes)
         if judged == "positive" and predictions.layout == "binary":
-            self._part = Part.of_events(predictions, make.grid)
+            self._part = SketchSums.of_events(predictions, make.grid)
             if self._part is not None:
                 return
         reading = read(predictions, judged)
@@ -226,14 +231,16 @@ class CalibrationSketch:
             first = make.n_curves - predictions.n_classes
             for k, (events, _) in enumerate(class_events(predictions)):
                 curves.add_events(first + k, events, make.grid)
-        self._part = Part(Totals(n, mass, squares, bool(whole), reading.total, **scores_of(reading.totals)), curves)
+        self._part = SketchSums(
+            Totals(n, mass, squares, bool(whole), reading.total, **scores_of(reading.totals)), curves
+        )
 
     def _like(self) -> CalibrationSketch:
         """Return an empty sketch with the same settings."""
         return self.of_parts(replace(self._make, layout=None, n_classes=None))
 
     @classmethod
-    def of_parts(cls, make: Make, part: Part | None = None) -> CalibrationSketch:
+    def of_parts(cls, make: SketchConfig, part: SketchSums | None = None) -> CalibrationSketch:
         """Return the sketch of sums that were made elsewhere, which it takes over; without them an empty one."""
         sketch = cls(notion=make.notion, classwise=make.classwise, class_names=make.class_names, grid=make.grid)
         sketch._make, sketch._part = make, part

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from calibrant import grid as grids
 from calibrant.errors import InputError, MissingDependencyError
 from calibrant.notions import DEFAULTS, NOTIONS
-from calibrant.sketch.sums import Curves, Make, Part, Totals
+from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,9 +43,9 @@ Columns = dict[str, NDArray[Any]]
 class Content(NamedTuple):
     """All that a sketch holds: the part of all rows first, then those of its groups; no part where it is empty."""
 
-    make: Make
+    make: SketchConfig
     groups: list[str]
-    parts: list[Part]
+    parts: list[SketchSums]
 
     @property
     def weighted(self) -> bool:
@@ -222,14 +222,14 @@ def _build(head: dict[str, Any], columns: Columns, argument: str) -> Content:
     if grid not in grids.GRIDS or head["edges"] != grids.GRIDS[grid]:
         got = f"edges of checksum {str(head['edges'])[:12]}"
         raise InputError(argument, f"the edge table of the grid {grid!r}", got, "use the calibrant that wrote it")
-    settings = {entry.name: head[entry.name] for entry in fields(Make)}
+    settings = {entry.name: head[entry.name] for entry in fields(SketchConfig)}
     names = settings["class_names"]
-    make = Make(**{**settings, "class_names": None if names is None else tuple(names)})
+    make = SketchConfig(**{**settings, "class_names": None if names is None else tuple(names)})
     parts = []
     heads = zip(head["totals"], head["rows"], head["kinds"], strict=True)
     for group, (totals, rows, weighted) in enumerate(heads, start=-1):
         own = {name: column[columns["group"] == group] for name, column in columns.items()}
-        parts.append(Part(Totals(**totals), _curves(own, rows, grid, weighted=weighted)))
+        parts.append(SketchSums(Totals(**totals), _curves(own, rows, grid, weighted=weighted)))
     content = Content(make, head["groups"], parts)
     if not _sound(content):
         raise InputError(argument, "counts and sums of predictions", "others", _DAMAGED)

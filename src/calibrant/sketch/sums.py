@@ -18,9 +18,13 @@ Float64s = NDArray[np.float64]
 
 #: The sums of a reading pass that a sketch keeps, and their places in it.
 SCORES: Final = {
-    "correct": dispatch.CORRECT, "brier": dispatch.BRIER, "brier_square": dispatch.BRIER_SQUARES, "nll": dispatch.NLL,
-    "nll_square": dispatch.NLL_SQUARES, "infinite": dispatch.INFINITE,
-}  # fmt: skip
+    "correct": dispatch.CORRECT,
+    "brier": dispatch.BRIER,
+    "brier_square": dispatch.BRIER_SQUARES,
+    "nll": dispatch.NLL,
+    "nll_square": dispatch.NLL_SQUARES,
+    "infinite": dispatch.INFINITE,
+}
 
 
 def scores_of(totals: Float64s) -> dict[str, float]:
@@ -33,7 +37,7 @@ PER_CLASS: Final = ("classwise", "multilabel")
 
 
 @dataclass(frozen=True, slots=True)
-class Make:
+class SketchConfig:
     """What decides which predictions a sketch can hold; ``layout`` and ``n_classes`` come with the first of them."""
 
     notion: Notion | None
@@ -98,7 +102,7 @@ class Totals:
             setattr(self, entry.name, own and more if entry.name == "whole" else own + more)
 
     @property
-    def effective(self) -> float:
+    def effective_n(self) -> float:
         """The number of rows that weigh as much."""
         return self.weight if self.whole else self.weight**2 / self.square_weight
 
@@ -181,9 +185,16 @@ class Curves:
         sums, positives = self.sums[k, cells], self.counts[k, cells, 1]
         squares = None if self.squares is None or whole else np.ascontiguousarray(self.squares[k, cells].T)
         return ReliabilityTable.of_cells(
-            cells, counts[cells], positives, int(self.rows[k]), grid, sums[:, 0] + sums[:, 1],
-            np.ascontiguousarray(sums[:, 1]), np.ascontiguousarray(sums[:, 2]), squares,
-        )  # fmt: skip
+            cells,
+            counts[cells],
+            positives,
+            int(self.rows[k]),
+            grid,
+            sums[:, 0] + sums[:, 1],
+            np.ascontiguousarray(sums[:, 1]),
+            np.ascontiguousarray(sums[:, 2]),
+            squares,
+        )
 
     @property
     def nbytes(self) -> int:
@@ -191,14 +202,14 @@ class Curves:
         return self.counts.nbytes + self.sums.nbytes + (0 if self.squares is None else self.squares.nbytes)
 
 
-class Part(NamedTuple):
+class SketchSums(NamedTuple):
     """The sums of all rows of a sketch, or of a group."""
 
     totals: Totals
     curves: Curves
 
     @classmethod
-    def of_events(cls, predictions: Predictions, grid: grids.Grid) -> Part | None:
+    def of_events(cls, predictions: Predictions, grid: grids.Grid) -> SketchSums | None:
         """Sum up predictions of one event in one read; None for logits, weights, rows that are ignored or wrong."""
         direct = predictions.rows.direct
         if direct is None or predictions.logits or predictions.weights is not None:

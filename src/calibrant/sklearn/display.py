@@ -18,9 +18,11 @@ Kind = Literal["bars", "points", "isotonic", "smooth"]
 
 #: What draws each kind.
 _DRAWN_BY: Final[Mapping[Kind, Callable[..., Any]]] = {
-    "bars": plot.reliability_diagram, "points": plot.reliability_diagram,
-    "isotonic": plot.calibration_curve, "smooth": plot.calibration_curve,
-}  # fmt: skip
+    "bars": plot.reliability_diagram,
+    "points": plot.reliability_diagram,
+    "isotonic": plot.calibration_curve,
+    "smooth": plot.calibration_curve,
+}
 
 
 class ReliabilityDisplay:

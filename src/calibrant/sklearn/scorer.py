@@ -22,15 +22,23 @@ except ImportError as error:
 
 #: The library's own measures, of which it is known what better means.
 _LOWER: Final = (
-    metrics.adaptive_calibration_error, metrics.brier_score, metrics.classwise_calibration_error,
-    metrics.expected_calibration_error, metrics.maximum_calibration_error, metrics.negative_log_likelihood,
-    metrics.root_mean_square_calibration_error, metrics.smooth_calibration_error, metrics.top_label_brier_score,
-)  # fmt: skip
+    metrics.adaptive_calibration_error,
+    metrics.brier_score,
+    metrics.classwise_calibration_error,
+    metrics.expected_calibration_error,
+    metrics.maximum_calibration_error,
+    metrics.negative_log_likelihood,
+    metrics.root_mean_square_calibration_error,
+    metrics.smooth_calibration_error,
+    metrics.top_label_brier_score,
+)
 _HIGHER: Final = (metrics.accuracy,)
 _NO_NUMBER: Final = (
-    metrics.classwise_calibration, metrics.classwise_calibration_errors, metrics.reliability_diagram,
+    metrics.classwise_calibration,
+    metrics.classwise_calibration_errors,
+    metrics.reliability_diagram,
     metrics.score_decomposition,
-)  # fmt: skip
+)
 
 
 class Scorer:

@@ -48,7 +48,8 @@ class ProbabilityMetric(Metric):
     On the host the library's own kernels read, and what is wrong is raised before any state changes. On other devices
     torch reads, nothing waits for the device, and what is wrong is counted and raised by `compute`.
 
-    A subclass says which states a batch adds to (`_of_host`, `_of_device`) and what they amount to (`_value`).
+    A subclass says which states a batch adds to (`_read_host_batch`, `_read_device_batch`) and what they amount to
+    (`_value`).
 
     Parameters
     ----------
@@ -281,7 +282,7 @@ class ProbabilityMetric(Metric):
                 logits=logits,
                 notion="multilabel" if layout == "multilabel" else None,
             )
-            found = self._of_host(predictions, self._judged(layout))
+            found = self._read_host_batch(predictions, self._judged(layout))
         except NothingJudgedError:
             return {}
         except InputError as error:
@@ -323,9 +324,12 @@ class ProbabilityMetric(Metric):
             target = target.argmax(1)
         judged = self._judged(layout)
         options: dict[str, Any] = {
-            "ignore_index": self.ignore_index, "logits": declared, "seen": self.seen,
-            "tolerance": _tolerance(preds.dtype), "checked": self.validate_args,
-        }  # fmt: skip
+            "ignore_index": self.ignore_index,
+            "logits": declared,
+            "seen": self.seen,
+            "tolerance": _tolerance(preds.dtype),
+            "checked": self.validate_args,
+        }
         if layout == "multiclass" and judged == "top-label" and self.of_rows:
             reading = tensors.read_rows(preds, target, **options)
         else:
@@ -333,7 +337,7 @@ class ProbabilityMetric(Metric):
                 preds, target = preds.movedim(1, -1).reshape(-1, preds.shape[1]), target.reshape(-1)
             values = preds[:, None] if layout == "binary" else preds
             reading = tensors.read(values, target, layout=layout, **options)
-        found = self._of_device(reading, layout, judged)
+        found = self._read_device_batch(reading, layout, judged)
         return {**found, "seen": reading.seen, "faults": reading.faults}
 
     def _judged(self, layout: Layout) -> Notion:
@@ -346,11 +350,11 @@ class ProbabilityMetric(Metric):
         return None
 
     @abstractmethod
-    def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
+    def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
         """Return what a batch in host memory adds to the state."""
 
     @abstractmethod
-    def _of_device(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
+    def _read_device_batch(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
         """Return what a batch adds to the state, where it is, without waiting for it."""
 
     # ------------------------------------------------------------ the value

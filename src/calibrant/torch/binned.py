@@ -159,9 +159,18 @@ class CalibrationError(TableMetric):
         if state == "sketch":
             notion, make = notion or "top-label", ("sketch", f"half {half}")
         super().__init__(
-            state=state, half=half, keeps=adaptive, layout=task, num_classes=classes, notion=notion,
-            ignore_index=ignore_index, logits=logits, validate_args=validate_args, make=make, **kwargs,
-        )  # fmt: skip
+            state=state,
+            half=half,
+            keeps=adaptive,
+            layout=task,
+            num_classes=classes,
+            notion=notion,
+            ignore_index=ignore_index,
+            logits=logits,
+            validate_args=validate_args,
+            make=make,
+            **kwargs,
+        )
         self.adaptive = adaptive
         self.num_bins = num_bins
         self.norm: Norm = norm
@@ -182,14 +191,14 @@ class CalibrationError(TableMetric):
         sums = tally(probs, targets, notion, half=True, uppers=uppers(self.num_bins, self.closed, probs.dtype))
         return None if sums is None else increments_of(*sums)
 
-    def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
+    def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
         if self.adaptive:
-            return super()._of_host(predictions, notion)
+            return super()._read_host_batch(predictions, notion)
         return bins_of_host(predictions, notion, self.num_bins, self.closed)
 
-    def _of_device(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
+    def _read_device_batch(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
         if self.adaptive:
-            return super()._of_device(reading, layout, notion)
+            return super()._read_device_batch(reading, layout, notion)
         return bins_of_device(reading, layout, notion, self.num_bins, self.closed)
 
     def _value(self) -> Tensor:
@@ -365,10 +374,15 @@ class ClasswiseCalibrationError(ProbabilityMetric):
         if reduction is not None:
             check_choice("reduction", reduction, ("mean", "sum", "none"))
         super().__init__(
-            layout="multilabel" if notion == "multilabel" else "multiclass", num_classes=num_classes,
-            notion=notion or "classwise", ignore_index=ignore_index, logits=logits, validate_args=validate_args,
-            make=("bins", num_bins, closed), **kwargs,
-        )  # fmt: skip
+            layout="multilabel" if notion == "multilabel" else "multiclass",
+            num_classes=num_classes,
+            notion=notion or "classwise",
+            ignore_index=ignore_index,
+            logits=logits,
+            validate_args=validate_args,
+            make=("bins", num_bins, closed),
+            **kwargs,
+        )
         self.num_bins = num_bins
         self.norm: Norm = norm
         self.reduction = reduction
@@ -377,10 +391,10 @@ class ClasswiseCalibrationError(ProbabilityMetric):
         self._add_counts("positives", num_bins, num_classes)
         self._add_sums("score_sums", num_bins, num_classes)
 
-    def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
+    def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
         return bins_of_host(predictions, notion, self.num_bins, self.closed)
 
-    def _of_device(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
+    def _read_device_batch(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
         return bins_of_device(reading, layout, notion, self.num_bins, self.closed)
 
     def _value(self) -> Tensor:

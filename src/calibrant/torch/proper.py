@@ -37,15 +37,21 @@ class _MeanScore(ProbabilityMetric):
     ) -> None:
         check_notion(notion, ("positive", "top-label", "multilabel"), num_classes)
         super().__init__(
-            layout="multilabel" if notion == "multilabel" else None, num_classes=num_classes, notion=notion,
-            ignore_index=ignore_index, logits=logits, validate_args=validate_args, make=("proper scores",), **kwargs,
-        )  # fmt: skip
+            layout="multilabel" if notion == "multilabel" else None,
+            num_classes=num_classes,
+            notion=notion,
+            ignore_index=ignore_index,
+            logits=logits,
+            validate_args=validate_args,
+            make=("proper scores",),
+            **kwargs,
+        )
         self._add_counts("total")
         self._add_counts("infinite")
         self._add_sums("brier_sum")
         self._add_sums("nll_sum")
 
-    def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
+    def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
         if self.notion in (None, "multilabel") or (predictions.layout == "binary" and notion == "positive"):
             reading = read(predictions, notion)
             return score_increments(reading.total, reading.brier, reading.nll, reading.infinite)
@@ -54,7 +60,7 @@ class _MeanScore(ProbabilityMetric):
         brier, nll = isotonic.table_score(table, "brier"), isotonic.table_score(table, "log")
         return score_increments(table.total, brier, nll, float(wrong.sum()))
 
-    def _of_device(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
+    def _read_device_batch(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
         if self.notion in (None, "multilabel"):
             return score_sums_of_device(reading, layout)
         scores, outcomes = tensors.event(reading, layout=layout, notion=notion)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from calibrant.errors import InputError
 from calibrant.estimators import binned
-from calibrant.inference.means import Whole
+from calibrant.inference.means import PredictionMeans
 from calibrant.inference.resampling import Resampling, Rng
 from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import tensors
@@ -99,9 +99,18 @@ class CalibrationReport(TableMetric):
         check_notion(notion, ("positive", "top-label"))
         make = ("report" if state == "rows" else "sketch report", num_bins)
         super().__init__(
-            state=state, half=1, keeps=True, layout=None, num_classes=None, notion=notion, ignore_index=ignore_index,
-            logits=logits, validate_args=validate_args, make=make, **kwargs,
-        )  # fmt: skip
+            state=state,
+            half=1,
+            keeps=True,
+            layout=None,
+            num_classes=None,
+            notion=notion,
+            ignore_index=ignore_index,
+            logits=logits,
+            validate_args=validate_args,
+            make=make,
+            **kwargs,
+        )
         self.num_bins, self.resampling = num_bins, resampling
         if state == "rows":
             self._add_totals()
@@ -113,7 +122,7 @@ class CalibrationReport(TableMetric):
         del probs, targets, notion  # the scores of whole predictions are wanted too
         return None
 
-    def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
+    def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
         classes = predictions.layout == "multiclass"
         largest = uppers(self.num_bins, "right", predictions.rows.dtype) if classes else None
         reading = read(predictions, notion, uppers=largest)
@@ -129,8 +138,8 @@ class CalibrationReport(TableMetric):
         whole = torch.from_numpy(np.stack([counts, positives])).round().long()
         return {**found, **_chunks(whole, torch.from_numpy(scores), classes)}
 
-    def _of_device(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
-        found = super()._of_device(reading, layout, notion)
+    def _read_device_batch(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
+        found = super()._read_device_batch(reading, layout, notion)
         if self.state == "rows":
             found |= totals_of_device(reading, layout)
         counts = positives = scores = reading.targets
@@ -170,16 +179,23 @@ class CalibrationReport(TableMetric):
         judged = self._judged(layout)
         return _Sealed(event_report(table, whole, judged, n_classes, self.num_bins, self.resampling, histograms))
 
-    def _whole(self, layout: Layout) -> Whole:
+    def _whole(self, layout: Layout) -> PredictionMeans:
         """Return the means over whole predictions."""
         total = int(self.total)
         sums = (self.brier_sum, self.nll_sum, self.brier_squares, self.nll_squares)
         brier, nll, brier_square, nll_square = (float(tensors.joined(x)) / total for x in sums)
         infinite = int(self.infinite)
-        return Whole(
-            int(self.correct) / total, brier, np.inf if infinite else nll, brier_square, nll_square, infinite, total,
-            total, layout == "binary",
-        )  # fmt: skip
+        return PredictionMeans(
+            int(self.correct) / total,
+            brier,
+            np.inf if infinite else nll,
+            brier_square,
+            nll_square,
+            infinite,
+            total,
+            total,
+            layout == "binary",
+        )
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """Open what `compute` sealed, after torchmetrics has gathered and cached."""

@@ -106,9 +106,18 @@ class SmoothCalibrationError(TableMetric):
             remedy = "pass kernel_type='reflected' and method='exact', or leave state out"
             raise InputError("state", "'rows' for method='mesh', whose numbers need the rows", "'sketch'", remedy)
         super().__init__(
-            state=state, half=1, keeps=True, layout=None, num_classes=None, notion=notion or "top-label",
-            ignore_index=ignore_index, logits=logits, validate_args=validate_args, make=(state, "half 1"), **kwargs,
-        )  # fmt: skip
+            state=state,
+            half=1,
+            keeps=True,
+            layout=None,
+            num_classes=None,
+            notion=notion or "top-label",
+            ignore_index=ignore_index,
+            logits=logits,
+            validate_args=validate_args,
+            make=(state, "half 1"),
+            **kwargs,
+        )
         self.kernel_type: Literal["logit", "reflected"] = kernel_type
         self.bandwidth: float | Literal["auto"] = bandwidth
         self.eps = eps
@@ -141,9 +150,15 @@ class SmoothCalibrationError(TableMetric):
             return self._scalar(np.nan)
         if self.method == "mesh":
             found = smooth_mesh.mesh_smooth_error(
-                table.scores, table.residuals, table.counts, kernel=self.kernel_type, bandwidth=self.bandwidth,
-                mesh_points=self.mesh_pts, tolerance=self.eps, refine_steps=self.refine_steps,
-            )  # fmt: skip
+                table.scores,
+                table.residuals,
+                table.counts,
+                kernel=self.kernel_type,
+                bandwidth=self.bandwidth,
+                mesh_points=self.mesh_pts,
+                tolerance=self.eps,
+                refine_steps=self.refine_steps,
+            )
             self.final_bandwidth = found.bandwidth
             return self._scalar(found.value)
         exact = self._exact(table)

@@ -27,9 +27,11 @@ def totals_of_host(reading: HostReading) -> Increments:
     """Return the sums of a batch's scores, of their squares and of the right answers; finite losses are added."""
     whole = {"total": reading.total, "infinite": reading.infinite, "correct": reading.totals[dispatch.CORRECT]}
     places = {
-        "brier_sum": dispatch.BRIER, "nll_sum": dispatch.NLL, "brier_squares": dispatch.BRIER_SQUARES,
+        "brier_sum": dispatch.BRIER,
+        "nll_sum": dispatch.NLL,
+        "brier_squares": dispatch.BRIER_SQUARES,
         "nll_squares": dispatch.NLL_SQUARES,
-    }  # fmt: skip
+    }
     return {
         **{name: torch.tensor(round(float(count))) for name, count in whole.items()},
         **{name: torch.tensor(float(reading.totals[at]), dtype=torch.float64) for name, at in places.items()},

@@ -16,7 +16,7 @@ from calibrant.kernels.tensors import WIDTH
 from calibrant.notions import Events, class_events, fold, read
 from calibrant.notions import Reading as HostReading
 from calibrant.sketch import CalibrationSketch
-from calibrant.sketch.sums import Curves, Make, Part, Totals
+from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals
 from calibrant.table import ReliabilityTable
 from calibrant.torch.base import Increments, ProbabilityMetric, tally
 from calibrant.torch.cells import GRID, cells_of_device, cells_of_host, class_cells_of_host, curves_of, n_cells
@@ -90,7 +90,7 @@ class TableMetric(ProbabilityMetric):
         keys = tally(probs, targets, notion, half=bool(self._half), uppers=None)
         return None if keys is None else {_place(keys): torch.from_numpy(keys)}
 
-    def _of_host(self, predictions: Predictions, notion: Notion) -> Increments:
+    def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
         sketched = self.state == "sketch"
         if notion == "classwise":
             reading = read(predictions, "top-label", scoring=sketched)
@@ -116,7 +116,7 @@ class TableMetric(ProbabilityMetric):
         keys = np.stack([packed(events) for events, _ in class_events(predictions)], axis=1)
         return {_place(keys): torch.from_numpy(keys)}
 
-    def _of_device(self, reading: tensors.Reading, layout: Layout, notion: Notion) -> Increments:
+    def _read_device_batch(self, reading: tensors.Reading, layout: Layout, notion: Notion) -> Increments:
         if notion == "classwise":
             scores, outcomes, judged = tensors.each_class(reading, layout=layout)
         else:
@@ -189,15 +189,15 @@ class TableMetric(ProbabilityMetric):
         layout: Layout = "multiclass" if width > 1 else "binary"
         if n == 0:
             judged: Any = self.notion if self.layout is None else self._judged(self.layout)
-            return CalibrationSketch.of_parts(Make(judged, False, None, GRID))
-        make = Make(self._judged(layout), False, None, GRID, layout, width if width > 1 else None)
+            return CalibrationSketch.of_parts(SketchConfig(judged, False, None, GRID))
+        make = SketchConfig(self._judged(layout), False, None, GRID, layout, width if width > 1 else None)
         brier, brier_square, nll, nll_square = (
             float(tensors.joined(x)) for x in (self.brier_sum, self.brier_squares, self.nll_sum, self.nll_squares)
         )
         weight, correct, infinite = float(n), float(self.correct), float(self.infinite)
         scores = (correct, brier, brier_square, nll, nll_square, infinite)
         totals = Totals(n, weight, weight, True, weight, *scores)
-        return CalibrationSketch.of_parts(make, Part(totals, self._curves()))
+        return CalibrationSketch.of_parts(make, SketchSums(totals, self._curves()))
 
 
 def packed(events: Events) -> NDArray[Any]:

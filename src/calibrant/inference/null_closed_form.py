@@ -31,12 +31,12 @@ def absolute_law(bins: BinMoments, value: float, level: float) -> Law:
     Its mean is sqrt(2 / pi) sum sqrt(V0) / N, its variance (1 - 2 / pi) sum V0 / N^2, its skewness that of a folded
     normal times sum V0^(3/2) / (sum V0)^(3/2); the law is the gamma law with these moments.
     """
-    total = float(bins.spreads.sum())
+    total = float(bins.null_variances.sum())
     if total == 0:
         return Floor(0.0, 0.0), float(value <= 0)
-    mean = math.sqrt(2 / math.pi) * float(np.sqrt(bins.spreads).sum()) / bins.total
+    mean = math.sqrt(2 / math.pi) * float(np.sqrt(bins.null_variances).sum()) / bins.total
     sd = math.sqrt((1 - 2 / math.pi) * total) / bins.total
-    return _gamma_law(mean, sd, _FOLDED_SKEWNESS * float(np.sum((bins.spreads / total) ** 1.5)), value, level)
+    return _gamma_law(mean, sd, _FOLDED_SKEWNESS * float(np.sum((bins.null_variances / total) ** 1.5)), value, level)
 
 
 def exact_absolute_law(
@@ -72,7 +72,7 @@ def square_law(bins: BinMoments, value: float, level: float) -> tuple[Floor, Flo
     """
     from scipy.special import chdtrc, chdtri, gammaln
 
-    parts = bins.spreads / bins.counts
+    parts = bins.null_variances / bins.counts
     mean = float(parts.sum())
     if mean == 0:
         return Floor(0.0, 0.0), Floor(0.0, 0.0), float(value <= 0)
@@ -90,7 +90,7 @@ def maximum_law(statistics: BinStatistics, level: float) -> Law:
     from scipy.special import ndtr
 
     bins, held = statistics.bins, statistics.held
-    scales = (np.sqrt(bins.spreads) / bins.counts)[held]
+    scales = (np.sqrt(bins.null_variances) / bins.counts)[held]
     if not scales.any():
         return Floor(0.0, 0.0), float(not statistics.bins.gaps.any())
     grid = np.linspace(0.0, 8 * scales.max(), 4001)
@@ -98,8 +98,8 @@ def maximum_law(statistics: BinStatistics, level: float) -> Law:
     chances = np.prod(2 * ndtr(grid[:, None] / spread) - 1, axis=1)
     mean = float(np.trapezoid(1 - chances, grid))
     upper = float(np.interp(level, chances, grid))
-    unit = (bins.total / bins.effective) ** 2
-    ratio = np.sqrt(np.maximum(bins.spreads, unit) / np.maximum(bins.spreads, 1e-300))[held]
+    unit = (bins.total / bins.effective_n) ** 2
+    ratio = np.sqrt(np.maximum(bins.null_variances, unit) / np.maximum(bins.null_variances, 1e-300))[held]
     standard = float(statistics.standard_maximum(bins.gaps))
     with np.errstate(divide="ignore"):  # where nothing deviates the product is 0 and p is 1
         inside = np.log1p(-2 * ndtr(-standard * ratio))
@@ -108,7 +108,7 @@ def maximum_law(statistics: BinStatistics, level: float) -> Law:
 
 def cumulative_law(cells: Cells, value: float, level: float) -> Law:
     """Return the floor and the p-value of the largest cumulative residual: sup |W| of a Brownian motion."""
-    sd = math.sqrt(float(cells.spreads.sum())) / cells.total
+    sd = math.sqrt(float(cells.null_variances.sum())) / cells.total
     if sd == 0:
         return Floor(0.0, 0.0), float(value <= 0)
     return Floor(BROWNIAN_MEAN * sd, brownian_quantile(level) * sd), brownian_sf(value / sd)
@@ -118,7 +118,7 @@ def mean_gap_law(cells: Cells, value: float, level: float) -> Law:
     """Return the floor of the size of the mean gap, and the two-sided p-value of the mean gap."""
     from scipy.special import ndtr, ndtri
 
-    sd = math.sqrt(float(cells.spreads.sum())) / cells.total
+    sd = math.sqrt(float(cells.null_variances.sum())) / cells.total
     if sd == 0:
         return Floor(0.0, 0.0), float(abs(value) < 1e-15)
     upper = float(ndtri(0.5 + level / 2)) * sd
@@ -128,13 +128,13 @@ def mean_gap_law(cells: Cells, value: float, level: float) -> Law:
 def proper_laws(cells: Cells, values: Mapping[str, float], level: float) -> dict[str, Law]:
     """Return floor and p-value of the event's own Brier score and log loss: their means if the scores are right."""
     p, n = cells.scores, cells.counts
-    rest = cells.spreads / np.where(cells.units > 0, cells.units, 1.0)  # sum p (1 - p)
+    rest = cells.null_variances / np.where(cells.units > 0, cells.units, 1.0)  # sum p (1 - p)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = np.where(rest > 0, np.log(p) - np.log1p(-p), 0.0)
         entropy = np.where(rest > 0, -p * np.log(p) - (1 - p) * np.log1p(-p), 0.0)
     laws = {}
     for name, mean, slope in (("brier", rest.sum(), 1 - 2 * p), ("nll", np.sum(n * entropy), log_odds)):
-        sd = math.sqrt(float(np.sum(cells.spreads * slope**2))) / cells.total
+        sd = math.sqrt(float(np.sum(cells.null_variances * slope**2))) / cells.total
         laws[name] = _normal_law(float(mean) / cells.total, sd, values[name], level)
     return laws
 

@@ -57,9 +57,14 @@ def given_classes(
 
 
 def table_of(
-    probs: Any, targets: Any = None, *, notion: Notion | None = None, weights: Any = None,
-    ignore_index: int | None = None, logits: bool = False,
-) -> ReliabilityTable:  # fmt: skip
+    probs: Any,
+    targets: Any = None,
+    *,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> ReliabilityTable:
     """Return the table of a judged event: of predictions, of a sketch, or the one that was given."""
     table = given_table(probs, targets, notion, weights, ignore_index, logits)
     if table is not None:

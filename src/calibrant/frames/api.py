@@ -8,25 +8,43 @@ from typing import Any, overload
 from calibrant import grid as grids
 from calibrant.errors import InputError, NothingJudgedError
 from calibrant.frames import cells, faults
-from calibrant.frames.columns import as_frame, settle, settle_judgement
+from calibrant.frames.columns import as_frame, resolve_columns, resolve_judgement
 from calibrant.inputs import Notion, group_name
 from calibrant.sketch import CalibrationSketch
 
 
 @overload
 def sketch(
-    frame: Any, *, score: str | None = ..., outcome: str | None = ..., probs: Sequence[str] | None = ...,
-    target: str | None = ..., weight: str | None = ..., by: None = ..., notion: Notion | None = ...,
-    classwise: bool = ..., class_names: Sequence[str] | None = ..., grid: grids.Grid = ...,
-) -> CalibrationSketch: ...  # fmt: skip
+    frame: Any,
+    *,
+    score: str | None = ...,
+    outcome: str | None = ...,
+    probs: Sequence[str] | None = ...,
+    target: str | None = ...,
+    weight: str | None = ...,
+    by: None = ...,
+    notion: Notion | None = ...,
+    classwise: bool = ...,
+    class_names: Sequence[str] | None = ...,
+    grid: grids.Grid = ...,
+) -> CalibrationSketch: ...
 
 
 @overload
 def sketch(
-    frame: Any, *, by: str, score: str | None = ..., outcome: str | None = ..., probs: Sequence[str] | None = ...,
-    target: str | None = ..., weight: str | None = ..., notion: Notion | None = ..., classwise: bool = ...,
-    class_names: Sequence[str] | None = ..., grid: grids.Grid = ...,
-) -> dict[str, CalibrationSketch]: ...  # fmt: skip
+    frame: Any,
+    *,
+    by: str,
+    score: str | None = ...,
+    outcome: str | None = ...,
+    probs: Sequence[str] | None = ...,
+    target: str | None = ...,
+    weight: str | None = ...,
+    notion: Notion | None = ...,
+    classwise: bool = ...,
+    class_names: Sequence[str] | None = ...,
+    grid: grids.Grid = ...,
+) -> dict[str, CalibrationSketch]: ...
 
 
 def sketch(
@@ -105,10 +123,10 @@ def sketch(
     2
     """
     own = as_frame(frame)
-    columns = settle(
+    columns = resolve_columns(
         own, score=score, outcome=outcome, probs=probs, target=target, weight=weight, by=by, class_names=class_names
     )
-    wanted = settle_judgement(columns, notion, classwise, grid)
+    wanted = resolve_judgement(columns, notion, classwise, grid)
     found = cells.gather(own, columns, wanted, lambda: faults.explain(own, columns))
     make = cells.make_of(columns, wanted)
     if not found:

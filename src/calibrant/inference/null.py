@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inference import closed, corp
+from calibrant.inference import corp, null_closed_form
 from calibrant.inference.binned import BinStatistics, consistency_band
 from calibrant.inference.cells import Cells
 from calibrant.inference.resampling import Resampling, Stream, draw_outcomes, in_blocks
@@ -76,13 +76,13 @@ def closed_form(data: Observed, resampling: Resampling) -> Null:
     """Return what needs no resampling."""
     level, values, bins = resampling.level, data.values(), data.uniform.bins
     laws = {
-        "ece": closed.absolute_law(bins, values["ece"], level),
-        "ace": closed.absolute_law(data.quantile.bins, values["ace"], level),
-        "ks": closed.cumulative_law(data.cells, values["ks"], level),
+        "ece": null_closed_form.absolute_law(bins, values["ece"], level),
+        "ace": null_closed_form.absolute_law(data.quantile.bins, values["ace"], level),
+        "ks": null_closed_form.cumulative_law(data.cells, values["ks"], level),
     }
     if data.uniform.held.any():
-        laws["mce"] = closed.maximum_law(data.uniform, level)
-    root, square, tail = closed.square_law(bins, values["rmsce"], level)
+        laws["mce"] = null_closed_form.maximum_law(data.uniform, level)
+    root, square, tail = null_closed_form.square_law(bins, values["rmsce"], level)
     laws |= {"rmsce": (root, tail), "debiased_square": (square, tail)}
     band = consistency_band(bins.score_sums / bins.counts, bins.rows, resampling.tail)
     floors, p_values = ({name: law[i] for name, law in laws.items()} for i in (0, 1))
