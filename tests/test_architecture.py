@@ -32,6 +32,7 @@ FLOORS = (
     ("table",),
     ("sketch",),
     ("estimators",),
+    ("sampling",),
     ("inference",),
     ("metrics", "files", "frames", "render"),
     ("report", "comparison"),
@@ -52,14 +53,15 @@ ROOMS = {
     ),
     "sketch": (("sums",), ("storage",), ("sketch",), ("as_table",)),
     "estimators": (("binned", "smooth", "smooth_mesh", "cumulative", "regression"), ("isotonic",), ("certified",)),
-    "inference": (
+    "sampling": (
         ("cells", "groups"),
         ("binned", "resampling", "cumulative"),
         ("smooth", "corp", "null_closed_form"),
         ("curves", "null", "means"),
-        ("classwise", "event", "floor", "hypotheses", "paired", "statistic", "t_cal"),
+        ("classwise", "event", "paired"),
         ("unpaired",),
     ),
+    "inference": (("floor", "hypotheses", "statistic", "t_cal"),),
     "metrics": (("arguments",), ("classwise", "proper", "smooth"), ("binned",)),
     "files": (
         ("ahead", "codes", "columns", "growing", "meter", "paths", "percent", "predictions", "sizes", "sql", "writing"),

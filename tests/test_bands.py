@@ -19,7 +19,7 @@ from sklearn.isotonic import IsotonicRegression
 import calibrant
 from calibrant import ReliabilityTable, evaluate
 from calibrant.errors import InputError
-from calibrant.inference.cells import Cells
+from calibrant.sampling.cells import Cells
 
 CLOSE = 1e-10
 LEVEL, TAIL = 0.9, 0.05
@@ -555,7 +555,7 @@ def test_without_a_level_there_are_the_same_values_and_nothing_else(monkeypatch,
 
     # Nothing of inference is touched, so that nothing of it is paid for.
     monkeypatch.setattr(Cells, "of", never)
-    monkeypatch.setattr("calibrant.inference.resampling.generator", never)
+    monkeypatch.setattr("calibrant.sampling.resampling.generator", never)
     for case, report in zip(cases, full, strict=True):
         plain = evaluate(*case[:2], notion=case[2], level=None, n_resamples=n_resamples)
         holds(plain)

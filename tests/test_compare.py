@@ -19,10 +19,10 @@ from scipy.special import log_softmax, ndtr, ndtri, softmax
 import calibrant
 from calibrant import cli
 from calibrant.errors import InputError
-from calibrant.inference import paired
-from calibrant.inference.paired import BinnedRows, Weighting
 from calibrant.render import comparison as render
 from calibrant.render.style import Style
+from calibrant.sampling import paired
+from calibrant.sampling.paired import BinnedRows, Weighting
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "comparing.md"

@@ -18,7 +18,7 @@ from scipy import stats
 import calibrant
 from calibrant import evaluate
 from calibrant.errors import InputError
-from calibrant.inference.groups import LEAST_GROUP, finest_p_value, holm
+from calibrant.sampling.groups import LEAST_GROUP, finest_p_value, holm
 
 CLOSE = 1e-10
 LEVEL, TAIL = 0.9, 0.05

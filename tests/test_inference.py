@@ -33,10 +33,10 @@ from calibrant.inference import (
     spiegelhalter_test,
     standardised_maximum,
 )
-from calibrant.inference.binned import BinMoments, absolute_interval, maximum_interval, square_interval
-from calibrant.inference.cells import Cells
-from calibrant.inference.resampling import draw_outcomes, draw_rows
-from calibrant.inference.smooth import NullSmooth, expected
+from calibrant.sampling.binned import BinMoments, absolute_interval, maximum_interval, square_interval
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.resampling import draw_outcomes, draw_rows
+from calibrant.sampling.smooth import NullSmooth, expected
 
 CLOSE = 1e-10
 LEVEL, TAIL = 0.9, 0.05
@@ -270,12 +270,12 @@ def smooth_ends(p, y, s, nodes=4000):
 def test_smooth_interval_solves_its_equations(n, slope):
     p, y = draw(n, n, slope)
     cells, value = cells_of(p, y), calibrant.smooth_calibration_error(p, y)
-    low, high = calibrant.inference.smooth.interval(cells, value, Z, rejected=True)
+    low, high = calibrant.sampling.smooth.interval(cells, value, Z, rejected=True)
     # The root is found to 1e-4 of s; a mesh of 8 steps a bandwidth widens the kernel by 1 / 300 at the most.
     assert smooth_ends(p, y, high)[1] == pytest.approx(high, rel=4e-3)
     if low > 0:  # where it is more than exp(-3) of the value
         assert smooth_ends(p, y, low)[0] == pytest.approx(low, rel=4e-3)
-    assert calibrant.inference.smooth.interval(cells, value, Z, rejected=False) == (0.0, high)
+    assert calibrant.sampling.smooth.interval(cells, value, Z, rejected=False) == (0.0, high)
 
 
 def brownian_tail(x):

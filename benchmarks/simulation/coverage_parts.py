@@ -22,12 +22,12 @@ from scipy.special import softmax
 from calibrant import ReliabilityTable
 from calibrant.estimators import binned
 from calibrant.inference import cox_test, hosmer_lemeshow_test, ks_test, kuiper_test, spiegelhalter_test, t_cal_test
-from calibrant.inference.cells import Cells
-from calibrant.inference.classwise import class_estimate
-from calibrant.inference.event import Event, EventInference
-from calibrant.inference.means import PredictionMeans
-from calibrant.inference.resampling import Resampling
 from calibrant.results import Estimate
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.classwise import class_estimate
+from calibrant.sampling.event import Event, EventInference
+from calibrant.sampling.means import PredictionMeans
+from calibrant.sampling.resampling import Resampling
 
 PARTS = Path(__file__).resolve().parents[1] / ".coverage"
 VERSION = 2  # of what a part holds: a new one begins anew

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError, nearest, renaming
 from calibrant.estimators.binned import check_bins
-from calibrant.inference.event import Event
-from calibrant.inference.groups import holm
-from calibrant.inference.means import PredictionMeans
-from calibrant.inference.paired import BinnedRows, Model, Weighting, differences
-from calibrant.inference.resampling import check_level
-from calibrant.inference.unpaired import Summed
-from calibrant.inference.unpaired import differences as unpaired
 from calibrant.inputs import Notion, Predictions, as_predictions
 from calibrant.notions import Reading, read, resolve
 from calibrant.render import comparison as text
 from calibrant.results import Estimate, ReliabilityDiagram, plain, plain_diagram
+from calibrant.sampling.event import Event
+from calibrant.sampling.groups import holm
+from calibrant.sampling.means import PredictionMeans
+from calibrant.sampling.paired import BinnedRows, Model, Weighting, differences
+from calibrant.sampling.resampling import check_level
+from calibrant.sampling.unpaired import Summed
+from calibrant.sampling.unpaired import differences as unpaired
 from calibrant.sketch import CalibrationSketch, check_alone
 
 Float64s = NDArray[np.float64]

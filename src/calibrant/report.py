@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned, isotonic
 from calibrant.estimators.certified import Certified
-from calibrant.inference.cells import Cells
-from calibrant.inference.classwise import class_estimate, with_intervals
-from calibrant.inference.event import NO_BIN, Event, EventInference, with_details
-from calibrant.inference.groups import LEAST_GROUP, finest_p_value, holm
-from calibrant.inference.means import PredictionMeans, effective_rows, flag_of
-from calibrant.inference.resampling import Resampling, Rng
 from calibrant.inputs import Notion, Predictions, as_groups, as_predictions
 from calibrant.notions import NOTIONS, class_events, read, resolve
 from calibrant.render import terminal, words
 from calibrant.results import CalibrationCurve, ClasswiseCalibration, Estimate, ReliabilityDiagram, plain, plain_diagram
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.classwise import class_estimate, with_intervals
+from calibrant.sampling.event import NO_BIN, Event, EventInference, with_details
+from calibrant.sampling.groups import LEAST_GROUP, finest_p_value, holm
+from calibrant.sampling.means import PredictionMeans, effective_rows, flag_of
+from calibrant.sampling.resampling import Resampling, Rng
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.table import ReliabilityTable
 

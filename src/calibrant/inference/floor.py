@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned
-from calibrant.inference.binned import BinMoments, BinStatistics
-from calibrant.inference.cells import Cells
-from calibrant.inference.null import Observed, draw, floor_of
-from calibrant.inference.resampling import Resampling, Rng
 from calibrant.inputs import as_array
 from calibrant.results import Floor
+from calibrant.sampling.binned import BinMoments, BinStatistics
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.null import Observed, draw, floor_of
+from calibrant.sampling.resampling import Resampling, Rng
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]

@@ -12,9 +12,9 @@ from calibrant.errors import InputError, check_choice
 from calibrant.estimators import cumulative
 from calibrant.estimators.binned import quantile_bin_of
 from calibrant.estimators.regression import cox_fit
-from calibrant.inference.cumulative import brownian_sf
 from calibrant.inputs import Notion
 from calibrant.results import TestResult
+from calibrant.sampling.cumulative import brownian_sf
 from calibrant.sketch import table_of
 from calibrant.table import ReliabilityTable
 

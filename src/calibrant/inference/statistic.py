@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.estimators.binned import check_bins, uniform_bin_of
-from calibrant.inference.binned import LEAST_ROWS, BinMoments, BinStatistics
-from calibrant.inference.cells import Cells
-from calibrant.inference.null import floor_of, p_value
-from calibrant.inference.resampling import Resampling, Rng, Stream, draw_outcomes, draw_rows, in_blocks
 from calibrant.results import Estimate
+from calibrant.sampling.binned import LEAST_ROWS, BinMoments, BinStatistics
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.null import floor_of, p_value
+from calibrant.sampling.resampling import Resampling, Rng, Stream, draw_outcomes, draw_rows, in_blocks
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]

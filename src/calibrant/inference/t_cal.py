@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.estimators.binned import uniform_bin_of
-from calibrant.inference.cells import Cells
-from calibrant.inference.null import p_value
-from calibrant.inference.resampling import Rng, Stream, check_draws, draw_outcomes, in_blocks, seed_of
 from calibrant.inputs import Notion
 from calibrant.results import TestResult
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.null import p_value
+from calibrant.sampling.resampling import Rng, Stream, check_draws, draw_outcomes, in_blocks, seed_of
 from calibrant.sketch import table_of
 
 Float64s = NDArray[np.float64]

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from calibrant.errors import InputError
 from calibrant.estimators import binned
-from calibrant.inference.means import PredictionMeans
-from calibrant.inference.resampling import Resampling, Rng
 from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import WIDTH, Reading
@@ -21,6 +19,8 @@ from calibrant.notions import read
 from calibrant.plot import stacked
 from calibrant.report import Report, event_report
 from calibrant.results import ReliabilityDiagram
+from calibrant.sampling.means import PredictionMeans
+from calibrant.sampling.resampling import Resampling, Rng
 from calibrant.torch.base import Increments, check_notion
 from calibrant.torch.bins import uppers, uppers_on
 from calibrant.torch.sums import score_increments, totals_of_device

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inference.binned import clopper_pearson
-from calibrant.inference.cells import Cells
-from calibrant.inference.resampling import Stream, generator
 from calibrant.kernels import dispatch
+from calibrant.sampling.binned import clopper_pearson
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.resampling import Stream, generator
 
 Float64s = NDArray[np.float64]
 

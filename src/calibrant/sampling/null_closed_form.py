@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inference.binned import BinMoments, BinStatistics
-from calibrant.inference.cells import Cells
-from calibrant.inference.cumulative import BROWNIAN_MEAN, brownian_quantile, brownian_sf
 from calibrant.results import Floor
+from calibrant.sampling.binned import BinMoments, BinStatistics
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.cumulative import BROWNIAN_MEAN, brownian_quantile, brownian_sf
 
 Float64s = NDArray[np.float64]
 Law = tuple[Floor, float]

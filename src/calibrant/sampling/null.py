@@ -14,12 +14,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inference import corp, null_closed_form
-from calibrant.inference.binned import BinStatistics, consistency_band
-from calibrant.inference.cells import Cells
-from calibrant.inference.resampling import Resampling, Stream, draw_outcomes, in_blocks
-from calibrant.inference.smooth import NullSmooth
 from calibrant.results import Floor
+from calibrant.sampling import corp, null_closed_form
+from calibrant.sampling.binned import BinStatistics, consistency_band
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.resampling import Resampling, Stream, draw_outcomes, in_blocks
+from calibrant.sampling.smooth import NullSmooth
 
 Float64s = NDArray[np.float64]
 

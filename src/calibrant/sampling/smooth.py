@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inference.binned import blend, thinned
-from calibrant.inference.cells import Cells
+from calibrant.sampling.binned import blend, thinned
+from calibrant.sampling.cells import Cells
 
 Float64s = NDArray[np.float64]
 

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inference import null_closed_form
-from calibrant.inference.binned import blend
-from calibrant.inference.cells import Cells
 from calibrant.results import Estimate, whole_number
+from calibrant.sampling import null_closed_form
+from calibrant.sampling.binned import blend
+from calibrant.sampling.cells import Cells
 from calibrant.sketch import CalibrationSketch
 
 MINORITY: Final = 15  # rows of the rarer outcome below which every interval is flagged

@@ -15,12 +15,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inference import null_closed_form
-from calibrant.inference.binned import BinMoments, BinStatistics, absolute_interval, clopper_pearson
-from calibrant.inference.means import NOT_ASKED
-from calibrant.inference.null import floor_of, p_value
-from calibrant.inference.resampling import Resampling, Stream, in_blocks
 from calibrant.results import ClasswiseCalibration, Estimate, Floor
+from calibrant.sampling import null_closed_form
+from calibrant.sampling.binned import BinMoments, BinStatistics, absolute_interval, clopper_pearson
+from calibrant.sampling.means import NOT_ASKED
+from calibrant.sampling.null import floor_of, p_value
+from calibrant.sampling.resampling import Resampling, Stream, in_blocks
 
 Float64s = NDArray[np.float64]
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.estimators.binned import uniform_edges
-from calibrant.inference.cells import Cells
 from calibrant.results import ReliabilityDiagram
+from calibrant.sampling.cells import Cells
 
 Float64s = NDArray[np.float64]
 

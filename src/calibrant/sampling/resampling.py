@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.inference.cells import Cells
 from calibrant.kernels import dispatch
+from calibrant.sampling.cells import Cells
 
 Float64s = NDArray[np.float64]
 Rng: TypeAlias = int | np.integer[Any] | np.random.Generator | np.random.SeedSequence

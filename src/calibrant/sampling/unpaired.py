@@ -14,12 +14,12 @@ from functools import cached_property
 from typing import Final
 
 from calibrant.estimators import binned
-from calibrant.inference import null_closed_form
-from calibrant.inference.binned import BinMoments, absolute_interval, bin_diagram, square_variance
-from calibrant.inference.cells import Cells
-from calibrant.inference.means import PredictionMeans, normal_interval, rare, wilson_interval
-from calibrant.inference.paired import infinite_reason, two_sided
 from calibrant.results import Estimate, ReliabilityDiagram, whole_number
+from calibrant.sampling import null_closed_form
+from calibrant.sampling.binned import BinMoments, absolute_interval, bin_diagram, square_variance
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.means import PredictionMeans, normal_interval, rare, wilson_interval
+from calibrant.sampling.paired import infinite_reason, two_sided
 from calibrant.table import ReliabilityTable
 
 _SAFE: Final = "unpaired, standard errors added: safe, and wide"

@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inference import corp
-from calibrant.inference.cells import Cells
-from calibrant.inference.resampling import Resampling, Stream, draw_outcomes, in_blocks
-from calibrant.inference.smooth import Mesh
 from calibrant.results import CalibrationCurve
+from calibrant.sampling import corp
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.resampling import Resampling, Stream, draw_outcomes, in_blocks
+from calibrant.sampling.smooth import Mesh
 
 Float64s = NDArray[np.float64]
 

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.estimators.binned import largest_members, uniform_edges
-from calibrant.inference.binned import bin_diagram, blend, thinned
-from calibrant.inference.means import rare
 from calibrant.results import Estimate, ReliabilityDiagram, whole_number
+from calibrant.sampling.binned import bin_diagram, blend, thinned
+from calibrant.sampling.means import rare
 
 Float64s = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from calibrant.inference.cells import Cells
+from calibrant.sampling.cells import Cells
 
 
 def brownian_sf(x: float) -> float:

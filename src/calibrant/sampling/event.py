@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from calibrant.estimators import binned, cumulative, isotonic, smooth
 from calibrant.estimators.certified import Certified
-from calibrant.inference import corp, curves, means, null, null_closed_form
-from calibrant.inference import cumulative as sums
-from calibrant.inference import smooth as smooth_inference
-from calibrant.inference.binned import (
+from calibrant.results import CalibrationCurve, Estimate, ReliabilityDiagram, ScoreDecomposition, whole_number
+from calibrant.sampling import corp, curves, means, null, null_closed_form
+from calibrant.sampling import cumulative as sums
+from calibrant.sampling import smooth as smooth_inference
+from calibrant.sampling.binned import (
     LEAST_ROWS,
     BinMoments,
     BinStatistics,
@@ -26,9 +27,8 @@ from calibrant.inference.binned import (
     maximum_interval,
     square_interval,
 )
-from calibrant.inference.cells import Cells
-from calibrant.inference.resampling import Resampling
-from calibrant.results import CalibrationCurve, Estimate, ReliabilityDiagram, ScoreDecomposition, whole_number
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.resampling import Resampling
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
