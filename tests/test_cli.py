@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import main
-from calibrant.report import MEASURES
+from calibrant.measures import MEASURES
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "examples" / "digits.parquet"
@@ -125,7 +125,7 @@ def test_json_holds_every_number_and_is_strict(tmp_path: Path) -> None:
 
     summary = json.loads(target.read_text(encoding="utf-8"), parse_constant=refuse)
     assert summary["schema_version"] == 3
-    assert list(summary["estimates"]) == list(MEASURES)
+    assert list(summary["estimates"]) == [measure.name for measure in MEASURES]
     assert summary["estimates"]["nll"]["value"] is None
     assert summary["not_finite"]["estimates.nll.value"] == "infinite: an outcome that happened had probability 0"
     assert summary["not_finite"]["diagram.confidences[0]"] == "the bin is empty"

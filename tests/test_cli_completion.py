@@ -19,8 +19,8 @@ from click.testing import CliRunner
 from calibrant import CalibrationSketch
 from calibrant.cli import main
 from calibrant.cli.completion import SHELLS
+from calibrant.measures.listed import BY_NAME
 from calibrant.notions import NOTIONS
-from calibrant.report import MEASURES
 
 BASH = shutil.which("bash")
 COLUMNS = ["day", "prob1", "prob2", "my p", "won"]
@@ -79,7 +79,7 @@ def offered(*words: str) -> list[str]:
         ("compare games.csv --notion ''", ["positive", "top-label"]),
         ("report games.csv --fail-if ec", ["ece >", "ece <"]),
         ("report games.csv --fail-if 'ece '", ["ece >", "ece <"]),
-        ("report games.csv --fail-if ''", [f"{name} {sign}" for name in (*MEASURES, "n") for sign in "><"]),
+        ("report games.csv --fail-if ''", [f"{name} {sign}" for name in (*BY_NAME, "n") for sign in "><"]),
         ("report --score ''", []),
         ("report nosuch.csv --score ''", []),
         ("report empty.csv --score ''", []),

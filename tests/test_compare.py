@@ -26,7 +26,7 @@ from calibrant.sampling.paired import BinnedRows, Weighting
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "comparing.md"
-MEASURES = ("debiased_square", "ece", "brier", "nll", "accuracy")
+MEASURES = ("debiased_square", "ece", "accuracy", "brier", "nll")
 
 
 def tilt(p: np.ndarray, a: float) -> np.ndarray:

@@ -23,16 +23,9 @@ import calibrant
 from calibrant import ReliabilityTable, evaluate
 from calibrant.errors import InputError
 from calibrant.estimators.binned import uniform_bin_of
-from calibrant.inference import (
-    bootstrap,
-    closed,
-    consistency,
-    corp,
-    cumulative,
-    laws,
-    spiegelhalter_test,
-    standardised_maximum,
-)
+from calibrant.inference import bootstrap, consistency, spiegelhalter_test, standardised_maximum
+from calibrant.measures import Inference
+from calibrant.sampling import corp, cumulative, null, null_closed_form
 from calibrant.sampling.binned import BinMoments, absolute_interval, maximum_interval, square_interval
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.resampling import draw_outcomes, draw_rows
@@ -329,13 +322,13 @@ def test_corp_intervals_are_their_formulas(monkeypatch, slope):
     p, y = draw(10, 200, slope)
     order = np.argsort(p)
     p, y, N = p[order], y[order], len(p)
-    folds, null = [], []
+    folds, replicates = [], []
 
     def spy(function, seen):
         return lambda *args: seen.append(function(*args)) or seen[-1]
 
     monkeypatch.setattr(corp, "out_of_fold", spy(corp.out_of_fold, folds))
-    monkeypatch.setattr(laws, "resampled", spy(laws.resampled, null))
+    monkeypatch.setattr(Inference, "replicates_of", spy(Inference.replicates_of, replicates))
     report = evaluate(p, y, level=LEVEL, n_resamples=199)
 
     rows, hits = folds[0][:2]  # of each fold, which row is in it
@@ -351,7 +344,7 @@ def test_corp_intervals_are_their_formulas(monkeypatch, slope):
     O, se_O = mean_and_error((p - y) ** 2 - (outside - y) ** 2)  # noqa: E741
     found = report["miscalibration"]
     assert found.value == near(IS)
-    assert found.high == near(max(IS, max(0, (IS + O) / 2) + Z * math.hypot(se_IS, null[0].miscalibration_sd)))
+    assert found.high == near(max(IS, max(0, (IS + O) / 2) + Z * math.hypot(se_IS, replicates[0].std())))
     assert found.low == near(max(0, min(IS, O - Z * se_O)) if found.p_value <= TAIL else 0)
     assert (found.low > 0) == (slope > 1)
 
@@ -635,7 +628,7 @@ def test_closed_forms_are_the_laws_of_normal_sums(scores):
     mean = integrate.quad(lambda x: 1 - largest(x), 0, 8 * scales.max(), limit=200)[0]
     assert maximum.floor.mean == pytest.approx(mean, rel=1e-3)  # 4,000 steps to 8 standard deviations
     assert largest(maximum.floor.upper) == pytest.approx(LEVEL, abs=1e-3)
-    standard = np.max((np.abs(bins.gaps) / np.sqrt(np.maximum(bins.null_variances, 1)))[held])
+    standard = np.max((np.abs(bins.gap_sums) / np.sqrt(np.maximum(bins.null_variances, 1)))[held])
     ratio = np.sqrt(np.maximum(bins.null_variances, 1) / bins.null_variances)[held]
     assert maximum.p_value == near(1 - np.prod(2 * stats.norm.cdf(standard * ratio) - 1))
 
@@ -664,7 +657,8 @@ def test_mean_absolute_deviation_of_a_binomial_count(n, p):
     law = stats.binom(n, p)
     mean, square = (law.expect(lambda k, power=power: np.abs(k - n * p) ** power) for power in (1, 2))
     counts, rates = np.array([n, 0.0, n]), np.array([p, 0.5, p])  # twice, and an empty bin
-    floor, p_value = closed.exact_absolute_law(counts, rates, np.ones_like(counts), 2.0 * n, 0.0, 0.95, dependence=2.0)
+    law = null_closed_form.exact_absolute_law(counts, rates, np.ones_like(counts), 2.0 * n, 0.0, 0.95, dependence=2.0)
+    floor, p_value = law.floor, law.p_value
     assert floor.mean == pytest.approx(mean / n, rel=1e-9, abs=1e-15)
     sd = math.sqrt(max(square - mean**2, 0) * 2 * 2) / (2 * n)
     # The variance is the difference of nearly equal numbers where n p is small or n is 1: an absolute 1e-15 of each.
@@ -752,7 +746,7 @@ def simulated(law, n=500):
 
 def test_p_value_counts_replicates_at_least_as_large():
     drawn = np.array([0.1, 0.2, 0.2, 0.4])
-    assert [laws.p_value(drawn, value) for value in (0.5, 0.4, 0.3, 0.2, 0.2 + 1e-16, 0)] == [
+    assert [null.p_value(drawn, value) for value in (0.5, 0.4, 0.3, 0.2, 0.2 + 1e-16, 0)] == [
         1 / 5,
         2 / 5,
         2 / 5,
@@ -760,7 +754,7 @@ def test_p_value_counts_replicates_at_least_as_large():
         4 / 5,
         1,
     ]
-    floor = laws.floor_of(drawn, 0.7)
+    floor = null.floor_of(drawn, 0.7)
     assert (floor.mean, floor.upper) == (pytest.approx(0.225), 0.4)  # at least a share of .7 is not above it
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binomtest
 
 import calibrant
-from calibrant.report import MEASURES
+from calibrant.measures import MEASURES
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def report() -> calibrant.Report:
 
 
 def test_it_is_a_mapping_of_estimates(report: calibrant.Report) -> None:
-    assert tuple(report) == MEASURES
+    assert tuple(report) == tuple(measure.name for measure in MEASURES)
     assert len(report) == len(MEASURES)
     assert all(isinstance(estimate, calibrant.Estimate) for estimate in report.values())
     assert float(report["accuracy"]) == report["accuracy"].value == 0.75
@@ -61,7 +61,7 @@ def test_a_negative_debiased_square_is_explained() -> None:
     said = str(
         calibrant.evaluate([0.25] * 40 + [0.75] * 40, ([0] * 3 + [1]) * 10 + ([1] * 3 + [0]) * 10, n_resamples=0)
     )
-    assert "debiased square: below 0 by chance" in said
+    assert "squared CE: below 0 by chance" in said
 
 
 def test_its_repr_is_one_line(report: calibrant.Report) -> None:

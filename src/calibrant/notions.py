@@ -23,6 +23,9 @@ from calibrant.kernels import dispatch
 
 NOTIONS: Final = ("positive", "top-label", "classwise", "multilabel")
 
+#: The notions that judge every class by itself.
+PER_CLASS: Final[tuple[Notion, ...]] = ("classwise", "multilabel")
+
 #: The notion that follows from the shape of the input.
 DEFAULTS: Final[dict[Layout, Notion]] = {"binary": "positive", "multiclass": "top-label", "multilabel": "multilabel"}
 
@@ -82,7 +85,7 @@ def resolve(predictions: Predictions, notion: str | None) -> Notion:
             "'positive'",
             "pass one class's column as probs, or another notion",
         )
-    if notion in ("classwise", "multilabel") and layout == "binary":
+    if notion in PER_CLASS and layout == "binary":
         raise InputError("notion", "'positive' or 'top-label' for probs of shape (N,)", repr(notion), "pass (N, C)")
     return notion  # type: ignore[return-value]
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from enum import StrEnum
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+Scale: TypeAlias = Literal["probability", "square", "score", "ratio"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,34 @@ class Floor:
 
     mean: float
     upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a report says about a measure itself.
+
+    Attributes
+    ----------
+    label : str
+        The name as people write it.
+    meaning : str
+        One sentence for those who meet it for the first time.
+    scale : {"probability", "square", "score", "ratio"}
+        The unit.
+    better : {"lower", "higher", "neither"}
+        Which direction is better.
+    signed : bool
+        Whether it is shown with its sign.
+    binning : {"uniform", "quantile"} or None
+        The bins it is computed over, if any.
+    """
+
+    label: str
+    meaning: str
+    scale: Scale = "probability"
+    better: Literal["lower", "higher", "neither"] = "lower"
+    signed: bool = False
+    binning: Literal["uniform", "quantile"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +99,38 @@ class Estimate:
 
     def __float__(self) -> float:
         return self.value
+
+
+class Code(StrEnum):
+    """What a report can find."""
+
+    MISCALIBRATED = "miscalibrated"
+    NO_EVIDENCE = "no-evidence"
+    TOO_HIGH = "too-high"
+    TOO_LOW = "too-low"
+    RIGHT_ON_AVERAGE = "right-on-average"
+    OVER_CONFIDENT = "over-confident"
+    UNDER_CONFIDENT = "under-confident"
+    RIGHTLY_CONFIDENT = "rightly-confident"
+    RECALIBRATION_GAIN = "recalibration-gain"
+    FALLING_CURVE = "falling-curve"
+    RARE_OUTCOME = "rare-outcome"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something a report found, as facts; `Report.verdict` puts it into words.
+
+    Attributes
+    ----------
+    code : Code
+        What was found.
+    facts : mapping
+        The numbers behind it.
+    """
+
+    code: Code
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,15 +296,14 @@ class ClasswiseCalibration:
         """Return the reliability diagram of one class, by its index from 0."""
         counts = self.counts[k]
         total = float(counts.sum())
-        lows, highs = (None if ends is None else ends[k] for ends in (self.lows, self.highs))
         return ReliabilityDiagram(
-            self.edges[k],
-            counts,
-            self.confidences[k],
-            self.accuracies[k],
-            counts / total if total else counts,
-            lows,
-            highs,
+            edges=self.edges[k],
+            counts=counts,
+            confidences=self.confidences[k],
+            accuracies=self.accuracies[k],
+            proportions=counts / total if total else counts,
+            lows=None if self.lows is None else self.lows[k],
+            highs=None if self.highs is None else self.highs[k],
             level=self.level,
         )
 
@@ -260,12 +322,29 @@ def plain(value: Any, path: str, missing: dict[str, str], reason: str | None = N
     return value
 
 
+def plain_estimate(
+    estimate: Estimate, path: str, missing: dict[str, str], reason: str | None = None, *, tested: bool = True
+) -> dict[str, Any]:
+    """Turn an estimate into plain Python; ``reason`` is why a number is missing if the estimate does not say so.
+
+    ``tested`` says that the measure may have a noise floor and a p-value.
+    """
+    reason = estimate.details.get("reason", reason)
+    numbers: dict[str, Any] = {"value": plain(estimate.value, f"{path}.value", missing, reason)}
+    for name in ("low", "high", "level"):
+        numbers[name] = plain(getattr(estimate, name), f"{path}.{name}", missing, reason or estimate.method)
+    unknown = "no certified error is known"
+    numbers["error_bound"] = plain(estimate.error_bound, f"{path}.error_bound", missing, unknown)
+    if tested:
+        floor = estimate.floor
+        numbers["floor"] = None if floor is None else {"mean": floor.mean, "upper": floor.upper}
+        numbers["p_value"] = plain(estimate.p_value, f"{path}.p_value", missing, "no noise floor")
+    numbers["method"], numbers["n"] = estimate.method, estimate.n
+    numbers["details"] = plain(dict(estimate.details), f"{path}.details", missing)
+    return numbers
+
+
 def plain_diagram(diagram: ReliabilityDiagram, path: str, missing: dict[str, str]) -> dict[str, Any]:
     """Turn the bins of a diagram into plain Python, the numbers of empty ones into None with the reason noted."""
     names = ("edges", "counts", "confidences", "accuracies", "proportions", "lows", "highs", "band_lows", "band_highs")
     return {name: plain(getattr(diagram, name), f"{path}.{name}", missing, "the bin is empty") for name in names}
-
-
-def whole_number(weight: float) -> int | float:
-    """Return a weight as an integer where it is one, but for rounding."""
-    return round(weight) if abs(weight - round(weight)) <= 1e-9 * abs(weight) else weight

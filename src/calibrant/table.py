@@ -17,7 +17,8 @@ from calibrant import grid as grids
 from calibrant.errors import InputError, MissingDependencyError, check_choice
 from calibrant.inputs import Notion, as_predictions
 from calibrant.kernels import dispatch
-from calibrant.notions import Events, read, resolve
+from calibrant.notions import PER_CLASS, Events, read, resolve
+from calibrant.weights import integer_weights
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -204,7 +205,7 @@ class ReliabilityTable:
             probs, targets, weights=weights, ignore_index=ignore_index, logits=logits, notion=notion
         )
         judged = resolve(predictions, notion)
-        if judged in ("classwise", "multilabel"):
+        if judged in PER_CLASS:
             remedy = "pass one class's column at a time"
             raise InputError("notion", "'positive' or 'top-label' for a table of one event", repr(judged), remedy)
         return cls.pool(read(predictions, judged, scoring=False).events)
@@ -436,7 +437,7 @@ _SQUARES = ("square_weights_0", "square_weights_1")
 
 def _square_weights(weights: NDArray[np.float64], outcomes: NDArray[np.uint8]) -> NDArray[np.float64] | None:
     """Return the squared weights by outcome, or None where all are whole numbers: then each unit is a prediction."""
-    if np.array_equal(weights, np.rint(weights)):
+    if integer_weights(weights):
         return None
     return np.asarray(weights**2 * np.stack([outcomes == 0, outcomes == 1]))
 
@@ -469,7 +470,7 @@ def _on_grid(events: Events, grid: grids.Grid) -> ReliabilityTable:
     squares = None
     if events.weights is None:
         counts, positives = counts.astype(np.int64), positives.astype(np.int64)
-    elif not np.array_equal(events.weights, np.rint(events.weights)):
+    elif not integer_weights(events.weights):
         squares = np.ascontiguousarray(held[:, 5:].T)
     n, scores = len(events.scores), held[:, 2] + held[:, 3]
     return ReliabilityTable.of_cells(occupied, counts, positives, n, grid, scores, held[:, 3], held[:, 4], squares)

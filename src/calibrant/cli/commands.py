@@ -250,7 +250,7 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
     scores = checks.check_models(ctx, options)
     with failing(ctx) as files:
         with output.progress() as step:
-            from calibrant import comparison
+            from calibrant.comparing import compare as compare_models
             from calibrant.inputs import check_logits
 
             predictions = loading.load_models(options, scores, step)
@@ -259,7 +259,7 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
                 if options["logits"] or predictions.logits[name]:
                     check_logits(predictions.arrays[argument])
             step(0, 0, 0)
-            result = comparison.compare(
+            result = compare_models(
                 {name: predictions.arrays[argument] for name, argument in predictions.models.items()},
                 predictions.targets,
                 notion=options["notion"],
@@ -338,6 +338,7 @@ def floor(ctx: click.Context, /, **options: Any) -> None:
     checks.check_level(ctx, options["level"])
     with failing(ctx):
         from calibrant.inference.floor import SCORE_LAWS, noise_floor
+        from calibrant.measures import MEASURES
         from calibrant.render import floor as render
 
         names = ("n", "n_bins", "level", "n_resamples", "rng")
@@ -345,6 +346,7 @@ def floor(ctx: click.Context, /, **options: Any) -> None:
             found = [noise_floor(scores=law, **{name: options[name] for name in names}) for law in SCORE_LAWS]
         summary = {
             **{name: options[name] for name in names},
+            "measures": {measure.name: measure.label for measure in MEASURES if measure.name in found[0].floors},
             "laws": {
                 one.scores: {
                     "description": SCORE_LAWS[one.scores][2],

@@ -79,9 +79,9 @@ def notions(ctx: click.Context, _param: click.Parameter, incomplete: str) -> lis
 
 def conditions(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the beginnings of conditions: measures, and which way they may fail."""
-    from calibrant.report import MEASURES
+    from calibrant.measures.listed import BY_NAME
 
-    return _starting([f"{name} {sign}" for name in (*MEASURES, "n") for sign in "><"], incomplete.lstrip())
+    return _starting([f"{name} {sign}" for name in (*BY_NAME, "n") for sign in "><"], incomplete.lstrip())
 
 
 def columns(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -44,7 +44,7 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Condition:
         from calibrant.errors import nearest
-        from calibrant.report import MEASURES
+        from calibrant.measures.listed import BY_NAME
 
         if isinstance(value, Condition):
             return value
@@ -53,8 +53,8 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
             hint = "write it with its quotes like --fail-if 'ece > 0.05', or the shell takes > for itself"
             self.fail(f"{value!r} is no condition; {hint}", param, ctx)
         measure, sign, bound = match.groups()
-        if measure not in (*MEASURES, "n"):
-            self.fail(f"no measure {measure!r}; {nearest(measure, (*MEASURES, 'n'))}", param, ctx)
+        if measure not in (*BY_NAME, "n"):
+            self.fail(f"no measure {measure!r}; {nearest(measure, (*BY_NAME, 'n'))}", param, ctx)
         try:
             number = float(bound)
         except ValueError:

@@ -109,14 +109,14 @@ def load_models(options: Mapping[str, Any], scores: Sequence[str], step: Step) -
 
 def evaluate(predictions: FilePredictions | FileSketch, options: Mapping[str, Any]) -> Report:
     """Report on what was read."""
-    from calibrant import report
+    from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.files import FileSketch
 
     common = {name: options[name] for name in ("n_bins", "level", "n_resamples", "rng")}
     if isinstance(predictions, FileSketch):
-        found = report.evaluate(predictions.sketch, **common)
+        found = evaluate_predictions(predictions.sketch, **common)
         return replace(found, omitted=dict(predictions.omitted))
-    found = report.evaluate(
+    found = evaluate_predictions(
         predictions.probs,
         predictions.targets,
         notion=options["notion"],

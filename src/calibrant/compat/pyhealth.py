@@ -15,8 +15,8 @@ import numpy as np
 from calibrant.errors import InputError, renaming
 from calibrant.estimators import binned
 from calibrant.inputs import as_predictions
-from calibrant.metrics import top_label_brier_score
-from calibrant.metrics.classwise import class_histograms
+from calibrant.measures import top_label_brier_score
+from calibrant.measures.histograms import read_histograms
 from calibrant.notions import Events, class_events, read
 from calibrant.table import ReliabilityTable
 
@@ -141,10 +141,7 @@ def ece_classwise(prob: Any, label: Any, bins: int = 20, threshold: float = 0.0,
         if predictions.layout != "multiclass":
             raise InputError("probs", "shape (N, C)", "one column", "for one event use ece_confidence_binary")
         if not adaptive:
-            histograms, total, _ = class_histograms(
-                predictions, "classwise", bins, "uniform", "right", float(threshold)
-            )
-            return binned.classwise_errors(histograms, total, "l1").value
+            return read_histograms(predictions, "classwise", bins, threshold=float(threshold)).errors("l1").value
         read(predictions, "top-label", scoring=False)
         kept = [events for events, _ in class_events(predictions, float(threshold)) if len(events.scores)]
         return binned.combine(np.array([_error(events, bins, adaptive) for events in kept]), "l1")

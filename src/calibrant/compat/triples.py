@@ -14,7 +14,7 @@ import numpy as np
 from calibrant.errors import InputError, renaming
 from calibrant.estimators import binned
 from calibrant.inputs import as_array, as_predictions
-from calibrant.metrics import brier_score
+from calibrant.measures import brier_score
 from calibrant.notions import Events, read
 from calibrant.table import ReliabilityTable
 

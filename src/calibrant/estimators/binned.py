@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -14,6 +14,7 @@ from calibrant.kernels import dispatch
 from calibrant.notions import Events
 from calibrant.results import ClasswiseCalibration, ReliabilityDiagram
 from calibrant.table import ReliabilityTable
+from calibrant.weights import effective_n
 
 Binning = Literal["uniform", "quantile"]
 Norm = Literal["l1", "l2", "max"]
@@ -23,7 +24,10 @@ BINNINGS: Final = ("uniform", "quantile")
 NORMS: Final = ("l1", "l2", "max")
 SIDES: Final = ("right", "left")
 
-_ALONE = 1e-12  # of n^2: what rounding leaves of the pairs of a single row
+#: The rows that a bin must hold to take part in the maximum of a report.
+LEAST_ROWS: Final = 30
+
+_ROUNDING: Final = 1e-9  # relative: what rounding makes of the effective sample size of a bin
 _MOST_BINS = 1_000_000  # beyond that, neighbouring edges meet in single precision
 
 Float64s = NDArray[np.float64]
@@ -34,8 +38,8 @@ class Bins:
     """Sums over the bins of a histogram of scores.
 
     Each array is (M,): ``counts`` the weight, ``score_sums``, ``positives`` (sum of outcomes) and ``square_residuals``
-    (sum of (score - outcome)^2); ``edges`` is (M + 1,). Where weights are not whole numbers, ``square_weights`` is the
-    sum of their squares, and ``own_products`` that of weight^2 (score - outcome)^2: what rows add to S^2 by themselves.
+    (sum of (score - outcome)^2); ``edges`` is (M + 1,). If weights are not whole numbers, ``square_weights`` is the sum
+    of their squares, and ``own_products`` the sum of weight^2 (score - outcome)^2.
     """
 
     edges: Float64s
@@ -51,9 +55,24 @@ class Bins:
         return float(self.counts.sum())
 
     @property
+    def gap_sums(self) -> Float64s:
+        """S, the sum of score - outcome over each bin."""
+        return self.score_sums - self.positives
+
+    @property
     def gaps(self) -> Float64s:
         """Mean score minus mean outcome of each bin, NaN where it is empty."""
-        return _ratio(self.score_sums - self.positives, self.counts)
+        return _ratio(self.gap_sums, self.counts)
+
+    @property
+    def rows(self) -> Float64s:
+        """The effective sample size of each bin: its count, if weights are whole numbers."""
+        if self.square_weights is None:
+            return self.counts
+        filled = self.square_weights > 0
+        rows = np.zeros_like(self.counts)
+        rows[filled] = effective_n(self.counts[filled], self.square_weights[filled])
+        return rows
 
 
 def _ratio(top: Float64s, bottom: Float64s) -> Float64s:
@@ -194,32 +213,61 @@ def _take_sums(table: ReliabilityTable, sums: Float64s, bins: NDArray[np.intp]) 
         sums[place] = np.bincount(bins, values, sums.shape[1])
 
 
-def calibration_error(bins: Bins, norm: Norm) -> float:
-    """Return the l1, l2 or maximum norm of the bins' gaps, weighted by their shares; empty bins add nothing."""
-    residuals, filled = bins.score_sums - bins.positives, bins.counts > 0
+def calibration_error(bins: Bins, norm: Norm, least_rows: int = 1) -> float:
+    """Return the l1, l2 or maximum norm of the bins' gaps, weighted by their shares; empty bins add nothing.
+
+    The maximum is over the bins with ``least_rows``, and NaN if there are none.
+    """
     if norm == "l1":
-        return float(np.abs(residuals).sum() / bins.total)
+        return float(absolute_error(bins.gap_sums, bins.total))
     if norm == "l2":
-        return float(np.sqrt(np.sum(residuals[filled] ** 2 / bins.counts[filled]) / bins.total))
-    return float(np.abs(bins.gaps[filled]).max())
+        filled = bins.counts > 0
+        return float(root_square_error(bins.gap_sums[filled], bins.counts[filled], bins.total))
+    held = enough_rows(bins.rows, least_rows)
+    return float(largest_gap(bins.gap_sums[held], bins.counts[held]))
+
+
+def absolute_error(gap_sums: Float64s, total: float) -> Float64s:
+    """Return the l1 error from S of each bin, (..., M): sum |S| / N."""
+    return np.asarray(np.abs(gap_sums).sum(axis=-1) / total)
+
+
+def root_square_error(gap_sums: Float64s, counts: Float64s, total: float) -> Float64s:
+    """Return the l2 error from S of each filled bin, (..., M): the root of sum S^2 / n / N."""
+    return np.asarray(np.sqrt((gap_sums**2 / counts).sum(axis=-1) / total))
+
+
+def largest_gap(gap_sums: Float64s, counts: Float64s) -> Float64s:
+    """Return the largest |S| / n of the bins, (..., M); NaN if there are none."""
+    if len(counts) == 0:
+        return np.full(gap_sums.shape[:-1], np.nan)
+    return np.asarray(np.abs(gap_sums / counts).max(axis=-1))
+
+
+def enough_rows(rows: Float64s, least_rows: int) -> NDArray[np.bool_]:
+    """Return which bins hold ``least_rows``; for 1, which are not empty."""
+    return np.asarray(rows >= least_rows * (1 - _ROUNDING) if least_rows > 1 else rows > 0)
+
+
+def debiased_square(
+    gap_sums: Float64s, squared_residuals: Float64s, counts: Float64s, rows: Float64s, total: float
+) -> Float64s:
+    """Return the unbiased estimate of the squared l2 error from S and Q of each bin, (..., M); it may be negative.
+
+    sum_b (S_b^2 - Q_b) / (n_b - 1) / N (a U-statistic: Bröcker 2012, Ferro and Fricker 2012, Kumar 2019, Sun 2024).
+    With weights that are not whole numbers the divisor is n_b - n_b / rows_b = n_b - sum w^2 / n_b, and Q is in units
+    of squared weight. Bins of one row add nothing.
+    """
+    several = rows > 1 + _ROUNDING
+    n = counts[several]
+    parts = (gap_sums[..., several] ** 2 - squared_residuals[..., several]) / (n - n / rows[several])
+    return np.asarray(parts.sum(axis=-1) / total)
 
 
 def debiased_square_error(bins: Bins) -> float:
-    """Return the unbiased estimate of the squared l2 error, which may be negative.
-
-    sum_b o_b [n_b D_b^2 - mean_b (p - y)^2] / (n_b - 1), bins of fewer than two rows adding nothing: a U-statistic
-    (Bröcker 2012, Ferro and Fricker 2012, Kumar 2019, Sun 2024). With weights that are not whole, over pairs of rows:
-    sum_b o_b [S_b^2 - sum w^2 (p - y)^2] / (n_b^2 - sum w^2).
-    """
-    if bins.square_weights is not None and bins.own_products is not None:
-        pairs = bins.counts**2 - bins.square_weights
-        enough = pairs > _ALONE * bins.counts**2
-        products = ((bins.score_sums - bins.positives) ** 2 - bins.own_products)[enough]
-        return float(np.sum(products * bins.counts[enough] / pairs[enough]) / bins.total)
-    enough = bins.counts > 1
-    n = bins.counts[enough]
-    square = (bins.score_sums - bins.positives)[enough] ** 2
-    return float(np.sum((square - bins.square_residuals[enough]) / (n - 1)) / bins.total)
+    """Return the unbiased estimate of the squared l2 error of bins."""
+    squares = bins.square_residuals if bins.own_products is None else bins.own_products
+    return float(debiased_square(bins.gap_sums, squares, bins.counts, bins.rows, bins.total))
 
 
 def diagram(bins: Bins, *, weighted: bool) -> ReliabilityDiagram:
@@ -234,12 +282,16 @@ def diagram(bins: Bins, *, weighted: bool) -> ReliabilityDiagram:
 
 
 def classwise_errors(
-    histograms: Float64s, total: float | Float64s, norm: Norm, edges: Float64s | None = None
+    histograms: Float64s,
+    total: float | Float64s,
+    norm: Norm,
+    edges: Float64s | None = None,
+    held: NDArray[np.bool_] | None = None,
 ) -> ClasswiseCalibration:
     """Return the calibration error of each class from histograms (3, bins, classes) of counts, scores and outcomes.
 
-    ``total`` is the weight of the judged rows, ``edges`` are the ends of the bins; each of every class where they
-    differ. Without edges the bins are uniform.
+    ``total`` is the weight of the judged rows, ``edges`` are the ends of the bins; either may differ between classes.
+    Without edges the bins are uniform. ``held`` are the bins that take part in the maximum: without it the filled ones.
     """
     counts, score_sums, positives = histograms
     mass = counts.sum(axis=0)
@@ -250,28 +302,14 @@ def classwise_errors(
         squares = np.divide(residuals**2, counts, out=np.zeros_like(counts), where=counts > 0)
         errors = np.sqrt(_ratio(squares.sum(axis=0), mass))
     else:
-        gaps = np.divide(residuals, counts, out=np.zeros_like(counts), where=counts > 0)
-        errors = np.where(mass > 0, gaps.max(axis=0), np.nan)
+        held = counts > 0 if held is None else held
+        gaps = np.divide(residuals, counts, out=np.zeros_like(counts), where=held)
+        errors = np.where(held.any(axis=0), gaps.max(axis=0), np.nan)
     kept = np.nan_to_num(_ratio(mass, np.broadcast_to(np.asarray(total, dtype=np.float64), mass.shape)))
     ends = np.broadcast_to(uniform_edges(len(counts)) if edges is None else edges, (len(mass), len(counts) + 1))
     means, rates = _ratio(score_sums, counts).T, _ratio(positives, counts).T
     support = positives.sum(axis=0)
     return ClasswiseCalibration(errors, kept, support, combine(errors, norm), ends, counts.T, means, rates)
-
-
-def class_histograms(
-    tables: Sequence[ReliabilityTable], n_bins: int, bin_up: Callable[[ReliabilityTable, int], Bins]
-) -> tuple[Float64s, Float64s]:
-    """Return counts, sums of scores and outcomes (3, bins, classes) of a table of each class, and the bins' ends.
-
-    The ends are (classes, bins + 1), NaN for an empty table.
-    """
-    histograms, edges = np.zeros((3, n_bins, len(tables))), np.full((len(tables), n_bins + 1), np.nan)
-    for k, table in enumerate(tables):
-        if len(table):
-            bins = bin_up(table, n_bins)
-            histograms[:, :, k], edges[k] = (bins.counts, bins.score_sums, bins.positives), bins.edges
-    return histograms, edges
 
 
 def combine(errors: Float64s, norm: Norm) -> float:

@@ -31,7 +31,6 @@ Float64s = NDArray[np.float64]
 _SECOND: Final = 4 * math.exp(-0.5) / math.sqrt(2 * math.pi)  # the integral of |phi''|: .968
 _FIRST: Final = math.sqrt(2 / math.pi)  # that of |phi'|
 _SINGLE: Final = 2.0**-24  # half a unit in the last place of a float32, relative
-_LEAST_ROWS: Final = 30
 
 
 def _largest_mean(s: Float64s, n: Float64s, more: Sequence[tuple[Float64s, Float64s]]) -> Float64s:
@@ -210,7 +209,7 @@ class Certified:
         top, bottom = _largest_mean(s, n, ups), -_largest_mean(-s, n, downs)
         top, bottom = np.where(n > 0, top, np.fmax(top, 0.0)), np.where(n > 0, bottom, np.fmin(bottom, 0.0))
         whole = self.table.square_weights is None
-        may, sure = (n + n_more >= _LEAST_ROWS) | (not whole), (n >= _LEAST_ROWS) & whole
+        may, sure = (n + n_more >= binned.LEAST_ROWS) | (not whole), (n >= binned.LEAST_ROWS) & whole
         if not sure.any():
             return math.nan if may.any() else 0.0
         most = float(np.nanmax(np.where(may, np.fmax(np.abs(top), np.abs(bottom)), 0.0)))

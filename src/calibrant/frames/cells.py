@@ -13,7 +13,8 @@ from calibrant.errors import InputError, MissingDependencyError
 from calibrant.frames import cell_keys, rows
 from calibrant.frames.columns import Columns, Wanted
 from calibrant.inputs import Layout
-from calibrant.sketch.sums import PER_CLASS, Curves, SketchConfig, SketchSums, Totals
+from calibrant.notions import PER_CLASS
+from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals
 
 #: Rows of a frame in memory that are looked at together, so that what is worked out on the way stays small.
 BLOCK: Final = 2**18

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned
 from calibrant.inputs import as_array
+from calibrant.measures.context import Event, Inference, Null
+from calibrant.measures.listed import MEASURES
+from calibrant.measures.measure import OverClasses
 from calibrant.results import Floor
-from calibrant.sampling.binned import BinMoments, BinStatistics
-from calibrant.sampling.cells import Cells
-from calibrant.sampling.null import Observed, draw, floor_of
+from calibrant.sampling.null import floor_of
 from calibrant.sampling.resampling import Resampling, Rng
 from calibrant.table import ReliabilityTable
 
@@ -27,6 +28,16 @@ SCORE_LAWS: Final[Mapping[str, tuple[float, float, str]]] = {
     "confident": (8.0, 1.0, "mostly near 1, .89 on average: the top label of a good classifier"),
     "rare": (1.0, 20.0, "mostly near 0, .05 on average: a rare event"),
 }
+
+#: The measures whose floors are drawn.
+_DRAWN: Final = tuple(measure for measure in MEASURES if isinstance(measure.null, Null))
+
+#: The measures whose floors fall with the square root of the number of rows: means of gaps over bins.
+_ROOT_RATE: Final = tuple(
+    measure.name
+    for measure in _DRAWN
+    if measure.binning and measure.scale == "probability" and measure.over_classes != OverClasses(norm="max")
+)
 
 _POINTS: Final = 4_000  # scores at which many rows are laid
 _MOST: Final = 10**15
@@ -47,7 +58,7 @@ class NoiseFloor:
     level : float
         The share of calibrated samples below each floor's ``upper``.
     floors : mapping
-        The `Floor` of ece, rmsce, ace, smece, ks, miscalibration, and mce where a bin holds 30 rows.
+        The `Floor` of each measure that is drawn under calibration, by name; of mce only if a bin holds 30 rows.
     """
 
     n: int
@@ -61,7 +72,7 @@ class NoiseFloor:
 
         It falls with the square root of the number of rows.
         """
-        check_choice("measure", measure, ("ece", "ace", "rmsce"))
+        check_choice("measure", measure, _ROOT_RATE)
         return int(np.ceil(self.n * (self.floors[measure].mean / size) ** 2))
 
 
@@ -111,12 +122,9 @@ def noise_floor(
     binned.check_bins(n_bins)
     resampling = Resampling.of(level, n_resamples, rng, least=1)
     name, table = _table(int(n), scores)
-    cells = Cells.of(table)
-    uniform = BinStatistics(BinMoments.of(cells, binned.uniform_bin_of(cells.table, n_bins)))
-    quantile = BinStatistics(BinMoments.of(cells, binned.quantile_bin_of(cells.table, n_bins)))
-    drawn = draw(Observed(cells, uniform, quantile, 1.0, np.zeros(1, dtype=np.intp)), resampling).measures
-    names = ("ece", "rmsce", "mce", "ace", "smece", "ks", "miscalibration")
-    floors = {measure: floor_of(drawn[measure], level) for measure in names if measure in drawn}
+    inference = replace(Inference.of(Event(table=table, n_bins=n_bins), resampling, _DRAWN), smooth_bandwidth=1.0)
+    draws = inference.draws
+    floors = {measure.name: floor_of(draws[measure].replicates, level) for measure in _DRAWN if measure in draws}
     return NoiseFloor(int(n), n_bins, name, level, floors)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.estimators.binned import check_bins, uniform_bin_of
+from calibrant.estimators.binned import LEAST_ROWS, check_bins, uniform_bin_of
 from calibrant.results import Estimate
-from calibrant.sampling.binned import LEAST_ROWS, BinMoments, BinStatistics
+from calibrant.sampling.binned import BinMoments, BinStatistics
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.null import floor_of, p_value
 from calibrant.sampling.resampling import Resampling, Rng, Stream, draw_outcomes, draw_rows, in_blocks
@@ -200,7 +200,7 @@ def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
     statistics = BinStatistics(BinMoments.of(cells, uniform_bin_of(cells.table, n_bins)))
     if not statistics.held.any():
         raise InputError("table", f"a bin with {LEAST_ROWS} rows", "none", "pass fewer bins or more rows")
-    return float(statistics.standard_maximum(statistics.bins.gaps))
+    return float(statistics.standard_maximum(statistics.bins.gap_sums))
 
 
 def _checked(table: Any, statistic: Any, level: float, n_resamples: int, rng: Rng) -> Resampling:

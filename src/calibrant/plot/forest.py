@@ -70,7 +70,7 @@ def groups(
     check_choice("order", order, _ORDERS)
     shown = _groups_of(report, order)
     axes = canvas.axes_for(ax, (5.6, 1.5 + 0.27 * len(shown)))
-    _floors(axes, [group.report["ece"] for group in shown])
+    _floors(axes, [group.ece for group in shown])
     called, small = [group.called_out for group in shown], [bool(group.flag) for group in shown]
     plain = [not (a or b) for a, b in zip(called, small, strict=True)]
     for word, own, colour, marker in (
@@ -78,7 +78,7 @@ def groups(
         ("Called out", called, canvas.VERMILION, "D"),
         ("Too few rows", small, canvas.FAINT, "o"),
     ):
-        rows = [(y, group.report["ece"]) for y, group in enumerate(shown) if own[y]]
+        rows = [(y, group.ece) for y, group in enumerate(shown) if own[y]]
         if rows:
             _draw(axes, rows, word, colour, marker, hollow=own is small)
     names = [f"{canvas.literal(group.name, _NAME)} ({group.report.n:,})" for group in shown]
@@ -143,7 +143,7 @@ def _groups_of(report: Any, order: str) -> list[GroupReport]:
         raise InputError("order", "another one for a report without p-values", "'p_value'", "evaluate with level=0.95")
     found = list(report.groups)
     if order == "error":
-        found.sort(key=lambda group: -group.report["ece"].value)
+        found.sort(key=lambda group: -group.ece.value)
     elif order == "support":
         found.sort(key=lambda group: -group.report.n)
     elif order == "p_value":  # those that were not tested last

@@ -10,7 +10,6 @@ import numpy as np
 from calibrant.comparison import Comparison
 from calibrant.errors import InputError
 from calibrant.plot import canvas, marks
-from calibrant.render.comparison import LABELS
 from calibrant.render.style import percent
 from calibrant.render.words import chance
 from calibrant.results import Estimate
@@ -105,7 +104,7 @@ def differences(comparison: Comparison, *, legend: bool = True, ax: Any = None) 
     Returns
     -------
     array of matplotlib.axes.Axes
-        The panels: squared calibration error, ECE, Brier score, log loss, accuracy.
+        The panels, one for each measure; the squared calibration error is first.
 
     Raises
     ------
@@ -125,23 +124,23 @@ def differences(comparison: Comparison, *, legend: bool = True, ax: Any = None) 
     >>> comparison = calibrant.compare({"old": [0.1, 0.4, 0.7, 0.9], "new": [0.2, 0.3, 0.9, 0.8]}, [0, 0, 1, 1])
     >>> panels = cp.differences(comparison)
     >>> [panel.get_yticklabels()[0].get_text() for panel in panels][1:]
-    ['ECE', 'Brier score', 'log loss', 'accuracy']
+    ['ECE', 'accuracy', 'Brier score', 'log loss']
     >>> panels[-1].get_xlabel()
     'old − new'
     """
     _check(comparison)
-    pairs = comparison.pairs
+    pairs, measures = comparison.pairs, comparison.descriptions
     alone = len(pairs) == 1
-    panels, figure = canvas.panels_for(ax, len(LABELS), 1, (5.6, 0.5 + 0.22 * len(pairs)), shared=False)
+    panels, figure = canvas.panels_for(ax, len(measures), 1, (5.6, 0.5 + 0.22 * len(pairs)), shared=False)
     names = [f"{canvas.literal(pair.first, _NAME)} − {canvas.literal(pair.second, _NAME)}" for pair in pairs]
-    for panel, (key, word) in zip(panels, LABELS.items(), strict=True):
+    for panel, (key, measure) in zip(panels, measures.items(), strict=True):
         _draw(panel, [pair[key] for pair in pairs], percent(comparison.level))
-        heads = [word] if alone else names
+        heads = [measure.label] if alone else names
         p_values = [pair[key].p_value for pair in pairs]  # of the measure that decides
         said = ["" if math.isnan(p) else f", p {chance(p)}" for p in p_values]
         panel.set_yticks(range(len(pairs)), [head + more for head, more in zip(heads, said, strict=True)])
         if not alone:
-            panel.set_title(word, loc="left", fontsize="medium")
+            panel.set_title(measure.label, loc="left", fontsize="medium")
     panels[-1].set_xlabel(names[0] if alone else "First minus second")
     if legend:
         canvas.legend_of_all(panels, figure)

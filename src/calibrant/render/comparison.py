@@ -11,14 +11,10 @@ from calibrant.render.words import chance
 
 _NAME: Final = 24  # characters of a model's name
 
-#: What differs, by the words for it.
-LABELS: Final = {
-    "debiased_square": "squared CE",
-    "ece": "ECE",
-    "brier": "Brier score",
-    "nll": "log loss",
-    "accuracy": "accuracy",
-}
+
+def labels_of(summary: Summary) -> dict[str, str]:
+    """Return the labels of the measures that models are compared by, the one that decides first."""
+    return {key: str(measure["label"]) for key, measure in summary["measures"].items()}
 
 
 def headline(summary: Summary) -> str:
@@ -49,12 +45,12 @@ def verdict(summary: Summary) -> list[str]:
         sentences.append(f"The p-values are adjusted for {len(pairs)} pairs (Holm); intervals are of one pair each.")
     if not summary["paired"]:
         sentences.append("Sketches hold no single rows: both models' errors are added, which is safe, and wide.")
-    flags = [pair["estimates"]["debiased_square"]["details"].get("flag") for pair in pairs]
+    flags = [pair["estimates"][summary["decides"]]["details"].get("flag") for pair in pairs]
     return sentences + [f"Caution: {flag}." for flag in dict.fromkeys(flags) if flag]
 
 
 def _decision(pair: Mapping[str, Any], summary: Summary) -> str:
-    estimate = pair["estimates"]["debiased_square"]
+    estimate = pair["estimates"][summary["decides"]]
     first, second = short(pair["first"]), short(pair["second"])
     p = f"p {chance(estimate['p_value'])}"
     if estimate["p_value"] >= 1 - summary["level"]:
@@ -92,18 +88,19 @@ def _size(estimate: Mapping[str, Any]) -> str:
 def _models(summary: Summary, style: Style) -> list[str]:
     names = {name: short(name, _NAME) for name in summary["models"]}
     width = max(len("model"), *map(len, names.values()))
-    heads = "".join(f"{label:>13}" if key == "debiased_square" else f"{label:>12}" for key, label in LABELS.items())
+    decides, labels = summary["decides"], labels_of(summary)
+    heads = "".join(f"{label:>{13 if key == decides else 12}}" for key, label in labels.items())
     lines = [style.faint(f"  {'model':<{width}}{heads}")]
     for name, values in summary["models"].items():
-        cells = "".join(f"{number(values[key]):>12}" for key in LABELS if key != "debiased_square")
-        lines.append(f"  {names[name]:<{width}}{values['debiased_square']:>13.6f}{cells}")
+        cells = "".join(f"{number(values[key]):>12}" for key in labels if key != decides)
+        lines.append(f"  {names[name]:<{width}}{values[decides]:>13.6f}{cells}")
     return lines
 
 
 def _pair(pair: Mapping[str, Any], summary: Summary, style: Style) -> list[str]:
     title = f"{short(pair['first'], _NAME)} minus {short(pair['second'], _NAME)}"
     lines = [style.bold(title) + style.faint(f"  with {percent(summary['level'])} intervals")]
-    for name, label in LABELS.items():
+    for name, label in labels_of(summary).items():
         estimate = pair["estimates"][name]
         note = style.faint(note_of(name, estimate, summary))
         value, ends = difference(estimate)
@@ -126,17 +123,15 @@ def note_of(name: str, estimate: Mapping[str, Any], summary: Summary) -> str:
     details = estimate["details"]
     if estimate["low"] is None:
         return str(details.get("reason", "no interval of a single row"))
-    return {
-        "debiased_square": lambda: f"decides: p {chance(estimate['p_value'])}",
-        "ece": lambda: f"{summary['n_bins']} bins; safe, hence wide",
-        "accuracy": lambda: _alone(details),
-    }.get(name, str)()
+    if name == summary["decides"]:
+        return f"decides: p {chance(estimate['p_value'])}"
+    if summary["measures"][name]["binning"] is not None:
+        return f"{summary['n_bins']} bins; safe, hence wide"
+    return _alone(details) if "only_first" in details else ""
 
 
 def _alone(details: Mapping[str, Any]) -> str:
-    """Say how many rows each model alone was right on, where rows were seen."""
-    if "only_first" not in details:
-        return ""
+    """Say how many rows each model alone was right on."""
     return f"right alone: {details['only_first']:,.6g} and {details['only_second']:,.6g} rows"
 
 

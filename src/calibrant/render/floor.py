@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from calibrant.render.style import Style, Summary, number, paragraphs, percent
-from calibrant.render.words import LABELS
-
-_MEASURES: Final = ("ece", "ace", "smece", "rmsce", "mce", "ks", "miscalibration")
 
 
 def render(summary: Summary, *, style: Style | None = None) -> str:
@@ -16,19 +11,21 @@ def render(summary: Summary, *, style: Style | None = None) -> str:
     n, share = summary["n"], percent(summary["level"])
     blocks = [[style.bold(f"What perfectly calibrated scores show at N = {n:,}, by chance alone")]]
     laws = summary["laws"]
-    head = f"  {'':<15}" + "".join(f"{name:^20}" for name in laws)
-    below = f"  {'':<15}" + "".join(f"{'mean':>9} {'up to':>7}   " for _ in laws)
+    labels = summary["measures"]
+    width = max(len(label) for label in labels.values()) + 1
+    head = f"  {'':<{width}}" + "".join(f"{name:^20}" for name in laws)
+    below = f"  {'':<{width}}" + "".join(f"{'mean':>9} {'up to':>7}   " for _ in laws)
     lines = [head.rstrip(), style.faint(below.rstrip())]
-    for measure in _MEASURES:
+    for measure, label in labels.items():
         entries = []
         for law in laws.values():
             floor = law["floors"].get(measure)
             ends = ("–", "–") if floor is None else (number(floor["mean"]), number(floor["upper"]))
             entries.append(f"{ends[0]:>9} {ends[1]:>7}   ")
-        lines.append(f"  {LABELS[measure]:<15}{''.join(entries)}".rstrip())
+        lines.append(f"  {label:<{width}}{''.join(entries)}".rstrip())
     blocks.append(lines)
     notes = [f"{name}: scores {law['description']}" for name, law in laws.items()]
-    notes.append(f"{summary['n_bins']} bins; MCE of bins with 30 rows; up to: in {share} of samples")
+    notes.append(f"{summary['n_bins']} bins; up to: in {share} of samples")
     blocks.append([style.faint(line) for line in paragraphs(notes, style)])
     rows = ", ".join(f"{law['rows_for_ece_of_0.01']:,} ({name})" for name, law in laws.items())
     blocks.append(paragraphs([f"For a mean ECE of 0.01 by chance it takes about this many rows: {rows}."], style))

@@ -19,12 +19,12 @@ from calibrant.errors import MissingDependencyError
 from calibrant.render import comparison, drawing, tables
 from calibrant.render.drawing import AXES, Row
 from calibrant.render.style import EVENTS, Summary, number, percent, shown
-from calibrant.render.words import LABELS, MEANINGS, headline, remarks, shown_estimates, verdict
+from calibrant.render.words import headline, label_of, remarks, shown_estimates, verdict
+from calibrant.results import Code
 
 #: What stands above a page that got no title: of a report, of a comparison.
 TITLES: Final = ("Calibration report", "Comparison of models")
 
-_SAME_SCALE: Final = ("ece", "ace", "classwise_ece", "smece", "ks", "rmsce", "mce")
 _CLASSES_DRAWN: Final = 1_000  # with which a page has about a megabyte
 _FEW_CLASSES: Final = 12  # in a notebook's cell
 _GROUPS_DRAWN: Final = 40
@@ -147,15 +147,13 @@ def _weight(summary: Summary) -> str:
 
 
 def _report(summary: Summary, most_classes: int, whole: bool) -> dict[str, Any]:
-    level = summary["level"]
-    ece = summary["estimates"]["ece"]
-    shown = shown_estimates(summary)
+    level, shown = summary["level"], shown_estimates(summary)
     return {
         "body": "report.html",
         "measured": "measure",
         "headline": headline(summary),
         "verdict": _unbroken(verdict(summary)),
-        "found": level is not None and ece["p_value"] is not None and ece["p_value"] <= 1 - level,
+        "found": any(finding["code"] == Code.MISCALIBRATED for finding in summary["findings"]),
         "diagram": _diagram(summary),
         "diagram_tables": _diagram_tables(summary),
         "noise": None if level is None else _noise(summary),
@@ -164,7 +162,8 @@ def _report(summary: Summary, most_classes: int, whole: bool) -> dict[str, Any]:
         "groups": _groups(summary) if summary["groups"] else None,
         "classes": _classes(summary, most_classes, whole) if summary["classwise"] is not None else None,
         "methods": [
-            {"label": LABELS[key], "meaning": MEANINGS[key], "method": part["method"]} for key, part in shown.items()
+            {"label": label_of(summary, key), "meaning": _meaning(summary, key), "method": part["method"]}
+            for key, part in shown.items()
         ],
     }
 
@@ -183,11 +182,16 @@ def _diagram_tables(summary: Summary) -> list[tables.Table]:
     return found + [tables.curve(kind, points, happened, level) for kind, points in summary["curves"].items()]
 
 
-def _noise(summary: Summary) -> dict[str, Any]:
-    """Return the chart of the errors that share a scale, beside their noise floors."""
-    shown = shown_estimates(summary)
-    rows = [_row(LABELS[key], shown[key], summary) for key in _SAME_SCALE if key in shown]
-    return drawing.chart(rows)
+def _noise(summary: Summary) -> dict[str, Any] | None:
+    """Return the chart of the errors that share a scale, next to their noise floors."""
+    parts = {key: part for key, part in shown_estimates(summary).items() if part["value"] is not None}
+    measures = summary["measures"]
+    errors = [key for key in parts if (measures[key]["scale"], measures[key]["better"]) == ("probability", "lower")]
+    return drawing.chart([_row(label_of(summary, key), parts[key], summary) for key in errors]) if errors else None
+
+
+def _meaning(summary: Summary, key: str) -> str:
+    return str(summary["measures"][key]["meaning"])
 
 
 def _row(label: str, part: Mapping[str, Any], summary: Summary, *, marked: bool | None = None) -> Row:
@@ -214,7 +218,7 @@ def _groups(summary: Summary) -> dict[str, Any]:
     rows = []
     for i in drawn:
         found = groups[i]
-        row = _row(found["name"], found["report"]["estimates"]["ece"], summary, marked=found["called_out"])
+        row = _row(found["name"], found["ece"], summary, marked=found["called_out"])
         few = f"; {found['flag']}" if found["flag"] else ""
         rows.append(Row(row.label, row.value, row.interval, row.floor, row.marked, row.text + few))
     diagrams = [groups[i] for i in drawn if groups[i]["report"]["diagram"] is not None]
@@ -245,7 +249,7 @@ def _groups_words(groups: Sequence[Mapping[str, Any]], level: float | None) -> s
 
 
 def _ece(group: Mapping[str, Any]) -> float:
-    return float(group["report"]["estimates"]["ece"]["value"])
+    return float(group["ece"]["value"])
 
 
 def _group_tile(group: Mapping[str, Any]) -> dict[str, Any]:
@@ -315,7 +319,8 @@ def _comparison(summary: Summary) -> dict[str, Any]:
         picture = drawing.diagram(bins, {}, summary["notion"], level, histogram=False)
         models.append({"name": name, "diagram": picture, "label": f"{name}. {picture['alt']}"})
         files.append(tables.diagram(bins, happened, level, f"reliability-diagram-{i + 1}"))
-    decided = [pair["estimates"]["debiased_square"]["p_value"] < 1 - level for pair in summary["pairs"]]
+    labels = comparison.labels_of(summary)
+    decided = [pair["estimates"][summary["decides"]]["p_value"] < 1 - level for pair in summary["pairs"]]
     return {
         "body": "comparison.html",
         "measured": "difference",
@@ -323,21 +328,21 @@ def _comparison(summary: Summary) -> dict[str, Any]:
         "verdict": _unbroken(comparison.verdict(summary)),
         "found": any(decided),
         "models": models,
-        "models_table": tables.models(summary, comparison.LABELS),
+        "models_table": tables.models(summary, labels),
         "diagram_tables": files,
-        "charts": [_differences(summary, key) for key in comparison.LABELS if _finite(summary, key)],
+        "charts": [_differences(summary, key) for key in labels if _finite(summary, key)],
         "differences": tables.differences(
             summary,
-            comparison.LABELS,
+            labels,
             lambda key, part: (*comparison.difference(part), comparison.note_of(key, part, summary)),
         ),
         "methods": [
             {
                 "label": label,
-                "meaning": MEANINGS[key],
+                "meaning": _meaning(summary, key),
                 "method": _method(summary, key),
             }
-            for key, label in comparison.LABELS.items()
+            for key, label in labels.items()
         ],
     }
 
@@ -361,7 +366,7 @@ def _differences(summary: Summary, key: str) -> dict[str, Any]:
             continue
         ends = None if part["low"] is None else (part["low"], part["high"])
         beyond = ends is not None and not ends[0] <= 0 <= ends[1]
-        if key == "debiased_square":
+        if key == summary["decides"]:
             beyond = part["p_value"] < 1 - summary["level"]
         label = " − ".join(drawing.fit(pair[end], drawing.BESIDE / 2 - 8) for end in ("first", "second"))
         value, interval = comparison.difference(part)
@@ -371,4 +376,4 @@ def _differences(summary: Summary, key: str) -> dict[str, Any]:
         rows.append(Row(label, part["value"], ends, None, beyond, "; ".join([*words, *([note] if note else [])])))
         notes.append(note)
     note = f": {notes[0]}" if len(notes) == 1 and notes[0] else ""
-    return {"label": comparison.LABELS[key], "note": note, "chart": drawing.chart(rows, signed=True)}
+    return {"label": label_of(summary, key), "note": note, "chart": drawing.chart(rows, signed=True)}

@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from calibrant.render.style import Summary, number, percent, signed
-from calibrant.render.words import LABELS, chance, shown_estimates
+from calibrant.render.words import chance, is_infinite, label_of, shown_estimates, value_text
 
 _LISTED: Final = 32  # points of a curve
 
@@ -150,11 +150,11 @@ def measures(summary: Summary) -> Table:
     parts = shown.values()
     columns: dict[str, list[Any]] = {
         "measure": list(shown),
-        "value": [math.inf if part["value"] is None else part["value"] for part in parts],
+        "value": [math.inf if is_infinite(part) else part["value"] for part in parts],
     }
-    writes = [signed if key == "mean_gap" else number for key in shown]
-    values = [write(part["value"]) for write, part in zip(writes, parts, strict=True)]
-    rows = [(LABELS[key], value) for key, value in zip(shown, values, strict=True)]
+    writes = [signed if summary["measures"][key]["signed"] else number for key in shown]
+    values = [value_text(part, write) for write, part in zip(writes, parts, strict=True)]
+    rows = [(label_of(summary, key), value) for key, value in zip(shown, values, strict=True)]
     if level is None:
         return Table("measures", columns, ("measure", "value"), rows)
     floors = [part["floor"] or {"mean": None, "upper": None} for part in parts]
@@ -212,12 +212,11 @@ def class_bins(summary: Summary) -> Table:
 def groups(summary: Summary) -> Table:
     """Return the ECE of every group, with interval and floor, and its test."""
     found, level = summary["groups"], summary["level"]
-    parts = [group["report"]["estimates"] for group in found]
-    eces = [own["ece"] for own in parts]
+    eces = [group["ece"] for group in found]
     columns: dict[str, list[Any]] = {
         "group": [group["name"] for group in found],
         "rows": [group["report"]["n"] for group in found],
-        "mean_gap": [own["mean_gap"]["value"] for own in parts],
+        "mean_gap": [group["mean_gap"]["value"] for group in found],
         "ece": [ece["value"] for ece in eces],
     }
     rows: list[tuple[str, ...]] = [
@@ -255,7 +254,7 @@ def models(summary: Summary, labels: Mapping[str, str]) -> Table:
     found = summary["models"]
     columns = {"model": list(found), **{key: [own[key] for own in found.values()] for key in labels}}
     rows = [
-        (name, *(f"{own[key]:.6f}" if key == "debiased_square" else number(own[key]) for key in labels))
+        (name, *(f"{own[key]:.6f}" if key == summary["decides"] else number(own[key]) for key in labels))
         for name, own in found.items()
     ]
     return Table("models", columns, ("model", *labels.values()), rows)

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from calibrant.render.style import GLYPHS, Style, Summary, head, number, paragraphs, percent, short, signed
-from calibrant.render.words import LABELS, chance, headline, remarks, shown_estimates, verdict
+from calibrant.render.words import (
+    chance,
+    headline,
+    label_of,
+    remarks,
+    shown_estimates,
+    value_text,
+    verdict,
+)
 
 __all__ = ["GLYPHS", "Style", "render", "verdict"]
 
@@ -33,17 +41,19 @@ def _head(summary: Summary, title: str, used: str, style: Style) -> list[str]:
 def _numbers(summary: Summary, style: Style) -> list[str]:
     level, shown = summary["level"], shown_estimates(summary)
     notes = [style.faint(line) for line in paragraphs(remarks(summary), style)]
+    labels = {key: label_of(summary, key) for key in shown}
+    width = max(len(label) for label in labels.values())
     if level is None:
-        return [f"  {LABELS[key]:<17}{number(part['value']):>8}" for key, part in shown.items()] + notes
-    head = f"  {'':<17}{'value':>8}  {percent(level) + ' interval':^17}  {'noise':>7}{'up to':>8}  {'p':>7}"
+        return [f"  {labels[key]:<{width}}{value_text(part, number):>10}" for key, part in shown.items()] + notes
+    head = f"  {'':<{width}}{'value':>9}  {percent(level) + ' interval':^17}  {'noise':>7}{'up to':>8}  {'p':>7}"
     lines = [style.faint(head.rstrip())]
     for key, part in shown.items():
-        write = signed if key == "mean_gap" else number
+        write = signed if summary["measures"][key]["signed"] else number
         ends = "" if part["low"] is None else f"{write(part['low'])} – {write(part['high'])}"
         floor = part["floor"]
         noise = "" if floor is None else f"{number(floor['mean']):>7}{number(floor['upper']):>8}"
         p_value = "" if part["p_value"] is None else chance(part["p_value"], summary["n_resamples"]).removeprefix("= ")
-        line = f"  {LABELS[key]:<17}{write(part['value']):>8}  {ends:^17}  {noise:<15}  {p_value:>7}"
+        line = f"  {labels[key]:<{width}}{value_text(part, write):>9}  {ends:^17}  {noise:<15}  {p_value:>7}"
         lines.append(line.rstrip())
     return lines + notes
 
@@ -114,8 +124,7 @@ def _groups(summary: Summary, style: Style) -> list[str]:
         columns += f"  {percent(summary['level']) + ' interval':^15} {'up to':>7} {'p adj.':>7}"
     lines = [style.bold("Groups"), columns]
     for group in groups:
-        parts = group["report"]["estimates"]
-        ece, gap = parts["ece"], parts["mean_gap"]["value"]
+        ece, gap = group["ece"], group["mean_gap"]["value"]
         line = f"  {short(group['name']):<{width}}  {group['report']['n']:>9,} {gap:>+7.3f} {number(ece['value']):>7}"
         if inferred:
             adjusted = group["adjusted_p_value"]

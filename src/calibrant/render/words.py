@@ -1,56 +1,20 @@
-"""What a report says in words, from the dictionary that `Report.to_dict` returns: names, the verdict, remarks."""
+"""What a report says in words, from the dictionary that `Report.to_dict` returns: the verdict and remarks."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from calibrant.render.style import EVENTS, Summary, percent, short
+from calibrant.render.style import EVENTS, Summary, number, percent, short
+from calibrant.results import Code
+from calibrant.sampling.means import rare
 
-#: The measures by the words for them, in the order in which they are shown.
-LABELS: Final = {
-    "accuracy": "accuracy",
-    "mean_confidence": "mean confidence",
-    "mean_gap": "mean gap",
-    "brier": "Brier score",
-    "nll": "log loss",
-    "ece": "ECE",
-    "ace": "adaptive ECE",
-    "classwise_ece": "classwise ECE",
-    "smece": "smooth ECE",
-    "rmsce": "RMSCE",
-    "debiased_square": "debiased square",
-    "mce": "MCE",
-    "ks": "KS error",
-    "miscalibration": "miscalibration",
-    "discrimination": "discrimination",
-    "uncertainty": "uncertainty",
-}
+_NAMED: Final = 3  # files left out that are named
+_BINS: Final = {"uniform": "of equal width", "quantile": "of equal mass"}
 
-#: What each measure is, for those who meet it for the first time.
-MEANINGS: Final = {
-    "accuracy": "The share of rows whose predicted class is right. Higher is better.",
-    "mean_confidence": "The mean score of the judged event: what was claimed, on average.",
-    "mean_gap": "What was claimed minus what happened, on average. 0 is right; above 0, too much was claimed.",
-    "brier": "The mean squared distance between the probabilities and what happened. Lower is better.",
-    "nll": "The mean of minus the logarithm of the probability of what happened. Lower is better.",
-    "ece": "Expected calibration error: the mean gap between claimed and happened, over bins of equal width.",
-    "ace": "The same over bins of equally many rows.",
-    "classwise_ece": "The mean over classes of the expected calibration error of each class's own probability.",
-    "smece": "Smooth calibration error: the gap after smoothing over scores, with no bins to choose.",
-    "rmsce": "Root mean square calibration error: as the ECE, with large gaps counting more.",
-    "debiased_square": "The square of RMSCE without the part that noise adds; 0 on average if the scores are right.",
-    "mce": "Maximum calibration error: the largest gap of a bin.",
-    "ks": "The largest gap that adds up over a range of scores, as a share of all rows.",
-    "miscalibration": "The part of the Brier score that the best monotone recalibration would take away.",
-    "discrimination": "The part of the Brier score that telling cases apart earns. Larger is better.",
-    "uncertainty": "The Brier score of always giving the base rate.",
-}
-
-
-_NAMED: Final = 3  # of what was left out
+Facts = Mapping[str, Any]
 
 
 def headline(summary: Summary) -> str:
@@ -60,32 +24,137 @@ def headline(summary: Summary) -> str:
     return f"{summary['n']:,} prediction{'s' * (summary['n'] != 1)}{of} · judged: {EVENTS[summary['notion']]}"
 
 
-def shown_estimates(summary: Summary) -> dict[str, Mapping[str, Any]]:
-    """Return the estimates that have a value, or an infinite one, in the order of `LABELS`."""
-    parts = summary["estimates"]
-    return {
-        key: parts[key]
-        for key in LABELS
-        if parts[key]["value"] is not None or (key == "nll" and "infinite_rows" in parts[key]["details"])
-    }
+def label_of(summary: Summary, key: str) -> str:
+    """Return the label of a measure."""
+    return str(summary["measures"][key]["label"])
+
+
+def shown_estimates(summary: Summary) -> dict[str, Facts]:
+    """Return the estimates that are shown: of a profile those that have a value, of a list all."""
+    estimates: dict[str, Facts] = summary["estimates"]
+    if summary["profile"] is None:
+        return dict(estimates)
+    return {key: part for key, part in estimates.items() if part["value"] is not None or is_infinite(part)}
+
+
+def is_infinite(part: Facts) -> bool:
+    """Return whether a value is missing from the dictionary because it is infinite."""
+    return part["value"] is None and "infinite_rows" in part["details"]
+
+
+def value_text(part: Facts, write: Callable[[float], str]) -> str:
+    """Return the value of an estimate as it is shown; a dash if there is none."""
+    if part["value"] is None:
+        return number(None) if is_infinite(part) else "–"
+    return write(part["value"])
+
+
+def chance(p_value: float, n_resamples: int = 0) -> str:
+    """Return a p-value with its sign of equality; at the limit of what the resamples resolve it is a bound."""
+    if n_resamples and math.isclose(p_value, 1 / (n_resamples + 1), rel_tol=1e-9):
+        return f"≤ {p_value:.3f}"
+    return f"= {p_value:.3f}" if p_value >= 0.0005 else "< 0.001"
+
+
+# ---------------------------------------------------------------- the verdict
 
 
 def verdict(summary: Summary) -> list[str]:
     """Say whether there is evidence of miscalibration, which way it goes, and what recalibration could gain."""
-    sentences = [_evidence(summary)] if summary["level"] is not None else []
-    if summary["diagram"] is not None:
-        sentences.append(_lean(summary))
-        if summary["notion"] == "positive":
-            sentences.append(_extremeness(summary))
-    sentences.append(_gain(summary))
-    if summary["diagram"] is not None and summary["level"] is not None and _falls(summary):
-        what = "predicted class is right" if summary["notion"] == "top-label" else "event happens"
-        asked = "are the scores, or the columns, those of another outcome?"
-        sentences.append(f"Caution: the {what} less often the higher the score: {asked}")
-    flag = next((e["details"]["flag"] for e in summary["estimates"].values() if "flag" in e["details"]), None)
-    if flag is not None:
-        sentences.append(f"Caution: {flag}.")
+    sentences = [_SENTENCES[finding["code"]](finding, summary) for finding in summary["findings"]]
     return sentences + _omissions(summary["omitted"])
+
+
+def _no_evidence(facts: Facts, summary: Summary) -> str:
+    return f"No evidence of miscalibration at this N: the ECE is {facts['value']:.4f}, and {_noise(facts, summary)}."
+
+
+def _miscalibrated(facts: Facts, summary: Summary) -> str:
+    p_value = chance(facts["p_value"], summary["n_resamples"])
+    return f"Miscalibrated: the ECE is {facts['value']:.4f}, where {_noise(facts, summary)} (p {p_value})."
+
+
+def _noise(facts: Facts, summary: Summary) -> str:
+    return f"noise alone shows up to {facts['upper']:.4f} in {percent(summary['level'])} of samples"
+
+
+def _off_average(facts: Facts, summary: Summary) -> str:
+    high = facts["code"] == Code.TOO_HIGH
+    if summary["notion"] == "top-label":
+        word = "Over-confident" if high else "Under-confident"
+    else:
+        word = "Too high" if high else "Too low"
+    return f"{word} by {_size(facts)} on average: {_claim(facts, summary)}."
+
+
+def _right_on_average(facts: Facts, summary: Summary) -> str:
+    top = summary["notion"] == "top-label"
+    words = "Neither over- nor under-confident" if top else "Neither too high nor too low"
+    return f"{words} on average{_as_far(facts, '+')}: {_claim(facts, summary)}."
+
+
+def _claim(facts: Facts, summary: Summary) -> str:
+    happened = "is right in" if summary["notion"] == "top-label" else "the event happened in"
+    joined = f"and {happened}" if summary["notion"] == "top-label" else f"{happened}"
+    comma = " " if summary["notion"] == "top-label" else ", "
+    return f"it claims {100 * facts['mean_score']:.1f} %{comma}{joined} {100 * facts['event_rate']:.1f} %"
+
+
+def _confidence_off(facts: Facts, _: Summary) -> str:
+    word, way = ("Over", "farther from") if facts["code"] == Code.OVER_CONFIDENT else ("Under", "nearer to")
+    return f"{word}-confident by {_size(facts)}: the scores are {way} 50 % than the outcomes."
+
+
+def _rightly_confident(facts: Facts, _: Summary) -> str:
+    doubt = _as_far(facts, "+z")
+    return f"Neither over- nor under-confident{doubt}: the scores are about as far from 50 % as the outcomes."
+
+
+def _as_far(facts: Facts, sign: str) -> str:
+    """Say how far rows can tell, as an interval in percentage points; nothing without an interval."""
+    if facts["low"] == facts["high"]:
+        return ""
+    low, high = (f"{100 * facts[end]:{sign}.1f}" for end in ("low", "high"))
+    return f", as far as these rows can tell ({low} to {high} points)"
+
+
+def _size(facts: Facts) -> str:
+    least, most = (f"{100 * size:.1f}" for size in sorted((abs(facts["low"]), abs(facts["high"]))))
+    return f"{most} points" if least == most else f"{least} to {most} points"
+
+
+def _gain(facts: Facts, summary: Summary) -> str:
+    gain, score = facts["gain"], facts["score"]
+    of = "the Brier score of the judged event" if summary["diagram"] is not None else "the classes' mean Brier score"
+    if gain < 5e-7:
+        return f"A monotone recalibration could not lower {of} of {score:.4f}."
+    share = f"{100 * gain / score:.0f}" if gain >= 0.005 * score else "less than 1"
+    return f"A monotone recalibration could lower {of} from {score:.4f} by at most {gain:.4f}, {share} % of it."
+
+
+def _falling(_: Facts, summary: Summary) -> str:
+    what = "predicted class is right" if summary["notion"] == "top-label" else "event happens"
+    question = "are the scores, or the columns, those of another outcome?"
+    return f"Caution: the {what} less often the higher the score: {question}"
+
+
+def _rare(facts: Facts, _: Summary) -> str:
+    return f"Caution: {rare(facts['rows'])}."
+
+
+_SENTENCES: Final[dict[str, Callable[[Facts, Summary], str]]] = {
+    Code.NO_EVIDENCE: _no_evidence,
+    Code.MISCALIBRATED: _miscalibrated,
+    Code.TOO_HIGH: _off_average,
+    Code.TOO_LOW: _off_average,
+    Code.RIGHT_ON_AVERAGE: _right_on_average,
+    Code.OVER_CONFIDENT: _confidence_off,
+    Code.UNDER_CONFIDENT: _confidence_off,
+    Code.RIGHTLY_CONFIDENT: _rightly_confident,
+    Code.RECALIBRATION_GAIN: _gain,
+    Code.FALLING_CURVE: _falling,
+    Code.RARE_OUTCOME: _rare,
+}
 
 
 def _omissions(omitted: Mapping[str, str]) -> list[str]:
@@ -97,139 +166,65 @@ def _omissions(omitted: Mapping[str, str]) -> list[str]:
     return [f"Caution: left out, and in none of these numbers: {'; '.join(named)}{more}."]
 
 
-def _evidence(summary: Summary) -> str:
-    ece, level = summary["estimates"]["ece"], summary["level"]
-    shown = f"noise alone shows up to {ece['floor']['upper']:.4f} in {percent(level)} of samples"
-    if ece["p_value"] > 1 - level:
-        return f"No evidence of miscalibration at this N: the ECE is {ece['value']:.4f}, and {shown}."
-    p_value = chance(ece["p_value"], summary["n_resamples"])
-    return f"Miscalibrated: the ECE is {ece['value']:.4f}, where {shown} (p {p_value})."
-
-
-def chance(p_value: float, n_resamples: int = 0) -> str:
-    """Return a p-value with its sign of equality; at the limit of what the resamples resolve it is a bound."""
-    if n_resamples and math.isclose(p_value, 1 / (n_resamples + 1), rel_tol=1e-9):
-        return f"≤ {p_value:.3f}"
-    return f"= {p_value:.3f}" if p_value >= 0.0005 else "< 0.001"
-
-
-def _lean(summary: Summary) -> str:
-    gap = summary["estimates"]["mean_gap"]
-    said, happened = summary["estimates"]["mean_confidence"]["value"], summary["outcome_rate"]
-    right = summary["notion"] == "top-label"
-    low, high = _points(gap, gap["value"])
-    if right:
-        facts = f"it claims {100 * said:.1f} % and is right in {100 * happened:.1f} %"
-        words = ("Over-confident", "Under-confident", "Neither over- nor under-confident")
-    else:
-        facts = f"it claims {100 * said:.1f} %, the event happened in {100 * happened:.1f} %"
-        words = ("Too high", "Too low", "Neither too high nor too low")
-    if low > 0 or high < 0:
-        return f"{words[0] if low > 0 else words[1]} by {_size(low, high)} on average: {facts}."
-    if gap["low"] is None:
-        return f"{words[2]} on average: {facts}."
-    return f"{words[2]} on average, as far as these rows can tell ({low:+.1f} to {high:+.1f} points): {facts}."
-
-
-def _points(estimate: Mapping[str, Any], value: float) -> tuple[float, float]:
-    """Return the ends of a value in percentage points, as wide as an estimate's interval; the value where it has none.
-
-    Less than a twentieth of a point is nothing.
-    """
-    if estimate["low"] is None:
-        points = 100 * value if abs(value) >= 0.0005 else 0.0
-        return points, points
-    half = (estimate["high"] - estimate["low"]) / 2
-    return max(100 * (value - half), -100.0), min(100 * (value + half), 100.0)
-
-
-def _size(low: float, high: float) -> str:
-    least, most = sorted((abs(low), abs(high)))
-    if f"{least:.1f}" == f"{most:.1f}":
-        return f"{most:.1f} points"
-    return f"{least:.1f} to {most:.1f} points"
-
-
-def _extremeness(summary: Summary) -> str:
-    """For one event, over-confidence is scores farther from 1/2 than the outcomes are.
-
-    Its standard error is that of the mean gap: the residuals are the same, with other signs.
-    """
-    diagram = summary["diagram"]
-    lean = sum(
-        math.copysign(share, said - 0.5) * (said - happened)
-        for share, said, happened in zip(
-            diagram["proportions"], diagram["confidences"], diagram["accuracies"], strict=True
-        )
-        if said is not None and said != 0.5
-    )
-    low, high = _points(summary["estimates"]["mean_gap"], lean)
-    if low <= 0 <= high:
-        told = "" if low == high else f", as far as these rows can tell ({low:+z.1f} to {high:+z.1f} points)"
-        return f"Neither over- nor under-confident{told}: the scores are about as far from 50 % as the outcomes."
-    word, way = ("Over", "farther from") if low > 0 else ("Under", "nearer to")
-    return f"{word}-confident by {_size(low, high)}: the scores are {way} 50 % than the outcomes."
-
-
-def _falls(summary: Summary) -> bool:
-    """Say whether the outcome rate falls with the score beyond doubt: by four standard errors of the slope."""
-    bins, rate = summary["diagram"], summary["outcome_rate"]
-    rows = [
-        (share, said, happened)
-        for share, said, happened in zip(bins["proportions"], bins["confidences"], bins["accuracies"], strict=True)
-        if said is not None
-    ]
-    mean = sum(share * said for share, said, _ in rows)
-    together = sum(share * (said - mean) * (happened - rate) for share, said, happened in rows)
-    spread = sum(share * (said - mean) ** 2 for share, said, _ in rows)
-    return bool(together < -4 * math.sqrt(spread * rate * (1 - rate) / summary["n"]))
-
-
-def _gain(summary: Summary) -> str:
-    parts = summary["estimates"]
-    estimate = parts["miscalibration"]
-    gain = estimate["value"]
-    issued = gain - parts["discrimination"]["value"] + parts["uncertainty"]["value"]
-    of = "the Brier score of the judged event" if summary["diagram"] is not None else "the classes' mean Brier score"
-    if gain < 5e-7:
-        return f"A monotone recalibration could not lower {of} of {issued:.4f}."
-    share = f"{100 * gain / issued:.0f}" if gain >= 0.005 * issued else "less than 1"
-    return f"A monotone recalibration could lower {of} from {issued:.4f} by at most {gain:.4f}, {share} % of it."
-
-
-def _exactness(summary: Summary, grid: str) -> str:
-    """Say how far the numbers of a sketch can be from those of the predictions, where four digits show it."""
-    bounds = {key: part["error_bound"] for key, part in shown_estimates(summary).items()}
-    seen = [f"{LABELS[key]} {bound:.4f}" for key, bound in bounds.items() if bound is not None and bound >= 5e-5]
-    known = f"certified to be within: {', '.join(seen)}; the others are" if seen else "every number shown is"
-    unknown = [LABELS[key] for key, bound in bounds.items() if bound is None]
-    doubt = f"; no bound is known of: {', '.join(unknown)}" if unknown else ""
-    return f"from a sketch ({grid}), {known} exact to the digits shown{doubt}"
+# ---------------------------------------------------------------- remarks
 
 
 def remarks(summary: Summary) -> list[str]:
     """Return what belongs to single numbers."""
-    parts = summary["estimates"]
-    notes = [f"ECE, RMSCE, MCE: {summary['n_bins']} bins of equal width; adaptive: of equal mass"]
-    rows = parts["nll"]["details"].get("infinite_rows")
-    if rows is not None:
-        notes.append(f"log loss: {rows:,} outcomes happened that had probability 0")
-    worst = parts["mce"]["details"]
-    if "count" in worst:
-        place = f"bin {worst['left']:.3f} – {worst['right']:.3f}, {worst['count']:,} rows"
-        notes.append(f"MCE: of bins with {worst['least_rows']} rows; the worst: {place}")
-    elif "of_all_bins" in worst:
-        notes.append(f"MCE: no bin holds {worst['least_rows']} rows ({worst['of_all_bins']:.4f} over all bins)")
-    worst = parts["classwise_ece"]["details"]
-    if "worst" in worst:
-        notes.append(f"classwise ECE: worst is class {short(worst['worst_class'])} with {worst['worst']:.4f}")
-    if (parts["debiased_square"]["value"] or 0.0) < 0:
-        notes.append("debiased square: below 0 by chance; what it estimates, and so its interval, is not")
-    notes.append("miscalibration - discrimination + uncertainty: the Brier score by CORP")
-    grid = parts["ece"]["details"].get("table")
+    shown = shown_estimates(summary)
+    notes = [*_bins(summary, shown), *_single(summary, shown)]
+    if {"miscalibration", "discrimination", "uncertainty"} <= shown.keys():
+        notes.append("miscalibration - discrimination + uncertainty: the Brier score by CORP")
+    grid = next((part["details"]["table"] for part in shown.values() if "table" in part["details"]), None)
     if grid is not None:
         notes.append(_exactness(summary, str(grid)))
-    if summary["level"] is not None:
-        share = percent(summary["level"])
-        notes.append(f"noise: what calibrated scores show at this N, on average and up to in {share} of samples")
+    if summary["level"] is not None and any(part["floor"] is not None for part in shown.values()):
+        tail = f"{100 * summary['level']:g}th percentile"
+        notes.append(f"noise: what perfectly calibrated scores show at this N (mean, {tail})")
     return notes
+
+
+def _bins(summary: Summary, shown: Mapping[str, Facts]) -> list[str]:
+    """Say over which bins measures are computed."""
+    labels: dict[str, list[str]] = {}
+    for key in shown:
+        binning = summary["measures"][key]["binning"]
+        if binning is not None:
+            labels.setdefault(binning, []).append(label_of(summary, key))
+    bins = [f"{', '.join(names)}: {summary['n_bins']} bins {_BINS[binning]}" for binning, names in labels.items()]
+    return ["; ".join(bins)] if bins else []
+
+
+def _single(summary: Summary, shown: Mapping[str, Facts]) -> list[str]:
+    """Return remarks on single measures, from their details."""
+    notes = []
+    for key, part in shown.items():
+        label, details = label_of(summary, key), part["details"]
+        if "infinite_rows" in details:
+            notes.append(f"{label}: {details['infinite_rows']:,} outcomes happened that had probability 0")
+        if "bin" in details:
+            ends = f"{details['left']:.3f} – {details['right']:.3f}"
+            notes.append(f"{label}: the worst is bin {ends} with {details['count']:,} rows")
+        if "worst_class" in details:
+            notes.append(f"{label}: worst is class {short(details['worst_class'])} with {details['worst']:.4f}")
+        if summary["measures"][key]["scale"] == "square" and (part["value"] or 0.0) < 0:
+            notes.append(f"{label}: below 0 by chance; the true value cannot be negative")
+        if part["value"] is None and not is_infinite(part):
+            notes.append(f"{label}: {part['method']}")
+    missing = summary["estimates"].keys() - shown.keys()
+    for key in (key for key in summary["estimates"] if key in missing):
+        details = summary["estimates"][key]["details"]
+        if "of_all_bins" in details:
+            worst = f"{details['of_all_bins']:.4f} over all bins"
+            notes.append(f"{label_of(summary, key)}: no bin holds {details['least_rows']} rows ({worst})")
+    return notes
+
+
+def _exactness(summary: Summary, grid: str) -> str:
+    """Say how far the numbers of a sketch can be from those of the predictions, if four digits show it."""
+    bounds = {label_of(summary, key): part["error_bound"] for key, part in shown_estimates(summary).items()}
+    seen = [f"{label} {bound:.4f}" for label, bound in bounds.items() if bound is not None and bound >= 5e-5]
+    known = f"certified to be within: {', '.join(seen)}; the others are" if seen else "every number shown is"
+    unknown = [label for label, bound in bounds.items() if bound is None]
+    doubt = f"; no certified error is known for: {', '.join(unknown)}" if unknown else ""
+    return f"from a sketch ({grid}), {known} exact to the digits shown{doubt}"

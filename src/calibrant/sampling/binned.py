@@ -10,30 +10,47 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.estimators.binned import uniform_edges
+from calibrant.estimators.binned import (
+    LEAST_ROWS,
+    absolute_error,
+    debiased_square,
+    enough_rows,
+    largest_gap,
+    root_square_error,
+    uniform_edges,
+)
 from calibrant.results import ReliabilityDiagram
 from calibrant.sampling.cells import Cells
+from calibrant.weights import effective_n
 
 Float64s = NDArray[np.float64]
 
 #: The weight, in rows, of the variance that calibration implies.
 PRIOR_ROWS: Final = 5.0
 
-#: The rows a bin must hold to take part in the maximum.
-LEAST_ROWS: Final = 30
 
-
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class BinMoments:
-    """Sums over the filled bins, each (M,): ``rows`` n, ``counts`` (weight), the sums of scores, S, Q and V0.
+    """Sums over the filled bins, each (M,).
 
-    ``first`` is the first cell of each bin, ``index`` the place of the bin among all bins. With weights that are not
-    whole numbers n is the number of rows that weigh as much, and Q and V0 are in units of squared weight.
+    Attributes
+    ----------
+    index, first
+        The place of the bin among all bins, and its first cell.
+    rows
+        n, the effective sample size of the bin.
+    counts, score_sums, gap_sums
+        The weight, the sum of the scores, and S, the sum of score - outcome.
+    squared_residuals, null_variances
+        Q and V0, in units of squared weight.
+    total, effective_n : float
+        The weight of all bins, and the effective sample size of all rows.
     """
 
     index: NDArray[np.intp]
@@ -41,85 +58,79 @@ class BinMoments:
     rows: Float64s
     counts: Float64s
     score_sums: Float64s
-    gaps: Float64s
-    squares: Float64s
+    gap_sums: Float64s
+    squared_residuals: Float64s
     null_variances: Float64s
     total: float
     effective_n: float
 
     @classmethod
     def of(cls, cells: Cells, bins: NDArray[np.intp]) -> BinMoments:
-        """Return the moments of bins, of which each cell's is given in increasing order."""
+        """Return the moments of the bins; ``bins`` is the bin of each cell, in increasing order."""
         first = np.flatnonzero(np.diff(bins, prepend=-1))
 
         def cut(values: Float64s) -> Float64s:
             return np.add.reduceat(values, first)
 
-        counts, squared_weights = cut(cells.counts), cut(cells.units * cells.counts)
+        counts = cut(cells.counts)
         return cls(
-            bins[first],
-            first,
-            counts**2 / squared_weights,
-            counts,
-            cut(cells.score_sums),
-            cut(cells.gaps),
-            cut(cells.squares),
-            cut(cells.null_variances),
-            cells.total,
-            cells.effective_n,
+            index=bins[first],
+            first=first,
+            rows=effective_n(counts, cut(cells.units * cells.counts)),
+            counts=counts,
+            score_sums=cut(cells.score_sums),
+            gap_sums=cut(cells.gap_sums),
+            squared_residuals=cut(cells.squared_residuals),
+            null_variances=cut(cells.null_variances),
+            total=cells.total,
+            effective_n=cells.effective_n,
         )
 
     @property
     def variances(self) -> Float64s:
         """The blended estimates of the variance of S."""
-        return blend(self.rows, self.squares, self.null_variances)
+        return blend(self.rows, self.squared_residuals, self.null_variances)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class BinStatistics:
     """The binned measures as functions of the cells' sums of residuals, for many replicates at once."""
 
     bins: BinMoments
 
-    def gaps(self, gaps: Float64s) -> Float64s:
-        """Return S of each bin, (..., M), of S of each cell, (..., K)."""
-        return np.add.reduceat(gaps, self.bins.first, axis=-1)
+    def over_bins(self, cell_sums: Float64s) -> Float64s:
+        """Return the sums over each bin, (..., M), of sums over each cell, (..., K)."""
+        return np.add.reduceat(cell_sums, self.bins.first, axis=-1)
 
-    def absolute(self, gaps: Float64s) -> Float64s:
-        """Return the l1 error, of S of each bin."""
-        return np.asarray(np.abs(gaps).sum(axis=-1) / self.bins.total)
+    def absolute(self, gap_sums: Float64s) -> Float64s:
+        """Return the l1 error from S of each bin."""
+        return absolute_error(gap_sums, self.bins.total)
 
-    def root_square(self, gaps: Float64s) -> Float64s:
-        """Return the l2 error, of S of each bin."""
-        return np.asarray(np.sqrt((gaps**2 / self.bins.counts).sum(axis=-1) / self.bins.total))
+    def root_square(self, gap_sums: Float64s) -> Float64s:
+        """Return the l2 error from S of each bin."""
+        return root_square_error(gap_sums, self.bins.counts, self.bins.total)
 
-    def debiased_square(self, gaps: Float64s, squares: Float64s) -> Float64s:
-        """Return the unbiased squared l2 error, of S and Q of each bin."""
-        several = self.bins.rows > 1
-        n = self.bins.counts[several]
-        parts = (gaps[..., several] ** 2 - squares[..., several]) / (n - n / self.bins.rows[several])
-        return np.asarray(parts.sum(axis=-1) / self.bins.total)
+    def debiased_square(self, gap_sums: Float64s, squared_residuals: Float64s) -> Float64s:
+        """Return the unbiased squared l2 error from S and Q of each bin."""
+        return debiased_square(gap_sums, squared_residuals, self.bins.counts, self.bins.rows, self.bins.total)
 
-    @property
+    @cached_property
     def held(self) -> NDArray[np.bool_]:
         """The bins with rows enough to take part in the maximum."""
-        return enough_rows(self.bins.rows)
+        return enough_rows(self.bins.rows, LEAST_ROWS)
 
-    def maximum(self, gaps: Float64s) -> Float64s:
-        """Return the largest gap of the bins with 30 rows."""
-        return np.asarray(np.abs(gaps / self.bins.counts)[..., self.held].max(axis=-1))
+    def maximum(self, gap_sums: Float64s) -> Float64s:
+        """Return the largest gap of the bins with 30 rows; NaN if there are none."""
+        return largest_gap(gap_sums[..., self.held], self.bins.counts[self.held])
 
-    def standard_maximum(self, gaps: Float64s) -> Float64s:
-        """Return it in standard deviations: max |S| / sqrt(max(V0, 1)), which has power for rare events too."""
+    def standard_maximum(self, gap_sums: Float64s) -> Float64s:
+        """Return the largest |S| / sqrt(max(V0, 1)) of the same bins: the gap in standard deviations.
+
+        It has power for rare events too, where the largest gap itself is decided by the noisiest bin.
+        """
         unit = (self.bins.total / self.bins.effective_n) ** 2
-        return np.asarray(
-            (np.abs(gaps) / np.sqrt(np.maximum(self.bins.null_variances, unit)))[..., self.held].max(axis=-1)
-        )
-
-
-def enough_rows(rows: Float64s) -> NDArray[np.bool_]:
-    """Return which bins have rows enough for the maximum, whatever rounding makes of the weights."""
-    return np.asarray(rows >= LEAST_ROWS * (1 - 1e-9))
+        deviations = np.sqrt(np.maximum(self.bins.null_variances, unit))
+        return largest_gap(gap_sums[..., self.held], deviations[self.held])
 
 
 def blend(rows: Float64s, squares: Float64s, null_variances: Float64s) -> Float64s:
@@ -164,7 +175,7 @@ def absolute_interval(
     dependence
         The factor by which the variances of sums over bins may exceed those of independent bins.
     """
-    v, s = np.maximum(bins.variances, np.finfo(float).tiny), bins.gaps
+    v, s = np.maximum(bins.variances, np.finfo(float).tiny), bins.gap_sums
     g, slope = thinned(s / np.sqrt(v))
     if spread is None:
         low_square = dependence * np.sum(v * slope**2) - np.sum(slope * s) ** 2 / bins.effective_n
@@ -179,10 +190,10 @@ def absolute_interval(
 def _cauchy_schwarz(bins: BinMoments, v: Float64s, z: float, dependence: float) -> float:
     known = bins.null_variances > 0
     w = np.sqrt(bins.null_variances[known])
-    rest = float(np.sum(np.abs(bins.gaps[~known]) + z * np.sqrt(v[~known])))  # scores of 0 and 1 alone
+    rest = float(np.sum(np.abs(bins.gap_sums[~known]) + z * np.sqrt(v[~known])))  # scores of 0 and 1 alone
     if not known.any():
         return rest
-    v, square, s = v[known], bins.squares[known], bins.gaps[known]
+    v, square, s = v[known], bins.squared_residuals[known], bins.gap_sums[known]
     a = float(np.sum((s**2 - square) / w))
     spread = dependence * 2 * float(np.sum(np.maximum(v, w**2) ** 2 / w**2))
     h = np.maximum(s**2 - square, 0.0)
@@ -205,9 +216,9 @@ def square_interval(
     the same for the true value, with the largest variance that value allows.
     """
     n, share = bins.rows, bins.counts / bins.total
-    within = np.maximum(bins.squares - bins.gaps**2 / n, 0.0)
+    within = np.maximum(bins.squared_residuals - bins.gap_sums**2 / n, 0.0)
     u = n * blend(n, within, bins.null_variances) / bins.counts**2
-    d2 = np.maximum((bins.gaps / bins.counts) ** 2 - u / n, 0.0)
+    d2 = np.maximum((bins.gap_sums / bins.counts) ** 2 - u / n, 0.0)
     mean_d2 = float(np.sum(share * d2))
     several = n > 1
     noise = 2 * float(np.sum((share * u)[several] ** 2 / (n * (n - 1))[several]))
@@ -230,7 +241,7 @@ def square_variance(bins: BinMoments) -> float:
     of the estimate, whichever is larger: the first is right where gaps are large, the second near zero.
     """
     n, share = bins.rows, bins.counts / bins.total
-    within = np.maximum(bins.squares - bins.gaps**2 / n, 0.0)
+    within = np.maximum(bins.squared_residuals - bins.gap_sums**2 / n, 0.0)
     u = n * blend(n, within, bins.null_variances) / bins.counts**2
 
     def of_influence(d2: Float64s) -> float:
@@ -239,32 +250,41 @@ def square_variance(bins: BinMoments) -> float:
 
     several = n > 1
     noise = 2 * float(np.sum((share * u)[several] ** 2 / (n * (n - 1))[several]))
-    d2 = (bins.gaps / bins.counts) ** 2
+    d2 = (bins.gap_sums / bins.counts) ** 2
     return max(of_influence(d2), of_influence(np.maximum(d2 - u / n, 0.0)) + noise)
 
 
 def bin_diagram(
     n_bins: int,
+    *,
     places: NDArray[np.intp],
     counts: Float64s,
     rows: Float64s,
     score_sums: Float64s,
-    gaps: Float64s,
+    gap_sums: Float64s,
     level: float,
-    *,
-    whole: bool,
+    integer_weights: bool,
 ) -> ReliabilityDiagram:
     """Return filled bins as a diagram, with Clopper-Pearson intervals of their rates and the band of calibration."""
-    means, rates, tail = score_sums / counts, np.clip((score_sums - gaps) / counts, 0.0, 1.0), (1 - level) / 2
+    means, rates, tail = score_sums / counts, np.clip((score_sums - gap_sums) / counts, 0.0, 1.0), (1 - level) / 2
     columns = (means, rates, *clopper_pearson(rates * rows, rows, tail), *consistency_band(means, rows, tail))
     everywhere = np.full((len(columns), n_bins), math.nan)
     everywhere[:, places] = columns
     held = np.zeros(n_bins)
     held[places] = counts
-    shares = held / held.sum()
-    shown = np.rint(held).astype(np.int64) if whole else held
-    said, happened, low, high, least, most = everywhere
-    return ReliabilityDiagram(uniform_edges(n_bins), shown, said, happened, shares, low, high, least, most, level)
+    mean_scores, event_rates, low, high, least, most = everywhere
+    return ReliabilityDiagram(
+        edges=uniform_edges(n_bins),
+        counts=np.rint(held).astype(np.int64) if integer_weights else held,
+        confidences=mean_scores,
+        accuracies=event_rates,
+        proportions=held / held.sum(),
+        lows=low,
+        highs=high,
+        band_lows=least,
+        band_highs=most,
+        level=level,
+    )
 
 
 def maximum_interval(bins: BinMoments, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
@@ -273,9 +293,9 @@ def maximum_interval(bins: BinMoments, value: float, level: float, *, rejected: 
     The upper end is the largest of the bins' one-sided Clopper-Pearson bounds of their own gap, each at alpha / 2; the
     lower end is the largest one-sided bound at alpha / (2 m) among the m bins that may hold the maximum.
     """
-    held = enough_rows(bins.rows)
+    held = enough_rows(bins.rows, LEAST_ROWS)
     n, means = bins.rows[held], (bins.score_sums / bins.counts)[held]
-    hits = means * n - (bins.gaps / bins.counts)[held] * n
+    hits = means * n - (bins.gap_sums / bins.counts)[held] * n
 
     def bounds(alpha: float) -> tuple[Float64s, Float64s]:
         least, most = clopper_pearson(hits, n, alpha)

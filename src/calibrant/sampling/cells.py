@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from calibrant import grid as grids
 from calibrant.table import ReliabilityTable
+from calibrant.weights import effective_n
 
 Float64s = NDArray[np.float64]
 
@@ -58,8 +59,8 @@ class Cells:
         return np.clip(self.score_sums / self.counts, 0.0, 1.0)
 
     @cached_property
-    def gaps(self) -> Float64s:
-        """S, the sum of score - outcome."""
+    def gap_sums(self) -> Float64s:
+        """S, the sum of score - outcome: count times gap."""
         return self.score_sums - self.positives
 
     @cached_property
@@ -67,7 +68,7 @@ class Cells:
         squares = self.table.square_weights
         if squares is None:
             return np.rint(self.counts).astype(np.int64)
-        alike = np.rint(self.counts**2 / squares.sum(axis=0))
+        alike = np.rint(effective_n(self.counts, squares.sum(axis=0)))
         kinds = (self.positives > 0).astype(np.int64) + (self.positives < self.counts)
         return np.asarray(np.maximum(alike, kinds), dtype=np.int64)
 
@@ -82,7 +83,7 @@ class Cells:
         return np.clip(np.rint(self.positives / self.units), least, most).astype(np.int64)
 
     @cached_property
-    def squares(self) -> Float64s:
+    def squared_residuals(self) -> Float64s:
         """Q, the sum of (score - outcome)^2, in units of squared weight."""
         return self.table.own_products
 
@@ -101,7 +102,7 @@ class Cells:
     @cached_property
     def effective_n(self) -> float:
         """The number of predictions that weigh as much as these: (sum w)^2 / (sum w^2)."""
-        return self.total**2 / float(np.sum(self.units * self.counts))
+        return effective_n(self.total, float(np.sum(self.units * self.counts)))
 
     def drawn(self, trials: NDArray[np.int64], successes: NDArray[np.int64]) -> ReliabilityTable:
         """Return the table of predictions drawn from the cells; those of which none was drawn are left out."""

@@ -49,8 +49,8 @@ def interval(cells: Cells, value: float, level: float) -> tuple[float, float]:
 
     tail = (1 - level) / 2
     z = float(ndtri(1 - tail))
-    sums = -np.cumsum(cells.gaps) / cells.total
-    squares = np.cumsum(cells.squares) / cells.total**2
+    sums = -np.cumsum(cells.gap_sums) / cells.total
+    squares = np.cumsum(cells.squared_residuals) / cells.total**2
     spread = np.sqrt(np.maximum(squares - sums**2 / cells.effective_n, 0.0))
     high = float(np.max(np.abs(sums) + z * spread))
     whole = math.sqrt(squares[-1])

@@ -9,23 +9,41 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.results import Estimate, whole_number
-from calibrant.sampling import null_closed_form
+from calibrant.estimators import isotonic
+from calibrant.estimators.certified import Certified
+from calibrant.notions import Reading
 from calibrant.sampling.binned import blend
 from calibrant.sampling.cells import Cells
 from calibrant.sketch import CalibrationSketch
+from calibrant.table import ReliabilityTable
+from calibrant.weights import effective_rows
+
+Float64s = NDArray[np.float64]
 
 MINORITY: Final = 15  # rows of the rarer outcome below which every interval is flagged
 NORMAL: Final = "central limit theorem"
-NOT_ASKED: Final = "no interval asked for (level=None)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionMeans:
     """Means over whole predictions, not over a judged event: accuracy, Brier score, log loss and their mean squares.
 
-    ``infinite`` is the weight of the rows whose loss is infinite, ``n`` the rows, ``effective_n`` the effective
-    number of rows. ``event`` says that the scores are those of the judged event itself.
+    Attributes
+    ----------
+    accuracy, brier, nll : float
+        The means.
+    brier_square, nll_square : float
+        The means of the squares of the rows' Brier scores and of their finite log losses.
+    infinite : float
+        The weight of the rows whose log loss is infinite.
+    n : int
+        The rows.
+    effective_n : float
+        Their effective sample size.
+    event : bool
+        Whether the scores are those of the judged event itself: then calibration says what they should be.
+    accuracy_bound, nll_bound : float
+        The certified errors of accuracy and log loss; 0 if they are exact.
     """
 
     accuracy: float
@@ -37,67 +55,77 @@ class PredictionMeans:
     n: int
     effective_n: float
     event: bool
+    accuracy_bound: float = 0.0
+    nll_bound: float = 0.0
 
     @classmethod
-    def of(cls, sketch: CalibrationSketch) -> PredictionMeans:
+    def of_reading(cls, reading: Reading, weights: Float64s | None, n: int, *, event: bool) -> PredictionMeans:
+        """Return the means of one read of predictions; ``weights`` are those of the ``n`` judged rows."""
+        return cls(
+            accuracy=reading.correct,
+            brier=reading.brier,
+            nll=reading.nll,
+            brier_square=reading.brier_square,
+            nll_square=reading.nll_square,
+            infinite=reading.infinite,
+            n=n,
+            effective_n=effective_rows(weights, n),
+            event=event,
+        )
+
+    @classmethod
+    def of_sketch(cls, sketch: CalibrationSketch) -> PredictionMeans:
         """Return the exact means of a sketch."""
         sums = sketch.totals
         return cls(
-            sums.accuracy,
-            sums.brier / sums.entries,
-            sums.nll_mean,
-            sums.brier_square / sums.entries,
-            sums.nll_square / sums.entries,
-            sums.infinite,
-            sums.n,
-            sums.effective_n,
-            sketch.layout == "binary",
+            accuracy=sums.accuracy,
+            brier=sums.brier / sums.entries,
+            nll=sums.nll_mean,
+            brier_square=sums.brier_square / sums.entries,
+            nll_square=sums.nll_square / sums.entries,
+            infinite=sums.infinite,
+            n=sums.n,
+            effective_n=sums.effective_n,
+            event=sketch.layout == "binary",
         )
 
-    def plain_estimates(self) -> dict[str, Estimate]:
-        """Return the values without intervals."""
-        values = {"accuracy": self.accuracy, "brier": self.brier, "nll": self.nll}
-        found = {name: Estimate(value, method=NOT_ASKED, n=self.n) for name, value in values.items()}
-        return {**found, "nll": self._infinite()} if math.isinf(self.nll) else found
-
-    def _infinite(self) -> Estimate:
-        reason = "infinite: an outcome that happened had probability 0"
-        details = {"infinite_rows": whole_number(self.infinite), "reason": reason}
-        return Estimate(self.nll, method=f"no interval: {reason}", n=self.n, details=details)
-
-    def estimates(self, level: float, z: float, cells: Cells | None) -> dict[str, Estimate]:
-        """Return the estimates, with floors where the event's cells say what calibration would show."""
-        laws = {}
-        if self.event and cells is not None:
-            laws = null_closed_form.proper_laws(cells, {"brier": self.brier, "nll": self.nll}, level)
-        n = self.n
-        share = wilson_interval(self.accuracy, self.effective_n, z)
-        found = {"accuracy": Estimate(self.accuracy, *share, level, method="Wilson", n=n)}
-        for name, mean, square in (("brier", self.brier, self.brier_square), ("nll", self.nll, self.nll_square)):
-            if math.isinf(mean):
-                found[name] = self._infinite()
-                continue
-            low, high = normal_interval(mean, square, self.effective_n, z)
-            floor, p_value = laws.get(name, (None, math.nan))
-            how = NORMAL if floor is None else f"{NORMAL}; floor: closed form"
-            found[name] = Estimate(mean, max(low, 0.0), high, level, floor, p_value, how, n)
-        return found
+    @classmethod
+    def of_table(cls, table: ReliabilityTable, *, right: bool) -> PredictionMeans:
+        """Return the means of a table of one event; ``right`` says that the event is a right answer."""
+        hits = table.positives
+        if not right:
+            hits = np.where(table.scores >= 0.5, table.positives, table.counts - table.positives)
+        wrong = (table.scores == 0) * table.positives + (table.scores == 1) * (table.counts - table.positives)
+        accuracy, accuracy_bound = float(hits.sum() / table.total), 0.0
+        nll, nll_bound = isotonic.table_score(table, "log"), 0.0
+        certified = Certified.of(table)
+        if certified is not None:
+            nll, nll_bound = certified.log_loss()
+            accuracy_bound = 0.0 if right else certified.accuracy(accuracy)
+        return cls(
+            accuracy=accuracy,
+            brier=isotonic.table_score(table, "brier"),
+            nll=nll,
+            brier_square=isotonic.table_square(table, "brier"),
+            nll_square=isotonic.table_square(table, "log"),
+            infinite=float(wrong.sum()),
+            n=table.n,
+            effective_n=Cells.of(table).effective_n,
+            event=True,
+            accuracy_bound=accuracy_bound,
+            nll_bound=nll_bound,
+        )
 
 
-def effective_rows(weights: NDArray[np.float64] | None, n: int) -> float:
-    """Return the number of rows that weigh as much: each unit a row where all weights are whole numbers."""
-    if weights is None:
-        return float(n)
-    total = float(weights.sum())
-    if np.array_equal(weights, np.rint(weights)):
-        return total
-    return total**2 / float(np.sum(weights**2))
+def rarer_rows(cells: Cells) -> float:
+    """Return the effective sample size of the rarer outcome."""
+    share = float(cells.positives.sum()) / cells.total * cells.effective_n
+    return min(share, cells.effective_n - share)
 
 
 def flag_of(cells: Cells) -> str:
-    """Return a warning where one outcome is too rare for intervals to be trusted, or nothing."""
-    share = float(cells.positives.sum()) / cells.total * cells.effective_n
-    return rare(min(share, cells.effective_n - share))
+    """Return a warning if one outcome is too rare for intervals to be trusted, or nothing."""
+    return rare(rarer_rows(cells))
 
 
 def rare(rows: float, of: str = "") -> str:
@@ -113,10 +141,10 @@ def rare(rows: float, of: str = "") -> str:
 def gap_error(cells: Cells) -> float:
     """Return the standard error of the mean of score - outcome, of the blended variance of the residuals."""
     rows = np.array([cells.effective_n])
-    squares, null_variances = np.array([cells.squares.sum()]), np.array([cells.null_variances.sum()])
+    squares, null_variances = np.array([cells.squared_residuals.sum()]), np.array([cells.null_variances.sum()])
     if cells.effective_n <= 1:
         return math.inf
-    square = float(blend(rows, squares, null_variances)[0]) - float(cells.gaps.sum()) ** 2 / cells.effective_n
+    square = float(blend(rows, squares, null_variances)[0]) - float(cells.gap_sums.sum()) ** 2 / cells.effective_n
     return math.sqrt(max(square, 0.0) * cells.effective_n / (cells.effective_n - 1)) / cells.total
 
 

@@ -8,7 +8,6 @@ of independent folded normals, the largest cumulative residual that of a Brownia
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -18,9 +17,10 @@ from calibrant.results import Floor
 from calibrant.sampling.binned import BinMoments, BinStatistics
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.cumulative import BROWNIAN_MEAN, brownian_quantile, brownian_sf
+from calibrant.sampling.null import Law
+from calibrant.scores import Score
 
 Float64s = NDArray[np.float64]
-Law = tuple[Floor, float]
 
 _FOLDED_SKEWNESS: Final = math.sqrt(2) * (4 - math.pi) / (math.pi - 2) ** 1.5  # of |Z|, Z standard normal
 
@@ -33,7 +33,7 @@ def absolute_law(bins: BinMoments, value: float, level: float) -> Law:
     """
     total = float(bins.null_variances.sum())
     if total == 0:
-        return Floor(0.0, 0.0), float(value <= 0)
+        return Law(Floor(0.0, 0.0), float(value <= 0))
     mean = math.sqrt(2 / math.pi) * float(np.sqrt(bins.null_variances).sum()) / bins.total
     sd = math.sqrt((1 - 2 / math.pi) * total) / bins.total
     return _gamma_law(mean, sd, _FOLDED_SKEWNESS * float(np.sum((bins.null_variances / total) ** 1.5)), value, level)
@@ -64,8 +64,8 @@ def exact_absolute_law(
     return _normal_law(float(np.sum(units * deviations)) / total, sd, value, level)
 
 
-def square_law(bins: BinMoments, value: float, level: float) -> tuple[Floor, Floor, float]:
-    """Return the floors of the l2 error and of its debiased square, and the p-value of both.
+def square_laws(bins: BinMoments, value: float, level: float) -> tuple[Law, Law]:
+    """Return the laws of the l2 error, which has this value, and of its debiased square; their p-value is the same.
 
     N times the square is sum S^2 / n with mean sum V0 / n and variance 2 sum (V0 / n)^2: as a chi-square with
     mean^2 / (variance / 2) degrees of freedom, scaled.
@@ -75,14 +75,15 @@ def square_law(bins: BinMoments, value: float, level: float) -> tuple[Floor, Flo
     parts = bins.null_variances / bins.counts
     mean = float(parts.sum())
     if mean == 0:
-        return Floor(0.0, 0.0), Floor(0.0, 0.0), float(value <= 0)
+        none = Law(Floor(0.0, 0.0), float(value <= 0))
+        return none, none
     freedom = 1 / float(np.sum((parts / mean) ** 2))
     scale = mean / freedom
     upper = scale * float(chdtri(freedom, 1 - level))
     root = math.sqrt(2 * scale) * math.exp(float(gammaln((freedom + 1) / 2) - gammaln(freedom / 2)))
     tail = float(chdtrc(freedom, value**2 * bins.total / scale))
     n = bins.total
-    return Floor(root / math.sqrt(n), math.sqrt(upper / n)), Floor(0.0, (upper - mean) / n), tail
+    return Law(Floor(root / math.sqrt(n), math.sqrt(upper / n)), tail), Law(Floor(0.0, (upper - mean) / n), tail)
 
 
 def maximum_law(statistics: BinStatistics, level: float) -> Law:
@@ -92,7 +93,7 @@ def maximum_law(statistics: BinStatistics, level: float) -> Law:
     bins, held = statistics.bins, statistics.held
     scales = (np.sqrt(bins.null_variances) / bins.counts)[held]
     if not scales.any():
-        return Floor(0.0, 0.0), float(not statistics.bins.gaps.any())
+        return Law(Floor(0.0, 0.0), float(not statistics.bins.gap_sums.any()))
     grid = np.linspace(0.0, 8 * scales.max(), 4001)
     spread = np.maximum(scales, 1e-300)
     chances = np.prod(2 * ndtr(grid[:, None] / spread) - 1, axis=1)
@@ -100,18 +101,18 @@ def maximum_law(statistics: BinStatistics, level: float) -> Law:
     upper = float(np.interp(level, chances, grid))
     unit = (bins.total / bins.effective_n) ** 2
     ratio = np.sqrt(np.maximum(bins.null_variances, unit) / np.maximum(bins.null_variances, 1e-300))[held]
-    standard = float(statistics.standard_maximum(bins.gaps))
+    standard = float(statistics.standard_maximum(bins.gap_sums))
     with np.errstate(divide="ignore"):  # where nothing deviates the product is 0 and p is 1
         inside = np.log1p(-2 * ndtr(-standard * ratio))
-    return Floor(mean, upper), float(abs(np.expm1(np.sum(inside))))
+    return Law(Floor(mean, upper), float(abs(np.expm1(np.sum(inside)))))
 
 
 def cumulative_law(cells: Cells, value: float, level: float) -> Law:
     """Return the floor and the p-value of the largest cumulative residual: sup |W| of a Brownian motion."""
     sd = math.sqrt(float(cells.null_variances.sum())) / cells.total
     if sd == 0:
-        return Floor(0.0, 0.0), float(value <= 0)
-    return Floor(BROWNIAN_MEAN * sd, brownian_quantile(level) * sd), brownian_sf(value / sd)
+        return Law(Floor(0.0, 0.0), float(value <= 0))
+    return Law(Floor(BROWNIAN_MEAN * sd, brownian_quantile(level) * sd), brownian_sf(value / sd))
 
 
 def mean_gap_law(cells: Cells, value: float, level: float) -> Law:
@@ -120,23 +121,23 @@ def mean_gap_law(cells: Cells, value: float, level: float) -> Law:
 
     sd = math.sqrt(float(cells.null_variances.sum())) / cells.total
     if sd == 0:
-        return Floor(0.0, 0.0), float(abs(value) < 1e-15)
+        return Law(Floor(0.0, 0.0), float(abs(value) < 1e-15))
     upper = float(ndtri(0.5 + level / 2)) * sd
-    return Floor(math.sqrt(2 / math.pi) * sd, upper), 2 * float(ndtr(-abs(value) / sd))
+    return Law(Floor(math.sqrt(2 / math.pi) * sd, upper), 2 * float(ndtr(-abs(value) / sd)))
 
 
-def proper_laws(cells: Cells, values: Mapping[str, float], level: float) -> dict[str, Law]:
-    """Return floor and p-value of the event's own Brier score and log loss: their means if the scores are right."""
+def score_law(cells: Cells, score: Score, value: float, level: float) -> Law:
+    """Return the law of the event's own Brier score or log loss: its mean if the scores are right."""
     p, n = cells.scores, cells.counts
     rest = cells.null_variances / np.where(cells.units > 0, cells.units, 1.0)  # sum p (1 - p)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_odds = np.where(rest > 0, np.log(p) - np.log1p(-p), 0.0)
-        entropy = np.where(rest > 0, -p * np.log(p) - (1 - p) * np.log1p(-p), 0.0)
-    laws = {}
-    for name, mean, slope in (("brier", rest.sum(), 1 - 2 * p), ("nll", np.sum(n * entropy), log_odds)):
-        sd = math.sqrt(float(np.sum(cells.null_variances * slope**2))) / cells.total
-        laws[name] = _normal_law(float(mean) / cells.total, sd, values[name], level)
-    return laws
+    if score == "brier":
+        mean, slope = rest.sum(), 1 - 2 * p
+    else:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            entropy = np.where(rest > 0, -p * np.log(p) - (1 - p) * np.log1p(-p), 0.0)
+            mean, slope = np.sum(n * entropy), np.where(rest > 0, np.log(p) - np.log1p(-p), 0.0)
+    sd = math.sqrt(float(np.sum(cells.null_variances * slope**2))) / cells.total
+    return _normal_law(float(mean) / cells.total, sd, value, level)
 
 
 def _gamma_law(mean: float, sd: float, skewness: float, value: float, level: float) -> Law:
@@ -146,12 +147,12 @@ def _gamma_law(mean: float, sd: float, skewness: float, value: float, level: flo
     shape = 4 / skewness**2
     upper = mean + sd * (float(gammaincinv(shape, level)) - shape) / math.sqrt(shape)
     place = shape + math.sqrt(shape) * (value - mean) / sd
-    return Floor(mean, upper), float(gammaincc(shape, max(place, 0.0)))
+    return Law(Floor(mean, upper), float(gammaincc(shape, max(place, 0.0))))
 
 
 def _normal_law(mean: float, sd: float, value: float, level: float) -> Law:
     from scipy.special import ndtr, ndtri
 
     if sd == 0:
-        return Floor(mean, mean), float(value <= mean)
-    return Floor(mean, mean + float(ndtri(level)) * sd), float(ndtr((mean - value) / sd))
+        return Law(Floor(mean, mean), float(value <= mean))
+    return Law(Floor(mean, mean + float(ndtri(level)) * sd), float(ndtr((mean - value) / sd)))

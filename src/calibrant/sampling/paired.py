@@ -1,6 +1,6 @@
 """Two models judged on the same rows: differences, first minus second, of their measures, with intervals.
 
-A row has residuals r = p - y of both models; a bin of one model has n rows, S = sum r, the gap D = S / n, the share
+A row has gaps r = p - y of both models; a bin of one model has n rows, S = sum r, the gap D = S / n, the share
 o = n / N and the variance u of one residual. What the rows have in common cancels in the differences of what each row
 adds to the two measures, so the intervals are those of the mean of such differences.
 
@@ -12,22 +12,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.estimators.binned import largest_members, uniform_edges
-from calibrant.results import Estimate, ReliabilityDiagram, whole_number
+from calibrant.estimators.binned import absolute_error, debiased_square, largest_members, uniform_edges
+from calibrant.results import Estimate, ReliabilityDiagram
 from calibrant.sampling.binned import bin_diagram, blend, thinned
-from calibrant.sampling.means import rare
+from calibrant.sampling.means import PredictionMeans, rare
+from calibrant.weights import effective_n, integer_weights, tidy_weight
 
 Float64s = NDArray[np.float64]
-
-#: What differs between two models, the deciding measure first.
-MEASURES: Final = ("debiased_square", "ece", "brier", "nll", "accuracy")
 
 _DENSE: Final = 1 << 20  # pairs of bins that are counted in an array of all pairs, however few the rows
 
@@ -41,7 +39,7 @@ class Weighting:
 
     mass: Float64s
     squares: Float64s
-    whole: bool
+    integer_weights: bool
 
     @classmethod
     def of(cls, weights: Float64s | None, n: int) -> Weighting:
@@ -49,8 +47,8 @@ class Weighting:
         if weights is None:
             ones = np.broadcast_to(np.float64(1), n)
             return cls(ones, ones, True)
-        whole = bool(np.array_equal(weights, np.rint(weights)))
-        return cls(weights, weights if whole else weights**2, whole)
+        integers = integer_weights(weights)
+        return cls(weights, weights if integers else weights**2, integers)
 
     @cached_property
     def total(self) -> float:
@@ -60,7 +58,7 @@ class Weighting:
     @cached_property
     def effective_n(self) -> float:
         """The number of rows that weigh as much as these: (sum w)^2 / sum q."""
-        return self.total**2 / float(self.squares.sum())
+        return effective_n(self.total, float(self.squares.sum()))
 
     def mean(self, values: NDArray[Any]) -> float:
         """Return the weighted mean of a value of each row."""
@@ -74,12 +72,13 @@ class Weighting:
         return square / self.total**2 * self.effective_n / (self.effective_n - 1)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class BinnedRows:
-    """One model's judged rows: ``index`` is each row's place among the filled bins, ``residuals`` its p - y, both (N,).
+    """One model's judged rows: ``index`` is each row's place among the filled bins, ``row_gaps`` its p - y, both (N,).
 
     ``places`` are the filled ones of the ``n_bins`` bins; ``counts`` is the weight of each, ``rows`` the number of rows
-    that weigh as much, ``score_sums`` the sum of p, ``gaps`` S, ``squares`` the sum of q r^2 and ``null_variances`` the
+    that weigh as much, ``score_sums`` the sum of p, ``gap_sums`` S, ``squared_residuals`` the
+    sum of q r^2 and ``null_variances`` the
     sum of q p (1 - p), each (M,).
     """
 
@@ -87,12 +86,12 @@ class BinnedRows:
     n_bins: int
     places: NDArray[np.intp]
     index: NDArray[np.intp]
-    residuals: Float64s
+    row_gaps: Float64s
     counts: Float64s
     rows: Float64s
     score_sums: Float64s
-    gaps: Float64s
-    squares: Float64s
+    gap_sums: Float64s
+    squared_residuals: Float64s
     null_variances: Float64s
     rarer: float
 
@@ -113,37 +112,37 @@ class BinnedRows:
         counts = cut(w)
         share = weighting.mean(outcomes) * weighting.effective_n
         return cls(
-            weighting,
-            n_bins,
-            np.flatnonzero(filled),
-            index,
-            r,
-            counts,
-            counts**2 / cut(q),
-            cut(w * p),
-            cut(w * r),
-            cut(q * r * r),
-            cut(q * p * (1 - p)),
-            min(share, weighting.effective_n - share),
+            weighting=weighting,
+            n_bins=n_bins,
+            places=np.flatnonzero(filled),
+            index=index,
+            row_gaps=r,
+            counts=counts,
+            rows=effective_n(counts, cut(q)),
+            score_sums=cut(w * p),
+            gap_sums=cut(w * r),
+            squared_residuals=cut(q * r * r),
+            null_variances=cut(q * p * (1 - p)),
+            rarer=min(share, weighting.effective_n - share),
         )
 
     def diagram(self, level: float) -> ReliabilityDiagram:
         """Return the bins with Clopper-Pearson intervals of their rates and the band of calibration."""
         return bin_diagram(
             self.n_bins,
-            self.places,
-            self.counts,
-            self.rows,
-            self.score_sums,
-            self.gaps,
-            level,
-            whole=self.weighting.whole,
+            places=self.places,
+            counts=self.counts,
+            rows=self.rows,
+            score_sums=self.score_sums,
+            gap_sums=self.gap_sums,
+            level=level,
+            integer_weights=self.weighting.integer_weights,
         )
 
     @cached_property
     def absolute(self) -> float:
         """The l1 calibration error."""
-        return float(np.abs(self.gaps).sum()) / self.weighting.total
+        return float(absolute_error(self.gap_sums, self.weighting.total))
 
     @cached_property
     def _per_pair(self) -> Float64s:
@@ -154,28 +153,25 @@ class BinnedRows:
 
     @cached_property
     def square(self) -> float:
-        """The unbiased estimate of the squared l2 error: sum over bins of (S^2 - sum r^2) / (n - 1), over N.
-
-        It is `estimators.binned.debiased_square_error`, but for weights that are not whole: the pairs of a row with
-        itself, which are what biases S^2, weigh w^2 then.
-        """
-        return float(np.sum((self.gaps**2 - self.squares) * self._per_pair))
+        """The unbiased estimate of the squared l2 error."""
+        total = self.weighting.total
+        return float(debiased_square(self.gap_sums, self.squared_residuals, self.counts, self.rows, total))
 
     @cached_property
-    def means(self) -> Float64s:
+    def gaps(self) -> Float64s:
         """The gap D of each bin."""
-        return self.gaps / self.counts
+        return self.gap_sums / self.counts
 
     @cached_property
     def _within(self) -> Float64s:
         """The variance u of one residual around its bin's mean, blended with what calibration implies."""
-        around = np.maximum(self.squares - self.gaps**2 / self.rows, 0.0)
+        around = np.maximum(self.squared_residuals - self.gap_sums**2 / self.rows, 0.0)
         return self.rows * blend(self.rows, around, self.null_variances) / self.counts**2
 
     @cached_property
     def shrunk(self) -> Float64s:
         """D without its noise: the root of D^2 - u / n, or 0."""
-        return np.sign(self.means) * np.sqrt(np.maximum(self.means**2 - self._within / self.rows, 0.0))
+        return np.sign(self.gaps) * np.sqrt(np.maximum(self.gaps**2 - self._within / self.rows, 0.0))
 
     @cached_property
     def noise(self) -> float:
@@ -187,21 +183,21 @@ class BinnedRows:
     @cached_property
     def around(self) -> Float64s:
         """Each row's r - D, times the root of what a pair of its bin adds."""
-        return (self.residuals - self.means[self.index]) * np.sqrt(self._per_pair)[self.index]
+        return (self.row_gaps - self.gaps[self.index]) * np.sqrt(self._per_pair)[self.index]
 
     def influence(self, gaps: Float64s) -> Float64s:
         """Return 2 D r - D^2, what each row adds to the squared error, for these gaps of the bins."""
         own = gaps[self.index]
-        return own * (2 * self.residuals - own)
+        return own * (2 * self.row_gaps - own)
 
     @cached_property
     def _variances(self) -> Float64s:
         """The blended estimates of the variance of S."""
-        return np.maximum(blend(self.rows, self.squares, self.null_variances), np.finfo(float).tiny)
+        return np.maximum(blend(self.rows, self.squared_residuals, self.null_variances), np.finfo(float).tiny)
 
     @cached_property
     def _thinned(self) -> tuple[Float64s, Float64s]:
-        return thinned(self.gaps / np.sqrt(self._variances))
+        return thinned(self.gap_sums / np.sqrt(self._variances))
 
     @cached_property
     def below(self) -> float:
@@ -213,51 +209,47 @@ class BinnedRows:
 
         That is g'(S / sqrt v) r or sign(S) r; where calibration implies more variance than was seen, the rest.
         """
-        of_bin = self._thinned[1] if below else np.sign(self.gaps)
-        unseen = np.maximum(self._variances - self.squares, 0.0)
-        return of_bin[self.index] * self.residuals, float(np.sum(unseen * of_bin**2))
+        of_bin = self._thinned[1] if below else np.sign(self.gap_sums)
+        unseen = np.maximum(self._variances - self.squared_residuals, 0.0)
+        return of_bin[self.index] * self.row_gaps, float(np.sum(unseen * of_bin**2))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Model:
-    """What a comparison needs of one model: its judged rows, and of each row its Brier score, log loss and success."""
+    """What a comparison needs to know about one model.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    judged : BinnedRows
+        Its judged rows.
+    means : PredictionMeans
+        The means over its predictions.
+    brier, nll : (N,)
+        The Brier score and the log loss of each row.
+    right : (N,) bool
+        Whether the predicted class is right.
+    """
 
     name: str
     judged: BinnedRows
+    means: PredictionMeans
     brier: Float64s
     nll: Float64s
     right: NDArray[np.bool_]
 
 
-def differences(first: Model, second: Model, level: float) -> dict[str, Estimate]:
-    """Return the differences, first minus second, of all `MEASURES`."""
-    from scipy.special import ndtri
-
-    z, weighting = float(ndtri((1 + level) / 2)), first.judged.weighting
-    found = {
-        "debiased_square": square_difference(first.judged, second.judged, z),
-        "ece": absolute_difference(first.judged, second.judged, z),
-        "brier": mean_difference(first.brier, second.brier, weighting, z),
-        "nll": loss_difference(first, second, z),
-        "accuracy": accuracy_difference(first.right, second.right, weighting, z),
-    }
-    details = flags(first, second)
-    n = len(first.judged.index)
-    return {
-        name: replace(e, level=math.nan if math.isnan(e.low) else level, n=n, details={**e.details, **details})
-        for name, e in found.items()
-    }
-
-
-def square_difference(first: BinnedRows, second: BinnedRows, z: float) -> Estimate:
+def square_difference(first_model: Model, second_model: Model, level: float) -> Estimate:
     """Return the difference of the squared l2 errors, which decides.
 
     The variance is that of the differences of the influences 2 D r - D^2, or that of the influences without the noise
     of D and the variance of the noise of the estimates, whichever is larger: the first is right where gaps are large,
     the second where they are near zero and the estimates are far from normal.
     """
+    first, second, z = first_model.judged, second_model.judged, quantile(level)
     value, weighting = first.square - second.square, first.weighting
-    plain = weighting.variance(first.influence(first.means) - second.influence(second.means))
+    plain = weighting.variance(first.influence(first.gaps) - second.influence(second.gaps))
     noise = max(first.noise + second.noise - 2 * shared_noise(first, second), 0.0)
     steady = weighting.variance(first.influence(first.shrunk) - second.influence(second.shrunk)) + noise
     error = math.sqrt(max(plain, steady))
@@ -281,74 +273,86 @@ def shared_noise(first: BinnedRows, second: BinnedRows) -> float:
         _, joint = np.unique(joint, return_inverse=True)
     q = first.weighting.squares
     together = q * first.around * second.around
-    itself = together**2 / q if first.weighting.whole else together**2
+    itself = together**2 / q if first.weighting.integer_weights else together**2
     return max(2 * float(np.sum(np.bincount(joint, together) ** 2) - np.sum(itself)), 0.0)
 
 
-def absolute_difference(first: BinnedRows, second: BinnedRows, z: float) -> Estimate:
+def absolute_difference(first: Model, second: Model, level: float) -> Estimate:
     """Return the difference of the l1 errors, between two bounds that hold wherever the gaps are.
 
     low = G_A - T_B - z sd, high = T_A - G_B + z sd: the reported error T is biased upwards and the thinned G downwards,
     and each sd is that of the row differences of what is subtracted.
     """
+    z, a, b = quantile(level), first.judged, second.judged
 
     def spread(below: BinnedRows, above: BinnedRows) -> float:
         lower, unseen = below.slopes(below=True)
         upper, unseen_above = above.slopes(below=False)
         return z * math.sqrt(below.weighting.variance(lower - upper, unseen + unseen_above))
 
-    low = first.below - second.absolute - spread(first, second)
-    high = first.absolute - second.below + spread(second, first)
-    return Estimate(first.absolute - second.absolute, low, high, method="Gaussian thinning of both: safe, and wide")
+    low, high = a.below - b.absolute - spread(a, b), a.absolute - b.below + spread(b, a)
+    return Estimate(a.absolute - b.absolute, low, high, method="Gaussian thinning of both: safe, and wide")
 
 
-def mean_difference(first: Float64s, second: Float64s, weighting: Weighting, z: float) -> Estimate:
+def brier_difference(first: Model, second: Model, level: float) -> Estimate:
+    """Return the difference of the Brier scores."""
+    return mean_difference(first.brier, second.brier, first.judged.weighting, level)
+
+
+def loss_difference(first: Model, second: Model, level: float) -> Estimate:
+    """Return the difference of the log losses; infinite, or not a number where both are infinite, with the reason."""
+    weighting = first.judged.weighting
+    lost = {model.name: tidy_weight(float(np.sum(weighting.mass[np.isinf(model.nll)]))) for model in (first, second)}
+    if not any(lost.values()):
+        return mean_difference(first.nll, second.nll, weighting, level)
+    return infinite_difference(lost)
+
+
+def mean_difference(first: Float64s, second: Float64s, weighting: Weighting, level: float) -> Estimate:
     """Return the mean of the differences of rows: mean -+ z sd / sqrt(n), the variance that of n - 1."""
-    rows = first - second
+    rows, z = first - second, quantile(level)
     value = weighting.mean(rows)
     error = math.sqrt(weighting.variance(rows))
     return Estimate(value, value - z * error, value + z * error, method="paired central limit theorem")
 
 
-def loss_difference(first: Model, second: Model, z: float) -> Estimate:
-    """Return the difference of the log losses; infinite, or not a number where both are infinite, with the reason."""
-    weighting = first.judged.weighting
-    lost = {model.name: whole_number(float(np.sum(weighting.mass[np.isinf(model.nll)]))) for model in (first, second)}
-    if not any(lost.values()):
-        return mean_difference(first.nll, second.nll, weighting, z)
-    value = math.nan if all(lost.values()) else math.inf if lost[first.name] else -math.inf
-    reason = infinite_reason(lost)
-    return Estimate(value, method=f"not available: {reason}", details={"infinite_rows": lost, "reason": reason})
-
-
-def infinite_reason(lost: Mapping[str, float]) -> str:
-    """Say of which models the log loss is infinite, by the weight of the rows that made it so."""
-    said = [
+def infinite_difference(lost: Mapping[str, float]) -> Estimate:
+    """Return the difference of two log losses that are not both finite, from the weight of each model's lost rows."""
+    first, second = lost.values()
+    value = math.nan if first and second else math.inf if first else -math.inf
+    sentences = [
         f"{count:,} outcome{'s' * (count != 1)} happened to which {name} gave probability 0"
         for name, count in lost.items()
         if count
     ]
-    return f"infinite: {'; '.join(said)}"
+    reason = f"infinite: {'; '.join(sentences)}"
+    return Estimate(value, method=f"not available: {reason}", details={"infinite_rows": dict(lost), "reason": reason})
 
 
-def accuracy_difference(
-    first: NDArray[np.bool_], second: NDArray[np.bool_], weighting: Weighting, z: float
-) -> Estimate:
+def accuracy_difference(first: Model, second: Model, level: float) -> Estimate:
     """Return the difference of the accuracies, with the interval of Bonett and Price (2012).
 
     With p and q the shares of rows on which only the first, only the second model is right, each of one row more in
     n + 2: p - q -+ z sqrt((p + q - (p - q)^2) / (n + 2)). Unlike the central limit theorem's it has a width where the
     models were never apart.
     """
-    only = [weighting.mean(first & ~second), weighting.mean(second & ~first)]
+    weighting = first.judged.weighting
+    only = [weighting.mean(first.right & ~second.right), weighting.mean(second.right & ~first.right)]
     value, n = only[0] - only[1], weighting.effective_n
     p, q = ((share * n + 1) / (n + 2) for share in only)
-    half = z * math.sqrt(max(p + q - (p - q) ** 2, 0.0) / (n + 2))
+    half = quantile(level) * math.sqrt(max(p + q - (p - q) ** 2, 0.0) / (n + 2))
     counts = dict(
-        zip(("only_first", "only_second"), (whole_number(share * weighting.total) for share in only), strict=True)
+        zip(("only_first", "only_second"), (tidy_weight(share * weighting.total) for share in only), strict=True)
     )
     ends = min(p - q - half, value), max(p - q + half, value)
     return Estimate(value, *ends, method="Bonett and Price", details=counts)
+
+
+def quantile(level: float) -> float:
+    """Return the normal quantile of the ends of an interval."""
+    from scipy.special import ndtri
+
+    return float(ndtri((1 + level) / 2))
 
 
 def flags(first: Model, second: Model) -> dict[str, str]:

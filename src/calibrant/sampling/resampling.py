@@ -95,6 +95,13 @@ class Resampling:
 
         return float(ndtri(1 - self.tail))
 
+    def limits(self, closed_form_p_value: float) -> dict[str, float]:
+        """Return the closed form of a p-value, and the least p-value that the resamples resolve.
+
+        A correction for many groups needs the first if the resampled p-value is at the second.
+        """
+        return {"closed_form_p_value": closed_form_p_value, "least_p_value": 1 / (self.n_resamples + 1)}
+
     def band(self, replicates: Float64s) -> tuple[Float64s, Float64s]:
         """Return the ends of the pointwise band that holds a share ``level`` of (B, M) replicates."""
         low, high = np.quantile(replicates, [self.tail, 1 - self.tail], axis=0)

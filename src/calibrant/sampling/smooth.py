@@ -139,15 +139,15 @@ def interval(cells: Cells, value: float, z: float, *, rejected: bool) -> tuple[f
 def _ends(cells: Cells, s: float, z: float) -> tuple[float, float]:
     """Return L_s and U_s."""
     mesh, n = Mesh.fine_enough(cells, s), cells.total
-    v = blend(mesh.rows_near(s), cells.squares, cells.null_variances)
-    density = mesh.density(mesh.spectrum(mesh.lay(cells.gaps)), s) / n
+    v = blend(mesh.rows_near(s), cells.squared_residuals, cells.null_variances)
+    density = mesh.density(mesh.spectrum(mesh.lay(cells.gap_sums)), s) / n
     deviation = np.sqrt(mesh.variance(v, s)) / n
     deviation = np.maximum(deviation, _NOTHING * deviation.max() + np.finfo(float).tiny)
     g, slope = thinned(density / deviation)
 
     def spread(direction: Float64s) -> float:
         moved = mesh.at_cells(mesh.smooth(direction, s))
-        square = float(np.sum(v * moved**2)) - float(np.sum(cells.gaps * moved)) ** 2 / cells.effective_n
+        square = float(np.sum(v * moved**2)) - float(np.sum(cells.gap_sums * moved)) ** 2 / cells.effective_n
         return math.sqrt(max(square, 0.0)) / n
 
     low = float(mesh.integral(deviation * g)) - z * spread(slope)
@@ -187,9 +187,9 @@ class NullSmooth:
         bandwidths = centre * np.geomspace(1 / _SPAN, _SPAN, _ROOT_STEPS)
         return cls(Mesh.fine_enough(cells, min(centre, max(value, centre / _SPAN))), value, bandwidths)
 
-    def __call__(self, gaps: Float64s) -> tuple[Float64s, Float64s]:
+    def __call__(self, gap_sums: Float64s) -> tuple[Float64s, Float64s]:
         """Return of (B, K) sums of residuals the errors (B,), and S at the data's error (B,)."""
-        spectrum = self.mesh.spectrum(self.mesh.lay(gaps))
+        spectrum = self.mesh.spectrum(self.mesh.lay(gap_sums))
         logs = np.log(self.bandwidths)
         errors = np.stack([self.mesh.error_of(spectrum, s) for s in self.bandwidths], axis=-1)
         excess = np.log(np.maximum(errors, 1e-300)) - logs  # falls along the last axis
@@ -208,7 +208,7 @@ class NullSmooth:
     def threshold(self) -> float:
         """S of the data at the data's error, as the mesh has it."""
         cells = self.mesh.cells
-        return float(self.at_value(self.mesh.spectrum(self.mesh.lay(cells.gaps)))) * (1 - _TIE)
+        return float(self.at_value(self.mesh.spectrum(self.mesh.lay(cells.gap_sums)))) * (1 - _TIE)
 
 
 def expected(cells: Cells) -> float:

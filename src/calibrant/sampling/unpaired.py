@@ -9,35 +9,37 @@ is taken at half the error, and the ends are subtracted (Bonferroni).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from calibrant.estimators import binned
-from calibrant.results import Estimate, ReliabilityDiagram, whole_number
+from calibrant.results import Estimate, ReliabilityDiagram
 from calibrant.sampling import null_closed_form
 from calibrant.sampling.binned import BinMoments, absolute_interval, bin_diagram, square_variance
 from calibrant.sampling.cells import Cells
-from calibrant.sampling.means import PredictionMeans, normal_interval, rare, wilson_interval
-from calibrant.sampling.paired import infinite_reason, two_sided
+from calibrant.sampling.means import PredictionMeans, normal_interval, rare, rarer_rows, wilson_interval
+from calibrant.sampling.paired import infinite_difference, quantile, two_sided
 from calibrant.table import ReliabilityTable
+from calibrant.weights import tidy_weight
 
 _SAFE: Final = "unpaired, standard errors added: safe, and wide"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Summed:
-    """A model of which sums are known: the table of its judged event on a grid, and the means over all rows.
+    """A model known by sums: the table of its judged event on a grid, and the means over its predictions.
 
-    ``bounds`` are the certified errors of ``debiased_square`` and ``ece``.
+    ``values`` are its measures by name, ``bounds`` their certified errors.
     """
 
     name: str
     table: ReliabilityTable
-    whole: PredictionMeans
+    means: PredictionMeans
     n_bins: int
-    values: dict[str, float]
-    bounds: dict[str, float]
+    values: Mapping[str, float]
+    bounds: Mapping[str, float]
 
     @cached_property
     def cells(self) -> Cells:
@@ -50,89 +52,86 @@ class Summed:
 
     @property
     def rarer(self) -> float:
-        """The rows of the rarer outcome."""
-        share = float(self.cells.positives.sum()) / self.cells.total * self.cells.effective_n
-        return min(share, self.cells.effective_n - share)
+        """The effective sample size of the rarer outcome."""
+        return rarer_rows(self.cells)
 
     def diagram(self, level: float) -> ReliabilityDiagram:
         """Return the bins with Clopper-Pearson intervals of their rates and the band of calibration."""
         bins = self.bins
-        whole = self.table.square_weights is None
         return bin_diagram(
-            self.n_bins, bins.index, bins.counts, bins.rows, bins.score_sums, bins.gaps, level, whole=whole
+            self.n_bins,
+            places=bins.index,
+            counts=bins.counts,
+            rows=bins.rows,
+            score_sums=bins.score_sums,
+            gap_sums=bins.gap_sums,
+            level=level,
+            integer_weights=self.table.square_weights is None,
         )
 
-    def deviation(self, name: str) -> float:
-        """Return the standard error of the Brier score or the log loss."""
-        mean, square = float(getattr(self.whole, name)), float(getattr(self.whole, f"{name}_square"))
-        return normal_interval(mean, square, self.whole.effective_n, 1.0)[1] - mean
 
-
-def differences(first: Summed, second: Summed, level: float) -> dict[str, Estimate]:
-    """Return the differences, first minus second, of all `paired.MEASURES`."""
-    from scipy.special import ndtri
-
-    z, strict = float(ndtri((1 + level) / 2)), float(ndtri((3 + level) / 4))
-    found = {
-        "debiased_square": _square(first, second, z),
-        "ece": _absolute(first, second, strict, level),
-        "brier": _mean(first, second, "brier", z),
-        "nll": _loss(first, second, z),
-        "accuracy": _accuracy(first, second, z),
-    }
-    details: dict[str, object] = {"rows": [first.whole.n, second.whole.n]}
+def details_of(first: Summed, second: Summed) -> dict[str, Any]:
+    """Return what belongs to every difference: the rows of both models, and a warning if an outcome is rare."""
+    details: dict[str, Any] = {"rows": [first.means.n, second.means.n]}
     rarer, name = min((model.rarer, model.name) for model in (first, second))
-    if rare(rarer):
-        details["flag"] = rare(rarer, f" for {name}")
-    n = min(first.whole.n, second.whole.n)
-    return {
-        key: replace(
-            e,
-            level=math.nan if math.isnan(e.low) else level,
-            n=n,
-            details={**e.details, **details},
-            error_bound=first.bounds.get(key, 0.0) + second.bounds.get(key, 0.0),
-        )
-        for key, e in found.items()
-    }
+    return {**details, "flag": rare(rarer, f" for {name}")} if rare(rarer) else details
 
 
-def _square(first: Summed, second: Summed, z: float) -> Estimate:
+def square_difference(first: Summed, second: Summed, level: float) -> Estimate:
+    """Return the difference of the squared l2 errors, which decides."""
     value = first.values["debiased_square"] - second.values["debiased_square"]
     error = sum(math.sqrt(square_variance(model.bins)) for model in (first, second))
-    details = {"standard_error": error}
-    ends = value - z * error, value + z * error
-    return Estimate(value, *ends, p_value=two_sided(value, error), method=_SAFE, details=details)
+    ends = value - quantile(level) * error, value + quantile(level) * error
+    return Estimate(value, *ends, p_value=two_sided(value, error), method=_SAFE, details={"standard_error": error})
 
 
-def _absolute(first: Summed, second: Summed, z: float, level: float) -> Estimate:
-    def own(model: Summed) -> tuple[float, float]:
+def absolute_difference(first: Summed, second: Summed, level: float) -> Estimate:
+    """Return the difference of the l1 errors: the ends of each model's own interval are subtracted."""
+
+    def ends_of(model: Summed) -> tuple[float, float]:
         value = model.values["ece"]
-        _, chance = null_closed_form.absolute_law(model.bins, value, level)
-        return absolute_interval(model.bins, value, z, rejected=chance <= (1 - level) / 4)
+        law = null_closed_form.absolute_law(model.bins, value, level)
+        return absolute_interval(model.bins, value, _half(level), rejected=law.p_value <= (1 - level) / 4)
 
-    (low, high), (least, most) = own(first), own(second)
+    (low, high), (least, most) = ends_of(first), ends_of(second)
     how = "Gaussian thinning of each, ends subtracted: safe, and wide"
     return Estimate(first.values["ece"] - second.values["ece"], low - most, high - least, method=how)
 
 
-def _mean(first: Summed, second: Summed, name: str, z: float) -> Estimate:
-    value = getattr(first.whole, name) - getattr(second.whole, name)
-    error = first.deviation(name) + second.deviation(name)
+def brier_difference(first: Summed, second: Summed, level: float) -> Estimate:
+    """Return the difference of the Brier scores."""
+    moments = [(model.means.brier, model.means.brier_square, model.means.effective_n) for model in (first, second)]
+    return _mean(moments, level)
+
+
+def loss_difference(first: Summed, second: Summed, level: float) -> Estimate:
+    """Return the difference of the log losses; infinite, or not a number where both are infinite, with the reason."""
+    lost = {model.name: tidy_weight(model.means.infinite) for model in (first, second)}
+    if any(lost.values()):
+        return infinite_difference(lost)
+    moments = [(model.means.nll, model.means.nll_square, model.means.effective_n) for model in (first, second)]
+    return _mean(moments, level)
+
+
+def accuracy_difference(first: Summed, second: Summed, level: float) -> Estimate:
+    """Return the difference of the accuracies: the ends of Wilson's intervals are subtracted."""
+    value = first.means.accuracy - second.means.accuracy
+    (low, high), (least, most) = (
+        wilson_interval(model.means.accuracy, model.means.effective_n, quantile(level)) for model in (first, second)
+    )
+    return Estimate(value, low - most, high - least, method="Wilson of each, ends subtracted: safe, and wide")
+
+
+def _mean(moments: list[tuple[float, float, float]], level: float) -> Estimate:
+    """Return the difference of two means, each given with its mean square and effective sample size."""
+    value = moments[0][0] - moments[1][0]
+    error = sum(normal_interval(*model, 1.0)[1] - model[0] for model in moments)
+    z = quantile(level)
     return Estimate(value, value - z * error, value + z * error, method=_SAFE)
 
 
-def _loss(first: Summed, second: Summed, z: float) -> Estimate:
-    lost = {model.name: whole_number(model.whole.infinite) for model in (first, second)}
-    if not any(lost.values()):
-        return _mean(first, second, "nll", z)
-    value = math.nan if all(lost.values()) else math.inf if lost[first.name] else -math.inf
-    reason = infinite_reason(lost)
-    return Estimate(value, method=f"not available: {reason}", details={"infinite_rows": lost, "reason": reason})
+def _half(level: float) -> float:
+    """Return the normal quantile of an interval at half the error."""
+    from scipy.special import ndtri
 
-
-def _accuracy(first: Summed, second: Summed, z: float) -> Estimate:
-    """Return the difference of the accuracies: the distances of Wilson's ends are added."""
-    value = first.whole.accuracy - second.whole.accuracy
-    (low, high), (least, most) = (wilson_interval(m.whole.accuracy, m.whole.effective_n, z) for m in (first, second))
-    return Estimate(value, low - most, high - least, method="Wilson of each, ends subtracted: safe, and wide")
+    return float(ndtri((3 + level) / 4))

@@ -1,19 +1,21 @@
-"""A table or a sketch in the place of predictions."""
+"""The arguments that measures and tests share: predictions, or a table or a sketch instead of them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from calibrant.errors import InputError
-from calibrant.inputs import Notion
+from calibrant.inputs import Notion, Predictions, as_predictions
+from calibrant.notions import PER_CLASS, resolve
 from calibrant.sketch.sketch import CalibrationSketch
-from calibrant.sketch.sums import PER_CLASS, Totals
+from calibrant.sketch.sums import Totals
 from calibrant.table import ReliabilityTable
 
 
-def check_alone(sketch: CalibrationSketch, notion: str | None, **given: Any) -> None:
-    """Raise for an argument beside a sketch that cannot change it any more, and for another notion than it judged."""
-    for name, value in given.items():
+def check_alone(sketch: CalibrationSketch, notion: str | None, **others: Any) -> None:
+    """Reject arguments next to a sketch that cannot change it any more, and another notion than it judged."""
+    for name, value in others.items():
         if value is not None and value is not False:
             raise InputError(name, "nothing beside a CalibrationSketch", "a value", "the sketch holds all there is")
     sketch.check_filled()
@@ -22,38 +24,73 @@ def check_alone(sketch: CalibrationSketch, notion: str | None, **given: Any) -> 
         raise InputError("notion", f"{sketch.notion!r}, which the sketch judged", repr(notion), remedy)
 
 
-def given_table(
-    probs: Any, targets: Any, notion: Notion | None, weights: Any, ignore_index: int | None, logits: bool
-) -> ReliabilityTable | None:
-    """Return the table, or that of the sketch, given in the place of predictions; None where predictions were given."""
-    if isinstance(probs, CalibrationSketch):
-        check_alone(probs, notion, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
-        return probs.table
-    if not isinstance(probs, ReliabilityTable):
-        return None
-    return ReliabilityTable.from_predictions(
-        probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Arguments:
+    """What the caller passed, unread: ``probs`` may be predictions, a `ReliabilityTable` or a `CalibrationSketch`."""
 
+    probs: Any
+    targets: Any = None
+    notion: Notion | None = None
+    weights: Any = None
+    ignore_index: int | None = None
+    logits: bool = False
 
-def given_totals(probs: Any, targets: Any, weights: Any, ignore_index: int | None, logits: bool) -> Totals | None:
-    """Return the exact sums of the sketch given in the place of predictions, or None where predictions were given."""
-    if not isinstance(probs, CalibrationSketch):
-        return None
-    check_alone(probs, None, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
-    return probs.totals
+    def predictions(self, notion: Notion | None = None) -> tuple[Predictions, Notion]:
+        """Return the validated predictions and the notion meant; ``notion`` overrides the caller's."""
+        predictions = as_predictions(
+            self.probs,
+            self.targets,
+            weights=self.weights,
+            ignore_index=self.ignore_index,
+            logits=self.logits,
+            notion=self.notion,
+        )
+        return predictions, resolve(predictions, notion or self.notion)
 
+    def sketch(self) -> CalibrationSketch | None:
+        """Return the sketch that was passed; None if it is something else."""
+        return self.probs if isinstance(self.probs, CalibrationSketch) else None
 
-def given_classes(
-    probs: Any, targets: Any, notion: str | None, weights: Any, ignore_index: int | None, logits: bool
-) -> list[ReliabilityTable] | None:
-    """Return the tables of the classes of a sketch, where one is given and its classes are asked for."""
-    if not isinstance(probs, CalibrationSketch):
-        return None
-    kept = notion in PER_CLASS and probs.notion not in PER_CLASS  # beside the judged event
-    given = {"targets": targets, "weights": weights, "ignore_index": ignore_index, "logits": logits}
-    check_alone(probs, None if kept else notion, **given)
-    return probs.class_tables
+    def table(self) -> ReliabilityTable:
+        """Return the table of the judged event: from predictions, from a sketch, or the one that was passed."""
+        sketch = self.sketch()
+        if sketch is not None:
+            self._check_alone(sketch, self.notion)
+            return sketch.table
+        return ReliabilityTable.from_predictions(
+            self.probs,
+            self.targets,
+            notion=self.notion,
+            weights=self.weights,
+            ignore_index=self.ignore_index,
+            logits=self.logits,
+        )
+
+    def ready_table(self) -> ReliabilityTable | None:
+        """Return the table that was passed, or the table of the sketch; None if predictions were passed."""
+        ready = isinstance(self.probs, (ReliabilityTable, CalibrationSketch))
+        return self.table() if ready else None
+
+    def totals(self) -> Totals | None:
+        """Return the exact sums of the sketch that was passed; None if predictions were passed."""
+        sketch = self.sketch()
+        if sketch is None:
+            return None
+        self._check_alone(sketch, None)
+        return sketch.totals
+
+    def class_tables(self) -> list[ReliabilityTable] | None:
+        """Return the tables of the classes of the sketch that was passed; None if predictions were passed."""
+        sketch = self.sketch()
+        if sketch is None:
+            return None
+        beside_event = self.notion in PER_CLASS and sketch.notion not in PER_CLASS
+        self._check_alone(sketch, None if beside_event else self.notion)
+        return sketch.class_tables
+
+    def _check_alone(self, sketch: CalibrationSketch, notion: Notion | None) -> None:
+        others = {"targets": self.targets, "weights": self.weights, "ignore_index": self.ignore_index}
+        check_alone(sketch, notion, **others, logits=self.logits)
 
 
 def table_of(
@@ -65,10 +102,7 @@ def table_of(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> ReliabilityTable:
-    """Return the table of a judged event: of predictions, of a sketch, or the one that was given."""
-    table = given_table(probs, targets, notion, weights, ignore_index, logits)
-    if table is not None:
-        return table
-    return ReliabilityTable.from_predictions(
-        probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    """Return the table of the judged event."""
+    return Arguments(
+        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    ).table()

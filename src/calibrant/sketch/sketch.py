@@ -13,10 +13,11 @@ import numpy as np
 from calibrant import grid as grids
 from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.inputs import Layout, Notion, Predictions, as_array, as_groups, as_predictions, names_of
-from calibrant.notions import NOTIONS, class_events, read, resolve
+from calibrant.notions import NOTIONS, PER_CLASS, class_events, read, resolve
 from calibrant.sketch import storage
-from calibrant.sketch.sums import PER_CLASS, Curves, SketchConfig, SketchSums, Totals, scores_of
+from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals, scores_of
 from calibrant.table import ReliabilityTable
+from calibrant.weights import integer_weights
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -223,7 +224,7 @@ class CalibrationSketch:
             weights = None if predictions.weights is None else predictions.weights[judged_rows]
             n = int(np.count_nonzero(judged_rows))
         mass, squares = (float(n), float(n)) if weights is None else (float(weights.sum()), float(np.sum(weights**2)))
-        whole = weights is None or np.array_equal(weights, np.rint(weights))
+        whole = integer_weights(weights)
         curves = Curves.empty(make.n_curves, make.grid)
         if judged not in PER_CLASS:
             curves.add_events(0, reading.events, make.grid)
@@ -231,9 +232,7 @@ class CalibrationSketch:
             first = make.n_curves - predictions.n_classes
             for k, (events, _) in enumerate(class_events(predictions)):
                 curves.add_events(first + k, events, make.grid)
-        self._part = SketchSums(
-            Totals(n, mass, squares, bool(whole), reading.total, **scores_of(reading.totals)), curves
-        )
+        self._part = SketchSums(Totals(n, mass, squares, whole, reading.total, **scores_of(reading.totals)), curves)
 
     def _like(self) -> CalibrationSketch:
         """Return an empty sketch with the same settings."""

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from calibrant import grid as grids
 from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import dispatch
-from calibrant.notions import Events
+from calibrant.notions import PER_CLASS, Events
 from calibrant.table import ReliabilityTable, cell_sums
+from calibrant.weights import effective_n
 
 Float64s = NDArray[np.float64]
 
@@ -30,10 +31,6 @@ SCORES: Final = {
 def scores_of(totals: Float64s) -> dict[str, float]:
     """Return the sums of a reading pass that a sketch keeps, by name."""
     return {name: float(totals[place]) for name, place in SCORES.items()}
-
-
-#: The notions that judge every class by itself.
-PER_CLASS: Final = ("classwise", "multilabel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +101,7 @@ class Totals:
     @property
     def effective_n(self) -> float:
         """The number of rows that weigh as much."""
-        return self.weight if self.whole else self.weight**2 / self.square_weight
+        return self.weight if self.whole else effective_n(self.weight, self.square_weight)
 
     @property
     def nll_mean(self) -> float:

@@ -7,9 +7,10 @@ from typing import Any, Final, Literal, Self, get_args
 
 from calibrant import plot
 from calibrant.errors import InputError, check_choice, renaming
+from calibrant.evaluation import evaluate
 from calibrant.inputs import Notion
 from calibrant.plot import canvas
-from calibrant.report import Report, evaluate
+from calibrant.report import Report
 from calibrant.sampling.resampling import Rng
 from calibrant.sklearn.arguments import check_arguments
 from calibrant.sklearn.labels import OF_ARRAYS, OF_ESTIMATOR, Rows, of_arrays, of_estimator

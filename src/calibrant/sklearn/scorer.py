@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import numbers
 from collections.abc import Callable
 from typing import Any, Final, Self
 
 import numpy as np
 
-from calibrant import metrics
+from calibrant import measures
 from calibrant.errors import InputError, MissingDependencyError, renaming
 from calibrant.sklearn.arguments import check_arguments, name_of, parameters_of, takes
 from calibrant.sklearn.labels import OF_ESTIMATOR, of_estimator
@@ -20,24 +21,14 @@ try:
 except ImportError as error:
     raise MissingDependencyError("scikit-learn", "for calibrant.sklearn", "sklearn") from error
 
-#: The library's own measures, of which it is known what better means.
-_LOWER: Final = (
-    metrics.adaptive_calibration_error,
-    metrics.brier_score,
-    metrics.classwise_calibration_error,
-    metrics.expected_calibration_error,
-    metrics.maximum_calibration_error,
-    metrics.negative_log_likelihood,
-    metrics.root_mean_square_calibration_error,
-    metrics.smooth_calibration_error,
-    metrics.top_label_brier_score,
-)
-_HIGHER: Final = (metrics.accuracy,)
-_NO_NUMBER: Final = (
-    metrics.classwise_calibration,
-    metrics.classwise_calibration_errors,
-    metrics.reliability_diagram,
-    metrics.score_decomposition,
+#: Whether greater is better for each of the library's own functions that return a number.
+_GREATER: Final = {function: m.better == "higher" for m in measures.MEASURES for function in m.functions}
+
+#: The library's own functions that return something else.
+_NO_NUMBER: Final = tuple(
+    function
+    for function in (getattr(measures, name) for name in measures.__all__)
+    if inspect.isfunction(function) and function not in _GREATER
 )
 
 
@@ -101,7 +92,7 @@ class Scorer:
     @property
     def _notion(self) -> Any:
         """The judged event, of which the classwise ones need a column for each class, also with two classes."""
-        classwise = self.metric is metrics.classwise_calibration_error
+        classwise = self.metric is measures.classwise_calibration_error
         return self.kwargs.get("notion", "classwise" if classwise else None)
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
@@ -204,10 +195,10 @@ def make_scorer(metric: Any, *, greater_is_better: bool | None = None, pos_label
         remedy = "pass scikit-learn's own measures to sklearn.metrics.make_scorer"
         raise InputError("metric", "a function of (probs, targets)", f"{name_of(metric)}, which takes y first", remedy)
     if greater_is_better is None:
-        if metric not in (*_LOWER, *_HIGHER):
+        if metric not in _GREATER:
             remedy = "pass greater_is_better=False for an error, True for a score"
             raise InputError("greater_is_better", f"True or False for {name_of(metric)}", "None", remedy)
-        greater_is_better = metric in _HIGHER
+        greater_is_better = _GREATER[metric]
     elif not isinstance(greater_is_better, (bool, np.bool_)):
         raise InputError("greater_is_better", "True or False", repr(greater_is_better), "say which of the two")
     for name in ("probs", "targets", "weights"):

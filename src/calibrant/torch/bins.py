@@ -15,7 +15,7 @@ from calibrant.estimators.binned import Bins, Closed
 from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import Reading
-from calibrant.metrics.classwise import class_histograms
+from calibrant.measures.histograms import read_histograms
 from calibrant.notions import read
 from calibrant.torch.base import Increments
 
@@ -23,8 +23,7 @@ from calibrant.torch.base import Increments
 def bins_of_host(predictions: Predictions, notion: Notion, num_bins: int, closed: Closed) -> Increments:
     """Count a batch into uniform bins: of the judged event, or of all classes."""
     if notion in ("classwise", "multilabel"):
-        histograms, _, _ = class_histograms(predictions, notion, num_bins, "uniform", closed, 0.0)
-        counts, score_sums, positives = histograms
+        counts, score_sums, positives = read_histograms(predictions, notion, num_bins, closed=closed).sums
     else:
         bins = binned.bin_events(read(predictions, notion, scoring=False).events, num_bins, closed)
         counts, score_sums, positives = bins.counts, bins.score_sums, bins.positives

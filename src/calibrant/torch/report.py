@@ -12,12 +12,14 @@ from torch import Tensor
 
 from calibrant.errors import InputError
 from calibrant.estimators import binned
+from calibrant.evaluation import Judged, Settings
 from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import WIDTH, Reading
+from calibrant.measures.histograms import ClassHistograms
 from calibrant.notions import read
 from calibrant.plot import stacked
-from calibrant.report import Report, event_report
+from calibrant.report import Report
 from calibrant.results import ReliabilityDiagram
 from calibrant.sampling.means import PredictionMeans
 from calibrant.sampling.resampling import Resampling, Rng
@@ -175,26 +177,31 @@ class CalibrationReport(TableMetric):
             counts, positives = self._class_sums("class_counts", width).cpu().numpy()
             scores = tensors.joined(self._class_sums("class_scores", width)).numpy()
             histograms = np.stack([counts, scores, positives]).astype(np.float64)
-        whole, table = self._whole(layout), self._tables()[0]
-        judged = self._judged(layout)
-        return _Sealed(event_report(table, whole, judged, n_classes, self.num_bins, self.resampling, histograms))
+        judged = Judged(
+            notion=self._judged(layout),
+            means=self._means(layout),
+            tables=[self._tables()[0]],
+            n_classes=n_classes,
+            histograms=None if histograms is None else ClassHistograms(sums=histograms, totals=int(self.total)),
+        )
+        return _Sealed(judged.report(Settings(n_bins=self.num_bins, resampling=self.resampling)).report)
 
-    def _whole(self, layout: Layout) -> PredictionMeans:
+    def _means(self, layout: Layout) -> PredictionMeans:
         """Return the means over whole predictions."""
         total = int(self.total)
         sums = (self.brier_sum, self.nll_sum, self.brier_squares, self.nll_squares)
         brier, nll, brier_square, nll_square = (float(tensors.joined(x)) / total for x in sums)
         infinite = int(self.infinite)
         return PredictionMeans(
-            int(self.correct) / total,
-            brier,
-            np.inf if infinite else nll,
-            brier_square,
-            nll_square,
-            infinite,
-            total,
-            total,
-            layout == "binary",
+            accuracy=int(self.correct) / total,
+            brier=brier,
+            nll=np.inf if infinite else nll,
+            brier_square=brier_square,
+            nll_square=nll_square,
+            infinite=infinite,
+            n=total,
+            effective_n=total,
+            event=layout == "binary",
         )
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""The smooth calibration error."""
+"""The smooth calibration error (smECE)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from calibrant.errors import InputError, check_choice
 from calibrant.estimators import smooth, smooth_mesh
 from calibrant.estimators.certified import Certified
 from calibrant.inputs import Notion
-from calibrant.metrics.arguments import judged_event, prepare
-from calibrant.sketch import given_table
+from calibrant.measures.arguments import judged_event
+from calibrant.measures.context import Inference, Null
+from calibrant.measures.measure import Measure
+from calibrant.sampling import smooth as smooth_sampling
+from calibrant.sampling.null import Interval
+from calibrant.sketch import Arguments
+from calibrant.table import ReliabilityTable
 
 
 def smooth_calibration_error(
@@ -99,20 +104,16 @@ def smooth_calibration_error(
             raise InputError(
                 "bandwidth", "'auto' or a positive number from 1e-9", repr(bandwidth), "pass a number such as 0.05"
             )
-    table = given_table(probs, targets, notion, weights, ignore_index, logits)
+    arguments = Arguments(
+        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+    table = arguments.ready_table()
     if table is not None:
         if method == "mesh":
             expected = "'exact' for a ReliabilityTable or a CalibrationSketch"
             raise InputError("method", expected, "'mesh'", "pass the predictions themselves")
-        known = Certified.of(table)
-        if known is not None:
-            whole = isinstance(bandwidth, str)
-            return (known.smooth_error() if whole else known.smooth_integral(float(bandwidth))).value
-        if isinstance(bandwidth, str):
-            return smooth.smooth_error(table.scores, table.residuals, table.total).value
-        return smooth.smooth_error_at(table.scores, table.residuals, table.total, float(bandwidth)).value
-    predictions, judged = prepare(probs, targets, notion, weights, ignore_index, logits)
-    events = judged_event(predictions, judged, "the smooth error")
+        return _of_table(table, bandwidth)
+    events = judged_event(*arguments.predictions(), "the smooth error")
     residuals, *sums = events.residuals()
     if method == "mesh":
         return smooth_mesh.mesh_smooth_error(
@@ -128,3 +129,38 @@ def smooth_calibration_error(
     if isinstance(bandwidth, str):
         return smooth.smooth_error(events.scores, residuals, events.total, sums=(sums[0], sums[1])).value
     return smooth.smooth_error_at(events.scores, residuals, events.total, float(bandwidth)).value
+
+
+def _of_table(table: ReliabilityTable, bandwidth: float | Literal["auto"]) -> float:
+    certified = Certified.of(table)
+    if isinstance(bandwidth, str):
+        if certified is not None:
+            return certified.smooth_error().value
+        return smooth.smooth_error(table.scores, table.residuals, table.total).value
+    if certified is not None:
+        return certified.smooth_integral(float(bandwidth)).value
+    return smooth.smooth_error_at(table.scores, table.residuals, table.total, float(bandwidth)).value
+
+
+def _interval(inference: Inference) -> Interval:
+    value, z = inference.event.value(SMECE), inference.resampling.z
+    low, high = smooth_sampling.interval(inference.cells, value, z, rejected=inference.rejects(SMECE))
+    method = "inverted at each bandwidth"
+    if not inference.resampling.n_resamples:
+        method += "; lower end is 0 and there is no noise floor: both need n_resamples > 0"
+    return Interval(low, high, method)
+
+
+SMECE = Measure(
+    name="smece",
+    label="smooth ECE",
+    meaning="Smooth calibration error: the gap after smoothing over scores, with no bins to choose.",
+    value=lambda event: event.smooth_error.value,
+    bound=lambda event: event.smooth_error.error_bound,
+    interval=_interval,
+    null=Null(
+        replicate=lambda replicates: replicates.smooth[0],
+        statistic=lambda replicates: replicates.smooth[1],
+    ),
+    functions=(smooth_calibration_error,),
+)

@@ -1,7 +1,9 @@
-"""Calibration errors of every class by itself."""
+"""The classwise calibration error: every class judged by itself."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,44 +12,14 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.estimators import binned
 from calibrant.estimators.binned import Binning, Closed, Norm
-from calibrant.inputs import Notion, Predictions, as_predictions
-from calibrant.metrics.arguments import PER_CLASS, bins_of
-from calibrant.notions import class_events, read, resolve
+from calibrant.inputs import Notion
+from calibrant.measures.context import Classes, Event, Inference, OwnLaw
+from calibrant.measures.histograms import histograms_of
+from calibrant.measures.measure import Measure
+from calibrant.notions import PER_CLASS
 from calibrant.results import ClasswiseCalibration
-from calibrant.sketch import given_classes
-from calibrant.table import ReliabilityTable
-
-
-def class_histograms(
-    predictions: Predictions, notion: Notion, n_bins: int, binning: Binning, closed: Closed, threshold: float
-) -> tuple[NDArray[np.float64], float | NDArray[np.float64], NDArray[np.float64]]:
-    """Return the histograms of all classes, (3, bins, classes), the weight of the judged rows, the ends of the bins."""
-    ends = binned.uniform_edges(n_bins)
-    if binning == "uniform" and predictions.layout == "multiclass":
-        uppers = binned.largest_members(ends, closed, predictions.rows.dtype)
-        reading = read(predictions, "top-label", scoring=False, uppers=uppers, threshold=threshold)
-        return reading.histograms, reading.total, ends
-    read(predictions, "multilabel" if notion == "multilabel" else "top-label", scoring=False)
-    histograms, totals = np.zeros((3, n_bins, predictions.n_classes)), np.zeros(predictions.n_classes)
-    edges = np.full((predictions.n_classes, n_bins + 1), ends if binning == "uniform" else np.nan)
-    for k, (events, total) in enumerate(class_events(predictions, threshold)):
-        totals[k] = total
-        if len(events.scores):
-            bins = bins_of(events, n_bins, binning, closed)
-            histograms[:, :, k], edges[k] = (bins.counts, bins.score_sums, bins.positives), bins.edges
-    return histograms, totals, edges
-
-
-def _of_tables(
-    tables: list[ReliabilityTable], n_bins: int, threshold: float, binning: Binning, norm: Norm, closed: Closed
-) -> ClasswiseCalibration:
-    """Return the same of the tables of a sketch's classes."""
-    if threshold > 0:
-        remedy = "leave it out: a sketch does not know which scores of a cell are below it"
-        raise InputError("threshold", "0 for a CalibrationSketch", repr(threshold), remedy)
-    histograms, edges = binned.class_histograms(tables, n_bins, lambda own, n: bins_of(own, n, binning, closed))
-    totals = np.array([own.total for own in tables])
-    return binned.classwise_errors(histograms, totals, norm, edges if binning == "quantile" else None)
+from calibrant.sampling.null import Interval, Law
+from calibrant.sketch import Arguments
 
 
 def classwise_calibration(
@@ -80,15 +52,18 @@ def classwise_calibration(
     binned.check_threshold(threshold)
     if notion not in (None, *PER_CLASS):
         raise InputError("notion", "'classwise' or 'multilabel'", repr(notion), "leave notion out")
-    tables = given_classes(probs, targets, notion, weights, ignore_index, logits)
-    if tables is not None:
-        return _of_tables(tables, n_bins, threshold, binning, norm, closed)
-    predictions = as_predictions(
-        probs, targets, weights=weights, ignore_index=ignore_index, logits=logits, notion=notion
+    arguments = Arguments(
+        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     )
-    judged = resolve(predictions, "multilabel" if notion == "multilabel" else "classwise")
-    histograms, total, edges = class_histograms(predictions, judged, n_bins, binning, closed, float(threshold))
-    return binned.classwise_errors(histograms, total, norm, edges)
+    classes = histograms_of(
+        arguments,
+        n_bins,
+        binning=binning,
+        closed=closed,
+        threshold=float(threshold),
+        default="multilabel" if notion == "multilabel" else "classwise",
+    )
+    return classes.errors(norm)
 
 
 def classwise_calibration_errors(
@@ -205,3 +180,43 @@ def classwise_calibration_error(
         ignore_index=ignore_index,
         logits=logits,
     ).value
+
+
+def worst_class(classes: Classes) -> dict[str, Any]:
+    """Return how many classes there are, how many of them never happened, and the worst."""
+    errors = classes.errors
+    worst = int(np.nanargmax(errors.errors))
+    return {
+        "classes": len(errors.errors),
+        "without_targets": int(np.count_nonzero(errors.supports == 0)),
+        "worst_class": classes.names[worst] if classes.names else str(worst),
+        "worst": float(errors.errors[worst]),
+    }
+
+
+def _details(event: Event) -> Mapping[str, Any]:
+    return {"reason": event.no_classes} if event.classes is None else worst_class(event.classes)
+
+
+def _interval(inference: Inference) -> Interval:
+    value, bins = inference.event.value(CLASSWISE_ECE), inference.event.judged_classes.bins
+    return bins.interval(value, inference.resampling, rejected=inference.rejects(CLASSWISE_ECE))
+
+
+def _law(inference: Inference) -> Law:
+    bins = inference.event.judged_classes.bins
+    return bins.law(inference.event.value(CLASSWISE_ECE), inference.resampling)
+
+
+CLASSWISE_ECE = Measure(
+    name="classwise_ece",
+    label="classwise ECE",
+    meaning="The mean over classes of the expected calibration error of each class's own probability.",
+    value=lambda event: math.nan if event.classes is None else event.classes.errors.value,
+    judges="classes",
+    details=_details,
+    bound=lambda event: 0.0 if event.classes is None else event.classes.bound,
+    interval=_interval,
+    null=OwnLaw(_law),
+    functions=(classwise_calibration_error,),
+)

@@ -1,0 +1,391 @@
+"""`compare`: two or more models judged on the same rows."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.comparison import Comparison, Pair
+from calibrant.errors import InputError, nearest, renaming
+from calibrant.estimators.binned import check_bins
+from calibrant.inputs import Notion, Predictions, as_predictions
+from calibrant.measures.context import Event
+from calibrant.measures.listed import compared
+from calibrant.measures.measure import Difference
+from calibrant.notions import PER_CLASS, Reading, read, resolve
+from calibrant.results import Description, Estimate
+from calibrant.sampling.groups import holm
+from calibrant.sampling.means import PredictionMeans
+from calibrant.sampling.paired import BinnedRows, Model, Weighting, flags
+from calibrant.sampling.resampling import check_level
+from calibrant.sampling.unpaired import Summed, details_of
+from calibrant.sketch import CalibrationSketch, check_alone
+
+Float64s = NDArray[np.float64]
+
+#: A model's name, what its predictions are called in an error, and the predictions.
+_Named = tuple[str, str, Any]
+
+_NAMES: Final = ("A", "B")
+_CALLS: Final = "call compare(probs_a, probs_b, targets) or compare({'name': probs, ...}, targets)"
+_ENTRIES: Final = 1 << 16  # of a block of predictions, so that its temporaries stay in the cache
+
+
+def compare(
+    probs_a: Any,
+    probs_b: Any = None,
+    targets: Any = None,
+    *,
+    names: Sequence[str] = _NAMES,
+    notion: Notion | None = None,
+    n_bins: int = 15,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool | Mapping[str, bool] = False,
+    class_names: Sequence[str] | None = None,
+    level: float = 0.95,
+) -> Comparison:
+    r"""Compare models on the same rows: which is better calibrated, and by how much each measure differs.
+
+    What decides is the difference of the squared calibration errors, each estimated without bias from bins of equal
+    width,
+
+    .. math:: \frac1N \sum_b \frac{S_b^2 - \sum_{i \in b} (p_i - y_i)^2}{n_b - 1},
+              \qquad S_b = \sum_{i \in b} (p_i - y_i),
+
+    with a standard error from the differences of what each row adds to the two, :math:`2 D_b (p_i - y_i) - D_b^2` with
+    :math:`D_b = S_b / n_b`, and from the noise of the estimates themselves, which is what remains near calibration.
+    Beside it stand the differences of ECE, Brier score, log loss and accuracy. For ECE no normal approximation holds:
+    its interval lies between bounds that are safe near calibration too, and wide. Those of Brier score and log loss
+    are of the mean of the rows' differences, that of the accuracy is Bonett and Price's.
+
+    Parameters
+    ----------
+    probs_a, probs_b, targets
+        The predictions of two models, each as ``probs`` in `expected_calibration_error`, and the targets of both. For
+        more models, or with names: ``compare({"name": probs, ...}, targets)``. Sketches, `CalibrationSketch`, are
+        compared without targets, by the sums they hold: as nothing then tells what the rows have in common, the models'
+        own errors are added, which is safe, also for models of different rows, and wide.
+    names : (str, str), default ("A", "B")
+        What to call the two models; a mapping has its own names.
+    notion, weights, ignore_index
+        As in `expected_calibration_error`; the notion is "positive" or "top-label". Intervals take weights that are
+        whole numbers for rows that are repeated, others for rows that are more or less important.
+    n_bins : int, default 15
+        The bins of the calibration errors.
+    logits : bool or mapping, default False
+        Whether the numbers are logits, of all models or by a model's name (False for a name that is not in it).
+    class_names : sequence of str, optional
+        The names of the classes, in the order of the columns. Targets that are strings are matched to them.
+    level : float, default 0.95
+        The confidence of each interval, from 0.5 to below 1.
+
+    Returns
+    -------
+    Comparison
+        Every difference is that of the first model minus the second, with an interval for this pair alone. With more
+        than two models the p-values are adjusted for the number of pairs (Holm); those of each pair alone are in
+        ``details["raw_p_value"]``. Where a log loss is infinite, so is the difference, and its method says why.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As `evaluate`; for models of different rows, shapes or classes, and for notions of many events.
+
+    Notes
+    -----
+    How often the intervals hold the truth is in the documentation's page of coverage. Fewer than 15 rows of the rarer
+    outcome are flagged in the details.
+
+    Cost: one read of each model's N x C numbers for the judged event and one for the scores of the rows, with memory
+    below 80 bytes a row and model; of each pair some passes over N rows.
+
+    References
+    ----------
+    Bröcker (2012), doi 10.1007/s00382-011-1191-1. Sun et al. (2024), arXiv 2408.08998. Bonett and Price (2012), doi
+    10.3102/1076998611411915. Holm (1979), Scandinavian Journal of Statistics 6.
+
+    Examples
+    --------
+    >>> import calibrant, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> honest = rng.random(5_000)
+    >>> outcomes = rng.random(5_000) < honest
+    >>> bold = honest**2 / (honest**2 + (1 - honest) ** 2)
+    >>> comparison = calibrant.compare(honest, bold, outcomes, names=("honest", "bold"))
+    >>> comparison.pairs[0]["debiased_square"].high < 0
+    True
+    >>> print(comparison.verdict()[0])
+    honest is better calibrated than bold (p < 0.001): its squared calibration error is smaller by 0.0101 (0.0077 to
+    0.0125).
+    """
+    check_bins(n_bins)
+    check_level(level)
+    named, given = _models(probs_a, probs_b, targets, names)
+    if notion in PER_CLASS:
+        remedy = "pass one class's column of each model at a time"
+        raise InputError("notion", "'positive' or 'top-label' to compare models", repr(notion), remedy)
+    if any(isinstance(probs, CalibrationSketch) for _, _, probs in named):
+        others = {"targets": given, "weights": weights, "ignore_index": ignore_index, "class_names": class_names}
+        return _compare_sketches(named, {**others, "logits": logits}, notion, n_bins, float(level))
+    if given is None:
+        raise InputError("targets", "an array", "None", _CALLS)
+    _check_rows(named)
+    declared = _declared(logits, [name for name, _, _ in named])
+    models: list[Model] = []
+    shapes: list[tuple[int, ...]] = []
+    for (name, argument, probs), is_logits in zip(named, declared, strict=True):
+        try:
+            predictions = as_predictions(
+                probs,
+                given,
+                weights=weights,
+                ignore_index=ignore_index,
+                logits=is_logits,
+                class_names=class_names,
+                notion=notion,
+            )
+            judged = resolve(predictions, notion)
+            reading = read(predictions, judged)
+        except InputError as error:
+            if error.argument == "targets":  # which may be those of the other model
+                _check_columns(named, [_shape(each) for _, _, each in named])
+            raise error.renamed({"probs": argument}) from None
+        shapes.append((predictions.n,) if predictions.layout == "binary" else (predictions.n, predictions.n_classes))
+        _check_columns(named, shapes)
+        models.append(_model(name, predictions, reading, n_bins))
+    return Comparison(
+        names=tuple(model.name for model in models),
+        n=reading.n,
+        notion=judged,
+        n_classes=None if predictions.layout == "binary" else predictions.n_classes,
+        n_bins=n_bins,
+        level=float(level),
+        descriptions=_descriptions(),
+        models={model.name: {name: each.value(model) for name, each in _differences()} for model in models},
+        pairs=_pairs([_paired(a, b, float(level)) for a, b in itertools.combinations(models, 2)]),
+        diagrams={model.name: model.judged.diagram(level) for model in models},
+    )
+
+
+def _compare_sketches(
+    named: Sequence[_Named], others: Mapping[str, Any], notion: Notion | None, n_bins: int, level: float
+) -> Comparison:
+    """Compare models by their sketches."""
+    models: list[Summed] = []
+    (_, _, first), *_ = named
+    for name, argument, sketch in named:
+        if not isinstance(sketch, CalibrationSketch):
+            remedy = "give sketches of all models, or predictions of all"
+            raise InputError(argument, "a CalibrationSketch, as the other models", f"a {type(sketch).__name__}", remedy)
+        with renaming(sketch=argument):
+            check_alone(sketch, notion, **others)
+        wanted, got = (first.notion, first.n_classes), (sketch.notion, sketch.n_classes)
+        if wanted != got:
+            expected = f"a sketch of {wanted[0]!r} and {wanted[1]} classes, as {named[0][1]}"
+            raise InputError(argument, expected, f"{got[0]!r} and {got[1]}", "compare sketches of one make")
+        if sketch.notion in PER_CLASS:
+            remedy = "make sketches of one class's column each"
+            raise InputError(argument, "a sketch of one judged event", f"one of {sketch.notion!r}", remedy)
+        means = PredictionMeans.of_sketch(sketch)
+        event = Event(table=sketch.table, n_bins=n_bins, means=means)
+        models.append(
+            Summed(
+                name=name,
+                table=sketch.table,
+                means=means,
+                n_bins=n_bins,
+                values={measure.name: event.value(measure) for measure in compared()},
+                bounds={measure.name: event.bound(measure) for measure in compared()},
+            )
+        )
+    return Comparison(
+        names=tuple(model.name for model in models),
+        n=min(model.means.n for model in models),
+        notion=first.notion,
+        n_classes=first.n_classes,
+        n_bins=n_bins,
+        level=level,
+        descriptions=_descriptions(),
+        models={model.name: model.values for model in models},
+        pairs=_pairs([_unpaired(a, b, level) for a, b in itertools.combinations(models, 2)]),
+        diagrams={model.name: model.diagram(level) for model in models},
+        paired=False,
+    )
+
+
+def _descriptions() -> dict[str, Description]:
+    return {measure.name: measure.description for measure in compared()}
+
+
+def _differences() -> list[tuple[str, Difference]]:
+    """Return how models are compared, by the names of the measures."""
+    return [(measure.name, measure.difference) for measure in compared() if isinstance(measure.difference, Difference)]
+
+
+def _paired(first: Model, second: Model, level: float) -> Pair:
+    """Return the differences of two models on the same rows."""
+    details, n = flags(first, second), len(first.judged.index)
+    estimates = {name: each.paired(first, second, level) for name, each in _differences()}
+    return Pair(first.name, second.name, {name: _complete(one, level, n, details) for name, one in estimates.items()})
+
+
+def _unpaired(first: Summed, second: Summed, level: float) -> Pair:
+    """Return the differences of two models known by sums alone."""
+    details, n = details_of(first, second), min(first.means.n, second.means.n)
+    estimates = {name: each.unpaired(first, second, level) for name, each in _differences()}
+    bounds = {name: first.bounds[name] + second.bounds[name] for name in estimates}
+    complete = {
+        name: replace(_complete(one, level, n, details), error_bound=bounds[name]) for name, one in estimates.items()
+    }
+    return Pair(first.name, second.name, complete)
+
+
+def _complete(estimate: Estimate, level: float, n: int, details: Mapping[str, Any]) -> Estimate:
+    """Return the estimate with its level, its rows and more details."""
+    level = math.nan if math.isnan(estimate.low) else level
+    return replace(estimate, level=level, n=n, details={**estimate.details, **details})
+
+
+def _pairs(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """Return the pairs, their p-values adjusted for their number."""
+    if len(pairs) == 1:
+        return tuple(pairs)
+    raw = [pair["debiased_square"].p_value for pair in pairs]
+    adjusted = []
+    for pair, own, p in zip(pairs, raw, holm(raw), strict=True):
+        square = pair["debiased_square"]
+        details = {**square.details, "raw_p_value": own, "pairs": len(pairs)}
+        estimates = {**pair.estimates, "debiased_square": replace(square, p_value=p, details=details)}
+        adjusted.append(Pair(pair.first, pair.second, estimates))
+    return tuple(adjusted)
+
+
+# ---------------------------------------------------------------- the arguments
+
+
+def _models(probs_a: Any, probs_b: Any, targets: Any, names: Any) -> tuple[list[_Named], Any]:
+    """Return the models and the targets, whichever way they were given."""
+    if isinstance(probs_a, Mapping):
+        if probs_b is not None and targets is not None:
+            raise InputError("targets", "nothing beside a mapping and the targets", "a third array", _CALLS)
+        if names is not _NAMES:
+            raise InputError("names", "nothing beside a mapping of models", repr(names), "name them in the mapping")
+        if len(probs_a) < 2:
+            remedy = "pass {'name': probs, 'other name': probs}"
+            raise InputError("probs_a", "two models or more", f"a mapping of {len(probs_a)}", remedy)
+        named = [(str(name), f"probs[{name!r}]", probs) for name, probs in probs_a.items()]
+        targets = probs_b if probs_b is not None else targets
+    else:
+        two = not isinstance(names, str) and isinstance(names, Sequence) and len(names) == 2
+        if not two:
+            raise InputError("names", "two names", repr(names), "pass names=('old', 'new')")
+        named = [(str(names[0]), "probs_a", probs_a), (str(names[1]), "probs_b", probs_b)]
+    if len({name for name, _, _ in named}) < len(named):
+        raise InputError("names", "distinct names", ", ".join(repr(name) for name, _, _ in named), "rename one of them")
+    return named, targets
+
+
+def _check_rows(named: Sequence[_Named]) -> None:
+    """Raise for models of different numbers of rows, before the targets are blamed for it."""
+    (_, first, probs), *others = named
+    rows = _shape(probs)[:1]
+    for _, argument, probs in others:
+        own = _shape(probs)[:1]
+        if rows and own and own != rows:
+            expected = f"{rows[0]:,} row{'s' * (rows[0] != 1)}, as many as {first}"
+            raise InputError(argument, expected, f"{own[0]:,}", "give predictions of the same rows, in the same order")
+
+
+def _check_columns(named: Sequence[_Named], shapes: Sequence[tuple[int, ...]]) -> None:
+    """Raise for models of different columns."""
+    for (_, argument, _), shape in zip(named, shapes, strict=False):  # up to the model that could not be read
+        if shape and shapes[0] and shape != shapes[0]:
+            expected = f"shape {shapes[0]}, as {named[0][1]}"
+            raise InputError(argument, expected, f"shape {shape}", "give the same columns of every model")
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    """Return the shape of an array of any library; nothing where it is not to be seen."""
+    shape = getattr(x, "shape", None)
+    if shape is None and isinstance(x, (list, tuple)) and x:
+        shape = (len(x), *((len(x[0]),) if isinstance(x[0], (list, tuple)) else ()))
+    shape = tuple(shape or ())
+    return shape[:1] if shape[1:] == (1,) else shape
+
+
+def _declared(logits: Any, names: Sequence[str]) -> list[Any]:
+    """Return for each model what was said of logits."""
+    if not isinstance(logits, Mapping):
+        return [logits] * len(names)
+    for name in logits:
+        if name not in names:
+            raise InputError("logits", "the names of models", repr(name), nearest(str(name), names))
+    return [logits.get(name, False) for name in names]
+
+
+# ---------------------------------------------------------------- the rows
+
+_Scores = tuple[Float64s, Float64s, NDArray[np.bool_]]
+
+
+def _model(name: str, predictions: Predictions, reading: Reading, n_bins: int) -> Model:
+    events = reading.events
+    weighting = Weighting.of(events.weights, reading.n)
+    brier, nll, right = _row_scores(predictions)
+    keep = predictions.judged
+    if not keep.all():
+        brier, nll, right = brier[keep], nll[keep], right[keep]
+    return Model(
+        name=name,
+        judged=BinnedRows.of(events.scores, events.outcomes, weighting, n_bins),
+        means=PredictionMeans.of_reading(reading, events.weights, reading.n, event=predictions.layout == "binary"),
+        brier=brier,
+        nll=nll,
+        right=right,
+    )
+
+
+def _row_scores(predictions: Predictions) -> _Scores:
+    """Return the Brier score of each row, its log loss, and whether its predicted class is right, block by block.
+
+    The predictions are those that `read` has found good; of rows that are not judged something is returned.
+    """
+    rows, n = predictions.rows, predictions.n
+    brier, nll, right = np.empty(n), np.empty(n), np.empty(n, np.bool_)
+    score = _score_event if predictions.layout == "binary" else _score_classes
+    step = max(1, _ENTRIES // rows.width)
+    for start in range(0, n, step):
+        for a, block in rows.blocks(start, min(start + step, n)):
+            at = slice(a, a + len(block))
+            with np.errstate(all="ignore"):  # of rows that are not judged
+                brier[at], nll[at], right[at] = score(block, np.maximum(predictions.targets[at], 0), predictions.logits)
+    return brier, nll, right
+
+
+def _score_event(block: NDArray[Any], y: NDArray[np.int64], logits: bool) -> _Scores:
+    x = block[:, 0].astype(np.float64)
+    p = np.exp(np.minimum(x, 0.0)) / (1 + np.exp(-np.abs(x))) if logits else x
+    nll = np.logaddexp(0.0, np.where(y == 1, -x, x)) if logits else -np.log(np.where(y == 1, p, 1 - p))
+    return (p - y) ** 2, nll, (p.astype(block.dtype) >= 0.5) == (y == 1)
+
+
+def _score_classes(block: NDArray[Any], y: NDArray[np.int64], logits: bool) -> _Scores:
+    p, each = block.astype(np.float64), np.arange(len(block))
+    right = block.argmax(axis=1) == y
+    if logits:  # by log-sum-exp, which does not overflow
+        p -= p.max(axis=1, keepdims=True)
+        own_logit = p[each, y]
+        np.exp(p, out=p)
+        total = p.sum(axis=1, keepdims=True)
+        p /= total
+        nll = np.log(total[:, 0]) - own_logit
+    else:
+        nll = -np.log(p[each, y])
+    return np.einsum("ij,ij->i", p, p) - 2 * p[each, y] + 1, nll, right

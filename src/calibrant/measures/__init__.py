@@ -1,0 +1,54 @@
+"""The measures: what each one is, how it is computed and inferred, and its function ``f(probs, targets, ...)``.
+
+Every function takes arrays of any library (NumPy, PyTorch, JAX, CuPy, pandas, Polars, PyArrow, lists) and shares these
+parameters, documented in full on `expected_calibration_error`: ``notion``, ``weights``, ``ignore_index``, ``logits``.
+"""
+
+from calibrant.measures.accuracy import accuracy
+from calibrant.measures.ace import adaptive_calibration_error
+from calibrant.measures.brier import brier_score, top_label_brier_score
+from calibrant.measures.classwise import (
+    classwise_calibration,
+    classwise_calibration_error,
+    classwise_calibration_errors,
+)
+from calibrant.measures.context import Event, Inference, Null, OwnLaw, Replicates, Unavailable
+from calibrant.measures.corp import score_decomposition
+from calibrant.measures.diagram import reliability_diagram
+from calibrant.measures.ece import expected_calibration_error
+from calibrant.measures.listed import MEASURES
+from calibrant.measures.log_loss import negative_log_likelihood
+from calibrant.measures.mce import maximum_calibration_error
+from calibrant.measures.measure import Difference, Measure, OverClasses
+from calibrant.measures.rmsce import root_mean_square_calibration_error
+from calibrant.measures.smece import smooth_calibration_error
+from calibrant.sampling.null import Interval, Law
+
+__all__ = [
+    "MEASURES",
+    "Difference",
+    "Event",
+    "Inference",
+    "Interval",
+    "Law",
+    "Measure",
+    "Null",
+    "OverClasses",
+    "OwnLaw",
+    "Replicates",
+    "Unavailable",
+    "accuracy",
+    "adaptive_calibration_error",
+    "brier_score",
+    "classwise_calibration",
+    "classwise_calibration_error",
+    "classwise_calibration_errors",
+    "expected_calibration_error",
+    "maximum_calibration_error",
+    "negative_log_likelihood",
+    "reliability_diagram",
+    "root_mean_square_calibration_error",
+    "score_decomposition",
+    "smooth_calibration_error",
+    "top_label_brier_score",
+]

@@ -1,0 +1,56 @@
+"""The accuracy: the share of right answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calibrant.measures.context import Inference, Unavailable
+from calibrant.measures.measure import Difference, Measure
+from calibrant.notions import read
+from calibrant.sampling import paired, unpaired
+from calibrant.sampling.means import wilson_interval
+from calibrant.sampling.null import Interval
+from calibrant.sketch import Arguments
+
+
+def accuracy(
+    probs: Any, targets: Any = None, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
+) -> float:
+    """Return the share of rows whose predicted class is right, in [0, 1].
+
+    The predicted class is the most probable, the lowest of equals; a single score predicts class 1 from .5 on.
+    Parameters and errors are those of `expected_calibration_error`.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> calibrant.accuracy([[0.6, 0.4], [0.5, 0.5]], [0, 1])
+    0.5
+    """
+    arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
+    totals = arguments.totals()
+    return read(*arguments.predictions()).correct if totals is None else totals.accuracy
+
+
+def _interval(inference: Inference) -> Interval:
+    means = inference.event.predictions
+    return Interval(*wilson_interval(means.accuracy, means.effective_n, inference.resampling.z), "Wilson")
+
+
+ACCURACY = Measure(
+    name="accuracy",
+    label="accuracy",
+    meaning="The share of rows whose predicted class is right. Higher is better.",
+    value=lambda event: event.predictions.accuracy,
+    judges="predictions",
+    better="higher",
+    bound=lambda event: event.predictions.accuracy_bound,
+    interval=_interval,
+    null=Unavailable("no noise floor: it is not an error"),
+    difference=Difference(
+        value=lambda model: model.means.accuracy,
+        paired=paired.accuracy_difference,
+        unpaired=unpaired.accuracy_difference,
+    ),
+    functions=(accuracy,),
+)

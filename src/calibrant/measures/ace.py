@@ -1,0 +1,77 @@
+"""The adaptive calibration error (ACE): over bins of equal mass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calibrant.estimators import binned
+from calibrant.estimators.binned import Norm
+from calibrant.inputs import Notion
+from calibrant.measures.arguments import binned_error
+from calibrant.measures.context import Inference, Null
+from calibrant.measures.measure import Measure, OverClasses
+from calibrant.sampling import null_closed_form
+from calibrant.sampling.binned import absolute_interval
+from calibrant.sampling.null import Interval, Law
+from calibrant.sketch import Arguments
+
+
+def adaptive_calibration_error(
+    probs: Any,
+    targets: Any = None,
+    n_bins: int = 15,
+    *,
+    notion: Notion | None = None,
+    norm: Norm = "l1",
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> float:
+    r"""Return the adaptive calibration error (ACE): the calibration error over bins of equal mass.
+
+    A distinct score with weight w and cumulative weight A (its own included) of W belongs to bin
+    :math:`\min(M - 1, \lfloor M (A - w/2) / W \rfloor)`: ties are never split, and the order of the rows plays no part.
+    It equals ``expected_calibration_error(..., binning="quantile")``, with the same parameters, errors and range. The
+    judged event is the positive class or the top label by default; ``notion="classwise"`` gives Nixon's ACE.
+
+    References
+    ----------
+    Nixon et al. (2019), arXiv 1904.01685. Nguyen, O'Connor (2015), arXiv 1508.05154.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> round(calibrant.adaptive_calibration_error([0.5] * 4, [1, 1, 0, 0]), 12)
+    0.0
+    """
+    arguments = Arguments(
+        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+    return binned_error(arguments, n_bins, binning="quantile", norm=norm, closed="right")
+
+
+def _interval(inference: Inference) -> Interval:
+    bins, value, z = inference.quantile.bins, inference.event.value(ACE), inference.resampling.z
+    return Interval(*absolute_interval(bins, value, z, rejected=inference.rejects(ACE)), "Gaussian thinning")
+
+
+def _closed_form(inference: Inference) -> Law:
+    value = float(inference.quantile.absolute(inference.quantile.bins.gap_sums))
+    return null_closed_form.absolute_law(inference.quantile.bins, value, inference.resampling.level)
+
+
+ACE = Measure(
+    name="ace",
+    label="adaptive ECE",
+    meaning="The mean gap between score and outcome rate, over bins with equally many rows.",
+    value=lambda event: binned.calibration_error(event.quantile_bins, "l1"),
+    binning="quantile",
+    bound=lambda event: 0.0 if event.certified is None else event.certified.ace(event.n_bins),
+    interval=_interval,
+    null=Null(
+        replicate=lambda replicates: replicates.inference.quantile.absolute(replicates.quantile_gaps),
+        closed_form=_closed_form,
+    ),
+    over_classes=OverClasses(binning="quantile"),
+    functions=(adaptive_calibration_error,),
+)

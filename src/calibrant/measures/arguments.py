@@ -1,0 +1,88 @@
+"""What the functions of the measures share: reading their arguments into bins, events or a table."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.estimators import binned
+from calibrant.estimators.binned import Binning, Bins, Closed, Norm
+from calibrant.inputs import Notion, Predictions
+from calibrant.kernels import dispatch
+from calibrant.measures.histograms import event_bins, histograms_of, read_histograms, table_bins
+from calibrant.notions import PER_CLASS, Events, read
+from calibrant.results import ReliabilityDiagram
+from calibrant.sketch import Arguments
+from calibrant.table import ReliabilityTable
+
+
+def judged_event(predictions: Predictions, notion: Notion, measure: str) -> Events:
+    """Read the predictions for a measure of one event."""
+    if notion in PER_CLASS:
+        raise InputError(
+            "notion", f"'positive' or 'top-label' for {measure}", repr(notion), "pass one class's column at a time"
+        )
+    return read(predictions, notion, scoring=False).events
+
+
+def event_table(arguments: Arguments, measure: str) -> ReliabilityTable:
+    """Return the table of one judged event."""
+    table = arguments.ready_table()
+    if table is not None:
+        return table
+    return ReliabilityTable.pool(judged_event(*arguments.predictions(), measure))
+
+
+def binned_error(
+    arguments: Arguments, n_bins: int, *, binning: Binning, norm: Norm, closed: Closed, least_rows: int = 1
+) -> float:
+    """Return a calibration error over bins, of one event or combined over classes."""
+    binned.check_bins(n_bins, binning, norm, closed)
+    sketch = arguments.sketch()
+    if sketch is not None and (arguments.notion or sketch.notion) in PER_CLASS:
+        return histograms_of(arguments, n_bins, binning=binning, closed=closed).errors(norm, least_rows).value
+    table = arguments.ready_table()
+    if table is not None:
+        return binned.calibration_error(table_bins(table, n_bins, binning, closed), norm, least_rows)
+    predictions, notion = arguments.predictions()
+    if notion in PER_CLASS:
+        classes = read_histograms(predictions, notion, n_bins, binning=binning, closed=closed, least_rows=least_rows)
+        return classes.errors(norm, least_rows).value
+    if least_rows > 1:
+        events = judged_event(predictions, notion, "the maximum")
+        bins = event_bins(events, n_bins, binning, closed, pooled=True)
+    else:
+        bins = _fast_bins(predictions, notion, n_bins, binning, closed)
+    return binned.calibration_error(bins, norm, least_rows)
+
+
+def diagram_of(arguments: Arguments, n_bins: int, binning: Binning, closed: Closed) -> ReliabilityDiagram:
+    """Return the bins of one event as a diagram."""
+    binned.check_bins(n_bins, binning, "l1", closed)
+    table = arguments.ready_table()
+    if table is not None:
+        return binned.diagram(table_bins(table, n_bins, binning, closed), weighted=table.counts.dtype.kind == "f")
+    events = judged_event(*arguments.predictions(), "a reliability diagram")
+    return binned.diagram(event_bins(events, n_bins, binning, closed), weighted=events.weights is not None)
+
+
+def _fast_bins(predictions: Predictions, notion: Notion, n_bins: int, binning: Binning, closed: Closed) -> Bins:
+    """Read the predictions for a measure of one event and its bins alone: in one go where that is possible.
+
+    The sums of squared residuals may be missing (NaN).
+    """
+    rows, single = predictions.rows.direct, predictions.layout == "binary"
+    plain = predictions.weights is None and not predictions.logits and (single or notion == "top-label")
+    if rows is not None and plain and binning == "uniform":
+        edges = binned.uniform_edges(n_bins)
+        sums = dispatch.tally(
+            rows[:, 0] if single else rows,
+            predictions.targets,
+            uppers=binned.largest_members(edges, closed, rows.dtype),
+            tolerance=predictions.tolerance,
+            fold=single and notion == "top-label",
+            half=True,
+        )
+        if sums is not None:  # else something is unusual, which the general way finds out
+            return Bins(edges, sums[0], sums[1], sums[2], np.full(n_bins, np.nan))
+    return event_bins(read(predictions, notion, scoring=False).events, n_bins, binning, closed)

@@ -1,0 +1,161 @@
+"""The CORP decomposition of a proper score: miscalibration, discrimination and uncertainty."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from calibrant.errors import check_choice
+from calibrant.estimators import binned, isotonic
+from calibrant.estimators.binned import Binning, Closed
+from calibrant.inputs import Notion
+from calibrant.measures.arguments import event_table
+from calibrant.measures.context import Inference, Null, Replicates, Unavailable
+from calibrant.measures.histograms import table_bins
+from calibrant.measures.measure import Measure, exact
+from calibrant.results import ScoreDecomposition
+from calibrant.sampling import corp
+from calibrant.sampling.null import Interval
+from calibrant.sampling.resampling import Float64s
+from calibrant.scores import SCORES, Score
+from calibrant.sketch import Arguments
+
+
+def score_decomposition(
+    probs: Any,
+    targets: Any = None,
+    *,
+    score: Score = "brier",
+    method: Literal["corp", "murphy"] = "corp",
+    n_bins: int = 15,
+    binning: Binning = "uniform",
+    closed: Closed = "right",
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> ScoreDecomposition:
+    r"""Decompose a mean proper score of the judged event into miscalibration, discrimination and uncertainty.
+
+    .. math:: \bar S = \mathrm{MCB} - \mathrm{DSC} + \mathrm{UNC}
+
+    CORP: with x the isotonic fit of the outcomes to the scores and r the base rate, MCB = S(p) - S(x) is what a
+    monotone recalibration gains on these rows, DSC = S(r) - S(x), UNC = S(r); it has no bins to choose and all terms
+    are at least 0. Murphy: REL, RES and UNC of a histogram, and ``within_bins`` for what the bins hide.
+
+    Parameters
+    ----------
+    probs, targets, notion, weights, ignore_index, logits
+        As in `expected_calibration_error`, for one judged event.
+    score : {"brier", "log"}, default "brier"
+        The proper score: (p - y)^2, or -log of what the event's outcome was given.
+    method : {"corp", "murphy"}, default "corp"
+        Isotonic or binned.
+    n_bins, binning, closed
+        Only for ``method="murphy"``, as in `expected_calibration_error`.
+
+    Returns
+    -------
+    ScoreDecomposition
+        Infinite log scores give an infinite miscalibration; the other terms stay finite.
+
+    Notes
+    -----
+    Cost: one read, one sort of N integers, O(N).
+
+    References
+    ----------
+    Dimitriadis, Gneiting, Jordan (2021), doi 10.1073/pnas.2016191118. Murphy (1973), doi
+    10.1175/1520-0450(1973)012<0595:ANVPOT>2.0.CO;2. Stephenson, Coelho, Jolliffe (2008), doi 10.1175/2007WAF2006116.1.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> p = [0, 0.05, 0.1, 0.2, 0.2, 0.35, 0.5, 0.75, 0.9, 1]
+    >>> parts = calibrant.score_decomposition(p, [0, 0, 1, 0, 1, 0, 1, 1, 1, 0])
+    >>> [round(x, 5) for x in (parts.score, parts.miscalibration, parts.discrimination, parts.uncertainty)]
+    [0.29375, 0.11875, 0.075, 0.25]
+    """
+    check_choice("score", score, SCORES)
+    check_choice("method", method, ("corp", "murphy"))
+    binned.check_bins(n_bins, binning, "l1", closed)
+    arguments = Arguments(
+        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+    table = event_table(arguments, "a score decomposition")
+    if method == "corp":
+        return isotonic.corp(table, score)
+    return isotonic.murphy(table, table_bins(table, n_bins, binning, closed), score)
+
+
+_NOT_AN_ERROR = Unavailable("no noise floor: it is not an error")
+
+
+def _replicate(replicates: Replicates) -> Float64s:
+    return corp.miscalibrations(replicates.inference.cells, replicates.positives, replicates.fits)
+
+
+def _miscalibration_interval(inference: Inference) -> Interval:
+    if not inference.resampling.n_resamples:
+        return Interval(math.nan, math.nan, "no interval: it needs resampling (n_resamples)")
+    cells, value = inference.cells, inference.event.value(MISCALIBRATION)
+    fit, _ = corp.in_sample(cells)
+    counts, hits, fits, _ = inference.folds
+    inside = corp.difference(cells, cells.counts, cells.positives, cells.scores, fit)
+    outside = corp.difference(cells, counts, hits, cells.scores, fits)
+    spread, shown = float(inference.replicates_of(MISCALIBRATION).std()), inference.rejects(MISCALIBRATION)
+    low, high = corp.part_interval(inside, outside, spread, inference.resampling.z, shown=shown)
+    return Interval(min(low, value), max(high, value), corp.METHOD)
+
+
+def _discrimination_interval(inference: Inference) -> Interval:
+    cells, value = inference.cells, inference.event.value(DISCRIMINATION)
+    fit, base = corp.in_sample(cells)
+    counts, hits, fits, bases = inference.folds
+    inside = corp.difference(cells, cells.counts, cells.positives, base, fit)
+    outside = corp.difference(cells, counts, hits, bases, fits)
+    spread, shown = corp.null_discrimination_sd(cells), corp.rank_p_value(cells) <= inference.resampling.tail
+    low, high = corp.part_interval(inside, outside, spread, inference.resampling.z, shown=shown)
+    return Interval(min(low, value), max(high, value), corp.METHOD)
+
+
+def _uncertainty_interval(inference: Inference) -> Interval:
+    ends = corp.uncertainty_interval(inference.cells, inference.resampling.tail)
+    return Interval(*ends, "Clopper-Pearson of the base rate")
+
+
+MISCALIBRATION = Measure(
+    name="miscalibration",
+    label="miscalibration",
+    meaning="The part of the Brier score that the best monotone recalibration would take away.",
+    value=lambda event: event.decomposition.miscalibration,
+    scale="score",
+    details=lambda event: {"brier_of_event": event.decomposition.score},
+    bound=lambda event: event.recalibrated_bound,
+    interval=_miscalibration_interval,
+    null=Null(replicate=_replicate),
+)
+
+DISCRIMINATION = Measure(
+    name="discrimination",
+    label="discrimination",
+    meaning="The part of the Brier score that telling cases apart earns. Larger is better.",
+    value=lambda event: event.decomposition.discrimination,
+    scale="score",
+    better="higher",
+    bound=lambda event: event.recalibrated_bound,
+    interval=_discrimination_interval,
+    null=_NOT_AN_ERROR,
+)
+
+UNCERTAINTY = Measure(
+    name="uncertainty",
+    label="uncertainty",
+    meaning="The Brier score of always giving the base rate.",
+    value=lambda event: event.decomposition.uncertainty,
+    scale="score",
+    better="neither",
+    bound=exact,
+    interval=_uncertainty_interval,
+    null=_NOT_AN_ERROR,
+)

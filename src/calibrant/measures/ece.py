@@ -1,0 +1,149 @@
+"""The expected calibration error (ECE)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calibrant.estimators import binned
+from calibrant.estimators.binned import Binning, Closed, Norm
+from calibrant.inputs import Notion
+from calibrant.measures.arguments import binned_error
+from calibrant.measures.context import Event, Inference, Null
+from calibrant.measures.measure import Difference, Measure, OverClasses
+from calibrant.sampling import null_closed_form, paired, unpaired
+from calibrant.sampling.binned import absolute_interval
+from calibrant.sampling.null import Interval, Law
+from calibrant.sketch import Arguments
+
+
+def expected_calibration_error(
+    probs: Any,
+    targets: Any = None,
+    n_bins: int = 15,
+    *,
+    notion: Notion | None = None,
+    binning: Binning = "uniform",
+    norm: Norm = "l1",
+    closed: Closed = "right",
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> float:
+    r"""Return the expected calibration error (ECE): the mean gap between score and outcome rate over bins of the score.
+
+    .. math:: \mathrm{ECE} = \sum_b o_b\,|P_b - Y_b|
+
+    with :math:`o_b` the share of the rows in bin b, :math:`P_b` their mean score and :math:`Y_b` their mean outcome.
+    It is in [0, 1], in units of probability; 0 is calibrated, lower is better. A finite sample of a calibrated model
+    is above 0.
+
+    Parameters
+    ----------
+    probs : array, (N,), (N, 1), (N, C) or (N, C, ...)
+        Probabilities: of the event 1, or of each of C classes. Rows over classes sum to 1 (within 1e-3 and twice the
+        type's resolution), unless ``notion="multilabel"``. Anything of NumPy, PyTorch, JAX, CuPy, pandas, Polars,
+        PyArrow, or lists; float16, bfloat16, float32, float64, in any memory layout. Or a `ReliabilityTable` of one
+        event, with nothing beside it.
+    targets : array, (N,) or (N, ...), or one-hot like probs
+        0 or 1, or class indices 0 to C - 1; booleans and integral floats are fine.
+    n_bins : int, default 15
+        The number of bins.
+    notion : {"positive", "top-label", "classwise", "multilabel"}, optional
+        The judged event. "positive": the label is 1, with score P(y = 1), the default for (N,) and (N, 1). "top-label":
+        the predicted class is right, with score max p, the default for (N, C); a binary score folds to max(p, 1 - p).
+        "classwise": each class by itself, combined as in `classwise_calibration_error`. "multilabel": the same for
+        independent labels, targets (N, C) of 0 and 1.
+    binning : {"uniform", "quantile"}, default "uniform"
+        Bins of equal width j / M, or of equal mass that never split tied scores.
+    norm : {"l1", "l2", "max"}, default "l1"
+        How the bins' gaps are combined: mean, root mean square, maximum.
+    closed : {"right", "left"}, default "right"
+        The side on which a uniform bin owns its edge: ((j-1)/M, j/M] with 0 in the first bin, or [(j-1)/M, j/M) with
+        1 in the last. Edges are rounded to the scores' type, so 0.6 is on the edge 0.6 in every precision.
+    weights : array, (N,), optional
+        Frequency weights: 2 equals the row twice, 0 leaves it out.
+    ignore_index : int, optional
+        Rows with this target are left out, whatever their probabilities.
+    logits : bool, default False
+        Whether ``probs`` are logits (softmax, or for one event log-odds). Never guessed.
+
+    Returns
+    -------
+    float
+        Empty bins add nothing; fewer rows than bins are fine; ties are pooled, so the order of the rows plays no part.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        A `ValueError` naming the argument, what was expected, what came and what to do: for empty input, NaN or
+        infinity, values outside [0, 1], rows that do not sum to 1, targets out of range, unusable weights, unknown
+        options.
+
+    Notes
+    -----
+    Cost: one read of the N x C numbers and O(N); a sort of N integers for quantile bins.
+
+    References
+    ----------
+    Naeini, Cooper, Hauskrecht (2015), AAAI. Guo, Pleiss, Sun, Weinberger (2017), arXiv 1706.04599.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> ece = calibrant.expected_calibration_error([0.25, 0.25, 0.55, 0.75, 0.75], [0, 0, 1, 1, 1], n_bins=2)
+    >>> round(ece, 12)
+    0.29
+    >>> probs = [[0.2, 0.2, 0.6], [0.2, 0.31, 0.49], [0.1, 0.1, 0.8]]
+    >>> round(calibrant.expected_calibration_error(probs, [2, 1, 2], n_bins=2), 12)
+    0.363333333333
+    """
+    arguments = Arguments(
+        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+    return binned_error(arguments, n_bins, binning=binning, norm=norm, closed=closed)
+
+
+def _details(event: Event) -> Mapping[str, Any]:
+    """Return what scores above the outcome rate add to the error, and what scores below it add."""
+    gaps, total = event.bins.gap_sums, event.table.total
+    return {
+        "over_stated": float(gaps[gaps > 0].sum() / total),
+        "under_stated": float(-gaps[gaps < 0].sum() / total),
+    }
+
+
+def _interval(inference: Inference) -> Interval:
+    bins, value, z = inference.uniform.bins, inference.event.value(ECE), inference.resampling.z
+    return Interval(*absolute_interval(bins, value, z, rejected=inference.rejects(ECE)), "Gaussian thinning")
+
+
+def _closed_form(inference: Inference) -> Law:
+    value = inference.event.value(ECE)
+    if not inference.resampling.n_resamples:  # as the replicates are, of the cells
+        value = float(inference.uniform.absolute(inference.uniform.bins.gap_sums))
+    return null_closed_form.absolute_law(inference.uniform.bins, value, inference.resampling.level)
+
+
+ECE = Measure(
+    name="ece",
+    label="ECE",
+    meaning="Expected calibration error: the mean gap between score and outcome rate, over bins of equal width.",
+    value=lambda event: binned.calibration_error(event.bins, "l1"),
+    binning="uniform",
+    details=_details,
+    bound=lambda event: 0.0 if event.certified is None else event.certified.ece(event.n_bins),
+    interval=_interval,
+    null=Null(
+        replicate=lambda replicates: replicates.inference.uniform.absolute(replicates.uniform_gaps),
+        closed_form=_closed_form,
+        limits=True,
+    ),
+    over_classes=OverClasses(binning="uniform"),
+    difference=Difference(
+        value=lambda model: model.judged.absolute,
+        paired=paired.absolute_difference,
+        unpaired=unpaired.absolute_difference,
+    ),
+    functions=(expected_calibration_error,),
+)

@@ -1,0 +1,127 @@
+"""From measures to estimates: the value, interval, noise floor and p-value of any measure, in one way for all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from calibrant.estimators import binned
+from calibrant.measures.context import Event, Inference, Unavailable
+from calibrant.measures.histograms import table_histograms
+from calibrant.measures.measure import Measure, OverClasses
+from calibrant.results import Estimate
+from calibrant.sampling.classwise import DEPENDENCE, ClassBins
+from calibrant.sampling.null import Law
+from calibrant.sampling.resampling import Resampling
+from calibrant.table import ReliabilityTable
+
+NOT_ASKED: Final = "no interval asked for (level=None)"
+NO_MEAN: Final = "no interval: none is known for this measure's mean over classes; judge one class at a time"
+
+
+def estimate(measure: Measure, event: Event, inference: Inference | None = None) -> Estimate:
+    """Return the estimate of a measure: with an interval, a noise floor and a p-value if there is an inference."""
+    value, details = event.value(measure), dict(measure.details(event))
+    n = event.predictions.n if measure.judges == "predictions" else event.table.n
+    plain = Estimate(value, n=n, details=details, error_bound=event.bound(measure))
+    if not math.isfinite(value):
+        reason = details.get("reason", "the measure has no value for these data")
+        return replace(plain, method=f"{'not available' if math.isnan(value) else 'no interval'}: {reason}")
+    if inference is None:
+        return replace(plain, method=NOT_ASKED)
+    law = inference.law(measure)
+    low, high, method = math.nan, math.nan, ""
+    if isinstance(measure.interval, Unavailable):
+        method = measure.interval.reason
+    else:
+        low, high, method = measure.interval(inference)
+        if measure.better == "lower" and measure.scale != "ratio" and high > 1 and measure.judges != "predictions":
+            high = max(value, 1.0)  # no error is above 1
+    return _with_law(plain, (low, high), inference.resampling.level, law, method)
+
+
+def over_classes(
+    measure: Measure,
+    events: Sequence[Event | None],
+    n: int,
+    effective_n: float,
+    resampling: Resampling | None,
+    *,
+    dependent: bool,
+) -> Estimate:
+    """Return the estimate of a measure combined over classes.
+
+    Parameters
+    ----------
+    events
+        Each class as an event; None for a class without rows.
+    n, effective_n
+        The judged rows, and their effective sample size.
+    dependent
+        Whether the labels of one row may all depend on one another, as in multilabel predictions. Classes of one row
+        depend on one another only by excluding one another.
+    """
+    rule = measure.over_classes
+    if isinstance(rule, Unavailable):
+        return Estimate(math.nan, method=f"not available: {rule.reason}", n=n, details={"reason": rule.reason})
+    values = np.array([math.nan if event is None else event.value(measure) for event in events])
+    value, details = binned.combine(values, rule.norm), {"per_class": values.tolist()}
+    plain = Estimate(value, n=n, details=details, error_bound=_class_bound(measure, events, rule))
+    if math.isnan(value):
+        reasons = [measure.details(event).get("reason") for event in events if event is not None]
+        reason = next((reason for reason in reasons if reason), "no class has a value")
+        return replace(plain, method=f"not available: {reason}", details={**details, "reason": reason})
+    if rule.binning is None:
+        return replace(plain, method=NO_MEAN)
+    if resampling is None:
+        return replace(plain, method=NOT_ASKED)
+    bins = class_bins(events, rule, effective_n, dependent=dependent)
+    law = bins.law(value, resampling)
+    low, high, method = bins.interval(value, resampling, rejected=law.p_value <= resampling.tail)
+    return _with_law(plain, (low, high), resampling.level, law, method)
+
+
+def class_bins(events: Sequence[Event | None], rule: OverClasses, effective_n: float, *, dependent: bool) -> ClassBins:
+    """Return the bins of every class that the interval of the mean of their errors is computed from."""
+    tables = [EMPTY if event is None else event.table for event in events]
+    n_bins = next(event.n_bins for event in events if event is not None)
+    sums = table_histograms(tables, n_bins, binning=rule.binning or "uniform").sums
+    dependence = float(len(events)) if dependent else DEPENDENCE
+    return ClassBins(histograms=sums, effective_n=effective_n, dependence=dependence)
+
+
+def flagged(estimate: Estimate, details: dict[str, Any]) -> Estimate:
+    """Return the estimate with more details."""
+    return replace(estimate, details={**estimate.details, **details}) if details else estimate
+
+
+EMPTY: Final = ReliabilityTable(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
+
+
+def _with_law(plain: Estimate, ends: tuple[float, float], level: float, law: Law | None, method: str) -> Estimate:
+    inferred = replace(
+        plain, low=ends[0], high=ends[1], level=math.nan if math.isnan(ends[1]) else level, method=method
+    )
+    if law is None:
+        return inferred
+    return replace(
+        inferred,
+        floor=law.floor,
+        p_value=law.p_value,
+        method=f"{method}; floor: {law.source}",
+        details={**plain.details, **law.details},
+    )
+
+
+def _class_bound(measure: Measure, events: Sequence[Event | None], rule: OverClasses) -> float:
+    """Return the certified error over classes: the same norm of their bounds, by the triangle inequality."""
+    held = [event for event in events if event is not None and not math.isnan(event.value(measure))]
+    bounds = np.array([event.bound(measure) for event in held])
+    everywhere = [0.0 if event is None else event.bound(measure) for event in events]
+    if np.isnan(everywhere).any():
+        return math.nan
+    return binned.combine(bounds, rule.norm) if len(bounds) else 0.0

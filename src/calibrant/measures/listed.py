@@ -1,0 +1,97 @@
+"""All measures, in the order in which reports show them, and how some of them are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from calibrant.errors import InputError, nearest
+from calibrant.measures.accuracy import ACCURACY
+from calibrant.measures.ace import ACE
+from calibrant.measures.brier import BRIER
+from calibrant.measures.classwise import CLASSWISE_ECE
+from calibrant.measures.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
+from calibrant.measures.ece import ECE
+from calibrant.measures.gap import MEAN_CONFIDENCE, MEAN_GAP
+from calibrant.measures.ks import KS
+from calibrant.measures.log_loss import NLL
+from calibrant.measures.mce import MCE
+from calibrant.measures.measure import STANDARD, Difference, Measure
+from calibrant.measures.rmsce import DEBIASED_SQUARE, RMSCE
+from calibrant.measures.smece import SMECE
+
+#: Every measure, in the order in which reports show them. Nothing else lists measures.
+MEASURES: Final = (
+    ACCURACY,
+    MEAN_CONFIDENCE,
+    MEAN_GAP,
+    BRIER,
+    NLL,
+    ECE,
+    ACE,
+    CLASSWISE_ECE,
+    SMECE,
+    RMSCE,
+    DEBIASED_SQUARE,
+    MCE,
+    KS,
+    MISCALIBRATION,
+    DISCRIMINATION,
+    UNCERTAINTY,
+)
+
+BY_NAME: Final = {measure.name: measure for measure in MEASURES}
+
+#: The named sets of measures.
+PROFILES: Final = tuple(sorted({profile for measure in MEASURES for profile in measure.profiles}))
+
+
+def compared() -> list[Measure]:
+    """Return the measures by which models are compared: the one that decides first, then those of the judged event."""
+    measures = [measure for measure in MEASURES if isinstance(measure.difference, Difference)]
+    return sorted(measures, key=lambda measure: (not _decides(measure), measure.judges != "event"))
+
+
+def _decides(measure: Measure) -> bool:
+    return isinstance(measure.difference, Difference) and measure.difference.decides
+
+
+def chosen(measures: Any = STANDARD) -> tuple[Measure, ...]:
+    """Return the measures of a profile, or those of a list of keys and `Measure`s, in its order.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For an unknown profile or key, an empty list, what is neither key nor measure, and two of one name.
+    """
+    if isinstance(measures, str):
+        if measures in PROFILES:
+            return tuple(measure for measure in MEASURES if measures in measure.profiles)
+        names = (*PROFILES, *BY_NAME)
+        remedy = f"pass ['{measures}'] for one measure" if measures in BY_NAME else nearest(measures, names)
+        raise InputError("measures", f"one of {', '.join(map(repr, PROFILES))}, or a list", repr(measures), remedy)
+    if not isinstance(measures, Sequence) or not measures:
+        remedy = "pass a profile such as 'standard', or a list such as ['ece', 'ks']"
+        raise InputError("measures", "a profile or a list of measures", repr(measures), remedy)
+    found = [_one(entry) for entry in measures]
+    for measure in found:
+        own = BY_NAME.get(measure.name)
+        if own is not None and own is not measure:
+            remedy = f"give your measure another name than {measure.name!r}"
+            raise InputError("measures", "a name that is not taken", repr(measure.name), remedy)
+    keys = [measure.name for measure in found]
+    twice = next((key for key in keys if keys.count(key) > 1), None)
+    if twice is not None:
+        raise InputError("measures", "each measure once", f"{twice!r} twice", "leave one of them out")
+    return tuple(found)
+
+
+def _one(entry: Any) -> Measure:
+    if isinstance(entry, Measure):
+        return entry
+    if not isinstance(entry, str):
+        remedy = "pass a key such as 'ece', or a calibrant.measures.Measure"
+        raise InputError("measures", "keys and Measures", f"a {type(entry).__name__}", remedy)
+    if entry not in BY_NAME:
+        raise InputError("measures", "the key of a measure", repr(entry), nearest(entry, BY_NAME))
+    return BY_NAME[entry]

@@ -1,0 +1,104 @@
+"""The log loss: negative log likelihood, cross-entropy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.measures.context import Event, Inference, OwnLaw
+from calibrant.measures.measure import Difference, Measure
+from calibrant.notions import read
+from calibrant.sampling import null_closed_form, paired, unpaired
+from calibrant.sampling.means import NORMAL, normal_interval
+from calibrant.sampling.null import Interval, Law
+from calibrant.sketch import Arguments
+from calibrant.weights import tidy_weight
+
+
+def negative_log_likelihood(
+    probs: Any,
+    targets: Any = None,
+    *,
+    eps: float = 0.0,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> float:
+    r"""Return the negative log likelihood (log loss, cross-entropy): the mean of :math:`-\log p_y`, in nats.
+
+    A proper score, from 0 to infinity, lower is better. It is infinite where an outcome had probability 0 (`evaluate`
+    counts such rows). From logits it is computed by log-sum-exp, which does not overflow. Parameters and errors are
+    those of `expected_calibration_error`, and:
+
+    Parameters
+    ----------
+    eps : float, default 0
+        Probabilities of what happened are raised to at least this. Only for those who must have a finite number: the
+        score is then no longer proper.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        Also for eps outside [0, 1).
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> round(calibrant.negative_log_likelihood([0.5, 0.25], [1, 0]), 6)
+    0.490415
+    >>> calibrant.negative_log_likelihood([1.0], [0])
+    inf
+    """
+    if not (isinstance(eps, (int, float, np.integer, np.floating)) and 0 <= eps < 1):
+        raise InputError("eps", "a number in [0, 1)", repr(eps), "leave it out, or pass something like 1e-12")
+    arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
+    totals = arguments.totals()
+    if totals is not None:
+        if eps > 0:
+            remedy = "leave it out: infinite_rows of evaluate(sketch)['nll'] says how many rows it would concern"
+            raise InputError("eps", "0 for a CalibrationSketch", repr(eps), remedy)
+        return totals.nll_mean
+    return read(*arguments.predictions(), eps=float(eps)).nll
+
+
+def _details(event: Event) -> Mapping[str, Any]:
+    if math.isfinite(event.predictions.nll):
+        return {}
+    reason = "infinite: an outcome that happened had probability 0"
+    return {"infinite_rows": tidy_weight(event.predictions.infinite), "reason": reason}
+
+
+def _interval(inference: Inference) -> Interval:
+    means = inference.event.predictions
+    low, high = normal_interval(means.nll, means.nll_square, means.effective_n, inference.resampling.z)
+    return Interval(max(low, 0.0), high, NORMAL)
+
+
+def _law(inference: Inference) -> Law | None:
+    """Return what calibration shows: the loss of a calibrated event is known, of classes it is not."""
+    means, level = inference.event.predictions, inference.resampling.level
+    return null_closed_form.score_law(inference.cells, "log", means.nll, level) if means.event else None
+
+
+NLL = Measure(
+    name="nll",
+    label="log loss",
+    meaning="The mean of minus the logarithm of the probability of what happened. Lower is better.",
+    value=lambda event: event.predictions.nll,
+    judges="predictions",
+    scale="score",
+    details=_details,
+    bound=lambda event: event.predictions.nll_bound,
+    interval=_interval,
+    null=OwnLaw(_law),
+    difference=Difference(
+        value=lambda model: model.means.nll,
+        paired=paired.loss_difference,
+        unpaired=unpaired.loss_difference,
+    ),
+    functions=(negative_log_likelihood,),
+)

@@ -1,0 +1,127 @@
+"""The maximum calibration error (MCE): the largest gap of a bin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.estimators import binned
+from calibrant.estimators.binned import LEAST_ROWS, Binning, Closed
+from calibrant.inputs import Notion
+from calibrant.measures.arguments import binned_error
+from calibrant.measures.context import Event, Inference, Null
+from calibrant.measures.measure import Measure, OverClasses
+from calibrant.sampling import null_closed_form
+from calibrant.sampling.binned import maximum_interval
+from calibrant.sampling.null import Interval, Law
+from calibrant.sketch import Arguments
+from calibrant.weights import tidy_weight
+
+_NO_BIN: Final = f"no bin holds {LEAST_ROWS} rows"
+
+
+def maximum_calibration_error(
+    probs: Any,
+    targets: Any = None,
+    n_bins: int = 15,
+    *,
+    least_rows: int = 1,
+    notion: Notion | None = None,
+    binning: Binning = "uniform",
+    closed: Closed = "right",
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> float:
+    r"""Return the maximum calibration error (MCE): the largest gap between score and outcome rate in any bin.
+
+    .. math:: \mathrm{MCE} = \max_b |P_b - Y_b|
+
+    In [0, 1], lower is better. The maximum is over the bins with at least ``least_rows`` rows: with 1, the default, a
+    bin of a single row can decide it; reports take 30. NaN if no bin holds as many. With weights that are not whole
+    numbers the rows of a bin are its effective sample size. For classwise and multilabel notions it is the maximum
+    over all classes. The other parameters, errors and cost are those of `expected_calibration_error`.
+
+    Parameters
+    ----------
+    least_rows : int, default 1
+        The rows that a bin must hold to take part.
+
+    References
+    ----------
+    Naeini, Cooper, Hauskrecht (2015), AAAI.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> round(calibrant.maximum_calibration_error([0.25, 0.25, 0.55, 0.75, 0.75], [0, 0, 1, 1, 1], n_bins=2), 4)
+    0.3167
+    """
+    check_least_rows(least_rows)
+    arguments = Arguments(
+        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+    return binned_error(arguments, n_bins, binning=binning, norm="max", closed=closed, least_rows=least_rows)
+
+
+def check_least_rows(least_rows: object) -> None:
+    """Reject a number of rows that is not an integer from 1."""
+    if not isinstance(least_rows, (int, np.integer)) or isinstance(least_rows, bool) or least_rows < 1:
+        raise InputError(
+            "least_rows", "an integer from 1", repr(least_rows), "pass 1 for all bins, or 30 as reports do"
+        )
+
+
+def _held(event: Event) -> np.ndarray[Any, np.dtype[np.intp]]:
+    return np.flatnonzero(binned.enough_rows(event.bins.rows, LEAST_ROWS))
+
+
+def _details(event: Event) -> Mapping[str, Any]:
+    """Return the bin that decides, and the maximum over all bins."""
+    bins, held = event.bins, _held(event)
+    details = {"least_rows": LEAST_ROWS, "of_all_bins": float(np.nanmax(np.abs(bins.gaps)))}
+    if not len(held):
+        return {**details, "reason": _NO_BIN}
+    b = int(held[np.argmax(np.abs(bins.gaps[held]))])
+    place = {"bin": b, "left": float(bins.edges[b]), "right": float(bins.edges[b + 1])}
+    return {**details, **place, "count": tidy_weight(float(bins.counts[b])), "gap": float(bins.gaps[b])}
+
+
+def _interval(inference: Inference) -> Interval:
+    method = f"over bins with {LEAST_ROWS} rows; Clopper-Pearson"
+    if not inference.uniform.held.any():
+        return Interval(math.nan, math.nan, f"no interval: {_NO_BIN} after pooling scores into cells")
+    value, level = inference.event.value(MCE), inference.resampling.level
+    ends = maximum_interval(inference.uniform.bins, value, level, rejected=inference.rejects(MCE))
+    return Interval(*ends, method)
+
+
+def _bound(event: Event) -> float:
+    return 0.0 if event.certified is None else event.certified.mce(event.n_bins, event.value(MCE))
+
+
+def _closed_form(inference: Inference) -> Law:
+    return null_closed_form.maximum_law(inference.uniform, inference.resampling.level)
+
+
+MCE = Measure(
+    name="mce",
+    label=f"MCE (bins of {LEAST_ROWS} rows)",
+    meaning=f"Maximum calibration error: the largest gap of a bin with at least {LEAST_ROWS} rows.",
+    value=lambda event: binned.calibration_error(event.bins, "max", LEAST_ROWS),
+    binning="uniform",
+    details=_details,
+    bound=_bound,
+    interval=_interval,
+    null=Null(
+        replicate=lambda replicates: replicates.inference.uniform.maximum(replicates.uniform_gaps),
+        statistic=lambda replicates: replicates.inference.uniform.standard_maximum(replicates.uniform_gaps),
+        closed_form=_closed_form,
+    ),
+    over_classes=OverClasses(norm="max"),
+    functions=(maximum_calibration_error,),
+)

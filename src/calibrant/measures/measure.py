@@ -1,0 +1,189 @@
+"""What a measure is: a frozen value that says how it is computed, inferred, combined over classes and shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from calibrant.errors import InputError, check_choice
+from calibrant.estimators.binned import Binning, Norm
+from calibrant.measures.context import Event, Inference, Null, OwnLaw, Unavailable
+from calibrant.results import Description, Estimate, Scale
+from calibrant.sampling.null import Interval
+from calibrant.sampling.paired import Model
+from calibrant.sampling.unpaired import Summed
+
+SCALES: Final = ("probability", "square", "score", "ratio")
+DIRECTIONS: Final = ("lower", "higher", "neither")
+JUDGED: Final = ("event", "predictions", "classes")
+
+#: The profile that reports show by default.
+STANDARD: Final = "standard"
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class OverClasses:
+    """How a measure of single classes combines to one number.
+
+    Attributes
+    ----------
+    norm : {"l1", "l2", "max"}
+        Mean, root mean square or maximum.
+    binning : {"uniform", "quantile"}, optional
+        The bins of each class, from which the interval of the mean is computed. None: there is no interval.
+    """
+
+    norm: Norm = "l1"
+    binning: Binning | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Difference:
+    """How two models are compared by a measure.
+
+    Attributes
+    ----------
+    value : callable
+        The measure of one model whose rows are known.
+    paired, unpaired : callable
+        The `Estimate` of first minus second at a level: of models on the same rows, and of models known by sums alone.
+    decides : bool
+        Whether this is the measure with a test, which decides the comparison.
+    """
+
+    value: Callable[[Model], float]
+    paired: Callable[[Model, Model, float], Estimate]
+    unpaired: Callable[[Summed, Summed, float], Estimate]
+    decides: bool = False
+
+
+def no_details(event: Event) -> Mapping[str, Any]:
+    """Return nothing: most measures have no details."""
+    del event
+    return _NOTHING
+
+
+def exact(event: Event) -> float:
+    """Return 0: a sketch gives this measure exactly, up to rounding."""
+    del event
+    return 0.0
+
+
+NO_INTERVAL: Final = Unavailable("no interval: none is known for this measure")
+NO_BOUND: Final = Unavailable("no certified error is known for this measure")
+NO_FLOOR: Final = Unavailable("no noise floor: only measures that are better when lower have one")
+NO_DIFFERENCE: Final = Unavailable("models are not compared by this measure")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Measure:
+    """A measure of calibration: everything that reports, pages, comparisons and tests need to know about it.
+
+    A name, a label, one sentence and ``value`` are enough. The rest has defaults that promise nothing: no interval, no
+    certified error on a sketch, and for measures that are better when lower a noise floor and a p-value from the
+    replicates of every report, on which ``value`` is computed.
+
+    Parameters
+    ----------
+    name : str
+        The key in a report, in JSON and in ``--fail-if``: lower-case letters, digits and underscores.
+    label : str
+        The name as people write it, such as "ECE".
+    meaning : str
+        One sentence for those who meet it for the first time.
+    value : callable
+        The measure of a `calibrant.measures.Event`: a float, NaN if these data have none. ``event.table`` is the
+        `ReliabilityTable` of the judged event. Called from several threads at once.
+    judges : {"event", "predictions", "classes"}, default "event"
+        What it is a function of: the judged event's table, means over whole predictions, or every class's bins.
+    scale : {"probability", "square", "score", "ratio"}, default "probability"
+        The unit; charts show measures of one scale together.
+    better : {"lower", "higher", "neither"}, default "lower"
+        Which direction is better. Only measures that are better when lower have a noise floor by default.
+    signed : bool, default False
+        Whether it is shown with its sign.
+    binning : {"uniform", "quantile"}, optional
+        The bins it is computed over, if any.
+    profiles : frozenset of str, default {"standard"}
+        The profiles whose reports show it.
+    details : callable
+        What belongs to it, as a mapping of an `Event`; a "reason" says why the value is NaN or infinite.
+    bound : callable or Unavailable
+        The certified error of the value on a sketch.
+    interval : callable or Unavailable
+        The confidence interval, from an `Inference`.
+    null : Null, OwnLaw or Unavailable, optional
+        The law under calibration: noise floor and p-value.
+    over_classes : OverClasses or Unavailable
+        How the measure combines if every class is judged.
+    difference : Difference or Unavailable
+        How two models are compared by it.
+    functions : tuple of callable
+        The public functions that return it.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For a name that is not usable as a key, and for unknown choices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import calibrant
+    >>> from calibrant.measures import Measure
+    >>> def largest_excess(event):
+    ...     table = event.table
+    ...     return max(0.0, float(np.cumsum(table.residuals).max() / table.total))
+    >>> excess = Measure(
+    ...     name="excess", label="largest excess", meaning="How far outcomes run ahead of the scores.",
+    ...     value=largest_excess,
+    ... )
+    >>> report = calibrant.evaluate([0.2] * 50 + [0.8] * 50, [0] * 30 + [1] * 70, measures=["ece", excess])
+    >>> list(report), round(report["excess"].value, 3), report["excess"].p_value < 0.01
+    (['ece', 'excess'], 0.2, True)
+    """
+
+    name: str
+    label: str
+    meaning: str
+    value: Callable[[Event], float]
+    judges: Literal["event", "predictions", "classes"] = "event"
+    scale: Scale = "probability"
+    better: Literal["lower", "higher", "neither"] = "lower"
+    signed: bool = False
+    binning: Binning | None = None
+    profiles: frozenset[str] = frozenset({STANDARD})
+    details: Callable[[Event], Mapping[str, Any]] = no_details
+    bound: Callable[[Event], float] | Unavailable = NO_BOUND
+    interval: Callable[[Inference], Interval] | Unavailable = NO_INTERVAL
+    null: Null | OwnLaw | Unavailable | None = None
+    over_classes: OverClasses | Unavailable = field(default_factory=OverClasses)
+    difference: Difference | Unavailable = NO_DIFFERENCE
+    functions: tuple[Callable[..., Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.name, str) and _NAME.fullmatch(self.name)):
+            expected = "lower-case letters, digits and underscores, a letter first"
+            raise InputError("name", expected, repr(self.name), "pass a key such as 'my_measure'")
+        for argument in ("label", "meaning"):
+            text = getattr(self, argument)
+            if not (isinstance(text, str) and text.strip()):
+                raise InputError(argument, "a text", repr(text), "say what the measure is")
+        if not callable(self.value):
+            raise InputError("value", "a function of an event", repr(self.value), "pass a function")
+        check_choice("judges", self.judges, JUDGED)
+        check_choice("scale", self.scale, SCALES)
+        check_choice("better", self.better, DIRECTIONS)
+        if self.null is None:
+            object.__setattr__(self, "null", Null() if self.better == "lower" else NO_FLOOR)
+
+    @property
+    def description(self) -> Description:
+        """What a report says about the measure itself."""
+        return Description(self.label, self.meaning, self.scale, self.better, self.signed, self.binning)
