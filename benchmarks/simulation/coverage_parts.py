@@ -22,14 +22,20 @@ from scipy.special import softmax
 from calibrant import ReliabilityTable
 from calibrant.estimators import binned
 from calibrant.inference import cox_test, hosmer_lemeshow_test, ks_test, kuiper_test, spiegelhalter_test, t_cal_test
+from calibrant.measures import MEASURES, Event, Inference, Unavailable
+from calibrant.measures.classwise import CLASSWISE_ECE
+from calibrant.measures.context import Classes
+from calibrant.measures.estimates import estimate
+from calibrant.measures.histograms import ClassHistograms
 from calibrant.results import Estimate
-from calibrant.sampling.cells import Cells
-from calibrant.sampling.classwise import class_estimate
-from calibrant.sampling.event import Event, EventInference
+from calibrant.sampling.classwise import ClassBins
 from calibrant.sampling.means import PredictionMeans
 from calibrant.sampling.resampling import Resampling
 
 PARTS = Path(__file__).resolve().parents[1] / ".coverage"
+#: The measures of one event whose intervals are simulated; classes have data sets of their own.
+SIMULATED = [m for m in MEASURES if m.judges != "classes" and not isinstance(m.interval, Unavailable)]
+
 VERSION = 2  # of what a part holds: a new one begins anew
 
 LEVELS = (0.9, 0.95)
@@ -115,21 +121,19 @@ def event_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     law, true = laws()[part.law], truths_of(part.law)
     p, y = law.draw(part.n, rng)
     table = ReliabilityTable.from_scores(p, y)
-    cells = Cells.of(table)
-    inferred = EventInference(Event(table, BINS), cells, Resampling.of(LEVELS[0], RESAMPLES, i + 1))
-    counts = inferred.event.bins.counts
+    event = Event(table=table, n_bins=BINS, means=PredictionMeans.of_table(table, right=False))
+    inference = Inference.of(event, Resampling.of(LEVELS[0], RESAMPLES, i + 1), SIMULATED)
+    counts = event.bins.counts
     held = counts >= 30
     of_held = {"mce": float(np.abs(true["gaps"][held]).max())} if held.any() else {}
     of_held["ace"] = of_bins(law, binned.quantile_bins(table, BINS))
     positives = table.sums.positives
     few = min(positives, part.n - positives) < 15
-    whole = whole_of(p, y)
     for level in LEVELS:
-        inferred = inferred.at(level)
-        means = whole.estimates(level, inferred.resampling.z, cells)
-        for name, estimate in {**inferred.estimates(), **means}.items():
-            if not math.isnan(estimate.high):
-                yield row(name, estimate, {**true, **of_held}[name], level, few)
+        for measure in SIMULATED:
+            found = estimate(measure, event, inference.at(level))
+            if not math.isnan(found.high):
+                yield row(measure.name, found, {**true, **of_held}[measure.name], level, few)
     if law.calibrated or part.n <= 2_000:
         for name, p_value in classical(table).items():
             yield row(name, Estimate(math.nan, p_value=p_value), 0.0, LEVELS[0], few)
@@ -142,13 +146,6 @@ def of_bins(law: Law, bins: binned.Bins) -> float:
     ends[-1] = len(p)
     sums = np.concatenate([[0.0], np.cumsum(p - q)])
     return float(np.abs(np.diff(sums[ends], prepend=0.0)).sum() / len(p))
-
-
-def whole_of(p: np.ndarray, y: np.ndarray) -> PredictionMeans:
-    brier, loss = (p - y) ** 2, -np.log(np.where(y == 1, p, 1 - p))
-    right = np.mean((p >= 0.5) == (y == 1))
-    means = [float(x.mean()) for x in (brier, loss, brier**2, loss**2)]
-    return PredictionMeans(float(right), *means, 0.0, len(p), float(len(p)), event=True)
 
 
 def classical(table: ReliabilityTable) -> dict[str, float]:
@@ -165,17 +162,17 @@ def classical(table: ReliabilityTable) -> dict[str, float]:
     return {name: test.p_value for name, test in tests.items()}
 
 
-def row(name: str, estimate: Estimate, true: float, level: float, few: bool) -> dict[str, Any]:
-    floor = estimate.floor.mean if estimate.floor is not None else math.nan
+def row(name: str, found: Estimate, true: float, level: float, few: bool) -> dict[str, Any]:
+    floor = found.floor.mean if found.floor is not None else math.nan
     return {
         "measure": name,
         "level": level,
         "true": true,
-        "value": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
         "floor": floor,
-        "p": estimate.p_value,
+        "p": found.p_value,
         "few": few,
     }
 
@@ -208,11 +205,13 @@ def class_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
         table = ReliabilityTable.from_scores(said[:, k], labels == k)
         bins = binned.bin_table(table, BINS)
         histograms[:, :, k] = bins.counts, bins.score_sums, bins.positives
-    value = binned.classwise_errors(histograms, part.n, "l1").value
+    errors = ClassHistograms(sums=histograms, totals=float(part.n)).errors("l1")
+    classes = Classes(errors=errors, bins=ClassBins(histograms=histograms, effective_n=float(part.n)))
+    event = Event(table=table, n_bins=BINS, classes=classes)  # the measure looks at the classes alone
     for level in LEVELS:
-        settings = Resampling.of(level, RESAMPLES, i + 1)
-        estimate = class_estimate(value, histograms, float(part.n), part.n, settings, {})
-        yield row("classwise_ece", estimate, class_truth(tilt), level, few=False)
+        inference = Inference.of(event, Resampling.of(level, RESAMPLES, i + 1), ())
+        found = estimate(CLASSWISE_ECE, event, inference)
+        yield row("classwise_ece", found, class_truth(tilt), level, few=False)
 
 
 def peer_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
@@ -239,5 +238,5 @@ def pair_rows(part: Part, _: int, rng: np.random.Generator) -> Iterator[dict[str
     state = rng.bit_generator.state
     for level in LEVELS:
         rng.bit_generator.state = state  # the same data
-        for name, estimate, true in compared(PAIRS[part.law], part.n, level, rng):
-            yield row(f"pair {name}", estimate, true, level, few="flag" in estimate.details)
+        for name, difference, true in compared(PAIRS[part.law], part.n, level, rng):
+            yield row(f"pair {name}", difference, true, level, few="flag" in difference.details)

@@ -24,6 +24,7 @@ def check_report(ctx: click.Context, options: Mapping[str, Any]) -> None:
         raise click.UsageError("--score names one event, --probs many classes; pass one of the two", ctx)
     if options["outcome"] and options["target"]:
         raise click.UsageError("--outcome and --target both name the truth; pass one of the two", ctx)
+    _check_conditions(ctx, options)
     check_sketch(ctx, options["sketch_path"])
     if options["exact"] and options["sketch_path"] is not None:
         raise click.UsageError("--exact keeps the rows, --sketch makes a sketch of them; pass one of the two", ctx)
@@ -31,6 +32,17 @@ def check_report(ctx: click.Context, options: Mapping[str, Any]) -> None:
         raise click.UsageError("--exact keeps the rows in this process, and Spark has them; leave it out", ctx)
     if options["master"] is not None and options["engine"] != "spark":
         raise click.UsageError("--master says where Spark runs; pass --engine spark as well", ctx)
+
+
+def _check_conditions(ctx: click.Context, options: Mapping[str, Any]) -> None:
+    """Reject a condition on a measure that the report leaves out."""
+    from calibrant.measures.listed import chosen
+
+    shown = {"n", *(measure.name for measure in chosen(options["measures"]))}
+    for condition in options["conditions"]:
+        if condition.measure not in shown:
+            msg = f"--fail-if {condition.text!r}: --measures leaves {condition.measure} out; add it there"
+            raise click.UsageError(msg, ctx)
 
 
 def check_models(ctx: click.Context, options: Mapping[str, Any]) -> list[str]:

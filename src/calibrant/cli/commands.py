@@ -52,6 +52,21 @@ def _names(ctx: click.Context, option: click.Parameter, listed: str | None) -> l
     return names
 
 
+def _measures(ctx: click.Context, option: click.Parameter, listed: str) -> str | list[str]:
+    """Return the profile that is named, or the measures of a list with commas."""
+    from calibrant.errors import InputError
+    from calibrant.measures.listed import PROFILES, chosen
+
+    names = [name.strip() for name in listed.split(",") if name.strip()]
+    measures = listed.strip() if listed.strip() in PROFILES else names
+    try:
+        chosen(measures)
+    except InputError as error:
+        hint = f"{error.got}; {error.remedy}"
+        raise click.BadParameter(hint, ctx, option) from None
+    return measures
+
+
 # Options of several commands.
 _files = click.argument(
     "files",
@@ -137,6 +152,15 @@ _keep_going = click.option(
 @_class_names
 @_ignore_index
 @_level
+@click.option(
+    "--measures",
+    metavar="MEASURES",
+    default="standard",
+    show_default=True,
+    callback=_measures,
+    shell_complete=completion.measures,
+    help="What is shown: a profile, or measures with commas between them, such as ece,ks.",
+)
 @click.option(
     "--n-resamples", type=int, default=1000, show_default=True, help="Replicates behind the noise floors; 0 for none."
 )

@@ -84,6 +84,16 @@ def conditions(_ctx: click.Context, _param: click.Parameter, incomplete: str) ->
     return _starting([f"{name} {sign}" for name in (*BY_NAME, "n") for sign in "><"], incomplete.lstrip())
 
 
+def measures(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer profiles and measures; after a comma, the measures that are not named yet."""
+    from calibrant.measures.listed import BY_NAME, PROFILES
+
+    before, comma, last = incomplete.rpartition(",")
+    free = [name for name in BY_NAME if name not in before.split(",")]
+    names = free if comma else [*PROFILES, *free]
+    return [CompletionItem(before + comma + item.value) for item in _starting(names, last)]
+
+
 def columns(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the columns of the files that stand before."""
     return _starting(_columns(ctx), incomplete)

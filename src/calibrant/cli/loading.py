@@ -112,7 +112,7 @@ def evaluate(predictions: FilePredictions | FileSketch, options: Mapping[str, An
     from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.files import FileSketch
 
-    common = {name: options[name] for name in ("n_bins", "level", "n_resamples", "rng")}
+    common = {name: options[name] for name in ("n_bins", "level", "measures", "n_resamples", "rng")}
     if isinstance(predictions, FileSketch):
         found = evaluate_predictions(predictions.sketch, **common)
         return replace(found, omitted=dict(predictions.omitted))

@@ -94,10 +94,8 @@ def _right_on_average(facts: Facts, summary: Summary) -> str:
 
 
 def _claim(facts: Facts, summary: Summary) -> str:
-    happened = "is right in" if summary["notion"] == "top-label" else "the event happened in"
-    joined = f"and {happened}" if summary["notion"] == "top-label" else f"{happened}"
-    comma = " " if summary["notion"] == "top-label" else ", "
-    return f"it claims {100 * facts['mean_score']:.1f} %{comma}{joined} {100 * facts['event_rate']:.1f} %"
+    happened = " and is right in" if summary["notion"] == "top-label" else ", the event happened in"
+    return f"it claims {100 * facts['mean_score']:.1f} %{happened} {100 * facts['event_rate']:.1f} %"
 
 
 def _confidence_off(facts: Facts, _: Summary) -> str:

@@ -1,0 +1,354 @@
+"""Laws that every measure obeys, and what a measure must say about itself; a new measure is tested here by itself."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import math
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant import CalibrationSketch, ReliabilityTable, evaluate
+from calibrant.errors import InputError
+from calibrant.measures import MEASURES, Event, Inference, Measure, Null, Unavailable
+from calibrant.measures.listed import BY_NAME, PROFILES, chosen, compared
+from calibrant.results import Description
+
+ROOT = Path(__file__).resolve().parent.parent
+NAMES = [measure.name for measure in MEASURES]
+
+#: Sums of float64 in another order: N rows, each term at most 1 or a logarithm of at most 40.
+CLOSE = 1e-11
+
+
+def rows(seed: int, n: int = 400, *, classes: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Return predictions, many of them tied, and outcomes that differ from them."""
+    rng = np.random.default_rng(seed)
+    if classes:
+        probs = rng.dirichlet([0.5, 1.0, 2.0], n)
+        return probs, (rng.random((n, 1)) > (probs**0.7 / (probs**0.7).sum(1, keepdims=True)).cumsum(1)).sum(1).clip(
+            0, 2
+        )
+    scores = np.where(rng.random(n) < 0.3, np.round(rng.random(n), 1), rng.random(n)).clip(1e-3, 1 - 1e-3)
+    return scores, (rng.random(n) < scores**1.4).astype(int)
+
+
+def data(measure: Measure, seed: int = 0, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Return predictions that the measure has a value for."""
+    return rows(seed, n, classes=measure.judges == "classes")
+
+
+def value(measure: Measure, *arguments: Any, **options: Any) -> float:
+    return evaluate(*arguments, measures=[measure], level=None, **options)[measure.name].value
+
+
+each_measure = pytest.mark.parametrize("measure", MEASURES, ids=NAMES)
+
+
+# ---------------------------------------------------------------- laws
+
+
+@each_measure
+def test_the_order_of_the_rows_plays_no_part(measure: Measure) -> None:
+    probs, targets = data(measure)
+    order = np.random.default_rng(1).permutation(len(targets))
+    assert value(measure, probs[order], targets[order]) == pytest.approx(value(measure, probs, targets), abs=CLOSE)
+
+
+@each_measure
+def test_weight_2_is_the_row_twice(measure: Measure) -> None:
+    probs, targets = data(measure)
+    weights = np.random.default_rng(2).integers(0, 4, len(targets))
+    repeated = value(measure, np.repeat(probs, weights, axis=0), np.repeat(targets, weights))
+    assert value(measure, probs, targets, weights=weights) == pytest.approx(repeated, abs=CLOSE)
+
+
+@each_measure
+def test_two_parts_add_up(measure: Measure) -> None:
+    """Sketches of parts are the sketch of all rows, to rounding; so are tables, for measures of one event."""
+    probs, targets = data(measure)
+    whole, first, second = (CalibrationSketch(classwise=True) for _ in range(3))
+    whole.update(probs, targets)
+    first.update(probs[:150], targets[:150])
+    second.update(probs[150:], targets[150:])
+    assert value(measure, first + second) == pytest.approx(value(measure, whole), abs=CLOSE)
+    if measure.judges == "event":
+        parts = [ReliabilityTable.from_scores(probs[cut], targets[cut]) for cut in (slice(150), slice(150, None))]
+        assert value(measure, parts[0] + parts[1]) == pytest.approx(value(measure, probs, targets), abs=CLOSE)
+
+
+@each_measure
+@pytest.mark.parametrize("n_bins", [7, 15])
+def test_a_sketch_is_within_its_certified_error(measure: Measure, n_bins: int) -> None:
+    for seed in range(8):
+        probs, targets = data(measure, seed, 900)
+        sketch = CalibrationSketch(classwise=True)
+        sketch.update(probs, targets)
+        of_sketch = evaluate(sketch, measures=[measure], level=None, n_bins=n_bins)[measure.name]
+        exact = evaluate(probs, targets, measures=[measure], level=None, n_bins=n_bins)[measure.name]
+        assert abs(of_sketch.value - exact.value) <= of_sketch.error_bound + exact.error_bound + CLOSE
+
+
+@each_measure
+def test_the_interval_holds_the_value(measure: Measure) -> None:
+    probs, targets = data(measure)
+    estimate = evaluate(probs, targets, measures=[measure], n_resamples=50)[measure.name]
+    if isinstance(measure.interval, Unavailable):
+        assert math.isnan(estimate.low)
+        assert measure.interval.reason in estimate.method
+        return
+    assert estimate.low <= estimate.value <= estimate.high
+    assert estimate.level == 0.95
+
+
+@each_measure
+def test_the_public_functions_agree(measure: Measure) -> None:
+    probs, targets = data(measure)
+    options = {"least_rows": 30} if measure.name == "mce" else {}
+    for function in measure.functions:
+        assert function(probs, targets, **options) == pytest.approx(value(measure, probs, targets), abs=CLOSE)
+
+
+@pytest.mark.parametrize("measure", [m for m in MEASURES if isinstance(m.null, Null)], ids=lambda m: m.name)
+def test_the_replicates_are_the_measure_on_tables(measure: Measure) -> None:
+    """The fast law over cached sums, against the measure's value on each replicate's table."""
+    probs, targets = rows(3, 900)
+    resampling = calibrant.sampling.resampling.Resampling.of(0.95, 40, 0)
+    event = Event(table=ReliabilityTable.from_scores(np.round(probs, 2), targets))
+    slow = Measure(name="slow", label="slow", meaning="The same, slowly.", value=measure.value)
+    inference = Inference.of(event, resampling, [measure, slow])
+    fast = inference.replicates_of(measure)
+    # The smooth error of replicates is interpolated between six bandwidths, each 1.55 times the one before.
+    tolerance = {"rel": 0.05} if measure.name == "smece" else {"abs": CLOSE}
+    np.testing.assert_allclose(
+        fast, inference.replicates_of(slow), rtol=tolerance.get("rel", 0), atol=tolerance.get("abs", 0)
+    )
+
+
+# ---------------------------------------------------------------- what a measure says about itself
+
+
+@each_measure
+def test_it_describes_itself(measure: Measure) -> None:
+    assert measure.label
+    assert measure.meaning.endswith(".")
+    assert measure.profiles <= set(PROFILES)
+    assert isinstance(measure.description, Description)
+    for part in (measure.bound, measure.interval, measure.null, measure.over_classes, measure.difference):
+        assert not isinstance(part, Unavailable) or part.reason
+
+
+def test_names_and_labels_are_distinct() -> None:
+    assert len({measure.name for measure in MEASURES}) == len(MEASURES)
+    assert len({measure.label for measure in MEASURES}) == len(MEASURES)
+
+
+def test_one_measure_decides_comparisons() -> None:
+    assert [measure.name for measure in compared()][:1] == ["debiased_square"]
+    deciding = [m for m in MEASURES if not isinstance(m.difference, Unavailable) and m.difference.decides]
+    assert len(deciding) == 1
+
+
+@each_measure
+def test_every_interval_is_simulated(measure: Measure) -> None:
+    """A measure with an interval has its row in the coverage study, and a truth to hold it against."""
+    if isinstance(measure.interval, Unavailable):
+        return
+    with (ROOT / "docs" / "coverage.csv").open(encoding="utf-8", newline="") as file:
+        assert measure.name in {row["measure"] for row in csv.DictReader(file)}
+
+
+def test_the_simulation_iterates_over_the_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = ROOT / "benchmarks" / "simulation"
+    monkeypatch.syspath_prepend(str(folder))
+    source = (folder / "coverage_parts.py").read_text(encoding="utf-8")
+    assert "SIMULATED = [m for m in MEASURES" in source
+    spec = importlib.util.spec_from_file_location("coverage_laws", folder / "coverage_laws.py")
+    assert spec is not None
+    assert spec.loader is not None
+    laws = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "coverage_laws", laws)
+    spec.loader.exec_module(laws)
+    truths = laws.truths(laws.laws()[0]).keys() | {"mce", "ace"}  # these two depend on the data set's own bins
+    assert {m.name for m in MEASURES if m.judges != "classes" and not isinstance(m.interval, Unavailable)} <= truths
+
+
+# ---------------------------------------------------------------- choosing
+
+
+def test_a_list_gives_exactly_those_in_that_order() -> None:
+    probs, targets = rows(0)
+    report = evaluate(probs, targets, measures=["ks", "ece", "classwise_ece"], n_resamples=20)
+    assert list(report) == ["ks", "ece", "classwise_ece"]
+    lines = str(report).splitlines()
+    places = [next(i for i, line in enumerate(lines) if line.startswith(f"  {label}")) for label in ("KS error", "ECE")]
+    assert places == sorted(places)
+    assert "classwise ECE: not available: one event is judged, no classes" in str(report)
+
+
+def test_a_profile_is_the_measures_that_name_it() -> None:
+    assert [measure.name for measure in chosen("standard")] == [m.name for m in MEASURES if "standard" in m.profiles]
+    assert evaluate(*rows(0), level=None).profile == "standard"
+    assert evaluate(*rows(0), level=None, measures=["ece"]).profile is None
+
+
+def test_the_numbers_do_not_depend_on_what_else_is_shown() -> None:
+    probs, targets = rows(0)
+    everything, one = (
+        evaluate(probs, targets, n_resamples=50),
+        evaluate(probs, targets, measures=["ks"], n_resamples=50),
+    )
+    assert one["ks"] == everything["ks"]
+    assert one.findings == everything.findings
+    assert one.verdict() == everything.verdict()
+
+
+@pytest.mark.parametrize(
+    ("measures", "message"),
+    [
+        ("ECE", r"measures: expected one of 'standard', or a list, got 'ECE'; did you mean 'ece'\?"),
+        ("ece", r"pass \['ece'\] for one measure"),
+        ([], "expected a profile or a list of measures, got \\[\\]"),
+        (["ece", "ece"], "expected each measure once, got 'ece' twice"),
+        (["eces"], r"expected the key of a measure, got 'eces'; did you mean 'ece'\?"),
+        ([3], "expected keys and Measures, got a int"),
+        ([Measure(name="ece", label="x", meaning="y", value=lambda _: 0.0)], "a name that is not taken, got 'ece'"),
+    ],
+)
+def test_wrong_measures_are_refused(measures: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        evaluate(*rows(0), measures=measures)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"name": "My Measure"}, "name: expected lower-case letters"),
+        ({"label": " "}, "label: expected a text"),
+        ({"meaning": None}, "meaning: expected a text"),
+        ({"value": 0.5}, "value: expected a function of an event"),
+        ({"better": "up"}, "better: expected one of 'lower', 'higher', 'neither'"),
+        ({"scale": "metre"}, "scale: expected one of"),
+        ({"judges": "rows"}, "judges: expected one of"),
+    ],
+)
+def test_a_wrong_measure_is_refused(wrong: dict[str, Any], message: str) -> None:
+    right: dict[str, Any] = {"name": "mine", "label": "mine", "meaning": "Mine.", "value": lambda _: 0.0}
+    with pytest.raises(InputError, match=message):
+        Measure(**{**right, **wrong})
+
+
+def test_an_unknown_key_of_a_report_suggests_a_near_one() -> None:
+    report = evaluate(*rows(0), level=None)
+    with pytest.raises(KeyError, match=r"no measure 'ECE'; did you mean 'ece'\?"):
+        report["ECE"]
+
+
+# ---------------------------------------------------------------- a measure of the user's own
+
+
+def largest_excess(event: Event) -> float:
+    """Return how far the outcomes run ahead of the scores, cumulated from the lowest score."""
+    return max(0.0, float(np.cumsum(event.table.residuals).max() / event.table.total))
+
+
+EXCESS = Measure(
+    name="excess", label="largest excess", meaning="How far outcomes run ahead of the scores.", value=largest_excess
+)
+
+
+def test_an_own_measure_is_in_every_output(tmp_path: Path) -> None:
+    scores, _ = rows(4, 600)
+    outcomes = (np.random.default_rng(5).random(600) < np.sqrt(scores)).astype(int)
+    report = evaluate(scores, outcomes, measures=["ece", EXCESS], n_resamples=99)
+    estimate = report["excess"]
+    assert estimate.value == largest_excess(Event(table=ReliabilityTable.from_scores(scores, outcomes)))
+    assert estimate.floor is not None
+    assert estimate.floor.upper < estimate.value
+    assert estimate.p_value == 0.01  # 1 / (99 + 1)
+    assert math.isnan(estimate.low)
+    assert estimate.method == "no interval: none is known for this measure; floor: 99 resamples"
+    assert "largest excess" in str(report)
+    summary = report.to_dict()
+    assert summary["measures"]["excess"]["meaning"] == EXCESS.meaning
+    assert summary["estimates"]["excess"]["value"] == estimate.value
+    page = report.to_html(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "largest excess" in page
+    assert EXCESS.meaning in page
+    assert repr(pickle.loads(pickle.dumps(report))["excess"]) == repr(estimate)
+
+
+def test_its_law_is_the_consistency_test() -> None:
+    """The same draws as `calibrant.inference.consistency`, which has the statistic as a function of tables."""
+    scores, outcomes = rows(6, 300)
+    table = ReliabilityTable.from_scores(scores, outcomes)
+    estimate = evaluate(scores, outcomes, measures=[EXCESS], n_resamples=60, rng=3)["excess"]
+    tested = calibrant.inference.consistency(table, lambda own: largest_excess(Event(table=own)), n_resamples=60, rng=3)
+    assert (estimate.floor, estimate.p_value) == (tested.floor, tested.p_value)
+
+
+def test_on_a_sketch_nothing_is_certified_about_it() -> None:
+    scores, outcomes = rows(7)
+    sketch = CalibrationSketch()
+    sketch.update(scores, outcomes)
+    assert math.isnan(evaluate(sketch, measures=[EXCESS], level=None)["excess"].error_bound)
+    assert evaluate(scores, outcomes, measures=[EXCESS], level=None)["excess"].error_bound == 0
+
+
+def test_over_classes_it_is_the_mean() -> None:
+    probs, targets = rows(8, classes=True)
+    estimate = evaluate(probs, targets, notion="classwise", measures=[EXCESS], n_resamples=20)["excess"]
+    each = [largest_excess(Event(table=ReliabilityTable.from_scores(probs[:, k], targets == k))) for k in range(3)]
+    assert estimate.details["per_class"] == pytest.approx(each)
+    assert estimate.value == pytest.approx(np.mean(each))
+
+
+def own(function: Callable[[Event], Any], **options: Any) -> Measure:
+    return Measure(name="mine", label="mine", meaning="Mine.", value=function, **options)
+
+
+def test_a_value_that_is_no_number_is_refused() -> None:
+    with pytest.raises(InputError, match="expected a number from the value of measure 'mine', got 'z'"):
+        evaluate(*rows(0), measures=[own(lambda _: "z")])
+
+
+def test_a_value_that_these_data_do_not_have_says_so() -> None:
+    estimate = evaluate(*rows(0), measures=[own(lambda _: math.nan)], n_resamples=10)["mine"]
+    assert math.isnan(estimate.value)
+    assert estimate.method == "not available: the measure has no value for these data"
+    with_reason = own(lambda _: math.nan, details=lambda _: {"reason": "too few rows"})
+    assert evaluate(*rows(0), measures=[with_reason])["mine"].method == "not available: too few rows"
+
+
+def test_a_value_that_some_replicates_do_not_have_gives_no_floor() -> None:
+    observed = int(rows(0)[1].sum())
+
+    def fragile(event: Event) -> float:
+        return 0.1 if event.table.sums.positives == observed else math.nan
+
+    estimate = evaluate(*rows(0), measures=[own(fragile)], n_resamples=30)["mine"]
+    assert estimate.value == 0.1
+    assert estimate.floor is None
+
+
+def test_only_errors_have_a_noise_floor() -> None:
+    assert isinstance(own(largest_excess).null, Null)
+    for better in ("higher", "neither"):
+        measure = own(largest_excess, better=better)
+        assert isinstance(measure.null, Unavailable)
+        assert evaluate(*rows(0), measures=[measure], n_resamples=10)["mine"].floor is None
+
+
+def test_an_event_without_means_says_what_it_lacks() -> None:
+    event = Event(table=ReliabilityTable.from_scores(*rows(0)))
+    with pytest.raises(InputError, match="event: expected means over whole predictions"):
+        BY_NAME["brier"].value(event)
+    with pytest.raises(InputError, match="event: expected judged classes"):
+        event.judged_classes  # noqa: B018 - a property that raises
