@@ -25,6 +25,7 @@ from calibrant.sampling.means import PredictionMeans
 from calibrant.sampling.paired import BinnedRows, Model, Weighting, flags
 from calibrant.sampling.resampling import check_level
 from calibrant.sampling.unpaired import Summed, details_of
+from calibrant.scores import RowScores, class_row_scores, event_row_scores
 from calibrant.sketch import CalibrationSketch, check_alone
 
 Float64s = NDArray[np.float64]
@@ -332,8 +333,6 @@ def _declared(logits: Any, names: Sequence[str]) -> list[Any]:
 
 # ---------------------------------------------------------------- the rows
 
-_Scores = tuple[Float64s, Float64s, NDArray[np.bool_]]
-
 
 def _model(name: str, predictions: Predictions, reading: Reading, n_bins: int) -> Model:
     events = reading.events
@@ -352,40 +351,15 @@ def _model(name: str, predictions: Predictions, reading: Reading, n_bins: int) -
     )
 
 
-def _row_scores(predictions: Predictions) -> _Scores:
-    """Return the Brier score of each row, its log loss, and whether its predicted class is right, block by block.
-
-    The predictions are those that `read` has found good; of rows that are not judged something is returned.
-    """
+def _row_scores(predictions: Predictions) -> RowScores:
+    """Return the scores of each row, block by block; those of rows that are not judged mean nothing."""
     rows, n = predictions.rows, predictions.n
     brier, nll, right = np.empty(n), np.empty(n), np.empty(n, np.bool_)
-    score = _score_event if predictions.layout == "binary" else _score_classes
+    score = event_row_scores if predictions.layout == "binary" else class_row_scores
     step = max(1, _ENTRIES // rows.width)
     for start in range(0, n, step):
         for a, block in rows.blocks(start, min(start + step, n)):
             at = slice(a, a + len(block))
-            with np.errstate(all="ignore"):  # of rows that are not judged
+            with np.errstate(all="ignore"):  # rows that are not judged may hold anything
                 brier[at], nll[at], right[at] = score(block, np.maximum(predictions.targets[at], 0), predictions.logits)
     return brier, nll, right
-
-
-def _score_event(block: NDArray[Any], y: NDArray[np.int64], logits: bool) -> _Scores:
-    x = block[:, 0].astype(np.float64)
-    p = np.exp(np.minimum(x, 0.0)) / (1 + np.exp(-np.abs(x))) if logits else x
-    nll = np.logaddexp(0.0, np.where(y == 1, -x, x)) if logits else -np.log(np.where(y == 1, p, 1 - p))
-    return (p - y) ** 2, nll, (p.astype(block.dtype) >= 0.5) == (y == 1)
-
-
-def _score_classes(block: NDArray[Any], y: NDArray[np.int64], logits: bool) -> _Scores:
-    p, each = block.astype(np.float64), np.arange(len(block))
-    right = block.argmax(axis=1) == y
-    if logits:  # by log-sum-exp, which does not overflow
-        p -= p.max(axis=1, keepdims=True)
-        own_logit = p[each, y]
-        np.exp(p, out=p)
-        total = p.sum(axis=1, keepdims=True)
-        p /= total
-        nll = np.log(total[:, 0]) - own_logit
-    else:
-        nll = -np.log(p[each, y])
-    return np.einsum("ij,ij->i", p, p) - 2 * p[each, y] + 1, nll, right

@@ -84,3 +84,11 @@ def cell_of(scores: NDArray[np.floating[Any]], grid: Grid) -> NDArray[np.int64]:
     table = edges(grid).astype(scores.dtype)
     cells = np.searchsorted(table, scores, side="left")
     return np.asarray(np.where(scores == 1, len(table), cells), dtype=np.int64)
+
+
+def ends_of(cells: NDArray[np.int64], grid: Grid) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the ends of each cell (low, high]; those of the cells of p = 0 and of p = 1 are equal."""
+    table = edges(grid)
+    last = len(table) - 1
+    low = np.where(cells > last, 1.0, table[np.clip(cells - 1, 0, last)])
+    return low, table[np.minimum(cells, last)]

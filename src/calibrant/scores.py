@@ -1,4 +1,4 @@
-"""Proper scores of one event's probability, as sums over the rows of a table."""
+"""Proper scores: of one event as sums over the rows of a table, and of single rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 Score = Literal["brier", "log"]
 
 SCORES: Final = ("brier", "log")
+
+#: The Brier score of each row, its log loss, and whether its predicted class is right.
+RowScores = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]
 
 
 def mean_score(
@@ -58,3 +61,27 @@ def shifted_log_loss(own: NDArray[np.float64], eps: float) -> float:
     """Return the mean of -log(p + eps) over the probabilities that were given to what happened."""
     with np.errstate(divide="ignore"):
         return float(-np.mean(np.log(own + eps)))
+
+
+def event_row_scores(block: NDArray[Any], y: NDArray[np.int64], logits: bool) -> RowScores:
+    """Return the scores of rows of one event's probabilities or logits, (n, 1), with outcomes y."""
+    x = block[:, 0].astype(np.float64)
+    p = np.exp(np.minimum(x, 0.0)) / (1 + np.exp(-np.abs(x))) if logits else x
+    nll = np.logaddexp(0.0, np.where(y == 1, -x, x)) if logits else -np.log(np.where(y == 1, p, 1 - p))
+    return (p - y) ** 2, nll, (p.astype(block.dtype) >= 0.5) == (y == 1)
+
+
+def class_row_scores(block: NDArray[Any], y: NDArray[np.int64], logits: bool) -> RowScores:
+    """Return the scores of rows of classes' probabilities or logits, (n, C), with classes y."""
+    p, each = block.astype(np.float64), np.arange(len(block))
+    right = block.argmax(axis=1) == y
+    if logits:  # by log-sum-exp, which does not overflow
+        p -= p.max(axis=1, keepdims=True)
+        own_logit = p[each, y]
+        np.exp(p, out=p)
+        total = p.sum(axis=1, keepdims=True)
+        p /= total
+        nll = np.log(total[:, 0]) - own_logit
+    else:
+        nll = -np.log(p[each, y])
+    return np.einsum("ij,ij->i", p, p) - 2 * p[each, y] + 1, nll, right

@@ -260,11 +260,9 @@ class ReliabilityTable:
         A mean can be rounded onto the cell's open edge, and float32 scores are counted by edges rounded to float32:
         the score says only where the row lies, the sums are kept as they are.
         """
-        edges = grids.edges(grid)
-        last = len(edges) - 1
-        low, high = edges[np.clip(cells - 1, 0, last)], edges[np.clip(cells, 0, last)]
-        low = np.where(cells == 0, 0.0, np.where(cells > last, 1.0, np.nextafter(low, 1)))
-        high = np.where(cells == last, np.nextafter(1.0, 0), high)
+        low, high = grids.ends_of(cells, grid)
+        low, high = np.where(low < high, np.nextafter(low, 1), low), np.where(low < high, high, low)
+        high = np.where((low < 1) & (high == 1), np.nextafter(1.0, 0), high)
         means = np.clip(score_sums / counts, low, high)
         return cls(means, counts, positives, n, grid, cells, score_sums, positive_scores, square_scores, square_weights)
 
@@ -275,23 +273,20 @@ class ReliabilityTable:
             return None
         if self.positive_scores is None or self.square_scores is None:
             return None
-        edges, cells = grids.edges(self.grid), self.cells
-        last = len(edges) - 1
-        low = np.where(cells > last, 1.0, edges[np.clip(cells - 1, 0, last)])
+        low, high = grids.ends_of(self.cells, self.grid)
         n1 = self.positives.astype(np.float64)
-        s0 = np.maximum(self.score_sums - self.positive_scores, 0.0)
-        several = (cells > 0) & (cells <= last)
+        several = low < high
         if self.square_weights is None:  # then a count of 1 is one prediction
             several &= self.counts > 1
         return CellSums(
-            low,
-            edges[np.minimum(cells, last)],
-            several,
-            self.counts - n1,
-            n1,
-            s0,
-            self.positive_scores,
-            self.square_scores,
+            low=low,
+            high=high,
+            several=several,
+            n0=self.counts - n1,
+            n1=n1,
+            s0=np.maximum(self.score_sums - self.positive_scores, 0.0),
+            s1=self.positive_scores,
+            squares=self.square_scores,
         )
 
     @classmethod
@@ -316,6 +311,12 @@ class ReliabilityTable:
     def total(self) -> float:
         """The weight of all rows: their number without weights."""
         return self.sums.total
+
+    @property
+    def impossible(self) -> float:
+        """The weight of the predictions whose outcome had probability 0."""
+        wrong = (self.scores == 0) * self.positives + (self.scores == 1) * (self.counts - self.positives)
+        return float(wrong.sum())
 
     @property
     def residuals(self) -> NDArray[np.float64]:

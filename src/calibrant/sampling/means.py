@@ -95,7 +95,6 @@ class PredictionMeans:
         hits = table.positives
         if not right:
             hits = np.where(table.scores >= 0.5, table.positives, table.counts - table.positives)
-        wrong = (table.scores == 0) * table.positives + (table.scores == 1) * (table.counts - table.positives)
         accuracy, accuracy_bound = float(hits.sum() / table.total), 0.0
         nll, nll_bound = isotonic.table_score(table, "log"), 0.0
         certified = Certified.of(table)
@@ -108,7 +107,7 @@ class PredictionMeans:
             nll=nll,
             brier_square=isotonic.table_square(table, "brier"),
             nll_square=isotonic.table_square(table, "log"),
-            infinite=float(wrong.sum()),
+            infinite=table.impossible,
             n=table.n,
             effective_n=Cells.of(table).effective_n,
             event=True,

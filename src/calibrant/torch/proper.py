@@ -56,9 +56,8 @@ class _MeanScore(ProbabilityMetric):
             reading = read(predictions, notion)
             return score_increments(reading.total, reading.brier, reading.nll, reading.infinite)
         table = ReliabilityTable.pool(read(predictions, notion, scoring=False).events)
-        wrong = (table.scores == 0) * table.positives + (table.scores == 1) * (table.counts - table.positives)
         brier, nll = isotonic.table_score(table, "brier"), isotonic.table_score(table, "log")
-        return score_increments(table.total, brier, nll, float(wrong.sum()))
+        return score_increments(table.total, brier, nll, table.impossible)
 
     def _read_device_batch(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
         if self.notion in (None, "multilabel"):
