@@ -81,18 +81,18 @@ def test_the_printed_numbers_are_the_measures(one_event: Path) -> None:
         "log loss": "nll",
         "ECE": "ece",
         "RMSCE": "rmsce",
-        "MCE": "mce",
+        "MCE (bins of 30 rows)": "mce",
         "adaptive ECE": "ace",
         "smooth ECE": "smece",
         "KS error": "ks",
-        "debiased square": "debiased_square",
+        "squared CE": "debiased_square",
         "miscalibration": "miscalibration",
         "discrimination": "discrimination",
         "uncertainty": "uncertainty",
     }
     for label, name in labels.items():
         own = report[name]
-        line = next(line for line in out.splitlines() if line.startswith(f"  {label:<17}"))
+        line = next(line for line in out.splitlines() if line.startswith(f"  {label:<21} "))
         shown = [f"{own.value:z.4f}", f"{own.low:z.4f} – {own.high:z.4f}"]
         if own.floor is not None:
             p_value = f"{own.p_value:.3f}" if own.p_value >= 0.0005 else "< 0.001"
@@ -100,10 +100,10 @@ def test_the_printed_numbers_are_the_measures(one_event: Path) -> None:
             shown += [f"{own.floor.mean:z.4f}  {own.floor.upper:z.4f}", p_value]
         assert re.split(r" {2,}", line.strip())[1:] == "  ".join(shown).split("  "), label
     gap = report["mean_gap"]
-    assert f"  mean gap {gap.value:>+16.4f}" in out
+    assert f"  mean gap {gap.value:>+21.4f}" in out
     assert f"{gap.low:+.4f} – {gap.high:+.4f}" in out
     worst = report["mce"].details
-    assert f"bin {worst['left']:.3f} – {worst['right']:.3f}, {worst['count']} rows" in out
+    assert f"bin {worst['left']:.3f} – {worst['right']:.3f} with {worst['count']} rows" in " ".join(out.split())
     assert str(report) in out.replace(f"{one_event}\n", "").replace("probs: win, targets: won\n", "")
 
 
@@ -124,7 +124,7 @@ def test_json_holds_every_number_and_is_strict(tmp_path: Path) -> None:
         pytest.fail(f"{constant} is not JSON")
 
     summary = json.loads(target.read_text(encoding="utf-8"), parse_constant=refuse)
-    assert summary["schema_version"] == 3
+    assert summary["schema_version"] == 4
     assert list(summary["estimates"]) == [measure.name for measure in MEASURES]
     assert summary["estimates"]["nll"]["value"] is None
     assert summary["not_finite"]["estimates.nll.value"] == "infinite: an outcome that happened had probability 0"

@@ -315,7 +315,7 @@ def test_rows_of_the_chart_lie_beside_their_floors(report: calibrant.Report, pag
     assert ece.floor is not None
     assert f"ECE: {ece.value:.4f}; 95 % interval {ece.low:.4f} – {ece.high:.4f}" in title
     assert f"noise {ece.floor.mean:.4f}, up to {ece.floor.upper:.4f}" in title
-    names = ("ece", "ace", "classwise_ece", "smece", "ks", "rmsce", "mce")
+    names = ("ece", "ace", "classwise_ece", "smece", "rmsce", "mce", "ks")
     top = max(max(report[n].high, report[n].floor.upper) for n in names)  # type: ignore[union-attr]
     widths = [float(own["width"]) for own in page.all("rect", of="noise") if own["height"] == "16"][: len(names)]
     for name, width in zip(names, widths, strict=True):

@@ -571,7 +571,7 @@ def test_the_models_of_classes_are_judged_by_being_right() -> None:
     assert plot.compare(calibrant.compare(probs, probs[:, ::-1], targets)).get_ylabel() == "Share right"
 
 
-MEASURES = ("debiased_square", "ece", "brier", "nll", "accuracy")
+MEASURES = ("debiased_square", "ece", "accuracy", "brier", "nll")
 
 
 @pytest.mark.parametrize("n", [2, 3])
@@ -603,15 +603,15 @@ def test_the_rows_say_what_is_subtracted_and_which_p_value_decides() -> None:
     panels = plot.differences(of_models(2))
     labels = [panel.get_yticklabels()[0].get_text() for panel in panels]
     assert labels[0].startswith("squared CE, p ")
-    assert labels[1:] == ["ECE", "Brier score", "log loss", "accuracy"]
+    assert labels[1:] == ["ECE", "accuracy", "Brier score", "log loss"]
     assert panels[-1].get_xlabel() == "plain − sharper"
     panels = plot.differences(of_models(3))
     assert [panel.get_title(loc="left") for panel in panels] == [
         "squared CE",
         "ECE",
+        "accuracy",
         "Brier score",
         "log loss",
-        "accuracy",
     ]
     pairs = ["plain − sharper", "plain − much sharper", "sharper − much sharper"]
     assert [text.get_text() for text in panels[1].get_yticklabels()] == pairs
@@ -627,11 +627,11 @@ def test_an_infinite_difference_is_said_in_a_word() -> None:
     probs, happened = event(400)
     certain = np.where(happened, 0.0, probs)  # says never of what happened
     panels = plot.differences(calibrant.compare(probs, certain, happened))
-    assert [text.get_text() for text in panels[3].texts] == ["infinite"]
-    assert [len(panel.texts) for panel in panels] == [0, 0, 0, 1, 0]
-    assert not list(panels[3].collections)
+    assert [text.get_text() for text in panels[4].texts] == ["infinite"]
+    assert [len(panel.texts) for panel in panels] == [0, 0, 0, 0, 1]
+    assert not list(panels[4].collections)
     both = plot.differences(calibrant.compare(certain, certain**2, happened))
-    assert [text.get_text() for text in both[3].texts] == ["not known"]
+    assert [text.get_text() for text in both[4].texts] == ["not known"]
 
 
 def test_a_difference_without_an_interval_is_said_in_its_number() -> None:
