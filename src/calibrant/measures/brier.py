@@ -12,7 +12,7 @@ from calibrant.measures.context import Inference, OwnLaw
 from calibrant.measures.measure import Difference, Measure, exact
 from calibrant.notions import read
 from calibrant.sampling import null_closed_form, paired, unpaired
-from calibrant.sampling.means import NORMAL, normal_interval
+from calibrant.sampling.means import mean_interval
 from calibrant.sampling.null import Interval, Law
 from calibrant.sketch import Arguments
 
@@ -72,8 +72,7 @@ def top_label_brier_score(
 
 def _interval(inference: Inference) -> Interval:
     means = inference.event.predictions
-    low, high = normal_interval(means.brier, means.brier_square, means.effective_n, inference.resampling.z)
-    return Interval(max(low, 0.0), high, NORMAL)
+    return mean_interval(means.brier, means.brier_square, means.effective_n, inference.resampling.z)
 
 
 def _law(inference: Inference) -> Law | None:

@@ -13,7 +13,7 @@ from calibrant.measures.context import Event, Inference, OwnLaw
 from calibrant.measures.measure import Difference, Measure
 from calibrant.notions import read
 from calibrant.sampling import null_closed_form, paired, unpaired
-from calibrant.sampling.means import NORMAL, normal_interval
+from calibrant.sampling.means import mean_interval
 from calibrant.sampling.null import Interval, Law
 from calibrant.sketch import Arguments
 from calibrant.weights import tidy_weight
@@ -74,8 +74,7 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 def _interval(inference: Inference) -> Interval:
     means = inference.event.predictions
-    low, high = normal_interval(means.nll, means.nll_square, means.effective_n, inference.resampling.z)
-    return Interval(max(low, 0.0), high, NORMAL)
+    return mean_interval(means.nll, means.nll_square, means.effective_n, inference.resampling.z)
 
 
 def _law(inference: Inference) -> Law | None:

@@ -14,6 +14,7 @@ from calibrant.estimators.certified import Certified
 from calibrant.notions import Reading
 from calibrant.sampling.binned import blend
 from calibrant.sampling.cells import Cells
+from calibrant.sampling.null import Interval
 from calibrant.sketch import CalibrationSketch
 from calibrant.table import ReliabilityTable
 from calibrant.weights import effective_rows
@@ -153,6 +154,12 @@ def normal_interval(mean: float, square: float, n: float, z: float) -> tuple[flo
         return -math.inf, math.inf
     error = math.sqrt(max(square - mean**2, 0.0) / (n - 1))
     return mean - z * error, mean + z * error
+
+
+def mean_interval(mean: float, square: float, n: float, z: float) -> Interval:
+    """Return the same interval of a mean of scores, which are never negative."""
+    low, high = normal_interval(mean, square, n, z)
+    return Interval(max(low, 0.0), high, NORMAL)
 
 
 def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
