@@ -23,16 +23,10 @@ import calibrant
 from calibrant import ReliabilityTable, evaluate
 from calibrant.errors import InputError
 from calibrant.estimators.binned import uniform_bin_of
-from calibrant.inference import (
-    bootstrap,
-    closed,
-    consistency,
-    corp,
-    cumulative,
-    laws,
-    spiegelhalter_test,
-    standardised_maximum,
-)
+from calibrant.inference import bootstrap, consistency, spiegelhalter_test, standardised_maximum
+from calibrant.sampling import corp, cumulative
+from calibrant.sampling import null as laws
+from calibrant.sampling import null_closed_form as closed
 from calibrant.sampling.binned import BinMoments, absolute_interval, maximum_interval, square_interval
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.resampling import draw_outcomes, draw_rows
