@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import importlib.util
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
+import make_examples
 import pytest
+import shown
 
 import calibrant
 from calibrant import cli
@@ -55,36 +56,23 @@ def test_the_runner_of_examples_can_fail() -> None:
     assert "Expected:\n    3\nGot:\n    2" in said
 
 
-@pytest.fixture(scope="module")
-def maker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_examples", DOCS / "make_examples.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.mark.parametrize("make", make_examples.MAKERS, ids=lambda make: make.__name__)
+def test_the_reports_shown_are_what_the_code_says(make: Callable[[], dict[str, str]]) -> None:
+    assert shown.stale(make()) == [], "out of date; run: python docs/make_examples.py"
 
 
-@pytest.fixture(scope="module")
-def examples(maker: ModuleType) -> dict[str, str]:
-    made: dict[str, str] = maker.examples()
-    return made
+def test_only_what_is_made_is_shown() -> None:
+    """Figures of a machine (-figures.md) and what examples print are other scripts' and other tests'."""
 
 
-def test_the_reports_shown_are_what_the_code_says(examples: dict[str, str]) -> None:
-    shown = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "_generated").iterdir()}
-    old = sorted(name for name in examples.keys() | shown.keys() if examples.get(name) != shown.get(name))
-    assert not old, f"out of date: {', '.join(old)}; run: python docs/make_examples.py"
-
-
-def test_every_generated_file_is_shown(examples: dict[str, str]) -> None:
-    pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    assert {name for name in examples if f"_generated/{name}\n" not in pages} == set()
-
-
-def test_the_readme_shows_the_report_that_its_command_prints(examples: dict[str, str]) -> None:
-    _, report = examples["digits.txt"].split("\n", 1)
-    assert report.rstrip("\n") in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_a_part_of_a_text_is_shown_between_its_words() -> None:
+    page = '<!-- shown: a.txt, from "two", to "four" -->\n<!-- end -->\n\n<!-- shown: b.md -->\nold\n<!-- end -->\n'
+    filled = shown.filled(page, {"a.txt": "one\ntwo\nthree\nfour\n"})
+    assert "-->\n```text\ntwo\nthree\n```\n<!-- end -->" in filled
+    assert "-->\nold\n<!--" in filled
+    assert shown.filled(filled, {"b.md": "new"}) == filled.replace("old", "new")
+    with pytest.raises(ValueError, match="a.txt has no such part"):
+        shown.filled(page, {"a.txt": "one\ntwo\n"})
 
 
 def test_the_api_page_documents_just_what_is_public() -> None:

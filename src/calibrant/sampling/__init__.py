@@ -1,3 +1,1 @@
 """What a sample can tell: cells, replicates, null laws and intervals, from a table or bins and a level."""
-
-__all__: list[str] = []
