@@ -292,13 +292,9 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
     return {"tests.txt": "\n".join(lines) + "\n"}
 
 
-def examples() -> dict[str, str]:
-    """Return every text by its name."""
-    made: dict[str, str] = {}
-    for make in (reports, many_files, small_files, groups, calibrated, bins, floors, bootstraps, powers):
-        made |= make()
-    return made
-
+#: What makes the texts: each returns some, by their names.
+MAKERS = (reports, many_files, small_files, groups, calibrated, bins, floors, bootstraps, powers)
 
 if __name__ == "__main__":
-    shown.write(examples())
+    for make in MAKERS:
+        shown.write(make())

@@ -6,7 +6,7 @@ import doctest
 import importlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import make_examples
@@ -62,7 +62,41 @@ def test_the_reports_shown_are_what_the_code_says(make: Callable[[], dict[str, s
 
 
 def test_only_what_is_made_is_shown() -> None:
-    """Figures of a machine (-figures.md) and what examples print are other scripts' and other tests'."""
+    makers = [*DOCS.glob("make_*.py"), *(ROOT / "tools").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    source = "".join(path.read_text(encoding="utf-8") for path in makers)
+    seen = {name for page in shown.PAGES for name in shown.names(page.read_text(encoding="utf-8"))}
+    assert {name for name in seen if "/" not in name and f'"{name}"' not in source} == set()
+
+
+PROSE = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
+ONLY_SPHINX = re.compile(r"^<!-- sphinx$.*?^-->$", re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """List the headings of a page as GitHub makes anchors of them, and the names that the API page documents."""
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return slugs | set(re.findall(r"^ *\.\. auto\w+:: ([\w.]+)", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: page.name)
+def test_a_page_is_plain_markdown(page: Path) -> None:
+    text = ONLY_SPHINX.sub("", page.read_text(encoding="utf-8"))
+    for pattern in (r"\{(?:doc|ref|py:\w+|func|class)\}`", r"^:::", r"^: ", r"^```\{(?!eval-rst\}$)"):
+        assert re.findall(pattern, text, re.MULTILINE) == []
+    assert "```{eval-rst}" not in text or page.name == "api.md"
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: page.name)
+def test_every_link_and_picture_of_a_page_is_there(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", ONLY_SPHINX.sub("", page.read_text(encoding="utf-8")), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"", text):
+        path, _, anchor = (target[0] or target[1]).partition("#")
+        if not path.startswith("https:"):
+            there = page.parent / path if path else page
+            assert there.exists(), path
+            assert not anchor or anchor in anchors(there), f"{path}#{anchor}"
 
 
 def test_a_part_of_a_text_is_shown_between_its_words() -> None:
