@@ -52,7 +52,8 @@ myst_enable_extensions = ["dollarmath", "html_image"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
 # The names that api.md documents are no headings: tests/test_docs.py checks these links.
-nitpick_ignore_regex = [("myst", r"calibrant\..*")]
+# CHANGELOG and CONTRIBUTING stand outside, and are included.
+nitpick_ignore_regex = [("myst", r"calibrant\..*|.*/CHANGELOG|.*/CONTRIBUTING")]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say what an argument may be, in words
@@ -64,7 +65,7 @@ napoleon_use_rtype = False
 napoleon_preprocess_types = False
 
 
-def uncomment(app: Sphinx, page: str, source: list[str]) -> None:
+def uncomment(_app: Sphinx, _page: str, source: list[str]) -> None:
     """Let Sphinx read what it alone understands, which is a comment to everybody else: <!-- sphinx ... -->."""
     source[0] = re.sub(r"^<!-- sphinx\n(.*?)^-->$", r"\1", source[0], flags=re.MULTILINE | re.DOTALL)
 

@@ -1,7 +1,8 @@
 """Make what the examples print, for their pages: run ``python docs/make_printed.py``, or with names of examples.
 
 Each file of examples/ with a page is run as a reader would run it. The page shows the file and what it prints
-(docs/shown.py); tests/test_examples.py asserts that it still does. This needs the extra "examples", so make_examples.py does without it.
+(docs/shown.py); tests/test_examples.py asserts that it still does. This needs the extra "examples"; make_examples.py
+does not.
 """
 
 from __future__ import annotations

@@ -28,6 +28,12 @@ def names(page: str) -> list[str]:
     return [part["name"] for part in _PART.finditer(page)]
 
 
+def texts(page: str, name: str) -> list[str]:
+    """Return what a page shows under a name, without the fences."""
+    parts = [part[0].split("\n")[1:-1] for part in _PART.finditer(page) if part["name"] == name]
+    return ["\n".join(lines[1:-1] if lines[0].startswith("```") else lines) + "\n" for lines in parts]
+
+
 def filled(page: str, texts: Mapping[str, str]) -> str:
     """Return the page with these texts between their comments; what has another name stays."""
 
@@ -38,7 +44,8 @@ def filled(page: str, texts: Mapping[str, str]) -> str:
         start = next((k for k, line in enumerate(lines) if part["start"] and part["start"] in line), 0)
         stop = next((k for k, line in enumerate(lines) if part["stop"] and k > start and part["stop"] in line), None)
         if (part["start"] and part["start"] not in lines[start]) or (part["stop"] and stop is None):
-            raise ValueError(f"{part['name']} has no such part: {part[0].splitlines()[0]}")
+            message = f"{part['name']} has no such part: {part[0].splitlines()[0]}"
+            raise ValueError(message)
         body = "\n".join(lines[start:stop]).strip("\n")
         suffix = Path(part["name"]).suffix
         shown = body if suffix == ".md" else f"```{_LANGUAGES[suffix]}\n{body}\n```"

@@ -20,7 +20,7 @@ import shown  # noqa: E402
 class Room:
     """A module of the package, or a folder of modules.
 
-    `tests` are files of `tests/`, without `test_` and `.py`. A folder has floors `inside`: each floor is the names of its
+    `tests` are files of `tests/`, without `test_` and `.py`. A folder has floors `inside`: each floor names its
     modules, the lowest floor first. The folder's `__init__` is above its modules and below what is outside.
     """
 
