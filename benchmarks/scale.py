@@ -1,7 +1,7 @@
 """What a report on 1e12 rows costs, from figures measured here: writes the tables of docs/scale.md.
 
     python benchmarks/scale.py            # prints
-    python benchmarks/scale.py --write    # writes docs/scale-figures.md
+    python benchmarks/scale.py --write    # writes them into docs/scale.md
 
 Measured are the bytes of a row on disk, the time a core takes to read a row and to sum it up, the bytes of a sketch,
 the time to read one back and add it, and the time of a report. The rest is multiplication, and said to be.
@@ -116,5 +116,8 @@ def tables(own: dict[str, float]) -> str:
 if __name__ == "__main__":
     text = tables(measured())
     if "--write" in sys.argv[1:]:
-        (Path(__file__).parent.parent / "docs" / "scale-figures.md").write_text(text, encoding="utf-8")
+        sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
+        import shown
+
+        shown.write({"scale-figures.md": text})
     print(text)

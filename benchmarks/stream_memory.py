@@ -1,7 +1,7 @@
 """Prints what the command takes for files of 2 million, 20 million and 200 million rows: seconds, and peak memory.
 
     python benchmarks/stream_memory.py                    # needs a gigabyte in the temporary folder
-    python benchmarks/stream_memory.py --write            # writes docs/large-files-figures.md as well
+    python benchmarks/stream_memory.py --write            # writes them into docs/large-files.md as well
     python benchmarks/stream_memory.py 2e6 2e7 --types f8,i8 --kind arrow
     python benchmarks/stream_memory.py 2e6 2e7 2e8 --groups 10
 
@@ -101,8 +101,10 @@ def main() -> None:
             print(lines[-1], flush=True)
             path.unlink()
     if asked.write:
-        page = Path(__file__).parent.parent / "docs" / "large-files-figures.md"
-        page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
+        import shown
+
+        shown.write({"large-files-figures.md": "\n".join(lines)})
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from sphinx.application import Sphinx
 
 import calibrant
 
@@ -32,7 +34,7 @@ copyright = "The calibrant developers"
 version = release = calibrant.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build", "_generated", "_pages"]
+exclude_patterns = ["_build", "_pages"]
 language = "en_GB"
 smartquotes_action = "D"  # dashes, no quotes: "top-label" is typed as it stands
 default_role = "py:obj"  # `evaluate` in a docstring is a link
@@ -46,9 +48,12 @@ html_show_copyright = False
 html_copy_source = False
 html_show_sourcelink = False
 
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["dollarmath", "html_image"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
+# The names that api.md documents are no headings: tests/test_docs.py checks these links.
+# CHANGELOG and CONTRIBUTING stand outside, and are included.
+nitpick_ignore_regex = [("myst", r"calibrant\..*|.*/CHANGELOG|.*/CONTRIBUTING")]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say what an argument may be, in words
@@ -58,3 +63,13 @@ napoleon_use_ivar = True
 napoleon_use_param = False  # "probs, targets, weights: as in ..." stays one line
 napoleon_use_rtype = False
 napoleon_preprocess_types = False
+
+
+def uncomment(_app: Sphinx, _page: str, source: list[str]) -> None:
+    """Let Sphinx read what it alone understands, which is a comment to everybody else: <!-- sphinx ... -->."""
+    source[0] = re.sub(r"^<!-- sphinx\n(.*?)^-->$", r"\1", source[0], flags=re.MULTILINE | re.DOTALL)
+
+
+def setup(app: Sphinx) -> None:
+    """Register the hook."""
+    app.connect("source-read", uncomment)

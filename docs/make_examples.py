@@ -1,6 +1,7 @@
 """Make every report and every table of numbers that the pages show: python docs/make_examples.py.
 
-The files go to docs/_generated; tests/test_docs.py asserts that what stands there is what the code says today.
+The pages show them between comments (docs/shown.py); tests/test_docs.py asserts that what stands there is what the code
+says today.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import shown
 from click.testing import CliRunner
 
 import calibrant
@@ -23,7 +25,6 @@ from calibrant import inference
 from calibrant.cli import main as command
 
 ROOT = Path(__file__).resolve().parent.parent
-TARGET = Path(__file__).with_name("_generated")
 DIGITS = "examples/digits.parquet"
 
 #: A file of predictions small enough to be printed.
@@ -68,7 +69,14 @@ def reports() -> dict[str, str]:
     failing = f"{first}\n...\n{last}\n$ echo $?\n{status}\n"
     digits = pq.read_table(ROOT / DIGITS)
     eights = calibrant.evaluate(digits["overconfident_8"], digits["target"].to_numpy() == 8)
-    return {"digits.txt": plain, "overconfident.txt": confident, "eights.txt": f"{eights}\n", "fail-if.txt": failing}
+    _, printed = plain.split("\n", 1)
+    return {
+        "digits.txt": plain,
+        "digits-printed.txt": printed,
+        "overconfident.txt": confident,
+        "eights.txt": f"{eights}\n",
+        "fail-if.txt": failing,
+    }
 
 
 def many_files() -> dict[str, str]:
@@ -284,20 +292,9 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
     return {"tests.txt": "\n".join(lines) + "\n"}
 
 
-def examples() -> dict[str, str]:
-    """Return the text of every generated file by its name."""
-    made: dict[str, str] = {}
-    for make in (reports, many_files, small_files, groups, calibrated, bins, floors, bootstraps, powers):
-        made |= make()
-    return made
-
-
-def main() -> None:
-    """Write the files."""
-    TARGET.mkdir(exist_ok=True)
-    for name, text in examples().items():
-        (TARGET / name).write_text(text, encoding="utf-8")
-
+#: What makes the texts: each returns some, by their names.
+MAKERS = (reports, many_files, small_files, groups, calibrated, bins, floors, bootstraps, powers)
 
 if __name__ == "__main__":
-    main()
+    for make in MAKERS:
+        shown.write(make())

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "docs" / "plots.md", ROOT / "docs" / "how-many.md")
 TARGET = ROOT / "docs" / "_static" / "gallery"
 
-_BLOCK = re.compile(r"^```(?:python\n(?P<code>.*?)|\{image\} _static/gallery/(?P<name>\S+)\n.*?)^```$", re.M | re.S)
+_BLOCK = re.compile(r'^```python\n(?P<code>.*?)^```$|^<img src="_static/gallery/(?P<name>[^"]+)"', re.M | re.S)
 
 
 def pictures() -> list[str]:

@@ -1,7 +1,8 @@
 """Make what the examples print, for their pages: run ``python docs/make_printed.py``, or with names of examples.
 
-Each file of examples/ with a page is run as a reader would run it. What it prints goes to docs/_printed;
-tests/test_examples.py asserts that it still does. This needs the extra "examples", so make_examples.py does without it.
+Each file of examples/ with a page is run as a reader would run it. The page shows the file and what it prints
+(docs/shown.py); tests/test_examples.py asserts that it still does. This needs the extra "examples"; make_examples.py
+does not.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import shown
+
 ROOT = Path(__file__).resolve().parent.parent
-TARGET = Path(__file__).with_name("_printed")
 
 #: The examples that have a page.
 NAMES = (
@@ -33,12 +35,10 @@ def printed(name: str) -> str:
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout
 
 
-def main(names: list[str]) -> None:
-    """Write the files."""
-    TARGET.mkdir(exist_ok=True)
-    for name in names or NAMES:
-        (TARGET / f"{name}.txt").write_text(printed(name), encoding="utf-8")
+def sources() -> dict[str, str]:
+    """Return the files of examples/ by their names."""
+    return {f"examples/{name}.py": (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8") for name in NAMES}
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    shown.write(sources() | {f"printed/{name}.txt": printed(name) for name in sys.argv[1:] or NAMES})

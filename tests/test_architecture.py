@@ -15,101 +15,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import house
 import pytest
+import shown
 
 import calibrant
 from calibrant import errors
 
 SOURCE = Path(calibrant.__file__).parent
 
-# The floors, lowest first. A module may import only from floors below its own; on one floor nobody imports anybody,
-# save inside a folder, whose own floors are in ROOMS. A folder stands for all its modules.
-FLOORS = (
-    ("errors",),
-    ("grid", "kernels", "remedies"),
-    ("inputs",),
-    ("notions", "results", "scores", "weights"),
-    ("table",),
-    ("sketch",),
-    ("estimators",),
-    ("sampling",),
-    ("measures",),
-    ("inference", "files", "frames", "render"),
-    ("report", "comparison"),
-    ("evaluation", "comparing"),
-    ("__init__",),
-    ("plot",),
-    ("torch", "compat", "sklearn"),
-    ("cli",),
-)
-# Inside a folder likewise. The folder's __init__ is above its modules and below whoever is outside.
+# Per floor of the package, and per floor inside a folder, the names of what stands on it.
+FLOORS = tuple(tuple(room.name for room in floor) for floor in house.HOUSE)
 ROOMS = {
-    "kernels": (
-        ("compiled", "reference"),
-        ("bits", "cuda_kernels"),
-        ("bin_lookup",),
-        ("host", "host_tables", "cuda"),
-        ("dispatch", "tensors"),
-        ("cuda_cells",),
-    ),
-    "sketch": (("sums",), ("storage",), ("sketch",), ("as_table",)),
-    "estimators": (("binned", "smooth", "smooth_mesh", "cumulative", "regression"), ("isotonic",), ("certified",)),
-    "sampling": (
-        ("cells", "groups", "null"),
-        ("binned", "resampling", "cumulative"),
-        ("smooth", "corp", "null_closed_form"),
-        ("curves", "means"),
-        ("classwise", "paired"),
-        ("unpaired",),
-    ),
-    "measures": (
-        ("context", "histograms"),
-        ("arguments", "measure"),
-        (
-            "accuracy",
-            "ace",
-            "brier",
-            "classwise",
-            "corp",
-            "diagram",
-            "ece",
-            "gap",
-            "ks",
-            "log_loss",
-            "mce",
-            "rmsce",
-            "smece",
-        ),
-        ("estimates", "listed"),
-    ),
-    "inference": (("findings", "floor", "hypotheses", "statistic", "t_cal"),),
-    "files": (
-        ("ahead", "codes", "columns", "growing", "meter", "paths", "percent", "predictions", "sizes", "sql", "writing"),
-        ("arrays", "engine", "sketches"),
-        ("stored", "text", "tabular", "heads", "suggestions"),
-        ("sources",),
-        ("reading",),
-        ("chunks",),
-        ("streaming",),
-    ),
-    "frames": (("cell_keys", "columns"), ("rows",), ("cells",), ("faults",), ("api",)),
-    "render": (
-        ("style",),
-        ("words",),
-        ("tables",),
-        ("terminal", "comparison", "floor", "drawing"),
-        ("html",),
-    ),
-    "plot": (("canvas",), ("marks",), ("curves", "diagrams", "forest", "models", "multiples", "stacked")),
-    "sklearn": (("arguments", "labels"), ("display", "scorer")),
-    "torch": (("base",), ("bins", "cells", "sums"), ("tables",), ("binned", "proper", "smooth"), ("report",)),
-    "cli": (
-        ("checks", "completion", "conditions", "output", "spark", "usage"),
-        ("errors", "loading"),
-        ("commands",),
-        ("__main__",),
-    ),
-    "compat": (("bensemble", "pyhealth", "triples"),),
+    room.name: tuple(tuple(floor.split()) for floor in room.inside)
+    for floor in house.HOUSE
+    for room in floor
+    if room.inside
 }
 # The names that a module above the package's __init__ may take from it, and who may.
 FROM_PACKAGE = {"cli": {"__version__"}}
@@ -137,7 +58,7 @@ def level(floors: tuple[tuple[str, ...], ...], name: str, module: str) -> int:
     for height, floor in enumerate(floors):
         if name in floor:
             return height
-    pytest.fail(f"{module} has no place in the table of floors: add it to tests/test_architecture.py")
+    pytest.fail(f"{module} has no place in the table of floors: add it to tools/house.py")
 
 
 def imports(tree: ast.AST, module: tuple[str, ...]) -> set[tuple[str, ...]]:
@@ -191,7 +112,7 @@ MODULES = sorted(
 def test_imports_point_down(module: tuple[str, ...]) -> None:
     level(FLOORS, module[0], ".".join(module))
     if len(module) > 1:
-        assert module[0] in ROOMS, f"{module[0]} has no floors inside: add it to ROOMS"
+        assert module[0] in ROOMS, f"{module[0]} has no floors inside: add it to tools/house.py"
         level((*ROOMS[module[0]], ("__init__",)), module[1], ".".join(module))
     tree = ast.parse(SOURCE.joinpath(*module).with_suffix(".py").read_text("utf-8"))
     assert [wrong for target in imports(tree, module) if (wrong := complaint(module, target))] == []
@@ -222,6 +143,23 @@ def test_the_check_itself(module: tuple[str, ...], line: str, fault: str | None)
 def test_a_module_without_a_floor_fails() -> None:
     with pytest.raises(pytest.fail.Exception, match="has no place in the table of floors"):
         level(FLOORS, "utils", "utils")
+
+
+def test_no_room_of_the_house_is_missing() -> None:
+    names = {module[: 2 if len(module) > 1 else 1] for module in MODULES}
+    rooms = {(room,) for floor in FLOORS for room in floor if room not in ROOMS}
+    inside = {(room, name) for room, floors in ROOMS.items() for floor in floors for name in floor}
+    assert rooms | inside | {(room, "__init__") for room in ROOMS} == names
+
+
+def test_contributing_shows_the_house() -> None:
+    assert shown.stale({"house.md": house.table()}) == [], "out of date; run: python tools/house.py"
+
+
+def test_every_test_is_of_a_room_or_of_the_whole_house() -> None:
+    whole = {"architecture", "cli_spark", "docs", "examples", "laws", "spark", "torch_lightning"}
+    of_rooms = {test for floor in house.HOUSE for room in floor for test in room.tests.split()}
+    assert of_rooms | whole == {path.stem.removeprefix("test_") for path in Path(__file__).parent.glob("test_*.py")}
 
 
 def test_a_package_init_only_imports_and_lists() -> None:

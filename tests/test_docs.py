@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import importlib.util
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
+import make_examples
 import pytest
+import shown
 
 import calibrant
 from calibrant import cli
@@ -55,36 +56,57 @@ def test_the_runner_of_examples_can_fail() -> None:
     assert "Expected:\n    3\nGot:\n    2" in said
 
 
-@pytest.fixture(scope="module")
-def maker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_examples", DOCS / "make_examples.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.mark.parametrize("make", make_examples.MAKERS, ids=lambda make: make.__name__)
+def test_the_reports_shown_are_what_the_code_says(make: Callable[[], dict[str, str]]) -> None:
+    assert shown.stale(make()) == [], "out of date; run: python docs/make_examples.py"
 
 
-@pytest.fixture(scope="module")
-def examples(maker: ModuleType) -> dict[str, str]:
-    made: dict[str, str] = maker.examples()
-    return made
+def test_only_what_is_made_is_shown() -> None:
+    makers = [*DOCS.glob("make_*.py"), *(ROOT / "tools").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    source = "".join(path.read_text(encoding="utf-8") for path in makers)
+    seen = {name for page in shown.PAGES for name in shown.names(page.read_text(encoding="utf-8"))}
+    assert {name for name in seen if "/" not in name and f'"{name}"' not in source} == set()
 
 
-def test_the_reports_shown_are_what_the_code_says(examples: dict[str, str]) -> None:
-    shown = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "_generated").iterdir()}
-    old = sorted(name for name in examples.keys() | shown.keys() if examples.get(name) != shown.get(name))
-    assert not old, f"out of date: {', '.join(old)}; run: python docs/make_examples.py"
+PROSE = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
+ONLY_SPHINX = re.compile(r"^<!-- sphinx$.*?^-->$", re.MULTILINE | re.DOTALL)
 
 
-def test_every_generated_file_is_shown(examples: dict[str, str]) -> None:
-    pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    assert {name for name in examples if f"_generated/{name}\n" not in pages} == set()
+def anchors(page: Path) -> set[str]:
+    """List the headings of a page as GitHub makes anchors of them, and the names that the API page documents."""
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return slugs | set(re.findall(r"^ *\.\. auto\w+:: ([\w.]+)", text, re.MULTILINE))
 
 
-def test_the_readme_shows_the_report_that_its_command_prints(examples: dict[str, str]) -> None:
-    _, report = examples["digits.txt"].split("\n", 1)
-    assert report.rstrip("\n") in (ROOT / "README.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: page.name)
+def test_a_page_is_plain_markdown(page: Path) -> None:
+    text = ONLY_SPHINX.sub("", page.read_text(encoding="utf-8"))
+    for pattern in (r"\{(?:doc|ref|py:\w+|func|class)\}`", r"^:::", r"^: ", r"^```\{(?!eval-rst\}$)"):
+        assert re.findall(pattern, text, re.MULTILINE) == []
+    assert "```{eval-rst}" not in text or page.name == "api.md"
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: page.name)
+def test_every_link_and_picture_of_a_page_is_there(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", ONLY_SPHINX.sub("", page.read_text(encoding="utf-8")), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"", text):
+        path, _, anchor = (target[0] or target[1]).partition("#")
+        if not path.startswith("https:"):
+            there = page.parent / path if path else page
+            assert there.exists(), path
+            assert not anchor or anchor in anchors(there), f"{path}#{anchor}"
+
+
+def test_a_part_of_a_text_is_shown_between_its_words() -> None:
+    page = '<!-- shown: a.txt, from "two", to "four" -->\n<!-- end -->\n\n<!-- shown: b.md -->\nold\n<!-- end -->\n'
+    filled = shown.filled(page, {"a.txt": "one\ntwo\nthree\nfour\n"})
+    assert "-->\n```text\ntwo\nthree\n```\n<!-- end -->" in filled
+    assert "-->\nold\n<!--" in filled
+    assert shown.filled(filled, {"b.md": "new"}) == filled.replace("old", "new")
+    with pytest.raises(ValueError, match=r"a\.txt has no such part"):
+        shown.filled(page, {"a.txt": "one\ntwo\n"})
 
 
 def test_the_api_page_documents_just_what_is_public() -> None:
@@ -109,7 +131,7 @@ def test_the_api_page_documents_the_whole_family_of_errors() -> None:
 
 def test_every_option_of_the_command_is_explained() -> None:
     page = (DOCS / "files.md").read_text(encoding="utf-8")
-    terms = " ".join(re.findall(r"^`--.*`$", page, re.MULTILINE))  # the heads of the definitions
+    terms = " ".join(re.findall(r"^- (`--.*?`):", page, re.MULTILINE))  # the heads of the list
     options = {
         flag for parameter in cli.main.commands["report"].params for flag in parameter.opts if flag.startswith("--")
     }

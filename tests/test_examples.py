@@ -17,8 +17,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import make_printed
 import numpy as np
 import pytest
+import shown
 
 import calibrant
 
@@ -56,6 +58,12 @@ def module_of(path: Path) -> ModuleType:
     return module
 
 
+def text_shown(name: str) -> str:
+    """Return what the pages show under a name, without its fence."""
+    (text,) = {text for page in shown.PAGES for text in shown.texts(page.read_text(encoding="utf-8"), name)}
+    return text
+
+
 def run(name: str, *args: Any, needs: tuple[str, ...] = ()) -> Any:
     """Run an example's main, compare what it prints with what its page shows, and return its values."""
     for package in needs:
@@ -64,12 +72,12 @@ def run(name: str, *args: Any, needs: tuple[str, ...] = ()) -> Any:
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         found = example.main(*args)
-    shown = (DOCS / "_printed" / f"{name}.txt").read_text(encoding="utf-8")
+    expected = text_shown(f"printed/{name}.txt")
     complaint = f"out of date: run docs/make_printed.py {name}"
     if name in EXACT:
-        assert said.getvalue() == shown, complaint
+        assert said.getvalue() == expected, complaint
     else:
-        assert alike(said.getvalue(), shown), f"{complaint}; it prints\n{said.getvalue()}"
+        assert alike(said.getvalue(), expected), f"{complaint}; it prints\n{said.getvalue()}"
     return found
 
 
@@ -132,13 +140,16 @@ SHOWN = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "make
 @pytest.mark.parametrize("name", SHOWN)
 def test_every_example_has_a_page_that_shows_it_and_what_it_prints(name: str) -> None:
     pages = [page.read_text(encoding="utf-8") for page in DOCS.glob("in-*.md")]
-    (page,) = (page for page in pages if f"```{{literalinclude}} ../examples/{name}.py\n" in page)
-    assert f"```{{literalinclude}} _printed/{name}.txt\n" in page
+    (page,) = (page for page in pages if f"examples/{name}.py" in shown.names(page))
+    assert f"printed/{name}.txt" in shown.names(page)
+
+
+def test_the_pages_show_the_examples_as_they_are() -> None:
+    assert shown.stale(make_printed.sources()) == [], "out of date; run: python docs/make_printed.py"
 
 
 def test_what_is_shown_is_made_and_listed() -> None:
-    assert sorted(module_of(DOCS / "make_printed.py").NAMES) == SHOWN
-    assert sorted(path.stem for path in (DOCS / "_printed").iterdir()) == SHOWN
+    assert sorted(make_printed.NAMES) == SHOWN
     listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| \[(\S+)\]", listed, re.MULTILINE)) == {
         path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb", ".parquet")

@@ -494,9 +494,7 @@ other one, half as many from N = 20,000. True values are those of a population o
 over each data set's own bins.
 Settings are left out in which most data sets have fewer than 15 rows of the rarer outcome: a report flags those.
 
-```{{image}} coverage.png
-:alt: Coverage of the intervals of each measure against N, one dot for each law
-```
+![Coverage of the intervals of each measure against N, one dot for each law](coverage.png)
 """
 _COVERAGE = """## Coverage
 

@@ -1,0 +1,199 @@
+"""The house: its floors, their rooms, and what tests a room.
+
+This is the one place where a room is named. tests/test_architecture.py checks every import against it, and
+`python tools/house.py` writes the table in CONTRIBUTING.md from it.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+
+import shown  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Room:
+    """A module of the package, or a folder of modules.
+
+    `tests` are files of `tests/`, without `test_` and `.py`. A folder has floors `inside`: each floor names its
+    modules, the lowest floor first. The folder's `__init__` is above its modules and below what is outside.
+    """
+
+    name: str
+    holds: str
+    tests: str
+    inside: tuple[str, ...] = ()
+
+
+# The lowest floor first. A module imports only from floors below its own. On one floor nobody imports anybody, except
+# inside a folder.
+HOUSE = (
+    (Room("errors", "the one family of errors", "architecture"),),
+    (
+        Room("grid", "the frozen cell edges", "sketch"),
+        Room(
+            "kernels",
+            "the only compiled loops, their readable references, the same passes as torch operations, and those of a "
+            "GPU (`cuda`: a door; `cuda_kernels`: Triton)",
+            "kernels concurrency cuda",
+            (
+                "compiled reference",
+                "bits cuda_kernels",
+                "bin_lookup",
+                "host host_tables cuda",
+                "dispatch tensors",
+                "cuda_cells",
+            ),
+        ),
+        Room("remedies", "what would mend an input that is refused", "inputs"),
+    ),
+    (Room("inputs", "the boundary: arrays of any library, checked and normalised once", "inputs"),),
+    (
+        Room("notions", "which event is judged, in one read of the N x C numbers", "laws"),
+        Room("results", "the values that are returned", "report"),
+        Room("scores", "proper scores, of tables and of single rows", "numbers"),
+        Room("weights", "what weights mean: whole ones, effective sample sizes", "laws"),
+    ),
+    (Room("table", "`ReliabilityTable`: sorted, free of ties, additive", "laws"),),
+    (
+        Room(
+            "sketch",
+            "`CalibrationSketch`: cells and exact sums in constant memory; bytes, JSON, Arrow",
+            "sketch certified",
+            ("sums", "storage", "sketch", "as_table"),
+        ),
+    ),
+    (
+        Room(
+            "estimators",
+            "bare mathematics: from a table or bins to numbers",
+            "smooth smooth_mesh numbers",
+            ("binned smooth smooth_mesh cumulative regression", "isotonic", "certified"),
+        ),
+    ),
+    (
+        Room(
+            "sampling",
+            "cells, replicates, null laws and intervals: from a table or bins, and a level",
+            "inference bands",
+            (
+                "cells groups null",
+                "binned resampling cumulative",
+                "smooth corp null_closed_form",
+                "curves means",
+                "classwise paired",
+                "unpaired",
+            ),
+        ),
+    ),
+    (
+        Room(
+            "measures",
+            "one file a measure: its definition, public function, interval, null law, label and meaning; `listed` has "
+            "them all, `context` what they share",
+            "measures numbers laws",
+            (
+                "context histograms",
+                "arguments measure",
+                "accuracy ace brier classwise corp diagram ece gap ks log_loss mce rmsce smece",
+                "estimates listed",
+            ),
+        ),
+    ),
+    (
+        Room(
+            "inference",
+            "what users call: tests of calibration, noise floors, the bootstrap; what a report finds, as facts",
+            "hypotheses findings",
+            ("findings floor hypotheses statistic t_cal",),
+        ),
+        Room(
+            "files",
+            "files into arrays and sketches",
+            "files streaming",
+            (
+                "ahead codes columns growing meter paths percent predictions sizes sql writing",
+                "arrays engine sketches",
+                "stored text tabular heads suggestions",
+                "sources",
+                "reading",
+                "chunks",
+                "streaming",
+            ),
+        ),
+        Room(
+            "frames",
+            "tables in engines into sketches",
+            "frames",
+            ("cell_keys columns", "rows", "cells", "faults", "api"),
+        ),
+        Room(
+            "render",
+            "results as text and pages",
+            "html page report",
+            ("style", "words", "tables", "terminal comparison floor drawing", "html"),
+        ),
+    ),
+    (
+        Room("report", "`Report`, the value", "report"),
+        Room("comparison", "`Comparison`, the value", "compare"),
+    ),
+    (
+        Room("evaluation", "`evaluate`: from predictions, tables and sketches to a report", "groups bands"),
+        Room("comparing", "`compare`: from predictions and sketches to a comparison", "compare"),
+    ),
+    (Room("__init__", "the names of the package", "architecture"),),
+    (
+        Room(
+            "plot",
+            "matplotlib figures of results",
+            "plot",
+            ("canvas", "marks", "curves diagrams forest models multiples stacked"),
+        ),
+    ),
+    (
+        Room(
+            "torch",
+            "torchmetrics metrics",
+            "torch torch_sketch torch_golden torch_distributed",
+            ("base", "bins cells sums", "tables", "binned proper smooth", "report"),
+        ),
+        Room("compat", "shells with other libraries' signatures", "compat", ("bensemble pyhealth triples",)),
+        Room("sklearn", "scikit-learn's displays and scorers", "sklearn", ("arguments labels", "display scorer")),
+    ),
+    (
+        Room(
+            "cli",
+            "the command: its options and their order, answers to wrong usage, bad data in the words of the file, what "
+            "the TAB key offers",
+            "cli cli_usage cli_completion",
+            (
+                "checks completion conditions output spark usage",
+                "errors loading",
+                "commands",
+                "__main__",
+            ),
+        ),
+    ),
+)
+
+
+def table() -> str:
+    """Return the table of rooms, in Markdown."""
+    lines = ["| floor | room | what it holds | its tests, in seconds: `.venv/bin/pytest` |", "|---|---|---|---|"]
+    floors = [floor for floor in HOUSE if floor[0].name != "__init__"]
+    for height, floor in enumerate(floors, start=1):
+        for room in floor:
+            name = f"`{room.name}/`" if room.inside else f"`{room.name}`"
+            tests = " ".join(f"tests/test_{test}.py" for test in room.tests.split())
+            lines.append(f"| {height} | {name} | {room.holds} | `{tests}` |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    shown.write({"house.md": table()})
