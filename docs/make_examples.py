@@ -292,8 +292,25 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
     return {"tests.txt": "\n".join(lines) + "\n"}
 
 
+def all_measures() -> dict[str, str]:
+    """Return the table of all measures, in Markdown."""
+    lines = [
+        "| key | name | what it is | better | interval | noise floor | function |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for measure in calibrant.measures.MEASURES:
+        has = [
+            "no" if isinstance(part, calibrant.measures.Unavailable) else "yes"
+            for part in (measure.interval, measure.null)
+        ]
+        functions = ", ".join(f"`{function.__name__}`" for function in measure.functions)
+        cells = (f"`{measure.name}`", measure.label, measure.meaning, measure.better, *has, functions)
+        lines.append(f"| {' | '.join(cells)} |")
+    return {"measures.md": "\n".join(lines) + "\n"}
+
+
 #: What makes the texts: each returns some, by their names.
-MAKERS = (reports, many_files, small_files, groups, calibrated, bins, floors, bootstraps, powers)
+MAKERS = (all_measures, reports, many_files, small_files, groups, calibrated, bins, floors, bootstraps, powers)
 
 if __name__ == "__main__":
     for make in MAKERS:

@@ -122,9 +122,7 @@ class Comparison:
                     "first": pair.first,
                     "second": pair.second,
                     "estimates": {
-                        key: plain_estimate(
-                            estimate, f"pairs[{i}].estimates.{key}", missing, _ONE_ROW, tested=key == self.decides
-                        )
+                        key: self._plain(key, estimate, f"pairs[{i}].estimates.{key}", missing)
                         for key, estimate in pair.estimates.items()
                     },
                 }
@@ -135,6 +133,12 @@ class Comparison:
             },
             "not_finite": missing,
         }
+
+    def _plain(self, key: str, estimate: Estimate, path: str, missing: dict[str, str]) -> dict[str, Any]:
+        numbers = plain_estimate(estimate, path, missing, _ONE_ROW, tested=False)
+        if key == self.decides:
+            numbers["p_value"] = plain(estimate.p_value, f"{path}.p_value", missing, _ONE_ROW)
+        return numbers
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return `to_dict` as strict JSON: no NaN, no Infinity."""
