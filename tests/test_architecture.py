@@ -25,8 +25,9 @@ SOURCE = Path(calibrant.__file__).parent
 # The floors, lowest first. A module may import only from floors below its own; on one floor nobody imports anybody,
 # save inside a folder, whose own floors are in ROOMS. A folder stands for all its modules.
 FLOORS = (
+    ("faults",),
     ("errors",),
-    ("grid", "kernels", "remedies"),
+    ("grid", "kernels", "mistakes", "wording"),
     ("inputs",),
     ("notions", "results", "scores", "weights"),
     ("table",),

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
+
+from calibrant.faults import Facts, Fault
+
+_NO_FACTS: Final = Facts()
 
 #: How many names an error lists.
 SHOWN: Final = 30
@@ -29,28 +33,47 @@ class InputError(CalibrantError):
         What it was.
     remedy : str
         What the caller can do about it.
+    fault : Fault
+        The kind of failure, for programs: the sentences may change, this does not.
+    facts : Facts
+        What is known of it: the value, its place, the mistake that is suspected.
     row, column : int or None
-        Position of the first offending value, counted from 0, where there is one.
+        Position of the first offending value, counted from 0, where there is one; by default that of the facts.
     """
 
     def __init__(
-        self, argument: str, expected: str, got: str, remedy: str, *, row: int | None = None, column: int | None = None
+        self,
+        argument: str,
+        expected: str,
+        got: str,
+        remedy: str,
+        *,
+        fault: Fault = Fault.VALUE,
+        facts: Facts = _NO_FACTS,
+        row: int | None = None,
+        column: int | None = None,
     ) -> None:
         super().__init__(f"{argument}: expected {expected}, got {got}; {remedy}")
         self.argument = argument
         self.expected = expected
         self.got = got
         self.remedy = remedy
-        self.row = row
-        self.column = column
+        self.fault = fault
+        self.facts = facts
+        self.row = facts.place.row if facts.place is not None else row
+        self.column = facts.place.column if facts.place is not None else column
 
     def renamed(self, names: Mapping[str, str]) -> InputError:
         """Return the same error of a function that calls the argument by another name."""
-        name = names.get(self.argument, self.argument)
-        return type(self)(name, self.expected, self.got, self.remedy, row=self.row, column=self.column)
+        return self.reworded(names.get(self.argument, self.argument), self.remedy)
+
+    def reworded(self, argument: str, remedy: str) -> InputError:
+        """Return the same error with another argument and remedy."""
+        words = (argument, self.expected, self.got, remedy)
+        return type(self)(*words, fault=self.fault, facts=self.facts, row=self.row, column=self.column)
 
     def __reduce__(self) -> tuple[object, ...]:
-        state = {"row": self.row, "column": self.column}
+        state = {"fault": self.fault, "facts": self.facts, "row": self.row, "column": self.column}
         return (type(self), (self.argument, self.expected, self.got, self.remedy), state)
 
 
@@ -106,16 +129,21 @@ class MissingDependencyError(CalibrantError, ImportError):
         return (type(self), (self.package, self.purpose, self.extra))
 
 
+def similar(name: str, choices: Sequence[str]) -> list[str]:
+    """Return the choices that are most like a name, in their own order; none if no choice is like it."""
+    folded = {choice.casefold(): choice for choice in choices}
+    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
+    likeness = [difflib.SequenceMatcher(None, match, name.casefold()).ratio() for match in close]
+    best = [folded[match] for match, ratio in zip(close, likeness, strict=True) if ratio == likeness[0]]
+    return sorted(best, key=list(choices).index)
+
+
 def nearest(name: str, choices: Iterable[str]) -> str:
     """Return a hint ``did you mean 'x'?`` or, where nothing is near, the list of the choices."""
     known = list(choices)
-    folded = {choice.casefold(): choice for choice in known}
-    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
+    close = similar(name, known)
     if close:
-        likeness = [difflib.SequenceMatcher(None, match, name.casefold()).ratio() for match in close]
-        best = [repr(folded[match]) for match, own in zip(close, likeness, strict=True) if own == likeness[0]]
-        # Of several that are equally near, those of the order in which they were given.
-        return f"did you mean {' or '.join(sorted(best, key=[repr(choice) for choice in known].index))}?"
+        return f"did you mean {' or '.join(map(repr, close))}?"
     more = f" and {len(known) - SHOWN:,} more" if len(known) > SHOWN else ""
     return f"choose from {', '.join(map(repr, known[:SHOWN]))}{more}"
 

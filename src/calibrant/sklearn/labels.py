@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError, nearest
 from calibrant.inputs import Notion, as_array, is_bfloat16
 from calibrant.notions import PER_CLASS
-from calibrant.remedies import look_swapped
+from calibrant.mistakes import look_swapped
 
 #: What the public signatures call the arguments that errors are about.
 OF_ESTIMATOR: Final = {"probs": "estimator.predict_proba(X)", "targets": "y", "weights": "sample_weight"}
