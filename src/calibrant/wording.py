@@ -5,6 +5,7 @@ No other module writes these sentences. The command says the same with its own `
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -29,7 +30,6 @@ from calibrant.faults import (
     WeightFacts,
 )
 
-_FILTER: Final = "filter the row out of probs and targets"
 _ENTRIES: Final = {"label": "a label in every row", "name": "a name in every row", "number": "numbers"}
 
 
@@ -43,8 +43,11 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How a surface says what a remedy asks for; here as arguments of a function."""
+    """How a surface says what a remedy asks for; by default as a function with arguments."""
 
+    probs: str = "probs"
+    targets: str = "targets"
+    equal: str = "np.asarray(targets) == {!r}"
     logits: str = "pass logits=True"
     no_logits: str = "leave logits=True out, or pass"
     percent: str = "the values look like percent: divide them by 100"
@@ -52,14 +55,19 @@ class Terms:
     ignore_index: str = "ignore_index={}"
     class_names: str = "class_names"
 
+    @property
+    def filter(self) -> str:
+        """How to leave a row out."""
+        return f"filter the row out of {self.probs} and {self.targets}"
+
 
 PYTHON: Final = Terms()
 
 
-def refuse(argument: str, fault: Fault, facts: Facts | None = None) -> InputError:
-    """Return the error of a fault, in the words of Python."""
+def refuse(argument: str, fault: Fault, facts: Facts | None = None, terms: Terms = PYTHON) -> InputError:
+    """Return the error of a fault in a surface's terms."""
     facts = facts or Facts()
-    words = _words(argument, fault, facts, PYTHON)
+    words = _words(argument, fault, facts, terms)
     if words is None:
         msg = f"{fault} with {facts} has no words"
         raise TypeError(msg)
@@ -68,8 +76,16 @@ def refuse(argument: str, fault: Fault, facts: Facts | None = None) -> InputErro
 
 
 def reword(error: InputError, terms: Terms = PYTHON) -> Words:
-    """Return the words of an error in a surface's terms; those of an error without facts are its own."""
+    """Return the words of an error in a surface's terms; the words of an error without facts stay as they are."""
     return _words(error.argument, error.fault, error.facts, terms) or Words(error.expected, error.got, error.remedy)
+
+
+def translate(error: InputError, names: Mapping[str, str], terms: Terms) -> InputError:
+    """Return an error for a surface with other names of the arguments, and its own terms."""
+    argument = names.get(error.argument, error.argument)
+    if _words(argument, error.fault, error.facts, terms) is None:
+        return error.renamed(names)
+    return refuse(argument, error.fault, error.facts, terms)
 
 
 def number(value: Any) -> str:
@@ -95,12 +111,12 @@ def _words(argument: str, fault: Fault, facts: Facts, terms: Terms) -> Words | N
         case TextFacts():
             return _text(argument, facts)
         case MissingFacts(entry=entry):
-            remedy = "name the row's group, such as 'unknown'" if entry == "name" else f"{_FILTER} first"
+            remedy = "name the row's group, such as 'unknown'" if entry == "name" else f"{terms.filter} first"
             return Words(_ENTRIES[entry], "a missing value", remedy)
         case ScoreFacts():
             return _score(fault, facts, terms)
         case SumFacts(total=total, tolerance=tolerance):
-            remedy = _of_column(facts) or (
+            remedy = _of_column(facts, terms) or (
                 f"normalise the rows (divide each by its sum), {terms.logits} if they are logits, or "
                 f"{terms.multilabel} for one event per column"
             )
@@ -157,24 +173,25 @@ def _score(fault: Fault, facts: ScoreFacts, terms: Terms) -> Words:
         remedy = "they look like predicted classes: pass the probabilities of the classes, of shape (N, C)"
         return Words("probabilities", f"whole numbers up to {value}", remedy)
     if fault is Fault.NOT_FINITE:
-        return Words("finite numbers", value, "find where it comes from, or filter the row out of probs and targets")
+        return Words("finite numbers", value, f"find where it comes from, or {terms.filter}")
     logits = f"{terms.logits} if they are logits"
     remedies = {
         Mistake.PERCENT: terms.percent,
         Mistake.PERCENT_OR_CLASSES: f"{terms.percent} (if they are predicted classes, pass the probabilities instead)",
         Mistake.ROUNDING: f"clip the values to [0, 1] if that is rounding, or {logits}",
     }
-    remedy = _of_column(facts) or (remedies.get(facts.mistake, logits) if facts.mistake else logits)
+    remedy = _of_column(facts, terms) or (remedies.get(facts.mistake, logits) if facts.mistake else logits)
     return Words("values in [0, 1]", value, remedy)
 
 
-def _of_column(facts: Facts) -> str | None:
+def _of_column(facts: Facts, terms: Terms) -> str | None:
     """Return what to do about a column that does not belong to the probabilities, if there is one."""
     if facts.suspicion is None or facts.suspicion.column is None:
         return None
+    column = f"column {facts.suspicion.column} of {terms.probs}"
     if facts.mistake is Mistake.TARGET_COLUMN:
-        return f"column {facts.suspicion.column} of probs holds the targets: leave it out"
-    return f"column {facts.suspicion.column} of probs holds whole numbers: leave it out if it is no probability"
+        return f"{column} holds the targets: leave it out"
+    return f"{column} holds whole numbers: leave it out if it is no probability"
 
 
 # ---------------------------------------------------------------- targets
@@ -210,7 +227,7 @@ def _label(fault: Fault, facts: LabelFacts, terms: Terms) -> Words:
         case Mistake.TWO_LABELS if facts.suspicion is not None:
             low, high = facts.suspicion.labels
             meant = "the event" if facts.n_classes is None else "the second class"
-            remedy = f"the labels are {low} and {high}: pass np.asarray(targets) == {high} if {high} is {meant}"
+            remedy = f"the labels are {low} and {high}: pass {terms.equal.format(high)} if {high} is {meant}"
         case Mistake.IGNORED_LABEL:
             remedy = f"map -1 to 0, or {ignored}" if facts.n_classes is None else ignored
         case Mistake.COLUMN_LACKING:
@@ -218,9 +235,9 @@ def _label(fault: Fault, facts: LabelFacts, terms: Terms) -> Words:
         case Mistake.PROBABILITY_TARGETS:
             remedy = "the targets look like probabilities: pass what happened, as 0 and 1 or class indices"
         case Mistake.FRACTION:
-            remedy = f"{_FILTER}, or round the target if that is what it means"
+            remedy = f"{terms.filter}, or round the target if that is what it means"
         case _ if not np.isfinite(value):
-            remedy = _FILTER
+            remedy = terms.filter
     return Words(expected, f"{value}", remedy)
 
 
@@ -231,8 +248,8 @@ def _label_name(facts: LabelNameFacts, terms: Terms) -> Words:
         remedy = "convert them to integers first, with np.asarray(targets, dtype=int)"
     if facts.mistake is Mistake.TWO_LABELS and facts.suspicion is not None:
         labels, event = list(facts.suspicion.labels), facts.suspicion.labels[1]
-        remedy = f"pass np.asarray(targets) == {event!r} if {event!r} is the event, or {terms.class_names}={labels} "
-        remedy += "to evaluate"
+        equal = f"{terms.equal.format(event)} if {event!r} is the event"
+        remedy = f"pass {equal}, or {terms.class_names}={labels} to evaluate"
     return Words("integers", f"strings such as {facts.name!r}", remedy)
 
 

@@ -295,7 +295,8 @@ def _writing(schema: dict[str, nw.dtypes.DType], argument: str, column: str, nam
         raise InputError(argument, "numbers, booleans or names", got, _CAST, fault=Fault.COLUMN_TYPE)
     if names is None:
         order = "in the order of probs" if argument == "target" else "the one that is the event last"
-        raise InputError(argument, "numbers or booleans", _kind(schema, column), f"pass class_names, {order}")
+        got, remedy = _kind(schema, column), f"pass class_names, {order}"
+        raise InputError(argument, "numbers or booleans", got, remedy, fault=Fault.LABEL_NAMES)
     return "words"
 
 
