@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -21,7 +21,7 @@ class CalibrantError(ValueError):
 
 
 class InputError(CalibrantError):
-    """An argument that cannot be used as it is.
+    """An argument that cannot be used.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ class InputError(CalibrantError):
     remedy : str
         What the caller can do about it.
     fault : Fault
-        The kind of failure, for programs: the sentences may change, this does not.
+        The kind of failure. Programs should read this: the sentences may change.
     facts : Facts
-        What is known of it: the value, its place, the mistake that is suspected.
+        The facts of the failure: the value, its place, the mistake that probably caused it.
     row, column : int or None
         Position of the first offending value, counted from 0, where there is one; by default that of the facts.
     """
@@ -78,7 +78,7 @@ class InputError(CalibrantError):
 
 
 class NothingJudgedError(InputError):
-    """Predictions of which every row is left out, by its target or by its weight."""
+    """Predictions without a single judged row: targets or weights leave all of them out."""
 
 
 @contextmanager
@@ -129,23 +129,24 @@ class MissingDependencyError(CalibrantError, ImportError):
         return (type(self), (self.package, self.purpose, self.extra))
 
 
-def similar(name: str, choices: Sequence[str]) -> list[str]:
-    """Return the choices that are most like a name, in their own order; none if no choice is like it."""
-    folded = {choice.casefold(): choice for choice in choices}
-    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
-    likeness = [difflib.SequenceMatcher(None, match, name.casefold()).ratio() for match in close]
-    best = [folded[match] for match, ratio in zip(close, likeness, strict=True) if ratio == likeness[0]]
-    return sorted(best, key=list(choices).index)
-
-
 def nearest(name: str, choices: Iterable[str]) -> str:
     """Return a hint ``did you mean 'x'?`` or, where nothing is near, the list of the choices."""
     known = list(choices)
-    close = similar(name, known)
-    if close:
-        return f"did you mean {' or '.join(map(repr, close))}?"
     more = f" and {len(known) - SHOWN:,} more" if len(known) > SHOWN else ""
-    return f"choose from {', '.join(map(repr, known[:SHOWN]))}{more}"
+    return meant(name, known) or f"choose from {', '.join(map(repr, known[:SHOWN]))}{more}"
+
+
+def meant(name: str, choices: Iterable[str]) -> str:
+    """Return a hint ``did you mean 'x'?``, or nothing where no choice is near."""
+    known = list(choices)
+    folded = {choice.casefold(): choice for choice in known}
+    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
+    if close:
+        likeness = [difflib.SequenceMatcher(None, match, name.casefold()).ratio() for match in close]
+        best = [repr(folded[match]) for match, own in zip(close, likeness, strict=True) if own == likeness[0]]
+        # Of several that are equally near, those of the order in which they were given.
+        return f"did you mean {' or '.join(sorted(best, key=[repr(choice) for choice in known].index))}?"
+    return ""
 
 
 def check_choice(argument: str, value: object, choices: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
-"""What can be wrong with an argument, as values: the fault, its facts, and the mistake that is suspected behind it.
+"""What can be wrong with an argument, as values: the fault, its facts, and the mistake that probably caused it.
 
-A raise site states these. `wording` puts them into the words of Python; the command and the engines word them anew.
-Nobody has to read a sentence to learn what happened.
+The code that rejects an argument states these. `wording` writes the sentences; the command, the torch metrics and Spark
+write their own. A program reads the fault and the facts, never a sentence.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of a fault: the mistake that is suspected, where the fault is, and how many rows have it."""
+    """The facts of a fault: the suspected mistake, the place, and the number of rows with the fault."""
 
     suspicion: Suspicion | None = None
     place: Place | None = None

@@ -41,7 +41,7 @@ from calibrant.wording import refuse
 Layout = Literal["binary", "multiclass", "multilabel"]
 Notion = Literal["positive", "top-label", "classwise", "multilabel"]
 
-#: Rows from which on logits that look like probabilities are none.
+#: The least number of rows that proves declared logits to be probabilities.
 SURE = 10
 _ENTRIES: Mapping[str, Literal["label", "name"]] = {"targets": "label", "groups": "name"}
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
@@ -140,7 +140,7 @@ def as_predictions(
 
 
 def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[np.intp]]]:
-    """Return the groups by name, each with the places of its judged rows; a group of which no row is judged has none.
+    """Return the groups by name, each with the places of its judged rows; groups without judged rows are left out.
 
     Raises
     ------

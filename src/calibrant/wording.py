@@ -1,6 +1,6 @@
-"""The words of Python for a fault and its facts: what was expected, what came, what to do about it.
+"""The sentences for a fault and its facts: what was expected, what came, what to do about it.
 
-No other module writes these sentences. The command says the same with its own `Terms`.
+They are written here once. `Terms` holds what differs between Python, the command and the torch metrics.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def refuse(argument: str, fault: Fault, facts: Facts | None = None, terms: Terms
 
 
 def reword(error: InputError, terms: Terms = PYTHON) -> Words:
-    """Return the words of an error in a surface's terms; the words of an error without facts stay as they are."""
+    """Return the words of an error in a surface's terms; an error without facts keeps its own words."""
     return _words(error.argument, error.fault, error.facts, terms) or Words(error.expected, error.got, error.remedy)
 
 

@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from calibrant.cli.usage import command_line
-from calibrant.errors import similar
+from calibrant.errors import meant
 from calibrant.faults import MAY_BE_LOGITS, Fault, Mistake, NameFacts
 from calibrant.wording import Terms, reword
 
@@ -171,7 +171,7 @@ def _for_models(predictions: FileRows, ctx: click.Context) -> str:
 
 
 def _for_names(predictions: FileRows, ctx: click.Context) -> str | None:
-    """Return what to type where the targets are none of the names that the columns bear; None for what is near."""
+    """Return what to type if the targets are numbers and the columns have names; None if that cannot be the reason."""
     names, distinct = predictions.class_names or (), _distinct(predictions.targets)
     if any(re.fullmatch(r"-?\d+", name) for name in names) or not all(re.fullmatch(r"\d+", own) for own in distinct):
         return None
@@ -193,7 +193,7 @@ def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context) -
     if isinstance(error.facts, NameFacts):
         remedy = _for_names(predictions, ctx)
         names = error.facts.names
-        if remedy is None and len(names) <= _LISTED and not similar(error.facts.name, names):
+        if remedy is None and len(names) <= _LISTED and not meant(error.facts.name, names):
             return "pass --labels as the file spells them, or correct the row"  # the problem lists the names already
         return remedy
     if error.fault not in _OF_TARGETS:

@@ -116,7 +116,7 @@ def _title(paths: Sequence[str]) -> str:
 
 
 def _check_alike(patterns: Sequence[str], kind: str, used: Sequence[str]) -> None:
-    """Refuse files of which Spark would take a column for another, or for nulls."""
+    """Reject files whose columns Spark would misread, or read as nulls."""
     from calibrant.errors import FileError
     from calibrant.files.paths import expand
     from calibrant.files.sources import table_of
@@ -249,7 +249,7 @@ def _select(frame: Any, title: str, asked: Options) -> tuple[Selection, Any]:
         cells = {name: [row[place] for row in rows] for place, name in enumerate(frame.columns)}
         raise proposed(error, look(cells), asked) from None
     if selection.logits:
-        problem = "holds logits, of which Spark makes no probabilities here"
+        problem = "holds logits, which --engine spark does not support"
         raise FileError(title, problem, "write probabilities, or leave --engine spark out")
     if len(selection.targets) > 1:
         raise FileError(title, "holds one-hot targets", "name a column of class indices with --target")
@@ -278,7 +278,7 @@ def _sketch(frame: Any, selection: Selection, title: str, options: Mapping[str, 
     if selection.percent:
         for name in probs:
             if kinds.get(name) == "string":
-                problem = f"column {name!r} holds texts, of which Spark reads no per cents here"
+                problem = f"column {name!r} holds text, and --engine spark cannot parse '85%'"
                 raise FileError(title, problem, "write numbers, or leave --engine spark out")
             frame = frame.withColumn(name, functions.col(_quoted(name)) / 100)
     several = len(probs) > 1
@@ -344,7 +344,7 @@ def _quoted(name: str) -> str:
 
 
 def _explained(error: Exception, title: str, options: Mapping[str, Any]) -> Exception:
-    """Return an error of Spark as one line that names the file; any other as it is."""
+    """Return an error of Spark as one line that names the file; any other error unchanged."""
     from calibrant.errors import CalibrantError, FileError
     from calibrant.files.paths import first_line
 

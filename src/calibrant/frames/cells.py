@@ -32,7 +32,7 @@ Sums = dict[str, NDArray[Any]]
 
 
 def parts(frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> Iterator[nw.LazyFrame[Any]]:
-    """Yield a lazy frame as it is, and one in memory in blocks of rows."""
+    """Yield a lazy frame whole, and a frame in memory in blocks of rows."""
     if isinstance(frame, nw.LazyFrame):
         yield frame
     else:
@@ -83,7 +83,7 @@ def queries(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, lazy:
 
 
 def _summed(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, scored: bool) -> nw.LazyFrame[Any]:
-    """Group rows of an event by their key, and by their group, and add up what is known of them.
+    """Group rows of an event by their key and their group, and add up their scores, weights and losses.
 
     ``scored`` says that they have been checked, and have the scores of whole predictions.
     """

@@ -31,7 +31,7 @@ class Columns:
     Attributes
     ----------
     scores : tuple of str
-        That of the event's score, or those of the classes' probabilities.
+        The column of the event's score, or the columns of the classes' probabilities.
     target, weight, group : str
         The others; None for those that were not asked for.
     writing : {"integers", "numbers", "booleans", "words"}
@@ -84,7 +84,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be made of the columns."""
+    """What the sketch of the columns should hold."""
 
     notion: Notion
     classwise: bool
@@ -181,7 +181,7 @@ def resolve_columns(
 
 
 def resolve_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) -> Wanted:
-    """Check what is to be made of the columns.
+    """Check what the sketch of the columns should hold.
 
     Raises
     ------
@@ -235,11 +235,11 @@ def _named(schema: dict[str, nw.dtypes.DType], argument: str, name: Any) -> str:
 
 
 def _check_name(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], argument: str, name: str) -> None:
-    """Refuse a column that an engine does not find by its name, or finds another by."""
+    """Reject a column whose name an engine cannot find, or takes for another column's."""
     engine = frame.implementation
     if engine.is_duckdb() or engine.is_pyspark():
         names = [str(own) for own in nw.to_native(frame).columns]
-        if engine.is_duckdb():  # to which case is nothing
+        if engine.is_duckdb():  # its names are case-insensitive
             names, wanted = [own.casefold() for own in names], name.casefold()
         else:
             wanted = name

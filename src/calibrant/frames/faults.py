@@ -107,7 +107,7 @@ def _first(table: nw.DataFrame[Any]) -> dict[str, Any]:
 
 
 def _faults(frame: nw.LazyFrame[Any], columns: Columns) -> nw.LazyFrame[Any]:
-    """Return the columns that are used as they are, and the kind of each row's first fault."""
+    """Return the used columns unchanged, and the kind of each row's first fault."""
     schema, names = frame.collect_schema(), rows.score_names(columns)
     raw = {own: nw.col(name) for own, name in zip(names, columns.scores, strict=True)}
     raw["t"] = nw.col(columns.target)
