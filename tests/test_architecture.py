@@ -30,6 +30,7 @@ FLOORS = (
     ("faults",),
     ("errors",),
     ("grid", "kernels", "mistakes", "wording"),
+    ("arrays",),
     ("inputs",),
     ("notions", "results", "scores", "weights"),
     ("table",),

@@ -490,6 +490,13 @@ def test_labels_of_classes_from_1(ending: str) -> None:
     assert own["estimates"]["ece"] == plain["estimates"]["ece"]
 
 
+def test_two_labels_of_two_columns() -> None:
+    path = table("a.csv", p_0=[0.25, 0.5], p_1=[0.75, 0.5], target=[-1, 1])
+    said = refused("report", path)
+    assert said.endswith("; if this is the order of the columns, type: calibrant report a.csv --labels -1,1")
+    assert mended("report", path)["classwise"]["names"] == ["-1", "1"]
+
+
 def test_labels_of_classes_that_are_words() -> None:
     rows, words = np.random.default_rng(0).dirichlet(np.ones(3), 9), ["cat", "dog", "eel"] * 3
     path = table("a.csv", p_0=rows[:, 0], p_1=rows[:, 1], p_2=rows[:, 2], target=words)

@@ -205,7 +205,7 @@ def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context) -
         return f"the labels look 1-based; type: {_typed(ctx, labels)}"
     distinct, strings = _distinct(predictions.targets), error.fault is Fault.LABEL_NAMES
     integers = strings or all(re.fullmatch(r"-?\d+", label) for label in distinct)
-    if len(distinct) == width and integers and (strings or one_event):
+    if len(distinct) == width and integers and (strings or one_event or error.facts.mistake is Mistake.TWO_LABELS):
         if one_event:
             return f"if {distinct[1]!r} is the event, type: {_typed(ctx, ','.join(distinct))}"
         names = predictions.columns.get("probs", ())
