@@ -573,6 +573,11 @@ def test_the_library_may_word_an_error_as_it_likes(monkeypatch: pytest.MonkeyPat
     assert [refused(*call) for call in calls] == expected
 
 
+def test_a_sketch_that_something_else_wrote() -> None:
+    path = write("a.cal", "score,outcome")
+    assert refused("report", path).endswith("; give what calibrant report --sketch wrote")
+
+
 # ---------------------------------------------------------------- arrays that are something else
 
 

@@ -683,6 +683,7 @@ FACTS = [
     ({"p": [0.1, 0.2], "y": [0, 2]}, Fault.OUTCOMES, None, (1, None)),
     ({"p": [0.1, 0.2], "y": [0, 0.5]}, Fault.OUTCOMES, Mistake.PROBABILITY_TARGETS, (1, None)),
     ({"p": [0.1, 0.2], "y": [0, 1], "w": [1.0, -1.0]}, Fault.WEIGHT, None, (1, None)),
+    ({"p": [0.1, 0.2], "y": [0, 1], "w": [1.0, None]}, Fault.MISSING, None, (1, None)),
     ({"a": [0.1, 0.5], "b": [0.9, 0.4], "c": [0.0, 0.0], "t": [0, 1]}, Fault.ROW_SUM, None, (1, None)),
     ({"a": [0.1, 1.2], "b": [0.9, 0.4], "c": [0.0, 0.0], "t": [0, 1]}, Fault.OUTSIDE_RANGE, Mistake.LOGITS, (1, 0)),
     (

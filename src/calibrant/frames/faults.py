@@ -50,9 +50,9 @@ class Found:
         at = "" if self.row is None else f" at row {self.row}"
         return f"{value}{at}" if self.n == 1 else f"others in {self.n:,} rows, such as {value}{at}"
 
-    def place(self, column: int | None = None, width: int = 1) -> dict[str, Any]:
-        """Return the facts that every fault has: its place, and in how many rows it is."""
-        return {"place": Place(self.row, column, width), "n_rows": self.n}
+    def place(self, column: int | None = None, width: int = 1) -> Place:
+        """Return the place of the first row with the fault."""
+        return Place(self.row, column, width)
 
     @property
     def missing(self) -> str:
@@ -68,9 +68,11 @@ def explain(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> I
         return _of_target(found, columns)
     if found.kind in (_NO_WEIGHT, _WEIGHT):
         expected, remedy = "finite numbers of 0 or more", "correct the rows, or filter them out of the frame"
-        got = found.missing if found.kind == _NO_WEIGHT else found.among(number(found.values["w"]))
-        facts = WeightFacts(value=found.values["w"], **found.place())
-        return InputError("weight", expected, got, remedy, fault=Fault.WEIGHT, facts=facts)
+        if found.kind == _NO_WEIGHT:
+            missing = MissingFacts(entry="number", place=found.place(), n_rows=found.n)
+            return _error("weight", expected, found.missing, remedy, Fault.MISSING, missing)
+        weight = WeightFacts(value=found.values["w"], place=found.place(), n_rows=found.n)
+        return _error("weight", expected, found.among(number(weight.value)), remedy, Fault.WEIGHT, weight)
     return _of_scores(found, frame, columns)
 
 
@@ -143,14 +145,14 @@ def _faults(frame: nw.LazyFrame[Any], columns: Columns) -> nw.LazyFrame[Any]:
 def _of_target(found: Found, columns: Columns) -> InputError:
     argument = columns.target_argument
     if found.kind in (_GROUP, _NO_TARGET):
-        missing = MissingFacts(entry="name" if found.kind == _GROUP else "label", **found.place())
+        missing = MissingFacts(entry="name" if found.kind == _GROUP else "label", place=found.place(), n_rows=found.n)
         if found.kind == _NO_TARGET:
             return _error(argument, "a label in every row", found.missing, _FILTER, Fault.MISSING, missing)
         remedy = "name the rows' group in the frame, such as 'unknown'"
         return _error("by", "a name in every row", found.missing, remedy, Fault.MISSING, missing)
     value = found.values["t"]
     if columns.writing == "words" and columns.names is not None:
-        names = NameFacts(name=str(value), names=columns.names, **found.place())
+        names = NameFacts(name=str(value), names=columns.names, place=found.place(), n_rows=found.n)
         got, remedy = found.among(repr(value)), nearest(str(value), columns.names)
         return _error(argument, "names among class_names", got, remedy, Fault.UNKNOWN_NAME, names)
     n_classes = columns.n_classes if columns.classes else None
@@ -164,7 +166,7 @@ def _of_target(found: Found, columns: Columns) -> InputError:
     else:
         remedy = "map them to 0 and 1 in the frame, or for classes say probs=[...]"
     suspicion = None if mistake is None else Suspicion(mistake)
-    facts = LabelFacts(value=value, n_classes=n_classes, suspicion=suspicion, **found.place())
+    facts = LabelFacts(value=value, n_classes=n_classes, suspicion=suspicion, place=found.place(), n_rows=found.n)
     fault = Fault.CLASS_INDICES if columns.classes else Fault.OUTCOMES
     return _error(argument, expected_labels(n_classes), found.among(number(value)), remedy, fault, facts)
 
@@ -173,13 +175,13 @@ def _of_scores(found: Found, frame: nw.DataFrame[Any] | nw.LazyFrame[Any], colum
     argument, values = columns.score_argument, [found.values[name] for name in rows.score_names(columns)]
     if found.kind == _SUM:
         total = sum(map(float, values))
-        facts = SumFacts(total=total, tolerance=columns.tolerance, **found.place())
+        facts = SumFacts(total=total, tolerance=columns.tolerance, place=found.place(), n_rows=found.n)
         got, remedy = found.among(f"{total:.6g}"), "divide each row by its sum, or make a sketch for each label"
         return _error(argument, expected_sum(columns.tolerance), got, remedy, Fault.ROW_SUM, facts)
     if found.kind == _NO_SCORE:
         column = values.index(None)
         got = found.missing + (f", in column {columns.scores[column]!r}" if columns.classes else "")
-        missing = MissingFacts(entry="number", **found.place(column, len(values)))
+        missing = MissingFacts(entry="number", place=found.place(column, len(values)), n_rows=found.n)
         return _error(argument, "numbers in every row", got, _FILTER, Fault.MISSING, missing)
     column = next(k for k, value in enumerate(values) if not 0 <= value <= 1)
     got = found.among(number(values[column])) + (f" in column {columns.scores[column]!r}" if columns.classes else "")
@@ -190,7 +192,9 @@ def _of_scores(found: Found, frame: nw.DataFrame[Any] | nw.LazyFrame[Any], colum
         Mistake.ROUNDING: "clip the values to [0, 1] in the frame if that is rounding",
         Mistake.LOGITS: f"if they are logits, work out the probabilities in the frame first ({how})",
     }
-    score = ScoreFacts(value=values[column], suspicion=suspicion, **found.place(column, len(values)))
+    score = ScoreFacts(
+        value=values[column], suspicion=suspicion, place=found.place(column, len(values)), n_rows=found.n
+    )
     return _error(argument, "values in [0, 1]", got, remedies[suspicion.mistake], Fault.OUTSIDE_RANGE, score)
 
 
