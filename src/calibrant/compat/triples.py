@@ -14,9 +14,9 @@ import numpy as np
 from calibrant.arrays import as_array
 from calibrant.errors import InputError, renaming
 from calibrant.estimators import binned
-from calibrant.measures import brier_score
 from calibrant.faults import Fault, MissingFacts, Place
 from calibrant.inputs import as_predictions
+from calibrant.measures import brier_score
 from calibrant.notions import Events, read
 from calibrant.table import ReliabilityTable
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from calibrant.arrays import as_array, is_bfloat16
 from calibrant.errors import InputError, nearest
-from calibrant.notions import PER_CLASS
 from calibrant.faults import Fault, MissingFacts, Place
 from calibrant.inputs import Notion
 from calibrant.mistakes import look_swapped
+from calibrant.notions import PER_CLASS
 
 #: What the public signatures call the arguments that errors are about.
 OF_ESTIMATOR: Final = {"probs": "estimator.predict_proba(X)", "targets": "y", "weights": "sample_weight"}
