@@ -11,6 +11,7 @@ import doctest
 import inspect
 import json
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,8 @@ import pytest
 import shown
 
 import calibrant
-from calibrant import errors
+from calibrant import errors, wording
+from calibrant.faults import Fault, Mistake, Place, SumFacts
 
 SOURCE = Path(calibrant.__file__).parent
 
@@ -197,6 +199,125 @@ except calibrant.CalibrantError as error:
     assert run(code).endswith("False\n")
 
 
+# ---------------------------------------------------------------- no branch on prose
+
+PROSE = {"expected", "got", "remedy", "problem", "message", "msg"}
+LOOKS = {
+    *("startswith", "endswith", "find", "index", "count", "replace", "split", "rsplit", "partition", "rpartition"),
+    *("removeprefix", "removesuffix", "casefold", "lower", "upper", "translate"),
+}
+# Functions that look at a message of another library, which tells what happened in no other way.
+FOREIGN_TEXT = {
+    "files.arrays._member",  # NumPy
+    "files.engine.explain",  # DuckDB
+    "files.paths.first_line",  # any
+    "files.text.explain",  # DuckDB, json
+    "frames.cells.fetch",  # DuckDB
+    "frames.columns.as_frame",  # Narwhals
+}
+# Functions that look at a message of ours. To be emptied: nothing may be added.
+TO_BE_CLEANED = {"cli.errors._for_filled_in"}
+
+
+class Looks(ast.NodeVisitor):
+    """The places in one function where the words of an error decide something."""
+
+    def __init__(self, function: ast.FunctionDef) -> None:
+        annotated = [arg for arg in function.args.args if arg.annotation is not None]
+        self.errors = {arg.arg for arg in annotated if re.search("Error|Exception", ast.unparse(arg.annotation or arg))}
+        self.texts: set[str] = set()
+        self.found: list[str] = []
+        self.generic_visit(function)
+
+    def is_text(self, node: ast.AST) -> bool:
+        """Whether the words of an error are part of an expression."""
+        for part in ast.walk(node):
+            written = part.args if isinstance(part, ast.Call) and ast.unparse(part.func) in ("str", "repr") else []
+            if (
+                (isinstance(part, ast.Attribute) and part.attr in PROSE)
+                or (isinstance(part, ast.Name) and part.id in self.texts)
+                or any(isinstance(own, ast.Name) and own.id in self.errors for own in written)
+            ):
+                return True
+        return False
+
+    def look(self, node: ast.AST, *parts: ast.AST) -> None:
+        if any(map(self.is_text, parts)):
+            self.found.append(ast.unparse(node))
+        self.generic_visit(node)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        self.errors |= {node.name} if node.name else set()
+        self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        for target in node.targets:
+            pairs: list[tuple[ast.expr, ast.expr]] = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(target.elts, node.value.elts, strict=True))
+            for names, value in pairs:
+                if self.is_text(value):
+                    self.texts |= {name.id for name in ast.walk(names) if isinstance(name, ast.Name)}
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        self.look(node, *([] if all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops) else [node]))
+
+    def visit_Match(self, node: ast.Match) -> None:
+        self.look(node, node.subject)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        owner, _, name = ast.unparse(node.func).rpartition(".")
+        looks = isinstance(node.func, ast.Attribute) and name in LOOKS
+        self.look(node, *(node.args if owner == "re" else [node.func.value] if looks else []))
+
+
+def looks_of(tree: ast.AST) -> dict[str, list[str]]:
+    """List the functions that decide by the words of an error, each with the expressions that do."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return {function.name: found for function in functions if (found := Looks(function).found)}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=".".join)
+def test_nothing_is_decided_by_the_words_of_an_error(module: tuple[str, ...]) -> None:
+    tree = ast.parse(SOURCE.joinpath(*module).with_suffix(".py").read_text("utf-8"))
+    found = {f"{'.'.join(module)}.{function}": looks for function, looks in looks_of(tree).items()}
+    assert {name: looks for name, looks in found.items() if name not in FOREIGN_TEXT | TO_BE_CLEANED} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if error.remedy.startswith('pass'): ...",
+        "if 'logits=True' in error.remedy: ...",
+        "if error.expected == 'integers': ...",
+        "words = re.sub('the frame', '', error.remedy)",
+        "words = error.got.replace('probs', 'column')",
+        "words = str(error).split(';')",
+        "words = f'{error.expected}'; return words.endswith('1')",
+        "argument, words = error.argument, error.remedy; return 'pass' in words",
+        "match error.problem:\n        case 'is empty': ...",
+        "try: ...\n    except ValueError as failure: return str(failure).lower()",
+    ],
+)
+def test_a_look_at_words_is_found(line: str) -> None:
+    assert looks_of(ast.parse(f"def f(error: InputError):\n    {line}"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if error.fault is Fault.TEXT: ...",
+        "if error.argument == 'probs' and error.row is not None: ...",
+        "raise FileError(path, f'expected {error.expected}, got {error.got}', error.remedy)",
+        "return error.facts.mistake in MAY_BE_LOGITS",
+        "return ' '.join([str(error), 'more'])",
+    ],
+)
+def test_words_that_are_only_passed_on_are_no_look(line: str) -> None:
+    assert looks_of(ast.parse(f"def f(error: InputError):\n    {line}")) == {}
+
+
 # ---------------------------------------------------------------- what is public
 
 
@@ -230,6 +351,8 @@ def test_public_names_are_documented(name: str) -> None:
         errors.CalibrantError("something"),
         errors.InputError("probs", "numbers", "text", "convert it", row=3, column=1),
         errors.InputError("probs", "numbers", "text", "convert it"),
+        wording.refuse("probs", Fault.ROW_SUM, SumFacts(total=0.9, tolerance=1e-3, place=Place(4))),
+        wording.refuse("targets", Fault.SWAPPED).renamed({"targets": "target"}),
         errors.NothingJudgedError("weights", "one above 0", "only zeros", "leave them out"),
         errors.FileError("a.csv", "row 3 is cut", "write it again"),
         errors.MissingDependencyError("pyarrow", "to exchange tables", "report"),
@@ -256,6 +379,17 @@ def test_an_input_error_has_its_parts() -> None:
     parts = (error.argument, error.expected, error.got, error.remedy, error.row, error.column)
     assert parts == ("probs", "values in [0, 1]", "7 at row 2", error.remedy, 2, 0)
     assert str(error) == f"probs: expected values in [0, 1], got 7 at row 2; {error.remedy}"
+
+
+@pytest.mark.parametrize("member", [*Fault, *Mistake], ids=str)
+def test_every_fault_and_mistake_is_stated_somewhere(member: Fault | Mistake) -> None:
+    sources = [path for path in SOURCE.rglob("*.py") if path.name not in ("faults.py", "wording.py")]
+    assert any(re.search(rf"\b{member}\b", path.read_text("utf-8")) for path in sources)
+
+
+def test_a_fault_without_words_is_a_bug_of_ours() -> None:
+    with pytest.raises(TypeError, match=r"Fault\.COLUMN_TYPE with Facts\(.* has no words"):
+        wording.refuse("probs", Fault.COLUMN_TYPE)
 
 
 @pytest.mark.parametrize(

@@ -139,15 +139,28 @@ def test_the_report_of_spark_is_that_of_the_sketch(tmp_path: Path) -> None:
     ("columns", "options", "words"),
     [
         ({"score": [0.5, None], "outcome": [1, 0]}, "", "column 'score': expected numbers in every row, got missing"),
-        ({"score": [0.5, 1.5], "outcome": [1, 0]}, "", "column 'score': expected values in [0, 1], got 1.5"),
+        ({"score": [0.5, None], "outcome": [1, 0]}, "", "; leave such rows out with --where"),
+        ({"score": [0.5, 1.5], "outcome": [1, 0]}, "", "column 'score': expected values in [0, 1], got 1.5; if they"),
+        ({"score": [0.5, 1.5], "outcome": [1, 0]}, "", "logits, pass --logits and leave --engine spark out"),
+        ({"score": [50.0, 85.0], "outcome": [1, 0]}, "", "; pass --percent if the numbers are per cent"),
+        ({"score": [0.5, 1.0001], "outcome": [1, 0]}, "", "; clip the values to [0, 1] if that is rounding"),
         ({"score": [0.5, 0.5], "outcome": [1, 7]}, "", "column 'outcome': expected outcomes 0 or 1, got 7"),
+        ({"score": [0.5, 0.5], "outcome": [1, 7]}, "", "; name both labels with --labels, the event last, or the"),
+        ({"score": [0.5, 0.5], "outcome": [1, 0.5]}, "", "; name the column of what happened with --outcome"),
+        ({"p_0": [0.5], "p_1": [0.4], "target": [0]}, "", "; divide each row by its sum, or report on each label"),
+        ({"p_0": [0.5], "p_1": [0.5], "target": [2]}, "", "; pass --labels 1-2 if the labels are 1-based, or leave"),
+        ({"p_0": [0.5], "p_1": [0.5], "target": [7]}, "", "; name the column of every class with --probs, or leave"),
+        ({"score": [0.5], "outcome": [1], "w": [-1]}, "--weight w", "; correct the rows, or leave such rows out with"),
+        ({"score": [0.5] * 2, "outcome": [1] * 2, "g": ["a", None]}, "--by g", "; name the rows' group, such as 'unk"),
+        ({"score": [0.5], "outcome": ["yes"]}, "", "; pass --labels, in the order of the columns, or of one event"),
         ({"score": [0.5], "outcome": [1]}, "--score scor", "has no column 'scor' (--score); did you mean 'score'?"),
         ({"x": SCORES, "z": [0, 1, 1, 1]}, "", "name yours, such as: calibrant report"),
         ({"score": ["low"], "outcome": [1]}, "", "column 'score': expected a column of numbers"),
+        ({"score": ["low"], "outcome": [1]}, "", "; write the column in such a type"),
         ({"score": [0.5], "outcome": [1]}, "--where 'seson > 3'", "--where 'seson > 3': "),
         ({"score": [0.5], "outcome": [1]}, "--where 'score >'", "--where 'score >': "),
         ({"probs": [[0.5, 0.5], [1.0]], "target": [1, 0]}, "", "column 'probs' has a list of 1 values, and one of 2"),
-        ({"logits": [0.5], "outcome": [1]}, "", "holds logits, of which Spark makes no probabilities here"),
+        ({"logits": [0.5], "outcome": [1]}, "", "holds logits, which --engine spark does not support; write"),
     ],
 )
 def test_what_spark_cannot_use_is_one_line(tmp_path: Path, columns: dict[str, Any], options: str, words: str) -> None:
@@ -191,7 +204,7 @@ def test_files_that_are_not_alike_are_named(tmp_path: Path) -> None:
         assert (status, err.startswith(f"calibrant: {words}")) == (1, True), err
     texts = write(tmp_path / "t.csv", {"score": ["85%", "15%"], "outcome": [1, 0]})
     err = run("report", texts, "--engine", "spark", "--percent", *FAST)[2]
-    assert "column 'score' holds texts, of which Spark reads no per cents here; write numbers, or leave" in err
+    assert "column 'score' holds text, and --engine spark cannot parse '85%'; write numbers, or leave" in err
 
 
 @needs_java

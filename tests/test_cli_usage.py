@@ -21,6 +21,8 @@ from click.testing import CliRunner
 import calibrant
 from calibrant.cli import main
 from calibrant.cli.usage import SECTIONS
+from calibrant.errors import InputError
+from calibrant.faults import Facts, Fault
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
@@ -488,6 +490,13 @@ def test_labels_of_classes_from_1(ending: str) -> None:
     assert own["estimates"]["ece"] == plain["estimates"]["ece"]
 
 
+def test_two_labels_of_two_columns() -> None:
+    path = table("a.csv", p_0=[0.25, 0.5], p_1=[0.75, 0.5], target=[-1, 1])
+    said = refused("report", path)
+    assert said.endswith("; if this is the order of the columns, type: calibrant report a.csv --labels -1,1")
+    assert mended("report", path)["classwise"]["names"] == ["-1", "1"]
+
+
 def test_labels_of_classes_that_are_words() -> None:
     rows, words = np.random.default_rng(0).dirichlet(np.ones(3), 9), ["cat", "dog", "eel"] * 3
     path = table("a.csv", p_0=rows[:, 0], p_1=rows[:, 1], p_2=rows[:, 2], target=words)
@@ -524,6 +533,49 @@ def test_a_few_bad_outcomes_are_left_out_by_a_condition_where_there_can_be_one()
     assert refused("report", path).endswith('; leave such rows out with --where "outcome IN (0, 1)"')
     np.savez("a.npz", score=SCORES, outcome=[0, 1, 1, 0.5, 0, 1])
     assert refused("report", "a.npz").endswith("; leave such rows out before the arrays are saved")
+
+
+# ---------------------------------------------------------------- the command reads facts, not words
+
+
+def test_the_library_may_word_an_error_as_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every line stays the same where the errors of the library have no words at all."""
+    rows, target = np.random.default_rng(0).dirichlet(np.ones(3), 12), np.arange(12) % 3
+    classes = {f"p_{k}": rows[:, k] for k in range(3)}
+    lines = {
+        "swapped": (("--score", "won", "--outcome", "win"), {"win": SCORES, "won": WON}),
+        "words": ((), {"score": SCORES, "outcome": list("nyynny")}),
+        "from 1": ((), {"score": SCORES, "outcome": [y + 1 for y in WON]}),
+        "fractions": ((), {"score": SCORES, "outcome": [0, 1, 1, 0.5, 0, 1]}),
+        "whole": (("--score", "year", "--outcome", "won"), {"year": range(2020, 2026), "win": SCORES, "won": WON}),
+        "percent": ((), {"score": [85, 3, 7], "outcome": [1, 0, 0]}),
+        "logits": ((), {"score": [-5.5, 2.25], "outcome": [0, 1]}),
+        "nan": ((), {"score": [0.5, "nan"], "outcome": [0, 1]}),
+        "weight": (("--weight", "w"), {"score": SCORES, "outcome": WON, "w": [1, 1, -1, 1, 1, 1]}),
+        "classes from 1": ((), classes | {"target": target + 1}),
+        "classes beyond": ((), classes | {"target": 2 * target}),
+        "sum": ((), {"p_0": [0.5, 0.5], "p_1": [0.25, 0.5], "target": [0, 1]}),
+        "models": (("--probs", "a,b", "--target", "won"), {"a": SCORES, "b": SCORES, "won": WON}),
+        "named": ((), classes | {"target": np.array(["cat", "dog", "eel"])[target]}),
+        "unknown": (("--labels", "cat,dgo,eel"), classes | {"target": np.array(["cat", "dog", "eel"])[target]}),
+    }
+    for name, (_, columns) in lines.items():
+        table(f"{name}.csv", **columns)
+    np.savez("plain.npz", probs=rows, target=target)
+    calls = [("report", f"{name}.csv", *options) for name, (options, _) in lines.items()]
+    calls.append(("report", "plain.npz", "--logits"))
+    expected = [refused(*call) for call in calls]
+
+    def mute(argument: str, fault: Fault, facts: Facts | None = None) -> InputError:
+        return InputError(argument, "?", "?", "?", fault=fault, facts=facts or Facts())
+
+    monkeypatch.setattr("calibrant.inputs.refuse", mute)
+    assert [refused(*call) for call in calls] == expected
+
+
+def test_a_sketch_that_something_else_wrote() -> None:
+    path = write("a.cal", "score,outcome")
+    assert refused("report", path).endswith("; give what calibrant report --sketch wrote")
 
 
 # ---------------------------------------------------------------- arrays that are something else

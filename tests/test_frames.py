@@ -32,6 +32,7 @@ import calibrant
 from calibrant import CalibrationSketch
 from calibrant import grid as grids
 from calibrant.errors import InputError, MissingDependencyError, NothingJudgedError
+from calibrant.faults import Fault, Mistake
 from calibrant.frames import cell_keys, cells, rows, sketch
 
 # Narwhals 2.29 announces that Dask will need a package of its own, narwhals-dask.
@@ -672,6 +673,40 @@ def test_too_many_groups_are_refused(one_of_some, monkeypatch) -> None:
 
 
 # ---------------------------------------------------------------- what is refused: arguments
+
+FACTS = [
+    ({"p": [0.1, 1.5], "y": [0, 1]}, Fault.OUTSIDE_RANGE, Mistake.LOGITS, (1, 0)),
+    ({"p": [0.1, 1.0001], "y": [0, 1]}, Fault.OUTSIDE_RANGE, Mistake.ROUNDING, (1, 0)),
+    ({"p": [10.0, 90.0], "y": [0, 1]}, Fault.OUTSIDE_RANGE, Mistake.PERCENT, (0, 0)),
+    ({"p": [0.1, None], "y": [0, 1]}, Fault.MISSING, None, (1, 0)),
+    ({"p": [0.1, 0.2], "y": [None, 1]}, Fault.MISSING, None, (0, None)),
+    ({"p": [0.1, 0.2], "y": [0, 2]}, Fault.OUTCOMES, None, (1, None)),
+    ({"p": [0.1, 0.2], "y": [0, 0.5]}, Fault.OUTCOMES, Mistake.PROBABILITY_TARGETS, (1, None)),
+    ({"p": [0.1, 0.2], "y": [0, 1], "w": [1.0, -1.0]}, Fault.WEIGHT, None, (1, None)),
+    ({"p": [0.1, 0.2], "y": [0, 1], "w": [1.0, None]}, Fault.MISSING, None, (1, None)),
+    ({"a": [0.1, 0.5], "b": [0.9, 0.4], "c": [0.0, 0.0], "t": [0, 1]}, Fault.ROW_SUM, None, (1, None)),
+    ({"a": [0.1, 1.2], "b": [0.9, 0.4], "c": [0.0, 0.0], "t": [0, 1]}, Fault.OUTSIDE_RANGE, Mistake.LOGITS, (1, 0)),
+    (
+        {"a": [0.1, 0.6], "b": [0.9, 0.4], "c": [0.0, 0.0], "t": [0, 3]},
+        Fault.CLASS_INDICES,
+        Mistake.ONE_BASED,
+        (1, None),
+    ),
+    ({"a": [0.1, 0.6], "b": [0.9, 0.4], "c": [0.0, 0.0], "t": [0, 4]}, Fault.CLASS_INDICES, None, (1, None)),
+    ({"p": ["low"], "y": [1]}, Fault.COLUMN_TYPE, None, (None, None)),
+    ({"p": [[0.5]], "y": [1]}, Fault.COLUMN_TYPE, Mistake.NESTED, (None, None)),
+    ({"p": [0.5], "y": ["yes"]}, Fault.LABEL_NAMES, None, (None, None)),
+]
+
+
+@pytest.mark.parametrize(("columns", "fault", "mistake", "place"), FACTS)
+def test_an_error_of_a_frame_says_in_values_what_is_wrong(columns, fault, mistake, place) -> None:
+    more = {"weight": "w"} if "w" in columns else {}
+    with pytest.raises(InputError) as caught:
+        sketch(pl.DataFrame(columns, strict=False), **(CLASSES if "a" in columns else EVENT), **more)
+    error = caught.value
+    assert (error.fault, error.facts.mistake, (error.row, error.column)) == (fault, mistake, place)
+
 
 GAMES = {"p": [0.2, 0.9], "won": [0, 1], "a": [0.2, 0.5], "b": [0.8, 0.5], "site": ["x", "y"], "both": [[0.2], [0.9]]}
 ONE = {"score": "p", "outcome": "won"}

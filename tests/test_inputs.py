@@ -20,6 +20,7 @@ from calibrant import (
     smooth_calibration_error,
 )
 from calibrant.errors import InputError
+from calibrant.faults import Fault, Mistake
 from calibrant.inputs import check_logits
 
 
@@ -590,6 +591,82 @@ def test_a_bad_one_hot_row_is_found_late():
     stacked = np.moveaxis(targets.reshape(7, 10_000, 4), 2, 1)
     error = refused(brier_score, np.full((7, 4, 10_000), 0.25, np.float32), stacked)
     assert error.row == 65_432
+
+
+# ---------------------------------------------------------------- facts, for whoever words the error
+
+FACTS = [
+    (None, TARGETS, {}, Fault.NO_ARRAY, None),
+    ("a.npy", TARGETS, {}, Fault.NO_ARRAY, Mistake.FILE_NAME),
+    (["a", "b"], [0, 1], {}, Fault.TEXT, None),
+    (["85%", "2%"], [0, 1], {}, Fault.TEXT, Mistake.PERCENT_TEXT),
+    (["0.5", "1"], [0, 1], {}, Fault.TEXT, Mistake.NUMBER_TEXT),
+    ([0.5, None], [0, 1], {}, Fault.MISSING, None),
+    ([0.5, NAN], [0, 1], {}, Fault.NOT_FINITE, None),
+    ([0.5, 90.0], [0, 1], {}, Fault.OUTSIDE_RANGE, Mistake.PERCENT),
+    ([5, 90], [0, 1], {}, Fault.OUTSIDE_RANGE, Mistake.PERCENT_OR_CLASSES),
+    ([0.5, 1.0001], [0, 1], {}, Fault.OUTSIDE_RANGE, Mistake.ROUNDING),
+    ([0.5, -5.0], [0, 1], {}, Fault.OUTSIDE_RANGE, Mistake.LOGITS),
+    ([[0.8, 0], [0.6, 1], [0.3, 0]], [0, 1, 0], {}, Fault.ROW_SUM, Mistake.TARGET_COLUMN),
+    ([[0, 0.5], [1, 0.3], [2, 0.7]], [0, 1, 1], {}, Fault.ROW_SUM, Mistake.COUNT_COLUMN),
+    ([[0.5, 0.4]], [1], {}, Fault.ROW_SUM, Mistake.LOGITS),
+    ([0, 2, 1], [0, 2, 1], {}, Fault.PREDICTED_CLASSES, None),
+    (TARGETS, PROBS, {}, Fault.SWAPPED, None),
+    (PROBS, TARGETS[1:], {}, Fault.LENGTHS, None),
+    (PROBS, 1, {}, Fault.LENGTHS, Mistake.SINGLE_LABEL),
+    ([PROBS], TARGETS, {}, Fault.LENGTHS, Mistake.SINGLE_ROW),
+    (np.transpose(ROWS), CLASSES, {}, Fault.LENGTHS, Mistake.TRANSPOSED_PROBS),
+    (ROWS, np.eye(3)[CLASSES].T, {}, Fault.LENGTHS, Mistake.TRANSPOSED_TARGETS),
+    (PROBS, np.eye(2)[TARGETS], {}, Fault.LENGTHS, Mistake.ONE_HOT_EVENT),
+    (PROBS, [[1, 1]] * 4, {}, Fault.LENGTHS, Mistake.SEVERAL_LABELS),
+    (PROBS, [0, 1, 2, 3], {}, Fault.OUTCOMES, None),
+    (PROBS, [1, 2, 2, 1], {}, Fault.OUTCOMES, Mistake.ONE_BASED),
+    (PROBS, [5, 7, 7, 5], {}, Fault.OUTCOMES, Mistake.TWO_LABELS),
+    (PROBS, [0, 1, -1, 0], {}, Fault.OUTCOMES, Mistake.IGNORED_LABEL),
+    (PROBS, PROBS, {}, Fault.OUTCOMES, Mistake.PROBABILITY_TARGETS),
+    (PROBS, [0, 1, 0.5, 0], {}, Fault.OUTCOMES, Mistake.FRACTION),
+    (PROBS, [0j] * 4, {}, Fault.LABEL_TYPE, None),
+    (PROBS, ["no", "yes", "no", "yes"], {}, Fault.LABEL_NAMES, Mistake.TWO_LABELS),
+    (PROBS, ["0", "1", "0", "1"], {}, Fault.LABEL_NAMES, Mistake.NUMBER_TEXT),
+    (ROWS, [1, 2, 3, 1], {}, Fault.CLASS_INDICES, Mistake.ONE_BASED),
+    (ROWS, [0, 7, 0, 0], {}, Fault.CLASS_INDICES, Mistake.COLUMN_LACKING),
+    (ROWS, [0, -7, 0, 0], {}, Fault.CLASS_INDICES, Mistake.IGNORED_LABEL),
+    ([[0.5, 0.5]] * 4, [1, -1, 1, -1], {}, Fault.CLASS_INDICES, Mistake.TWO_LABELS),
+    (ROWS, [[1, 0, 0]] * 3 + [[1, 0, 1]], {}, Fault.ONE_HOT, None),
+    ([PROBS], [TARGETS], {}, Fault.ONE_HOT, Mistake.SINGLE_ROW),
+    (np.transpose(ROWS), np.eye(3, dtype=int)[CLASSES].T, {}, Fault.ONE_HOT, Mistake.TRANSPOSED_BOTH),
+    (ROWS, ROWS, {}, Fault.ONE_HOT, Mistake.PROBABILITY_TARGETS),
+    (PROBS, TARGETS, {"weights": [1, 1, -1, 1]}, Fault.WEIGHT, None),
+    (PROBS, TARGETS, {"ignore_index": 0.5}, Fault.VALUE, None),
+]
+
+
+@pytest.mark.parametrize(("probs", "targets", "options", "fault", "mistake"), FACTS)
+def test_an_error_says_in_values_what_is_wrong(probs, targets, options, fault, mistake):
+    error = refused(brier_score, probs, targets, **options)
+    assert (error.fault, error.facts.mistake) == (fault, mistake)
+    if error.facts.place is not None:
+        assert error.got.endswith(f" at {error.facts.place}")
+        assert (error.row, error.column) == (error.facts.place.row, error.facts.place.column)
+
+
+def test_facts_are_numbers_and_names():
+    error = refused(brier_score, PROBS, [5, 7, 7, 5])
+    assert (error.facts.value, error.facts.n_classes, error.facts.suspicion.labels) == (5, None, (5, 7))
+    error = refused(evaluate, ROWS[:2], ["dog", "eel"], class_names=["cat", "dof", "eel"])
+    assert (error.fault, error.facts.name, error.facts.names) == (Fault.UNKNOWN_NAME, "dog", ("cat", "dof", "eel"))
+    error = refused(brier_score, [[0.8, 0], [0.6, 1]], [0, 1])
+    assert (error.facts.total, error.facts.suspicion.column) == (0.8, 1)
+    labels = [[0, 1, 1], [1, 0, 2]]
+    error = refused(expected_calibration_error, np.full((2, 3), 0.4), labels, notion="multilabel")
+    assert (error.row, error.column, error.got) == (1, 2, "2 at row 1, column 2")
+    assert refused(check_logits, np.full((10, 2), 0.5)).fault is Fault.PROBABILITIES_AS_LOGITS
+
+
+def test_a_lazy_frame_is_a_mistake_of_its_own():
+    polars = pytest.importorskip("polars")
+    error = refused(brier_score, polars.LazyFrame({"p": PROBS}), TARGETS)
+    assert (error.fault, error.facts.mistake) == (Fault.NO_ARRAY, Mistake.NOT_COLLECTED)
 
 
 # ---------------------------------------------------------------- arguments in the wrong order

@@ -45,6 +45,7 @@ from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 import calibrant  # noqa: E402
 from calibrant.errors import InputError, MissingDependencyError  # noqa: E402
+from calibrant.faults import Fault  # noqa: E402
 from calibrant.sklearn import ReliabilityDisplay, make_scorer  # noqa: E402
 from calibrant.sklearn import __all__ as public  # noqa: E402
 from calibrant.sklearn import display as displays  # noqa: E402
@@ -633,21 +634,23 @@ def test_a_label_that_the_estimator_never_saw_is_named():
 
 
 @pytest.mark.parametrize(
-    ("y", "message"),
+    ("y", "fault", "message"),
     [
-        ([0, 1, 0], r"^y: expected 2 labels, one for each row of probabilities, got 3"),
-        ([[0, 1], [1, 0]], r"^y: expected one label a row, got shape \(2, 2\)"),
-        ([0, np.nan], "^y: expected a label in every row, got nan at row 1"),
+        ([0, 1, 0], Fault.VALUE, r"^y: expected 2 labels, one for each row of probabilities, got 3"),
+        ([[0, 1], [1, 0]], Fault.VALUE, r"^y: expected one label a row, got shape \(2, 2\)"),
+        ([0, np.nan], Fault.MISSING, "^y: expected a label in every row, got nan at row 1"),
         (
             ["0", "1"],
+            Fault.UNKNOWN_NAME,
             "^y: expected labels among estimator.classes_, 0, 1, got '0' at row 0; one of the two are strings",
         ),
-        ([0, None], "^y: expected a label in every row, got a missing value at row 1"),
+        ([0, None], Fault.MISSING, "^y: expected a label in every row, got a missing value at row 1"),
     ],
 )
-def test_labels_that_are_none(y, message):
-    with pytest.raises(InputError, match=message):
+def test_labels_that_are_none(y, fault, message):
+    with pytest.raises(InputError, match=message) as caught:
         ECE(Fixed(np.full((2, 2), 0.5), np.array([0, 1])), np.zeros((2, 1)), y)
+    assert caught.value.fault is fault
 
 
 def test_bad_probabilities_are_those_of_the_estimator():

@@ -487,6 +487,19 @@ def test_the_first_batch_decides():
     assert metric.compute() == ct.CalibrationError("binary")(p, y)  # nothing was added
 
 
+def test_remedies_are_in_the_words_of_the_metric():
+    for preds, target, remedy in (
+        ([0.5, torch.nan], [0, 1], "find where it comes from, or filter the row out of preds and target"),
+        ([0.5, 0.5], [-1, 1], r"the labels are -1 and 1: pass target == 1 if 1 is the event"),
+        ([[0.5, 0.4]], [0], r"normalise the rows .*, pass logits=True to the metric if they are logits"),
+        ([[0.5, 0.5]], [-100], r"pass ignore_index=-100 to the metric if such rows are to be left out"),
+    ):
+        with pytest.raises(InputError, match=f"; {remedy}") as caught:
+            ct.BrierScore().update(torch.tensor(preds), torch.tensor(target))
+        assert caught.value.argument in ("preds", "target")
+        assert caught.value.row is not None
+
+
 def test_rounding_does_not_make_logits():
     with pytest.raises(InputError, match=r"preds: expected values in \[0, 1\], got 1.0000001 at row 1"):
         ct.CalibrationError("binary").update(torch.tensor([0.5, 1.0000001]), torch.tensor([0, 1]))

@@ -33,6 +33,13 @@ class Room:
 # The lowest floor first. A module imports only from floors below its own. On one floor nobody imports anybody, except
 # inside a folder.
 HOUSE = (
+    (
+        Room(
+            "faults",
+            "what can be wrong with an argument, as values: faults, their facts, the mistakes behind them",
+            "inputs",
+        ),
+    ),
     (Room("errors", "the one family of errors", "architecture"),),
     (
         Room("grid", "the frozen cell edges", "sketch"),
@@ -50,9 +57,11 @@ HOUSE = (
                 "cuda_cells",
             ),
         ),
-        Room("remedies", "what would mend an input that is refused", "inputs"),
+        Room("mistakes", "the usual mistakes behind an input, looked for once it is rejected", "inputs"),
+        Room("wording", "the sentences for a fault and its facts", "inputs"),
     ),
-    (Room("inputs", "the boundary: arrays of any library, checked and normalised once", "inputs"),),
+    (Room("arrays", "arrays of any library as NumPy's", "inputs"),),
+    (Room("inputs", "the boundary, where arguments are checked and normalised once", "inputs"),),
     (
         Room("notions", "which event is judged, in one read of the N x C numbers", "laws"),
         Room("results", "the values that are returned", "report"),

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from calibrant.comparison import Comparison, Pair
 from calibrant.errors import InputError, nearest, renaming
 from calibrant.estimators.binned import check_bins
+from calibrant.faults import Fault, ModelFacts
 from calibrant.inputs import Notion, Predictions, as_predictions
 from calibrant.measures.context import Event
 from calibrant.measures.listed import compared
@@ -27,6 +28,7 @@ from calibrant.sampling.resampling import check_level
 from calibrant.sampling.unpaired import Summed, details_of
 from calibrant.scores import RowScores, class_row_scores, event_row_scores
 from calibrant.sketch import CalibrationSketch, check_alone
+from calibrant.wording import refuse
 
 Float64s = NDArray[np.float64]
 
@@ -308,8 +310,8 @@ def _check_columns(named: Sequence[_Named], shapes: Sequence[tuple[int, ...]]) -
     """Raise for models of different columns."""
     for (_, argument, _), shape in zip(named, shapes, strict=False):  # up to the model that could not be read
         if shape and shapes[0] and shape != shapes[0]:
-            expected = f"shape {shapes[0]}, as {named[0][1]}"
-            raise InputError(argument, expected, f"shape {shape}", "give the same columns of every model")
+            facts = ModelFacts(shape=shape, other=named[0][1], other_shape=shapes[0])
+            raise refuse(argument, Fault.MODEL_SHAPES, facts)
 
 
 def _shape(x: Any) -> tuple[int, ...]:

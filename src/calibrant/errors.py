@@ -8,6 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
+from calibrant.faults import Facts, Fault
+
+_NO_FACTS: Final = Facts()
+
 #: How many names an error lists.
 SHOWN: Final = 30
 
@@ -17,7 +21,7 @@ class CalibrantError(ValueError):
 
 
 class InputError(CalibrantError):
-    """An argument that cannot be used as it is.
+    """An argument that cannot be used.
 
     Parameters
     ----------
@@ -29,33 +33,52 @@ class InputError(CalibrantError):
         What it was.
     remedy : str
         What the caller can do about it.
+    fault : Fault
+        The kind of failure. Programs should read this: the sentences may change.
+    facts : Facts
+        The facts of the failure: the value, its place, the mistake that probably caused it.
     row, column : int or None
-        Position of the first offending value, counted from 0, where there is one.
+        Position of the first offending value, counted from 0, where there is one; by default that of the facts.
     """
 
     def __init__(
-        self, argument: str, expected: str, got: str, remedy: str, *, row: int | None = None, column: int | None = None
+        self,
+        argument: str,
+        expected: str,
+        got: str,
+        remedy: str,
+        *,
+        fault: Fault = Fault.VALUE,
+        facts: Facts = _NO_FACTS,
+        row: int | None = None,
+        column: int | None = None,
     ) -> None:
         super().__init__(f"{argument}: expected {expected}, got {got}; {remedy}")
         self.argument = argument
         self.expected = expected
         self.got = got
         self.remedy = remedy
-        self.row = row
-        self.column = column
+        self.fault = fault
+        self.facts = facts
+        self.row = facts.place.row if facts.place is not None else row
+        self.column = facts.place.column if facts.place is not None else column
 
     def renamed(self, names: Mapping[str, str]) -> InputError:
         """Return the same error of a function that calls the argument by another name."""
-        name = names.get(self.argument, self.argument)
-        return type(self)(name, self.expected, self.got, self.remedy, row=self.row, column=self.column)
+        return self.reworded(names.get(self.argument, self.argument), self.remedy)
+
+    def reworded(self, argument: str, remedy: str) -> InputError:
+        """Return the same error with another argument and remedy."""
+        words = (argument, self.expected, self.got, remedy)
+        return type(self)(*words, fault=self.fault, facts=self.facts, row=self.row, column=self.column)
 
     def __reduce__(self) -> tuple[object, ...]:
-        state = {"row": self.row, "column": self.column}
+        state = {"fault": self.fault, "facts": self.facts, "row": self.row, "column": self.column}
         return (type(self), (self.argument, self.expected, self.got, self.remedy), state)
 
 
 class NothingJudgedError(InputError):
-    """Predictions of which every row is left out, by its target or by its weight."""
+    """Predictions without a single judged row: targets or weights leave all of them out."""
 
 
 @contextmanager
@@ -109,6 +132,13 @@ class MissingDependencyError(CalibrantError, ImportError):
 def nearest(name: str, choices: Iterable[str]) -> str:
     """Return a hint ``did you mean 'x'?`` or, where nothing is near, the list of the choices."""
     known = list(choices)
+    more = f" and {len(known) - SHOWN:,} more" if len(known) > SHOWN else ""
+    return meant(name, known) or f"choose from {', '.join(map(repr, known[:SHOWN]))}{more}"
+
+
+def meant(name: str, choices: Iterable[str]) -> str:
+    """Return a hint ``did you mean 'x'?``, or nothing where no choice is near."""
+    known = list(choices)
     folded = {choice.casefold(): choice for choice in known}
     close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
     if close:
@@ -116,8 +146,7 @@ def nearest(name: str, choices: Iterable[str]) -> str:
         best = [repr(folded[match]) for match, own in zip(close, likeness, strict=True) if own == likeness[0]]
         # Of several that are equally near, those of the order in which they were given.
         return f"did you mean {' or '.join(sorted(best, key=[repr(choice) for choice in known].index))}?"
-    more = f" and {len(known) - SHOWN:,} more" if len(known) > SHOWN else ""
-    return f"choose from {', '.join(map(repr, known[:SHOWN]))}{more}"
+    return ""
 
 
 def check_choice(argument: str, value: object, choices: Iterable[str]) -> None:

@@ -2,28 +2,44 @@
 
 `as_predictions` turns the caller's arguments into `Predictions`. What can be checked from shapes and targets is checked
 at once; what needs a look at every probability (range, NaN, sums of rows) is checked by the first pass that reads them,
-and `explain` puts what that pass met into words.
+and `explain` finds out what that pass met.
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import remedies
-from calibrant.errors import InputError, NothingJudgedError, check_choice, nearest
+from calibrant import mistakes
+from calibrant.arrays import as_array, as_numbers, as_typed, is_bfloat16, widened
+from calibrant.errors import InputError, NothingJudgedError, check_choice
+from calibrant.faults import (
+    Fault,
+    LabelFacts,
+    LabelNameFacts,
+    LengthFacts,
+    MissingFacts,
+    Mistake,
+    NameFacts,
+    OneHotFacts,
+    Place,
+    ScoreFacts,
+    SumFacts,
+    Suspicion,
+    WeightFacts,
+)
 from calibrant.kernels.dispatch import Rows
+from calibrant.wording import refuse
 
 Layout = Literal["binary", "multiclass", "multilabel"]
 Notion = Literal["positive", "top-label", "classwise", "multilabel"]
 
-#: Rows from which on logits that look like probabilities are none.
+#: The least number of rows that proves declared logits to be probabilities.
 SURE = 10
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
 
@@ -97,7 +113,7 @@ def as_predictions(
     labels = _labels(targets)
     bfloat16 = is_bfloat16(probs, values)
     try:
-        values = values.view(np.uint16) if bfloat16 else _numbers("probs", values)
+        values = values.view(np.uint16) if bfloat16 else as_numbers("probs", values)
         rows, layout = _shape(values, bfloat16, labels, notion)
         if names is not None:
             _check_names(names, rows.width if layout != "binary" else 2)
@@ -107,7 +123,7 @@ def as_predictions(
             _check_shape(labels, values, rows, layout)
             index = _class_targets(labels, rows, layout, ignored, names)
     except InputError as error:
-        raise _of_both(_widened(values) if bfloat16 else values, labels, logits, error) from None
+        raise _of_both(widened(values) if bfloat16 else values, labels, logits, error) from None
     if ignored is not None and not np.any(index >= 0):
         raise NothingJudgedError(
             "ignore_index",
@@ -121,7 +137,7 @@ def as_predictions(
 
 
 def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[np.intp]]]:
-    """Return the groups by name, each with the places of its judged rows; a group of which no row is judged has none.
+    """Return the groups by name, each with the places of its judged rows; groups without judged rows are left out.
 
     Raises
     ------
@@ -130,7 +146,7 @@ def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[
     """
     # NumPy would write a missing value among strings as the string "nan".
     mixed = isinstance(groups, (list, tuple)) and any(isinstance(name, str) for name in groups)
-    array = _typed("groups", np.array(groups, dtype=object)) if mixed else as_array("groups", groups)
+    array = as_typed("groups", np.array(groups, dtype=object)) if mixed else as_array("groups", groups)
     if array.size != predictions.n:
         expected = f"{predictions.n} names, one for each prediction"
         raise InputError("groups", expected, f"shape {array.shape}", "pass the column that says each row's group")
@@ -138,8 +154,7 @@ def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[
     unknown = np.isnan(flat) if flat.dtype.kind == "f" else np.isnat(flat) if flat.dtype.kind in "mM" else flat != flat
     if unknown.any():
         row = int(np.flatnonzero(unknown)[0])
-        remedy = "name the row's group, such as 'unknown'"
-        raise InputError("groups", "a name in every row", f"a missing value at row {row}", remedy, row=row)
+        raise refuse("groups", Fault.MISSING, MissingFacts(entry="name", place=Place(row)))
     names, of_row = np.unique(flat, return_inverse=True)
     kept = np.flatnonzero(predictions.judged)
     of_kept = of_row.reshape(-1)[kept]
@@ -160,15 +175,15 @@ def sum_tolerance(dtype: str) -> float:
 
 
 def check_logits(probs: NDArray[Any]) -> None:
-    """Refuse probabilities of classes (N, C) that are called logits.
+    """Reject probabilities of classes (N, C) that are declared as logits.
 
-    No logits are all in [0, 1] and add up to 1 in each of ten rows or more. Of fewer rows, and of one event, it cannot
-    be known. Real logits cost a look at one row.
+    Logits never lie in [0, 1] and sum to 1 in each of ten rows or more. For fewer rows, and for one event, nobody can
+    tell. Real logits cost a look at one row.
 
     Raises
     ------
     InputError
-        Where every row is one of probabilities.
+        If every row is a probability vector.
     """
     if probs.ndim != 2 or len(probs) < SURE or probs.shape[1] < 2:
         return
@@ -178,12 +193,7 @@ def check_logits(probs: NDArray[Any]) -> None:
             return
         if not np.all(np.abs(part.sum(axis=1, dtype=np.float64) - 1) <= tolerance):
             return
-    raise InputError(
-        "logits",
-        "logits",
-        "probabilities: every row is in [0, 1] and adds up to 1",
-        "leave logits=True out, or pass the softmax of probs if that is what they mean",
-    )
+    raise refuse("logits", Fault.PROBABILITIES_AS_LOGITS)
 
 
 def _ignore_index(value: Any) -> int | None:
@@ -202,159 +212,16 @@ def names_of(class_names: Any) -> tuple[str, ...]:
     return tuple(map(str, class_names))
 
 
-# ---------------------------------------------------------------- arrays of any library
-
-
-def as_array(argument: str, x: Any) -> NDArray[Any]:
-    """Return x as a NumPy array, without a copy where its library shares its memory; it is never written to.
-
-    Libraries are recognised by the module of the type, and never imported for the test. bfloat16 comes back as its
-    bits, uint16, or under the dtype's name: see `is_bfloat16`.
-    """
-    if isinstance(x, (str, bytes, Mapping, Set)) or x is None:
-        raise _no_array(argument, x)
-    if np.ma.is_masked(x):
-        raise InputError(argument, "no masked entries", "a masked array", "filter the masked rows out first")
-    try:
-        array = _from_library(x)
-    except (ValueError, TypeError, RuntimeError, BufferError) as error:
-        if isinstance(x, Sequence) and isinstance(error, ValueError):
-            remedy = "give every row the same number of entries"
-            raise InputError(argument, "rows of equal length", "rows of different lengths", remedy) from error
-        remedy = "convert it to a NumPy array first"
-        raise InputError(argument, "an array", f"a {type(x).__name__} ({error})", remedy) from error
-    if array.dtype != object:
-        return array
-    if array.ndim == 0:
-        raise _no_array(argument, x)
-    return _typed(argument, array)
-
-
-def _from_library(x: Any) -> NDArray[Any]:
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor):
-        tensor = x.detach().cpu()
-        return np.asarray((tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy())
-    library = type(x).__module__.partition(".")[0]
-    if library == "cupy":
-        return np.asarray(x.get())
-    if library == "pyarrow":
-        return _arrow_column(x)
-    if library in ("pandas", "polars", "modin", "cudf"):
-        return _column(x)
-    if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
-        return np.from_dlpack(x)
-    return np.asarray(x)
-
-
-def _no_array(argument: str, x: Any) -> InputError:
-    kind = type(x).__name__
-    name = "None" if x is None else f"{'an' if kind[0] in 'aeiouAEIO' else 'a'} {kind}"
-    return InputError(argument, "an array", name, remedies.for_no_array(argument, x))
-
-
-def _column(x: Any) -> NDArray[Any]:
-    """Return a column, or a frame's columns side by side, as an array; a column of lists becomes two-dimensional."""
-    import narwhals as nw
-
-    own = nw.from_native(x, eager_only=True, allow_series=True, pass_through=True)
-    if isinstance(own, nw.DataFrame) and own.shape[1] == 1:
-        own = own.get_column(own.columns[0])
-    return _stacked(own.to_numpy() if isinstance(own, (nw.DataFrame, nw.Series)) else np.asarray(own))
-
-
-def _arrow_column(x: Any) -> NDArray[Any]:
-    if hasattr(x, "columns"):  # a Table or a RecordBatch
-        columns = [_arrow_column(column) for column in x.columns]
-        return columns[0] if len(columns) == 1 else np.column_stack(columns)
-    column = x.combine_chunks() if hasattr(x, "combine_chunks") else x
-    size = getattr(column.type, "list_size", None)
-    if size is not None and not column.null_count:
-        return np.asarray(column.flatten().to_numpy(zero_copy_only=False)).reshape(-1, size)
-    return _stacked(column.to_numpy(zero_copy_only=False))
-
-
-def _stacked(column: Any) -> NDArray[Any]:
-    """See a column of lists as two dimensions."""
-    array = np.asarray(column)
-    if array.dtype == object and array.ndim == 1 and len(array) and isinstance(array[0], (list, tuple, np.ndarray)):
-        return np.stack([np.asarray(row) for row in array])
-    return array
-
-
-def is_bfloat16(x: Any, array: NDArray[Any]) -> bool:
-    """Whether ``array``, made from x, holds bfloat16 (its bits, or the dtype that JAX registers with NumPy)."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor):
-        return x.dtype is torch.bfloat16
-    return array.dtype.name == "bfloat16"
-
-
-def _numbers(argument: str, array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of real numbers."""
-    if array.dtype.kind in "UST":
-        first = str(array.reshape(-1)[:1].astype(str)[0]) if array.size else ""
-        got = f"strings such as {first!r}" if array.size else "strings"
-        raise InputError(argument, "real numbers", got, remedies.for_text(argument, first))
-    if array.dtype.kind not in "fiub":
-        raise InputError(argument, "real numbers", f"dtype {array.dtype}", "pass floating-point numbers")
-    return array
-
-
-def _labels(x: Any) -> NDArray[Any]:
-    array = as_array("targets", x)
-    if is_bfloat16(x, array):
-        return _widened(array)
-    return array
-
-
-def _widened(bfloat16: NDArray[Any]) -> NDArray[np.float32]:
-    return np.left_shift(bfloat16.view(np.uint16), 16, dtype=np.uint32).view(np.float32)
-
-
-def _typed(argument: str, array: NDArray[Any]) -> NDArray[Any]:
-    """Give an array of Python objects the type that they share, numbers or strings."""
-    entries = array.reshape(-1).tolist()
-    for i, entry in enumerate(entries):
-        unknown = isinstance(entry, (float, np.floating)) and entry != entry
-        if entry is None or unknown or type(entry).__name__ in ("NAType", "NaTType"):
-            row = i // max(1, array.size // len(array))
-            labels = {"targets": "a label in every row", "groups": "a name in every row"}
-            expected = labels.get(argument, "numbers")
-            remedy = "filter the row out of probs and targets first"
-            raise InputError(argument, expected, f"a missing value at row {row}", remedy, row=row)
-    texts = [isinstance(entry, str) for entry in entries]
-    if any(texts) and not all(texts):
-        if array.ndim == 2 and argument == "probs":
-            place = texts.index(True)
-            got = f"strings such as {entries[place]!r} in column {place % array.shape[1]}, and numbers"
-            raise InputError(argument, "numbers", got, "pass the columns of the probabilities alone")
-        raise InputError(argument, "numbers or strings", "a mixture of both", "convert all of them to one type")
-    try:
-        typed = np.array(entries)
-        return (typed.astype(np.float64) if typed.dtype == object else typed).reshape(array.shape)
-    except (ValueError, TypeError) as error:
-        got = f"objects such as {entries[0]!r}"
-        raise InputError(argument, "numbers or strings", got, "pass an array of one type") from error
-
-
 # ---------------------------------------------------------------- shapes
 
 
 def _of_both(probs: NDArray[Any], targets: NDArray[Any], logits: bool, error: InputError) -> InputError:
     """Return a better error where something is wrong and the two arguments together say what; else the same."""
-    if remedies.look_swapped(probs, targets):
-        return InputError(
-            "probs",
-            "probabilities first and targets second",
-            "labels first and fractions second",
-            "the arguments look swapped: call f(probs, targets)",
-        )
+    if mistakes.look_swapped(probs, targets):
+        return refuse("probs", Fault.SWAPPED)
     of_targets = error.argument == "targets" and targets.shape[:1] == probs.shape[:1]
-    if of_targets and not logits and remedies.look_predicted(probs):
-        got = f"whole numbers up to {remedies.number(probs.max())}"
-        remedy = "they look like predicted classes: pass the probabilities of the classes, of shape (N, C)"
-        return InputError("probs", "probabilities", got, remedy)
+    if of_targets and not logits and mistakes.look_predicted(probs):
+        return refuse("probs", Fault.PREDICTED_CLASSES, ScoreFacts(value=probs.max()))
     return error
 
 
@@ -405,6 +272,13 @@ def _check_names(names: tuple[str, ...], n_classes: int) -> None:
 # ---------------------------------------------------------------- targets
 
 
+def _labels(x: Any) -> NDArray[Any]:
+    array = as_array("targets", x)
+    if is_bfloat16(x, array):
+        return widened(array)
+    return array
+
+
 def _check_shape(labels: NDArray[Any], values: NDArray[Any], rows: Rows, layout: Layout) -> None:
     """Raise unless there is one target a row, in the shape of the rows, or one-hot targets in the shape of probs."""
     if layout == "multiclass" and labels.shape == values.shape:
@@ -426,42 +300,40 @@ def _class_targets(
         return _without(_named(flat, names, layout == "binary"), ignore_index)
     if layout == "binary":
         return _binary_targets(flat, ignore_index)
-    index, kept = _integers(flat, ignore_index, f"class indices 0 to {rows.width - 1}")
+    index, kept = _integers(flat, ignore_index, rows.width)
     low, high = int(index.min(where=kept, initial=0)), int(index.max(where=kept, initial=0))
     if low < 0 or high >= rows.width:
         row = int(np.argmax(kept & ((index < 0) | (index >= rows.width))))
-        remedy = remedies.for_classes(index[np.broadcast_to(kept, index.shape)], int(index[row]), rows.width)
-        raise InputError(
-            "targets", f"class indices 0 to {rows.width - 1}", f"{index[row]} at row {row}", remedy, row=row
-        )
+        suspicion = mistakes.of_classes(index[np.broadcast_to(kept, index.shape)], int(index[row]), rows.width)
+        facts = LabelFacts(value=int(index[row]), n_classes=rows.width, place=Place(row), suspicion=suspicion)
+        raise refuse("targets", Fault.CLASS_INDICES, facts)
     return index if bool(kept.all()) else np.where(kept, index, -1)
 
 
 def _wrong_length(labels: NDArray[Any], rows: Rows, layout: Layout) -> InputError:
-    expected = f"{rows.n} label{'s' * (rows.n != 1)}, one for each row of probs"
-    if layout == "multiclass":
-        expected += f" (or one-hot rows of {rows.width})"
-    remedy = remedies.for_lengths(labels, rows.n, rows.width, rows.values.shape[2] > 1)
-    return InputError("targets", expected, f"shape {labels.shape}", remedy)
+    suspicion = mistakes.of_lengths(labels, rows.n, rows.width, stacked=rows.values.shape[2] > 1)
+    n_classes = rows.width if layout == "multiclass" else None
+    facts = LengthFacts(shape=labels.shape, rows=rows.n, n_classes=n_classes, suspicion=suspicion)
+    return refuse("targets", Fault.LENGTHS, facts)
 
 
 def _binary_targets(labels: NDArray[Any], ignore_index: int | None, width: int = 1) -> NDArray[np.int64]:
     if labels.dtype.kind in "UST":
         return _named(labels, None, True)
-    index, kept = _integers(labels, ignore_index, "outcomes 0 or 1", width)
+    index, kept = _integers(labels, ignore_index, None, width)
     if ignore_index is None and index.size and int(index.view(np.uint64).max()) <= 1:  # one pass; -1 is the largest
         return index
     if int(index.min(where=kept, initial=0)) < 0 or int(index.max(where=kept, initial=1)) > 1:
         entry = int(np.argmax(kept & ((index < 0) | (index > 1))))
-        remedy = remedies.for_outcomes(index[np.broadcast_to(kept, index.shape)], int(index[entry]))
-        got = f"{index[entry]} at {_place(entry, width)}"
-        raise InputError("targets", "outcomes 0 or 1", got, remedy, row=entry // width)
+        suspicion = mistakes.of_outcomes(index[np.broadcast_to(kept, index.shape)], int(index[entry]))
+        facts = LabelFacts(value=int(index[entry]), n_classes=None, place=_place(entry, width), suspicion=suspicion)
+        raise refuse("targets", Fault.OUTCOMES, facts)
     return index if bool(kept.all()) else np.where(kept, index, -1)
 
 
-def _place(entry: int, width: int) -> str:
-    """Name the place of an entry of (n, width), counted through the rows."""
-    return f"row {entry}" if width == 1 else f"row {entry // width}, column {entry % width}"
+def _place(entry: int, width: int) -> Place:
+    """Return the place of an entry of (n, width), counted through the rows."""
+    return Place(entry // width, entry % width if width > 1 else None, width)
 
 
 def _without(index: NDArray[np.int64], ignore_index: int | None) -> NDArray[np.int64]:
@@ -469,19 +341,23 @@ def _without(index: NDArray[np.int64], ignore_index: int | None) -> NDArray[np.i
 
 
 def _integers(
-    labels: NDArray[Any], ignore_index: int | None, expected: str, width: int = 1
+    labels: NDArray[Any], ignore_index: int | None, n_classes: int | None, width: int = 1
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | np.bool_]:
-    """Return (labels as int64, which of them are judged), refusing what is no integer."""
+    """Return (labels as int64, which of them are judged); reject other numbers than integers."""
     kind = labels.dtype.kind
     if kind == "f":
         good = (labels == np.floor(labels)) & (np.abs(labels) < np.float64(2.0**62))
         if not good.all():
             entry = int(np.argmin(good))
-            remedy = remedies.for_fractions(labels, labels[entry])
-            got = f"{labels[entry]} at {_place(entry, width)}"
-            raise InputError("targets", expected, got, remedy, row=entry // width)
+            facts = LabelFacts(
+                value=labels[entry],
+                n_classes=n_classes,
+                place=_place(entry, width),
+                suspicion=mistakes.of_fractions(labels, labels[entry]),
+            )
+            raise refuse("targets", Fault.OUTCOMES if n_classes is None else Fault.CLASS_INDICES, facts)
     elif kind not in "iub":
-        raise InputError("targets", expected, f"dtype {labels.dtype}", "pass integers, booleans or class names")
+        raise refuse("targets", Fault.LABEL_TYPE, LabelFacts(value=labels.dtype, n_classes=n_classes))
     index = labels.astype(np.int64, copy=False)
     if ignore_index is None:
         return index, np.True_
@@ -490,16 +366,16 @@ def _integers(
 
 def _named(labels: NDArray[Any], names: tuple[str, ...] | None, one_event: bool) -> NDArray[np.int64]:
     if names is None:
-        got = f"strings such as {str(labels[:1].astype(str)[0])!r}"
-        raise InputError("targets", "integers", got, remedies.for_names(labels, one_event))
+        suspicion = mistakes.of_label_names(labels, one_event=one_event)
+        facts = LabelNameFacts(name=str(labels[:1].astype(str)[0]), one_event=one_event, suspicion=suspicion)
+        raise refuse("targets", Fault.LABEL_NAMES, facts)
     places = {name: k for k, name in enumerate(names)}
     distinct, inverse = np.unique(labels.astype(str), return_inverse=True)
     index = np.array([places.get(label, -1) for label in distinct.tolist()], dtype=np.int64)[inverse.reshape(-1)]
     if index.min() < 0:
         row = int(np.argmin(index))
-        label = str(labels[row])
-        remedy = nearest(label, names)
-        raise InputError("targets", "names among class_names", f"{label!r} at row {row}", remedy, row=row)
+        unknown = NameFacts(name=str(labels[row]), names=names, place=Place(row))
+        raise refuse("targets", Fault.UNKNOWN_NAME, unknown)
     return index
 
 
@@ -518,25 +394,26 @@ def _one_hot(labels: NDArray[Any]) -> NDArray[np.int64]:
             row = (first + b) * depth + d
             entry = next((x for x in part[b, :, d].tolist() if x not in (0, 1)), None)
             ones = int(np.count_nonzero(part[b, :, d]))
-            remedy = remedies.for_one_hot(labels, part[b, :, d])
-            got = f"{ones or 'no'} one{'s' * (ones != 1)}" if entry is None else remedies.number(entry)
-            raise InputError("targets", "one-hot rows (a single 1 among 0s)", f"{got} at row {row}", remedy, row=row)
+            suspicion = mistakes.of_one_hot(labels, part[b, :, d])
+            raise refuse(
+                "targets",
+                Fault.ONE_HOT,
+                OneHotFacts(ones=ones, value=entry, place=Place(row), suspicion=suspicion),
+            )
         index[first : first + step] = part.argmax(axis=1)
     return index.reshape(-1)
 
 
 def _weights(x: Any, n: int, targets: NDArray[np.int64]) -> NDArray[np.float64]:
     array = as_array("weights", x)
-    array = _widened(array) if is_bfloat16(x, array) else _numbers("weights", array)
+    array = widened(array) if is_bfloat16(x, array) else as_numbers("weights", array)
     if array.size != n:
         raise InputError("weights", f"{n} numbers, one a row", f"shape {array.shape}", "pass one number a row")
     weights = array.reshape(-1).astype(np.float64, copy=False)
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         row = int(np.argmax(bad))
-        raise InputError(
-            "weights", "finite numbers of 0 or more", f"{weights[row]} at row {row}", "correct or drop the row", row=row
-        )
+        raise refuse("weights", Fault.WEIGHT, WeightFacts(value=weights[row], place=Place(row)))
     judged = targets.reshape(n, -1).max(axis=1) >= 0
     if not np.any(weights[judged] > 0):
         remedy = "leave weights out to count every row once"
@@ -548,7 +425,7 @@ def _weights(x: Any, n: int, targets: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def explain(predictions: Predictions, row: int) -> InputError:
-    """Put into words why a reading pass stopped at this row (for multilabel: at this entry of all rows in turn)."""
+    """Find out why a reading pass stopped at this row (for multilabel: at this entry of all rows in turn)."""
     entry = None
     if predictions.layout == "multilabel":
         row, entry = divmod(row, predictions.n_classes)
@@ -558,41 +435,40 @@ def explain(predictions: Predictions, row: int) -> InputError:
     outside = (values[judged] < 0) | (values[judged] > 1)
     if not finite.all() or outside.any():
         column = int(np.argmin(finite) if not finite.all() else np.argmax(outside)) + (entry or 0)
-        place = _place(row * len(values) + column, len(values))
-        expected, remedy = "finite numbers", "find where it comes from, or filter the row out of probs and targets"
-        if finite.all():
-            expected = "values in [0, 1]"
-            if _looks_percent(predictions):
-                remedy = "the values look like percent: divide them by 100"
-                if predictions.rows.values.dtype.kind in "iu" and not predictions.rows.bfloat16:
-                    remedy += " (if they are predicted classes, pass the probabilities instead)"
-            elif -1e-3 <= values[column] <= 1 + 1e-3:
-                remedy = "clip the values to [0, 1] if that is rounding, or pass logits=True if they are logits"
-            else:
-                remedy = _foreign_column(predictions) or "pass logits=True if they are logits"
-        got = f"{remedies.number(values[column])} at {place}"
-        return InputError("probs", expected, got, remedy, row=row, column=column)
-    total = values.astype(np.float64).sum()
-    return InputError(
-        "probs",
-        f"rows that sum to 1 within {predictions.tolerance:.2g}",
-        f"{total:.6g} at row {row}",
-        _foreign_column(predictions)
-        or "normalise the rows (divide each by its sum), pass logits=True if they are logits, or notion='multilabel' "
-        "for one event per column",
-        row=row,
+        place = Place(row, column, len(values))
+        if not finite.all():
+            return refuse("probs", Fault.NOT_FINITE, ScoreFacts(value=values[column], place=place))
+        facts = ScoreFacts(value=values[column], place=place, suspicion=_suspect(predictions, values[column]))
+        return refuse("probs", Fault.OUTSIDE_RANGE, facts)
+    total = SumFacts(
+        total=float(values.astype(np.float64).sum()),
+        tolerance=predictions.tolerance,
+        place=Place(row),
+        suspicion=_foreign_column(predictions) or Suspicion(Mistake.LOGITS),
     )
+    return refuse("probs", Fault.ROW_SUM, total)
+
+
+def _suspect(predictions: Predictions, value: float) -> Suspicion:
+    """Return the mistake behind a value outside [0, 1]."""
+    if _looks_percent(predictions):
+        integers = predictions.rows.values.dtype.kind in "iu" and not predictions.rows.bfloat16
+        return Suspicion(Mistake.PERCENT_OR_CLASSES if integers else Mistake.PERCENT)
+    suspicion = mistakes.of_score(value)
+    if suspicion.mistake is Mistake.ROUNDING:
+        return suspicion
+    return _foreign_column(predictions) or suspicion
 
 
 def _looks_percent(predictions: Predictions) -> bool:
     judged = np.flatnonzero(predictions.targets.reshape(predictions.n, -1).max(axis=1) >= 0)[:200]
     head = np.stack([predictions.rows.pick(row) for row in judged]).astype(np.float64)
-    return remedies.look_percent(head, predictions.layout == "multiclass")
+    return mistakes.look_percent(head, classes=predictions.layout == "multiclass")
 
 
-def _foreign_column(predictions: Predictions) -> str | None:
-    """Recognise a column that got among the probabilities of classes, as of a whole DataFrame."""
+def _foreign_column(predictions: Predictions) -> Suspicion | None:
+    """Recognise a column that does not belong to the probabilities of classes, as in a whole DataFrame."""
     values = predictions.rows.values
     if predictions.layout != "multiclass" or values.shape[2] > 1 or predictions.rows.bfloat16:
         return None
-    return remedies.for_column(values[:, :, 0], predictions.targets, predictions.judged)
+    return mistakes.of_column(values[:, :, 0], predictions.targets, predictions.judged)

@@ -15,6 +15,9 @@ import click
 import numpy as np
 
 from calibrant.cli.usage import command_line
+from calibrant.errors import meant
+from calibrant.faults import MAY_BE_LOGITS, Fault, Mistake, NameFacts
+from calibrant.wording import Terms, reword
 
 if TYPE_CHECKING:
     from calibrant.errors import FileError, InputError
@@ -30,14 +33,17 @@ _LISTED: Final = 20  # labels that a remedy lists
 #: What is wrong with files that are none of predictions.
 _FILLED_IN: Final = r"without an ending|unknown ending|of another kind|has no (column|array)|is empty \(0"
 
-#: What the library's remedies are called on the command line.
-_REMEDIES: Final = (
-    (r"pass logits=True", "pass --logits"),
-    (r"the values look like percent: divide them by 100", "pass --percent if the numbers are per cent"),
-    (r"notion='([\w-]+)'", r"--notion \1"),
-    (r"ignore_index=(-?\d+)", r"--ignore-index \1"),
-    (r"\bclass_names\b", "--class-names"),
+#: What remedies ask of the command, where a function has arguments.
+_TERMS: Final = Terms(
+    logits="pass --logits",
+    no_logits="leave --logits out, or save",
+    percent="pass --percent if the numbers are per cent",
+    multilabel="--notion multilabel",
+    ignore_index="--ignore-index {}",
+    class_names="--class-names",
 )
+#: Faults of single targets, which `_for_targets` can mend with options.
+_OF_TARGETS: Final = (Fault.OUTCOMES, Fault.CLASS_INDICES, Fault.LABEL_TYPE, Fault.LABEL_NAMES)
 _ARGUMENTS: Final = {
     "class_names": "--class-names",
     "ignore_index": "--ignore-index",
@@ -98,16 +104,15 @@ def _for_filled_in(error: FileError, ctx: click.Context) -> str:
 
 def _place(error: InputError, predictions: FileRows, ctx: click.Context) -> str:
     """Say where in the files an error of the library is, and what option mends it."""
-    if error.expected.startswith("probabilities first"):
+    if error.fault is Fault.SWAPPED:
         return _swapped(error, predictions, ctx)
-    options = ctx.params
-    if error.argument not in predictions.columns:
-        argument = _ARGUMENTS.get(error.argument, error.argument)
-        argument = "--labels" if argument == "--class-names" and options.get("labels") else argument
-        remedy = _remedy(error, predictions, ctx)
-        return f"{predictions.paths[0]}: {argument}: expected {error.expected}, got {error.got}; {remedy}"
-    path, problem = predictions.place(error)
-    return f"{path}: {problem}; {_remedy(error, predictions, ctx)}"
+    if error.argument in predictions.columns:
+        path, problem = predictions.place(error)
+        return f"{path}: {problem}; {_remedy(error, predictions, ctx)}"
+    argument = _ARGUMENTS.get(error.argument, error.argument)
+    argument = "--labels" if argument == "--class-names" and ctx.params.get("labels") else argument
+    expected, got, _ = reword(error, _TERMS)
+    return f"{predictions.paths[0]}: {argument}: expected {expected}, got {got}; {_remedy(error, predictions, ctx)}"
 
 
 def _swapped(error: InputError, predictions: FileRows, ctx: click.Context) -> str:
@@ -123,22 +128,17 @@ def _swapped(error: InputError, predictions: FileRows, ctx: click.Context) -> st
 
 def _remedy(error: InputError, predictions: FileRows, ctx: click.Context) -> str:
     """Return what to type against an error of the library."""
-    if error.argument == "logits" and error.expected == "logits" and not ctx.params.get("logits"):
+    if error.fault is Fault.PROBABILITIES_AS_LOGITS and not ctx.params.get("logits"):
         return "its name says that it holds logits: rename it to probs"
+    remedy = None
     if error.argument == "targets" and predictions.targets.ndim == 1:
-        own = _for_targets(error, predictions, ctx)
-        if own is not None:
-            return own
-    if error.argument == "probs" and predictions.arrays["probs"].ndim == 1 and "logits=True" in error.remedy:
-        own = _for_scores(predictions, ctx)
-        if own is not None:
-            return own
-    remedy = error.remedy.replace("leave logits=True out, or pass", "leave --logits out, or save")
-    for pattern, words in _REMEDIES:
-        remedy = re.sub(pattern, words, remedy)
-    if error.argument == "probs" and error.expected.startswith("rows that sum to 1"):
-        remedy += _for_models(predictions, ctx)
-    return remedy
+        remedy = _for_targets(error, predictions, ctx)
+    if error.argument == "probs" and predictions.arrays["probs"].ndim == 1 and error.facts.mistake in MAY_BE_LOGITS:
+        remedy = _for_scores(predictions, ctx)
+    if remedy is not None:
+        return remedy
+    models = _for_models(predictions, ctx) if error.argument == "probs" and error.fault is Fault.ROW_SUM else ""
+    return reword(error, _TERMS).remedy + models
 
 
 def _for_scores(predictions: FileRows, ctx: click.Context) -> str | None:
@@ -171,7 +171,7 @@ def _for_models(predictions: FileRows, ctx: click.Context) -> str:
 
 
 def _for_names(predictions: FileRows, ctx: click.Context) -> str | None:
-    """Return what to type where the targets are none of the names that the columns bear; None for what is near."""
+    """Return what to type if the targets are numbers and the columns have names; None if that cannot be the reason."""
     names, distinct = predictions.class_names or (), _distinct(predictions.targets)
     if any(re.fullmatch(r"-?\d+", name) for name in names) or not all(re.fullmatch(r"\d+", own) for own in distinct):
         return None
@@ -190,23 +190,22 @@ def _for_names(predictions: FileRows, ctx: click.Context) -> str | None:
 
 def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context) -> str | None:
     """Return what to type where the targets are not what they should be; None for the library's own words."""
-    one_event = all(array.ndim == 1 for name, array in predictions.arrays.items() if name.startswith("probs"))
-    strings = error.expected == "integers"
-    if error.expected == "names among class_names":
-        own = _for_names(predictions, ctx)
-        few = len(predictions.class_names or ()) <= _LISTED
-        if own is None and few and error.remedy.startswith("choose from"):  # which would say it twice
-            return "pass --labels as the file spells them, or correct the row"
-        return own
-    if not (strings or error.expected == "outcomes 0 or 1" or error.expected.startswith("class indices")):
+    if isinstance(error.facts, NameFacts):
+        remedy = _for_names(predictions, ctx)
+        names = error.facts.names
+        if remedy is None and len(names) <= _LISTED and not meant(error.facts.name, names):
+            return "pass --labels as the file spells them, or correct the row"  # the problem lists the names already
+        return remedy
+    if error.fault not in _OF_TARGETS:
         return None
-    distinct = _distinct(predictions.targets)
+    one_event = all(array.ndim == 1 for name, array in predictions.arrays.items() if name.startswith("probs"))
     width = 2 if one_event else next(a.shape[1] for name, a in predictions.arrays.items() if name.startswith("probs"))
-    if "1-based" in error.remedy:
+    if error.facts.mistake is Mistake.ONE_BASED:
         labels = "1,2" if width == 2 else f"1-{width}"
         return f"the labels look 1-based; type: {_typed(ctx, labels)}"
-    whole = strings or all(re.fullmatch(r"-?\d+", label) for label in distinct)
-    if len(distinct) == width and whole and (strings or one_event):
+    distinct, strings = _distinct(predictions.targets), error.fault is Fault.LABEL_NAMES
+    integers = strings or all(re.fullmatch(r"-?\d+", label) for label in distinct)
+    if len(distinct) == width and integers and (strings or one_event or error.facts.mistake is Mistake.TWO_LABELS):
         if one_event:
             return f"if {distinct[1]!r} is the event, type: {_typed(ctx, ','.join(distinct))}"
         names = predictions.columns.get("probs", ())

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from calibrant.faults import Fault, LabelFacts, MissingFacts, Mistake
+
 if TYPE_CHECKING:
+    from calibrant.errors import InputError
     from calibrant.files import FileSketch, Options
     from calibrant.files.columns import Selection
 
@@ -22,6 +25,28 @@ if TYPE_CHECKING:
 _MISSING: Final = {"targets_file": "--targets", "logits": "--logits", "keep_going": "--keep-going"}
 _KINDS: Final = ("parquet", "csv", "json")
 _HEAD: Final = 2_000  # rows that are looked at for columns which look right
+
+_LEAVE_OUT: Final = "leave such rows out with --where"
+
+#: What mends the faults of a frame here.
+_OF_FAULTS: Final = {
+    Fault.MISSING: _LEAVE_OUT,
+    Fault.WEIGHT: f"correct the rows, or {_LEAVE_OUT}",
+    Fault.ROW_SUM: "divide each row by its sum, or report on each label with --score and --outcome",
+    Fault.OUTCOMES: "name both labels with --labels, the event last, or the columns of classes with --probs",
+    Fault.CLASS_INDICES: f"name the column of every class with --probs, or {_LEAVE_OUT}",
+    Fault.LABEL_NAMES: "pass --labels, in the order of the columns, or of one event the event last",
+    Fault.COLUMN_NAME: "rename the column",
+    Fault.COLUMN_TYPE: "write the column in such a type",
+    Fault.TOO_FINE: "round the values",
+}
+_OF_MISTAKES: Final = {
+    Mistake.PERCENT: "pass --percent if the numbers are per cent",
+    Mistake.ROUNDING: "clip the values to [0, 1] if that is rounding",
+    Mistake.LOGITS: "if they are logits, pass --logits and leave --engine spark out",
+    Mistake.PROBABILITY_TARGETS: "name the column of what happened with --outcome",
+    Mistake.NESTED: "write a column for each class",
+}
 
 _LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _SETTINGS: Final = {
@@ -91,7 +116,7 @@ def _title(paths: Sequence[str]) -> str:
 
 
 def _check_alike(patterns: Sequence[str], kind: str, used: Sequence[str]) -> None:
-    """Refuse files of which Spark would take a column for another, or for nulls."""
+    """Reject files whose columns Spark would misread, or read as nulls."""
     from calibrant.errors import FileError
     from calibrant.files.paths import expand
     from calibrant.files.sources import table_of
@@ -224,7 +249,7 @@ def _select(frame: Any, title: str, asked: Options) -> tuple[Selection, Any]:
         cells = {name: [row[place] for row in rows] for place, name in enumerate(frame.columns)}
         raise proposed(error, look(cells), asked) from None
     if selection.logits:
-        problem = "holds logits, of which Spark makes no probabilities here"
+        problem = "holds logits, which --engine spark does not support"
         raise FileError(title, problem, "write probabilities, or leave --engine spark out")
     if len(selection.targets) > 1:
         raise FileError(title, "holds one-hot targets", "name a column of class indices with --target")
@@ -253,7 +278,7 @@ def _sketch(frame: Any, selection: Selection, title: str, options: Mapping[str, 
     if selection.percent:
         for name in probs:
             if kinds.get(name) == "string":
-                problem = f"column {name!r} holds texts, of which Spark reads no per cents here"
+                problem = f"column {name!r} holds text, and --engine spark cannot parse '85%'"
                 raise FileError(title, problem, "write numbers, or leave --engine spark out")
             frame = frame.withColumn(name, functions.col(_quoted(name)) / 100)
     several = len(probs) > 1
@@ -271,9 +296,20 @@ def _sketch(frame: Any, selection: Selection, title: str, options: Mapping[str, 
     except InputError as error:
         column = {"score": probs[0], "outcome": target, "target": target, **beside}.get(error.argument)
         place = f"column {column!r}" if column else error.argument
-        remedy = re.sub(r" (in|of) the frame\b", "", error.remedy)
-        raise FileError(title, f"{place}: expected {error.expected}, got {error.got}", remedy) from error
+        raise FileError(title, f"{place}: expected {error.expected}, got {error.got}", _remedy(error)) from error
     return CalibrationSketch.of_groups(found) if selection.groups is not None else found
+
+
+def _remedy(error: InputError) -> str:
+    """Return what to type, or to change in the files, against an error of a frame."""
+    facts = error.facts
+    if isinstance(facts, LabelFacts) and facts.mistake is Mistake.ONE_BASED:
+        return f"pass --labels 1-{facts.n_classes} if the labels are 1-based, or {_LEAVE_OUT}"
+    if isinstance(facts, MissingFacts) and facts.entry == "name":
+        return "name the rows' group, such as 'unknown'"
+    if facts.mistake is not None:
+        return _OF_MISTAKES.get(facts.mistake, error.remedy)
+    return _OF_FAULTS.get(error.fault, error.remedy)
 
 
 def _spread(frame: Any, name: str, title: str) -> tuple[Any, tuple[str, ...]]:
@@ -308,7 +344,7 @@ def _quoted(name: str) -> str:
 
 
 def _explained(error: Exception, title: str, options: Mapping[str, Any]) -> Exception:
-    """Return an error of Spark as one line that names the file; any other as it is."""
+    """Return an error of Spark as one line that names the file; any other error unchanged."""
     from calibrant.errors import CalibrantError, FileError
     from calibrant.files.paths import first_line
 

@@ -31,7 +31,7 @@ SECTIONS: Final = {
     "Output": ("json_path", "html_path", "title", "sketch_path", "conditions"),
 }
 
-_MANY: Final = 10  # options, from which on they need an order
+_MANY: Final = 10  # so many options need an order
 
 #: What other programs call an option.
 _ELSEWHERE: Final = {
@@ -145,7 +145,7 @@ class Commands(click.Group):
 
 
 class Count(click.IntRange):
-    """A number of things; click's own name for it, "integer range", is none that a user knows."""
+    """A number of things, called "integer"; click's own name, "integer range", means nothing to users."""
 
     name = "integer"
 

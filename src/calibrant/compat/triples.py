@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.arrays import as_array
 from calibrant.errors import InputError, renaming
 from calibrant.estimators import binned
-from calibrant.inputs import as_array, as_predictions
+from calibrant.faults import Fault, MissingFacts, Place
+from calibrant.inputs import as_predictions
 from calibrant.measures import brier_score
 from calibrant.notions import Events, read
 from calibrant.table import ReliabilityTable
@@ -144,7 +146,9 @@ def _events(confidences: Any, predictions: Any, labels: Any) -> Events:
             raise InputError(name, "shape (N,)", f"shape {values.shape}", "pass one class a row")
         if values.dtype.kind == "f" and np.isnan(values).any():
             row = int(np.argmax(np.isnan(values)))
-            raise InputError(name, "a class in every row", f"nan at row {row}", "filter the row out first", row=row)
+            facts = MissingFacts(entry="label", place=Place(row))
+            got, remedy = f"nan at row {row}", "filter the row out first"
+            raise InputError(name, "a class in every row", got, remedy, fault=Fault.MISSING, facts=facts)
     if len(told) != len(true):
         raise InputError("labels", f"{len(told)} labels, one for each prediction", f"{len(true)}", "pass the same rows")
     if (told.dtype.kind in "UST") != (true.dtype.kind in "UST"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -10,7 +9,9 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
+from calibrant.faults import Fault, ModelFacts
 from calibrant.sketch import CalibrationSketch
+from calibrant.wording import reword
 
 _LISTED = 20  # names of classes that an error lists
 
@@ -116,8 +117,10 @@ class FileRows:
         path, problem : str
             The file, and the row, the column, what was expected there and what came.
         """
-        expected, got = re.sub(r"probs\[(.*?)\]", r"column \1", error.expected), error.got
-        if expected == "names among class_names" and self.class_names:
+        expected, got, _ = reword(error)
+        if isinstance(error.facts, ModelFacts):
+            expected = f"shape {error.facts.other_shape}, as column {self.column_name(error.facts.other)!r}"
+        if error.fault is Fault.UNKNOWN_NAME and self.class_names:
             names, more = self.class_names[:_LISTED], len(self.class_names) > _LISTED
             expected = f"one of {', '.join(names)}{', ...' if more else ''}"
         place = error.column if self.arrays[error.argument].ndim > 1 else None
@@ -125,7 +128,6 @@ class FileRows:
         if error.row is not None:
             path, row = self.locate(error.row)
             where = f"row {row:,}, "
-            got = re.sub(r" at row \d+(, column \d+)?", "", got)
         return path, f"{where}column {self.column_name(error.argument, place)!r}: expected {expected}, got {got}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calibrant.errors import FileError, InputError
+from calibrant.faults import Fault
 from calibrant.files.paths import check_bytes, expand, kind_of
 from calibrant.files.predictions import FileSketch, Omitted
 from calibrant.files.writing import replace_file
@@ -74,7 +75,7 @@ def _read(path: str) -> CalibrationSketch:
         with open(path, "rb") as stream:
             return CalibrationSketch.from_bytes(stream.read())
     except InputError as error:
-        remedy = "give what calibrant report --sketch wrote" if error.remedy.startswith("pass") else error.remedy
+        remedy = "give what calibrant report --sketch wrote" if error.fault is Fault.FOREIGN else error.remedy
         raise FileError(path, f"expected {error.expected}, got {error.got}", remedy) from None
 
 

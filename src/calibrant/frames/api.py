@@ -96,7 +96,7 @@ def sketch(
     ------
     calibrant.errors.InputError
         For a column that is not there or not of a fitting type, and with the number of rows for missing values (null or
-        NaN), scores outside [0, 1], rows of classes that do not sum to 1, labels that are none, negative weights. No
+        NaN), scores outside [0, 1], rows of classes that do not sum to 1, unknown labels, negative weights. No
         row is dropped in silence.
     calibrant.errors.MissingDependencyError
         Without PyArrow, for engines that hand over their rows through it (DuckDB, Ibis, PySpark).
@@ -105,7 +105,7 @@ def sketch(
     -----
     Scores of float32 (and of smaller types) are compared with edges rounded to float32, everything else as float64.
     Arithmetic alone finds the cell, up to some 1e-7 of a cell; scores nearer to an edge, about one in a million, come
-    back as they are and are placed here. So no table is sent to the engine, and nothing is written.
+    back unchanged and are placed here. So no table is sent to the engine, and nothing is written.
 
     Cost: one pass of the engine over the columns, and with the curves of single classes, a row for each row and class.
 

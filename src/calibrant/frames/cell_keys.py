@@ -64,7 +64,7 @@ def arcsine() -> tuple[float, ...]:
 
 
 def key(grid: grids.Grid, *, single: bool, good: nw.Expr, fault: nw.Expr) -> tuple[Steps, nw.Expr]:
-    """Return the key of a row, and the columns that it is made of, step by step.
+    """Return the key of a row, and step by step the columns behind it.
 
     It is that of ``p``, a score in [0, 1], and ``y``, an outcome 0 or 1, both Float64; ``single`` says that the scores
     are of float32. Rows that are not ``good``, whose score must be a half, have the key ``fault``.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, MissingDependencyError
+from calibrant.faults import Fault
 from calibrant.frames import cell_keys, rows
 from calibrant.frames.columns import Columns, Wanted
 from calibrant.inputs import Layout
@@ -31,7 +32,7 @@ Sums = dict[str, NDArray[Any]]
 
 
 def parts(frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> Iterator[nw.LazyFrame[Any]]:
-    """Yield a lazy frame as it is, and one in memory in blocks of rows."""
+    """Yield a lazy frame whole, and a frame in memory in blocks of rows."""
     if isinstance(frame, nw.LazyFrame):
         yield frame
     else:
@@ -82,7 +83,7 @@ def queries(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, lazy:
 
 
 def _summed(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, scored: bool) -> nw.LazyFrame[Any]:
-    """Group rows of an event by their key, and by their group, and add up what is known of them.
+    """Group rows of an event by their key and their group, and add up their scores, weights and losses.
 
     ``scored`` says that they have been checked, and have the scores of whole predictions.
     """
@@ -161,7 +162,8 @@ def _too_many(columns: Columns) -> InputError:
         remedy = "group by a column with fewer values"
         return InputError("by", f"groups of at most {MOST:,} cells", f"more in {columns.group!r}", remedy)
     expected, got = "scores that are not all next to edges", f"more than {MOST:,} that are"
-    return InputError(columns.score_argument, expected, got, "round them to float32 in the frame first")
+    remedy = "round them to float32 in the frame first"
+    return InputError(columns.score_argument, expected, got, remedy, fault=Fault.TOO_FINE)
 
 
 def _groups(table: nw.DataFrame[Any], counted: NDArray[np.bool_]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
@@ -176,7 +178,8 @@ def _groups(table: nw.DataFrame[Any], counted: NDArray[np.bool_]) -> Iterator[tu
     # As NumPy's own, numbers of single precision are written with their own digits.
     values = list(column.to_numpy()) if column.dtype == nw.Float32 else column.to_list()
     if len(set(values)) < column.n_unique():  # as a list, some libraries cut times to microseconds
-        raise InputError("by", "times in microseconds", "finer ones", "round them, or cast them to text, in the frame")
+        remedy = "round them, or cast them to text, in the frame"
+        raise InputError("by", "times in microseconds", "finer ones", remedy, fault=Fault.TOO_FINE)
     codes: dict[Any, int] = {}
     of_row = np.array([codes.setdefault(values[i], len(codes)) for i in places_counted], dtype=np.intp)
     order = np.argsort(of_row, kind="stable")

@@ -11,6 +11,7 @@ import numpy as np
 
 from calibrant import grid as grids
 from calibrant.errors import InputError, check_choice, nearest
+from calibrant.faults import Facts, Fault, Mistake, Suspicion
 from calibrant.inputs import Notion, names_of, sum_tolerance
 from calibrant.notions import DEFAULTS, NOTIONS
 
@@ -18,6 +19,8 @@ from calibrant.notions import DEFAULTS, NOTIONS
 Writing = Literal["integers", "numbers", "booleans", "words"]
 
 _FRAMES: Final = "a frame of pandas, Polars, PyArrow, DuckDB, Ibis, Dask or PySpark"
+_CAST: Final = "cast it in the frame first"
+_NESTED: Final = Facts(suspicion=Suspicion(Mistake.NESTED))
 _SAY: Final = "say score='...', outcome='...' for one event, or probs=[...], target='...' for classes"
 
 
@@ -28,7 +31,7 @@ class Columns:
     Attributes
     ----------
     scores : tuple of str
-        That of the event's score, or those of the classes' probabilities.
+        The column of the event's score, or the columns of the classes' probabilities.
     target, weight, group : str
         The others; None for those that were not asked for.
     writing : {"integers", "numbers", "booleans", "words"}
@@ -81,7 +84,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be made of the columns."""
+    """What the sketch of the columns should hold."""
 
     notion: Notion
     classwise: bool
@@ -154,7 +157,8 @@ def resolve_columns(
         _check_numbers(schema, "weight", kept)
     group = None if by is None else _named(schema, "by", by)
     if group is not None and (schema[group].is_nested() or str(schema[group]) == "Float16"):
-        raise InputError("by", "a column of names", _kind(schema, group), "pass a column with one value a row")
+        got, remedy = _kind(schema, group), "pass a column with one value a row"
+        raise InputError("by", "a column of names", got, remedy, fault=Fault.COLUMN_TYPE, facts=_NESTED)
     for column in scores:
         _check_numbers(schema, "probs" if classes else "score", column)
     if isinstance(frame, nw.DataFrame) and schema[own] == nw.Categorical:
@@ -177,7 +181,7 @@ def resolve_columns(
 
 
 def resolve_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) -> Wanted:
-    """Check what is to be made of the columns.
+    """Check what the sketch of the columns should hold.
 
     Raises
     ------
@@ -231,28 +235,30 @@ def _named(schema: dict[str, nw.dtypes.DType], argument: str, name: Any) -> str:
 
 
 def _check_name(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], argument: str, name: str) -> None:
-    """Refuse a column that an engine does not find by its name, or finds another by."""
+    """Reject a column whose name an engine cannot find, or takes for another column's."""
     engine = frame.implementation
     if engine.is_duckdb() or engine.is_pyspark():
         names = [str(own) for own in nw.to_native(frame).columns]
-        if engine.is_duckdb():  # to which case is nothing
+        if engine.is_duckdb():  # its names are case-insensitive
             names, wanted = [own.casefold() for own in names], name.casefold()
         else:
             wanted = name
         if names.count(wanted) > 1:
-            raise InputError(argument, "one column of this name", f"several {name!r}", "rename them in the frame first")
+            expected, remedy = "one column of this name", "rename them in the frame first"
+            raise InputError(argument, expected, f"several {name!r}", remedy, fault=Fault.COLUMN_NAME)
     pattern = engine.is_polars() and name.startswith("^") and name.endswith("$")
     path = engine.is_pyspark() and bool({".", "`"} & set(name))
     if pattern or path or (name == "*" and not engine.is_pandas()):
         expected = "a name that this engine takes for one column"
-        raise InputError(argument, expected, repr(name), "rename the column in the frame first")
+        remedy = "rename the column in the frame first"
+        raise InputError(argument, expected, repr(name), remedy, fault=Fault.COLUMN_NAME)
 
 
 def _check_categories(column: nw.Series[Any], argument: str) -> None:
     """Refuse categories that are numbers: a name of a class, and an index, would be two things."""
     if not all(isinstance(name, str) for name in column.drop_nulls().head(1).to_list()):
         expected, got = "numbers, booleans or names", f"{column.name!r} of categories that are no text"
-        raise InputError(argument, expected, got, "cast it in the frame first")
+        raise InputError(argument, expected, got, _CAST, fault=Fault.COLUMN_TYPE)
 
 
 def _kind(schema: dict[str, nw.dtypes.DType], column: str) -> str:
@@ -265,10 +271,10 @@ def _check_numbers(schema: dict[str, nw.dtypes.DType], argument: str, column: st
     dtype = schema[column]
     if dtype.is_numeric() or (argument == "weight" and dtype == nw.Boolean):
         return
-    remedy = "cast it in the frame first"
+    got, remedy, facts = _kind(schema, column), _CAST, Facts()
     if dtype.is_nested():
-        remedy = "spread it into a column for each class first"
-    raise InputError(argument, "a column of numbers", _kind(schema, column), remedy)
+        remedy, facts = "spread it into a column for each class first", _NESTED
+    raise InputError(argument, "a column of numbers", got, remedy, fault=Fault.COLUMN_TYPE, facts=facts)
 
 
 def _precision(dtypes: Sequence[nw.dtypes.DType]) -> str:
@@ -285,10 +291,12 @@ def _writing(schema: dict[str, nw.dtypes.DType], argument: str, column: str, nam
     if dtype.is_numeric():
         return "integers" if dtype.is_integer() else "numbers"
     if dtype not in (nw.String, nw.Categorical, nw.Enum):
-        raise InputError(argument, "numbers, booleans or names", _kind(schema, column), "cast it in the frame first")
+        got = _kind(schema, column)
+        raise InputError(argument, "numbers, booleans or names", got, _CAST, fault=Fault.COLUMN_TYPE)
     if names is None:
         order = "in the order of probs" if argument == "target" else "the one that is the event last"
-        raise InputError(argument, "numbers or booleans", _kind(schema, column), f"pass class_names, {order}")
+        got, remedy = _kind(schema, column), f"pass class_names, {order}"
+        raise InputError(argument, "numbers or booleans", got, remedy, fault=Fault.LABEL_NAMES)
     return "words"
 
 

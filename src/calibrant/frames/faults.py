@@ -1,4 +1,4 @@
-"""What is wrong with a frame's rows, in words: worked out once the sums have shown that something is."""
+"""What is wrong with a frame's rows, and the words for it: worked out once the sums have shown that something is."""
 
 from __future__ import annotations
 
@@ -10,14 +10,29 @@ import narwhals as nw
 import numpy as np
 
 from calibrant.errors import InputError, nearest
+from calibrant.faults import (
+    Facts,
+    Fault,
+    LabelFacts,
+    MissingFacts,
+    Mistake,
+    NameFacts,
+    Place,
+    ScoreFacts,
+    SumFacts,
+    Suspicion,
+    WeightFacts,
+)
 from calibrant.frames import rows
 from calibrant.frames.cells import fetch, parts
 from calibrant.frames.columns import Columns
-from calibrant.remedies import look_percent, number
+from calibrant.mistakes import look_percent, of_score
+from calibrant.wording import expected_labels, expected_sum, number
 
-#: The kinds of faults. Of several the one that comes first is told; a row's own is the first that it has.
+#: The kinds of faults, in the order in which they are reported: of a row, and of a frame, only the first.
 _GROUP, _NO_TARGET, _TARGET, _NO_WEIGHT, _WEIGHT, _NO_SCORE, _SCORE, _SUM = range(8)
 _NONE: Final = -1
+_FILTER: Final = "filter the rows out of the frame first"
 _HEAD: Final = 200  # rows that are looked at for what holds of most
 
 
@@ -35,6 +50,10 @@ class Found:
         at = "" if self.row is None else f" at row {self.row}"
         return f"{value}{at}" if self.n == 1 else f"others in {self.n:,} rows, such as {value}{at}"
 
+    def place(self, column: int | None = None, width: int = 1) -> Place:
+        """Return the place of the first row with the fault."""
+        return Place(self.row, column, width)
+
     @property
     def missing(self) -> str:
         """Say how many values are missing."""
@@ -48,9 +67,12 @@ def explain(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> I
     if found.kind in (_GROUP, _NO_TARGET, _TARGET):
         return _of_target(found, columns)
     if found.kind in (_NO_WEIGHT, _WEIGHT):
-        expected = "finite numbers of 0 or more"
-        got = found.missing if found.kind == _NO_WEIGHT else found.among(number(found.values["w"]))
-        return InputError("weight", expected, got, "correct the rows, or filter them out of the frame", row=found.row)
+        expected, remedy = "finite numbers of 0 or more", "correct the rows, or filter them out of the frame"
+        if found.kind == _NO_WEIGHT:
+            missing = MissingFacts(entry="number", place=found.place(), n_rows=found.n)
+            return _error("weight", expected, found.missing, remedy, Fault.MISSING, missing)
+        weight = WeightFacts(value=found.values["w"], place=found.place(), n_rows=found.n)
+        return _error("weight", expected, found.among(number(weight.value)), remedy, Fault.WEIGHT, weight)
     return _of_scores(found, frame, columns)
 
 
@@ -87,7 +109,7 @@ def _first(table: nw.DataFrame[Any]) -> dict[str, Any]:
 
 
 def _faults(frame: nw.LazyFrame[Any], columns: Columns) -> nw.LazyFrame[Any]:
-    """Return the columns that are used as they are, and the kind of each row's first fault."""
+    """Return the used columns unchanged, and the kind of each row's first fault."""
     schema, names = frame.collect_schema(), rows.score_names(columns)
     raw = {own: nw.col(name) for own, name in zip(names, columns.scores, strict=True)}
     raw["t"] = nw.col(columns.target)
@@ -121,55 +143,67 @@ def _faults(frame: nw.LazyFrame[Any], columns: Columns) -> nw.LazyFrame[Any]:
 
 
 def _of_target(found: Found, columns: Columns) -> InputError:
-    filtered = "filter the rows out of the frame first"
-    if found.kind == _GROUP:
+    argument = columns.target_argument
+    if found.kind in (_GROUP, _NO_TARGET):
+        missing = MissingFacts(entry="name" if found.kind == _GROUP else "label", place=found.place(), n_rows=found.n)
+        if found.kind == _NO_TARGET:
+            return _error(argument, "a label in every row", found.missing, _FILTER, Fault.MISSING, missing)
         remedy = "name the rows' group in the frame, such as 'unknown'"
-        return InputError("by", "a name in every row", found.missing, remedy, row=found.row)
-    argument, value = columns.target_argument, found.values["t"]
-    if found.kind == _NO_TARGET:
-        return InputError(argument, "a label in every row", found.missing, filtered, row=found.row)
+        return _error("by", "a name in every row", found.missing, remedy, Fault.MISSING, missing)
+    value = found.values["t"]
     if columns.writing == "words" and columns.names is not None:
-        remedy = nearest(str(value), columns.names)
-        return InputError(argument, "names among class_names", found.among(repr(value)), remedy, row=found.row)
+        names = NameFacts(name=str(value), names=columns.names, place=found.place(), n_rows=found.n)
+        got, remedy = found.among(repr(value)), nearest(str(value), columns.names)
+        return _error(argument, "names among class_names", got, remedy, Fault.UNKNOWN_NAME, names)
+    n_classes = columns.n_classes if columns.classes else None
+    mistake = None
     if columns.classes:
-        expected = f"class indices 0 to {columns.n_classes - 1}"
-        remedy = f"name the column of every class in probs, or {filtered}"
+        remedy = f"name the column of every class in probs, or {_FILTER}"
         if value == columns.n_classes:
-            remedy = f"subtract 1 if the labels are 1-based, or {remedy}"
+            mistake, remedy = Mistake.ONE_BASED, f"subtract 1 if the labels are 1-based, or {remedy}"
+    elif 0 < value < 1:
+        mistake, remedy = Mistake.PROBABILITY_TARGETS, "pass what happened, no probability"
     else:
-        expected, remedy = "outcomes 0 or 1", "map them to 0 and 1 in the frame, or for classes say probs=[...]"
-        if 0 < value < 1:
-            remedy = "pass what happened, no probability"
-    return InputError(argument, expected, found.among(number(value)), remedy, row=found.row)
+        remedy = "map them to 0 and 1 in the frame, or for classes say probs=[...]"
+    suspicion = None if mistake is None else Suspicion(mistake)
+    facts = LabelFacts(value=value, n_classes=n_classes, suspicion=suspicion, place=found.place(), n_rows=found.n)
+    fault = Fault.CLASS_INDICES if columns.classes else Fault.OUTCOMES
+    return _error(argument, expected_labels(n_classes), found.among(number(value)), remedy, fault, facts)
 
 
 def _of_scores(found: Found, frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> InputError:
     argument, values = columns.score_argument, [found.values[name] for name in rows.score_names(columns)]
+    if found.kind == _SUM:
+        total = sum(map(float, values))
+        facts = SumFacts(total=total, tolerance=columns.tolerance, place=found.place(), n_rows=found.n)
+        got, remedy = found.among(f"{total:.6g}"), "divide each row by its sum, or make a sketch for each label"
+        return _error(argument, expected_sum(columns.tolerance), got, remedy, Fault.ROW_SUM, facts)
     if found.kind == _NO_SCORE:
         column = values.index(None)
         got = found.missing + (f", in column {columns.scores[column]!r}" if columns.classes else "")
-        remedy = "filter the rows out of the frame first"
-        return InputError(argument, "numbers in every row", got, remedy, row=found.row, column=column)
-    if found.kind == _SUM:
-        expected, got = (
-            f"rows that sum to 1 within {columns.tolerance:.2g}",
-            found.among(f"{sum(map(float, values)):.6g}"),
-        )
-        remedy = "divide each row by its sum, or make a sketch for each label"
-        return InputError(argument, expected, got, remedy, row=found.row)
+        missing = MissingFacts(entry="number", place=found.place(column, len(values)), n_rows=found.n)
+        return _error(argument, "numbers in every row", got, _FILTER, Fault.MISSING, missing)
     column = next(k for k, value in enumerate(values) if not 0 <= value <= 1)
     got = found.among(number(values[column])) + (f" in column {columns.scores[column]!r}" if columns.classes else "")
-    remedy = _remedy(float(values[column]), frame, columns)
-    return InputError(argument, "values in [0, 1]", got, remedy, row=found.row, column=column)
+    suspicion = _suspect(float(values[column]), frame, columns)
+    how = "softmax of the row" if columns.classes else "1 / (1 + exp(-x))"
+    remedies = {
+        Mistake.PERCENT: "the values look like percent: divide them by 100 in the frame",
+        Mistake.ROUNDING: "clip the values to [0, 1] in the frame if that is rounding",
+        Mistake.LOGITS: f"if they are logits, work out the probabilities in the frame first ({how})",
+    }
+    score = ScoreFacts(
+        value=values[column], suspicion=suspicion, place=found.place(column, len(values)), n_rows=found.n
+    )
+    return _error(argument, "values in [0, 1]", got, remedies[suspicion.mistake], Fault.OUTSIDE_RANGE, score)
 
 
-def _remedy(value: float, frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> str:
-    """Say what to do about a score outside [0, 1]."""
+def _error(argument: str, expected: str, got: str, remedy: str, fault: Fault, facts: Facts) -> InputError:
+    return InputError(argument, expected, got, remedy, fault=fault, facts=facts)
+
+
+def _suspect(value: float, frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> Suspicion:
+    """Return the mistake behind a score outside [0, 1]."""
     head = fetch(frame.lazy().head(_HEAD).select(*[nw.col(name).cast(nw.Float64) for name in columns.scores]))
     look = np.stack([head.get_column(name).to_numpy() for name in columns.scores], axis=1).astype(np.float64)
-    if look_percent(look, columns.classes):
-        return "the values look like percent: divide them by 100 in the frame"
-    if -1e-3 <= value <= 1 + 1e-3:
-        return "clip the values to [0, 1] in the frame if that is rounding"
-    how = "softmax of the row" if columns.classes else "1 / (1 + exp(-x))"
-    return f"if they are logits, work out the probabilities in the frame first ({how})"
+    return Suspicion(Mistake.PERCENT) if look_percent(look, classes=columns.classes) else of_score(value)

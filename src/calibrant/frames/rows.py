@@ -93,7 +93,7 @@ def added(terms: Sequence[nw.Expr]) -> nw.Expr:
 
 
 def judge_event(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
-    """Judge one event: adds ``good``, ``p`` and ``y`` (of wrong rows a half), and what its own scores are made of."""
+    """Judge one event: adds ``good``, ``p`` and ``y`` (a half for wrong rows), and the columns of its scores."""
     p, t = nw.col("p"), nw.col("t")
     frame = frame.with_columns(good=_positive(nw.col("known") & (p >= 0.0) & (p <= 1.0), columns))
     positive = {"y": t} if wanted.notion == "positive" else {}

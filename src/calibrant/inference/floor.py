@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.arrays import as_array
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned
-from calibrant.inputs import as_array
 from calibrant.measures.context import Event, Inference, Null
 from calibrant.measures.listed import MEASURES
 from calibrant.measures.measure import OverClasses

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from calibrant import grid as grids
+from calibrant.arrays import as_array
 from calibrant.errors import InputError, NothingJudgedError, check_choice
-from calibrant.inputs import Layout, Notion, Predictions, as_array, as_groups, as_predictions, names_of
+from calibrant.inputs import Layout, Notion, Predictions, as_groups, as_predictions, names_of
 from calibrant.notions import NOTIONS, PER_CLASS, class_events, read, resolve
 from calibrant.sketch import storage
 from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals, scores_of

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from calibrant import grid as grids
 from calibrant.errors import InputError, MissingDependencyError
+from calibrant.faults import Fault
 from calibrant.notions import DEFAULTS, NOTIONS
 from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals
 
@@ -120,7 +121,7 @@ def from_bytes(data: Any) -> Content:
     data, start = bytes(data), len(MAGIC) + _NUMBERS.size
     if data[: len(MAGIC)] != MAGIC:
         head = repr(data[:16]) if data else "nothing"
-        raise InputError("data", "a calibrant sketch", f"bytes that begin with {head}", _FOREIGN)
+        raise InputError("data", "a calibrant sketch", f"bytes that begin with {head}", _FOREIGN, fault=Fault.FOREIGN)
     if len(data) >= start:
         _check_version(_NUMBERS.unpack_from(data, len(MAGIC))[0], "data")
     if len(data) < start + 32 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
@@ -160,9 +161,9 @@ def from_json(text: Any) -> Content:
     try:
         content = json.loads(text)
     except (TypeError, ValueError) as error:
-        raise InputError("text", "JSON", f"what is none ({error})", _FOREIGN) from None
+        raise InputError("text", "JSON", f"what is none ({error})", _FOREIGN, fault=Fault.FOREIGN) from None
     if not isinstance(content, dict) or "calibrant.sketch" not in content:
-        raise InputError("text", "a calibrant sketch", "other JSON", _FOREIGN)
+        raise InputError("text", "a calibrant sketch", "other JSON", _FOREIGN, fault=Fault.FOREIGN)
     _check_version(content["calibrant.sketch"], "text")
     if _digest({name: value for name, value in content.items() if name != "sha256"}) != content.get("sha256"):
         got = "one that does not: it is cut or changed"

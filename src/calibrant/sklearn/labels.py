@@ -7,10 +7,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.arrays import as_array, is_bfloat16
 from calibrant.errors import InputError, nearest
-from calibrant.inputs import Notion, as_array, is_bfloat16
+from calibrant.faults import Fault, MissingFacts, Place
+from calibrant.inputs import Notion
+from calibrant.mistakes import look_swapped
 from calibrant.notions import PER_CLASS
-from calibrant.remedies import look_swapped
 
 #: What the public signatures call the arguments that errors are about.
 OF_ESTIMATOR: Final = {"probs": "estimator.predict_proba(X)", "targets": "y", "weights": "sample_weight"}
@@ -59,7 +61,8 @@ def of_arrays(y_true: Any, y_prob: Any, class_names: Any, pos_label: Any, notion
         raise InputError("probs", "an array of shape (N,) or (N, C)", f"shape {probs.shape}", remedy)
     if look_swapped(probs, as_array("targets", y_true)):
         remedy = "the arguments look swapped: scikit-learn's order is from_predictions(y_true, y_prob)"
-        raise InputError("targets", "labels first and probabilities second", "fractions first", remedy)
+        got = "fractions first"
+        raise InputError("targets", "labels first and probabilities second", got, remedy, fault=Fault.SWAPPED)
     labels, columns = _labels(y_true, len(probs)), probs.shape[1] if probs.ndim == 2 else 1
     where, remedy = "class_names", "name every class, in the order of the columns"
     if class_names is not None:
@@ -139,8 +142,8 @@ def _places(labels: NDArray[Any], classes: NDArray[Any], where: str, remedy: str
         strings = [array.dtype.kind in "UST" for array in (labels, classes)]
         if strings[0] != strings[1]:
             remedy = "one of the two are strings and the other numbers: convert one of them"
-        got = f"{labels[row].item()!r} at row {row}"
-        raise InputError("targets", f"labels among {where}, {_words(classes)}", got, remedy, row=row)
+        expected, got = f"labels among {where}, {_words(classes)}", f"{labels[row].item()!r} at row {row}"
+        raise InputError("targets", expected, got, remedy, fault=Fault.UNKNOWN_NAME, row=row)
     return found
 
 
@@ -158,7 +161,9 @@ def _labels(y: Any, n: int) -> NDArray[Any]:
     missing = np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(n, np.bool_)
     if missing.any():
         row = int(np.argmax(missing))
-        raise InputError("targets", "a label in every row", f"nan at row {row}", "leave the row out", row=row)
+        facts = MissingFacts(entry="label", place=Place(row))
+        got, remedy = f"nan at row {row}", "leave the row out"
+        raise InputError("targets", "a label in every row", got, remedy, fault=Fault.MISSING, facts=facts)
     return labels
 
 

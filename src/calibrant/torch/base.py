@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, MissingDependencyError, NothingJudgedError, check_choice
+from calibrant.faults import MAY_BE_LOGITS, Fault
 
 try:
     import torch
@@ -24,6 +25,7 @@ from calibrant.inputs import Layout, Notion, Predictions, as_predictions, sum_to
 from calibrant.kernels import cuda, dispatch, tensors
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
 from calibrant.notions import DEFAULTS, NOTIONS
+from calibrant.wording import Terms, translate
 
 #: What a batch adds to the states, by their names.
 Increments = dict[str, Tensor]
@@ -40,6 +42,23 @@ _FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _NAMES: Final = {"probs": "preds", "targets": "target"}
 _FAST: Final = (torch.float32, torch.float64)
 _DECLARE: Final = "pass logits=True or logits=False to the metric"
+
+#: What a device counts, as faults.
+_FAULTS: Final = {
+    "infinite": Fault.NOT_FINITE,
+    "outside": Fault.OUTSIDE_RANGE,
+    "sum": Fault.ROW_SUM,
+    "target": Fault.LABEL_RANGE,
+    "scale": Fault.PROBABILITIES_AS_LOGITS,
+}
+#: What remedies ask of a metric, where a function has arguments.
+_TERMS: Final = Terms(
+    probs="preds",
+    targets="target",
+    equal="target == {!r}",
+    logits="pass logits=True to the metric",
+    ignore_index="ignore_index={} to the metric",
+)
 
 
 class ProbabilityMetric(Metric):
@@ -290,10 +309,12 @@ class ProbabilityMetric(Metric):
         return {**found, "seen": _seen(logits, preds.dtype == torch.float64, predictions.n_classes)}
 
     def _explained(self, error: InputError) -> InputError:
+        translated = translate(error, _NAMES, _TERMS)
         decided = any((self._agreed or self.seen.tolist())[:2])
-        if error.argument == "probs" and self.logits is None and decided and "logits=True" in error.remedy:
-            error.remedy = f"the first batch held probabilities; if they are logits, {_DECLARE}"
-        return error.renamed(_NAMES)
+        if self.logits is None and decided and error.facts.mistake in MAY_BE_LOGITS:
+            remedy = f"the first batch held probabilities; if they are logits, {_DECLARE}"
+            return translated.reworded(translated.argument, remedy)
+        return translated
 
     def _scale(self, preds: Tensor, target: Tensor, layout: Layout) -> bool:
         """Say whether the batch holds logits: as declared, as decided before, or by its own values."""
@@ -313,7 +334,8 @@ class ProbabilityMetric(Metric):
             return low < -tensors.SLACK or high > 1 + tensors.SLACK
         if layout == "multiclass" and self.validate_args and _look_normalised(preds[:1]) and _look_normalised(preds):
             got = "rows of numbers in [0, 1] that sum to 1"
-            raise InputError("preds", "logits, as in the first batch", got, _DECLARE)
+            expected, fault = "logits, as in the first batch", Fault.PROBABILITIES_AS_LOGITS
+            raise InputError("preds", expected, got, _DECLARE, fault=fault)
         return True
 
     def _read_device(self, preds: Tensor, target: Tensor, layout: Layout) -> Increments:
@@ -378,10 +400,11 @@ class ProbabilityMetric(Metric):
             "target": ("target", "labels within range", "row{} with another", "pass ignore_index to leave them out"),
             "scale": ("preds", "logits, as in the first batch", "batch{} of probabilities", _DECLARE),
         }
-        for fault, (argument, expected, got, remedy) in problems.items():
-            if counts[fault]:
-                plural = "" if counts[fault] == 1 else "es" if fault == "scale" else "s"
-                raise InputError(argument, expected, f"{counts[fault]:,} {got.format(plural)} {where}", remedy)
+        for name, (argument, expected, got, remedy) in problems.items():
+            if counts[name]:
+                plural = "" if counts[name] == 1 else "es" if name == "scale" else "s"
+                got = f"{counts[name]:,} {got.format(plural)} {where}"
+                raise InputError(argument, expected, got, remedy, fault=_FAULTS[name])
         seen = self.seen.tolist()
         if seen[PROBABILITIES] and seen[LOGITS]:
             raise InputError("preds", "one scale", "probabilities on one rank and logits on another", _DECLARE)

@@ -1,0 +1,205 @@
+"""What can be wrong with an argument, as values: the fault, its facts, and the mistake that probably caused it.
+
+The code that rejects an argument states these. `wording` writes the sentences; the command, the torch metrics and Spark
+write their own. A program reads the fault and the facts, never a sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Literal
+
+
+class Fault(Enum):
+    """What is wrong with an argument."""
+
+    VALUE = "a value that the argument cannot take"
+    NO_ARRAY = "an object that is no array"
+    TEXT = "text where numbers belong"
+    MISSING = "a missing value"
+    NOT_FINITE = "a score that is NaN or infinite"
+    OUTSIDE_RANGE = "a probability outside [0, 1]"
+    ROW_SUM = "a row whose probabilities do not sum to 1"
+    PROBABILITIES_AS_LOGITS = "probabilities that are declared as logits"
+    PREDICTED_CLASSES = "predicted classes in the place of probabilities"
+    SWAPPED = "probabilities and targets in the wrong order"
+    LENGTHS = "targets whose shape does not fit that of the probabilities"
+    MODEL_SHAPES = "models whose probabilities differ in shape"
+    OUTCOMES = "an outcome other than 0 and 1"
+    CLASS_INDICES = "a class index outside the columns"
+    LABEL_RANGE = "an outcome or a class index outside its range, on a device that only counts them"
+    LABEL_TYPE = "targets of a type that cannot be labels"
+    LABEL_NAMES = "names of classes, without the order of the classes"
+    UNKNOWN_NAME = "a label that is not among the names of the classes"
+    ONE_HOT = "a row of one-hot targets without a single 1"
+    WEIGHT = "a weight that is negative or not finite"
+    COLUMN_NAME = "a column that its engine cannot find by its name"
+    COLUMN_TYPE = "a column of a type that does not fit"
+    TOO_FINE = "values with more digits than can be fetched from an engine"
+    FOREIGN = "content that calibrant did not write"
+
+
+class Mistake(Enum):
+    """What the caller may have done."""
+
+    NOT_COLLECTED = "a lazy frame was not collected"
+    FILE_NAME = "the name of a file was passed, not its content"
+    PERCENT_TEXT = "numbers are written like '85%'"
+    NUMBER_TEXT = "numbers are stored as text"
+    PERCENT = "probabilities are in per cent"
+    PERCENT_OR_CLASSES = "probabilities are in per cent, or are predicted classes"
+    ROUNDING = "probabilities exceed [0, 1] by rounding, or are logits"
+    LOGITS = "logits are declared as probabilities"
+    TARGET_COLUMN = "a column of the probabilities holds the targets"
+    COUNT_COLUMN = "a column of the probabilities holds whole numbers"
+    SINGLE_LABEL = "one label was passed for all rows"
+    SINGLE_ROW = "the probabilities of one event are laid out as one row of many classes"
+    TRANSPOSED_PROBS = "rows and columns of the probabilities are exchanged"
+    TRANSPOSED_TARGETS = "rows and columns of the one-hot targets are exchanged"
+    TRANSPOSED_BOTH = "rows and columns of both arguments are exchanged"
+    ONE_HOT_EVENT = "the outcomes of one event are one-hot"
+    SEVERAL_LABELS = "rows have several labels each"
+    ONE_BASED = "labels are counted from 1"
+    TWO_LABELS = "two labels stand for the outcomes"
+    IGNORED_LABEL = "a label marks rows that are to be left out"
+    COLUMN_LACKING = "a class has no column"
+    PROBABILITY_TARGETS = "targets are probabilities"
+    FRACTION = "a target is rounded wrongly"
+    NESTED = "a column holds lists"
+
+
+#: The mistakes that declaring logits would mend.
+MAY_BE_LOGITS: Final = frozenset({Mistake.LOGITS, Mistake.ROUNDING})
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A mistake that an input looks like, with the labels or the column of ``probs`` that give it away."""
+
+    mistake: Mistake
+    labels: tuple[int | str, ...] = ()
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The row and column of the first value at fault, counted from 0, in an array with ``width`` columns.
+
+    The row is None where rows have no order, as in an engine.
+    """
+
+    row: int | None
+    column: int | None = None
+    width: int = 1
+
+    def __str__(self) -> str:
+        return f"row {self.row}" if self.width == 1 or self.column is None else f"row {self.row}, column {self.column}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The facts of a fault: the suspected mistake, the place, and the number of rows with the fault."""
+
+    suspicion: Suspicion | None = None
+    place: Place | None = None
+    n_rows: int = 1
+
+    @property
+    def mistake(self) -> Mistake | None:
+        """The mistake that is suspected."""
+        return None if self.suspicion is None else self.suspicion.mistake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayFacts(Facts):
+    """An object that is no array: the name of its type, and the file that it names."""
+
+    type_name: str
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFacts(Facts):
+    """Text where numbers belong: the first entry, None for an empty array."""
+
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingFacts(Facts):
+    """A missing value: what every row should have."""
+
+    entry: Literal["label", "name", "number"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreFacts(Facts):
+    """A score that is not finite or outside [0, 1]."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SumFacts(Facts):
+    """A row of probabilities: its sum, and how far from 1 it may be."""
+
+    total: float
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LengthFacts(Facts):
+    """Targets of ``shape`` for ``rows`` rows of ``n_classes`` columns; None for one event."""
+
+    shape: tuple[int, ...]
+    rows: int
+    n_classes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts(Facts):
+    """A model's ``shape``, and that of another model, whose argument is ``other``."""
+
+    shape: tuple[int, ...]
+    other: str
+    other_shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelFacts(Facts):
+    """A wrong target of ``n_classes`` classes; None for outcomes. Of targets of a wrong type it is the type."""
+
+    value: Any
+    n_classes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelNameFacts(Facts):
+    """Names of classes without their order: the first, and whether they are of one event."""
+
+    name: str
+    one_event: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameFacts(Facts):
+    """A label that is not among the names of the classes."""
+
+    name: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneHotFacts(Facts):
+    """A row of one-hot targets: how many ones it has, and its first entry other than 0 and 1."""
+
+    ones: int
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightFacts(Facts):
+    """A wrong weight."""
+
+    value: Any

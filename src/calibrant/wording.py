@@ -1,0 +1,267 @@
+"""The sentences for a fault and its facts: what was expected, what came, what to do about it.
+
+They are written here once. `Terms` holds what differs between Python, the command and the torch metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from calibrant.errors import InputError, nearest
+from calibrant.faults import (
+    ArrayFacts,
+    Facts,
+    Fault,
+    LabelFacts,
+    LabelNameFacts,
+    LengthFacts,
+    MissingFacts,
+    Mistake,
+    ModelFacts,
+    NameFacts,
+    OneHotFacts,
+    ScoreFacts,
+    SumFacts,
+    TextFacts,
+    WeightFacts,
+)
+
+_ENTRIES: Final = {"label": "a label in every row", "name": "a name in every row", "number": "numbers"}
+
+
+class Words(NamedTuple):
+    """The parts of a message; ``got`` does not name the place."""
+
+    expected: str
+    got: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a surface says what a remedy asks for; by default as a function with arguments."""
+
+    probs: str = "probs"
+    targets: str = "targets"
+    equal: str = "np.asarray(targets) == {!r}"
+    logits: str = "pass logits=True"
+    no_logits: str = "leave logits=True out, or pass"
+    percent: str = "the values look like percent: divide them by 100"
+    multilabel: str = "notion='multilabel'"
+    ignore_index: str = "ignore_index={}"
+    class_names: str = "class_names"
+
+    @property
+    def filter(self) -> str:
+        """How to leave a row out."""
+        return f"filter the row out of {self.probs} and {self.targets}"
+
+
+PYTHON: Final = Terms()
+
+
+def refuse(argument: str, fault: Fault, facts: Facts | None = None, terms: Terms = PYTHON) -> InputError:
+    """Return the error of a fault in a surface's terms."""
+    facts = facts or Facts()
+    words = _words(argument, fault, facts, terms)
+    if words is None:
+        msg = f"{fault} with {facts} has no words"
+        raise TypeError(msg)
+    got = words.got if facts.place is None else f"{words.got} at {facts.place}"
+    return InputError(argument, words.expected, got, words.remedy, fault=fault, facts=facts)
+
+
+def reword(error: InputError, terms: Terms = PYTHON) -> Words:
+    """Return the words of an error in a surface's terms; an error without facts keeps its own words."""
+    return _words(error.argument, error.fault, error.facts, terms) or Words(error.expected, error.got, error.remedy)
+
+
+def translate(error: InputError, names: Mapping[str, str], terms: Terms) -> InputError:
+    """Return an error for a surface with other names of the arguments, and its own terms."""
+    argument = names.get(error.argument, error.argument)
+    if _words(argument, error.fault, error.facts, terms) is None:
+        return error.renamed(names)
+    return refuse(argument, error.fault, error.facts, terms)
+
+
+def number(value: Any) -> str:
+    """Write a number with six digits, or with all of them where six would make a probability of it."""
+    short, exact = f"{float(value):.6g}", str(value).removesuffix(".0")
+    return exact if len(exact) <= len(short) or 0 <= float(short) <= 1 else short
+
+
+def expected_labels(n_classes: int | None) -> str:
+    """Return which targets are expected; None stands for one event."""
+    return "outcomes 0 or 1" if n_classes is None else f"class indices 0 to {n_classes - 1}"
+
+
+def expected_sum(tolerance: float) -> str:
+    """Return which sum of a row is expected."""
+    return f"rows that sum to 1 within {tolerance:.2g}"
+
+
+def _words(argument: str, fault: Fault, facts: Facts, terms: Terms) -> Words | None:
+    match facts:
+        case ArrayFacts():
+            return _no_array(argument, facts)
+        case TextFacts():
+            return _text(argument, facts)
+        case MissingFacts(entry=entry):
+            remedy = "name the row's group, such as 'unknown'" if entry == "name" else f"{terms.filter} first"
+            return Words(_ENTRIES[entry], "a missing value", remedy)
+        case ScoreFacts():
+            return _score(fault, facts, terms)
+        case SumFacts(total=total, tolerance=tolerance):
+            remedy = _of_column(facts, terms) or (
+                f"normalise the rows (divide each by its sum), {terms.logits} if they are logits, or "
+                f"{terms.multilabel} for one event per column"
+            )
+            return Words(expected_sum(tolerance), f"{total:.6g}", remedy)
+        case LengthFacts():
+            return _length(facts, terms)
+        case ModelFacts(shape=shape, other=other, other_shape=other_shape):
+            remedy = "give the same columns of every model"
+            return Words(f"shape {other_shape}, as {other}", f"shape {shape}", remedy)
+        case LabelFacts():
+            return _label(fault, facts, terms)
+        case LabelNameFacts():
+            return _label_name(facts, terms)
+        case NameFacts(name=name, names=names):
+            return Words("names among class_names", repr(name), nearest(name, names))
+        case OneHotFacts():
+            return _one_hot(facts, terms)
+        case WeightFacts(value=value):
+            return Words("finite numbers of 0 or more", f"{value}", "correct or drop the row")
+    if fault is Fault.SWAPPED:
+        remedy = "the arguments look swapped: call f(probs, targets)"
+        return Words("probabilities first and targets second", "labels first and fractions second", remedy)
+    if fault is Fault.PROBABILITIES_AS_LOGITS:
+        remedy = f"{terms.no_logits} the softmax of probs if that is what they mean"
+        return Words("logits", "probabilities: every row is in [0, 1] and adds up to 1", remedy)
+    return None
+
+
+def _no_array(argument: str, facts: ArrayFacts) -> Words:
+    name, remedy = facts.type_name, "pass an array, a column or a list of numbers"
+    got = "None" if name == "None" else f"{'an' if name[0] in 'aeiouAEIO' else 'a'} {name}"
+    if facts.mistake is Mistake.NOT_COLLECTED:
+        remedy = "collect it first"
+    if facts.mistake is Mistake.FILE_NAME:
+        remedy = "read the file first" + (f", or run: calibrant report {facts.path}" if argument == "probs" else "")
+    return Words("an array", got, remedy)
+
+
+def _text(argument: str, facts: TextFacts) -> Words:
+    remedy = "pass numbers, not names"
+    if facts.mistake is Mistake.PERCENT_TEXT:
+        remedy = "convert them to fractions first, '85%' to 0.85"
+    if facts.mistake is Mistake.NUMBER_TEXT:
+        remedy = f"convert them to numbers first, with np.asarray({argument}, dtype=float)"
+    return Words("real numbers", "strings" if facts.text is None else f"strings such as {facts.text!r}", remedy)
+
+
+# ---------------------------------------------------------------- probabilities
+
+
+def _score(fault: Fault, facts: ScoreFacts, terms: Terms) -> Words:
+    value = number(facts.value)
+    if fault is Fault.PREDICTED_CLASSES:
+        remedy = "they look like predicted classes: pass the probabilities of the classes, of shape (N, C)"
+        return Words("probabilities", f"whole numbers up to {value}", remedy)
+    if fault is Fault.NOT_FINITE:
+        return Words("finite numbers", value, f"find where it comes from, or {terms.filter}")
+    logits = f"{terms.logits} if they are logits"
+    remedies = {
+        Mistake.PERCENT: terms.percent,
+        Mistake.PERCENT_OR_CLASSES: f"{terms.percent} (if they are predicted classes, pass the probabilities instead)",
+        Mistake.ROUNDING: f"clip the values to [0, 1] if that is rounding, or {logits}",
+    }
+    remedy = _of_column(facts, terms) or (remedies.get(facts.mistake, logits) if facts.mistake else logits)
+    return Words("values in [0, 1]", value, remedy)
+
+
+def _of_column(facts: Facts, terms: Terms) -> str | None:
+    """Return what to do about a column that does not belong to the probabilities, if there is one."""
+    if facts.suspicion is None or facts.suspicion.column is None:
+        return None
+    column = f"column {facts.suspicion.column} of {terms.probs}"
+    if facts.mistake is Mistake.TARGET_COLUMN:
+        return f"{column} holds the targets: leave it out"
+    return f"{column} holds whole numbers: leave it out if it is no probability"
+
+
+# ---------------------------------------------------------------- targets
+
+
+def _length(facts: LengthFacts, terms: Terms) -> Words:
+    expected = f"{facts.rows} label{'s' * (facts.rows != 1)}, one for each row of probs"
+    if facts.n_classes is not None:
+        expected += f" (or one-hot rows of {facts.n_classes})"
+    remedies = {
+        Mistake.SINGLE_LABEL: "pass a label for each row, such as [1]",
+        Mistake.SINGLE_ROW: "probs look like one row of many classes: for one event pass probs.reshape(-1)",
+        Mistake.TRANSPOSED_PROBS: "probs look transposed: they are (N, C), a row for each prediction and a column "
+        "for each class",
+        Mistake.TRANSPOSED_TARGETS: "the one-hot targets look transposed: pass targets.T",
+        Mistake.ONE_HOT_EVENT: "the targets look one-hot: pass targets[:, 1] if that column says that it happened",
+        Mistake.SEVERAL_LABELS: f"pass one label a row, or for several labels a row {terms.multilabel} and probs of "
+        "the same shape",
+    }
+    remedy = remedies[facts.mistake] if facts.mistake else "probs and targets must be of the same rows"
+    return Words(expected, f"shape {facts.shape}", remedy)
+
+
+def _label(fault: Fault, facts: LabelFacts, terms: Terms) -> Words:
+    expected, value = expected_labels(facts.n_classes), facts.value
+    if fault is Fault.LABEL_TYPE:
+        return Words(expected, f"dtype {value}", "pass integers, booleans or class names")
+    ignored = f"pass {terms.ignore_index.format(value)} if such rows are to be left out"
+    remedy = "map the targets to 0 and 1, or for more than two classes pass probs of shape (N, C)"
+    match facts.mistake:
+        case Mistake.ONE_BASED:
+            remedy = "the labels look 1-based: subtract 1"
+        case Mistake.TWO_LABELS if facts.suspicion is not None:
+            low, high = facts.suspicion.labels
+            meant = "the event" if facts.n_classes is None else "the second class"
+            remedy = f"the labels are {low} and {high}: pass {terms.equal.format(high)} if {high} is {meant}"
+        case Mistake.IGNORED_LABEL:
+            remedy = f"map -1 to 0, or {ignored}" if facts.n_classes is None else ignored
+        case Mistake.COLUMN_LACKING:
+            remedy = f"check that probs has a column for every class, or {ignored}"
+        case Mistake.PROBABILITY_TARGETS:
+            remedy = "the targets look like probabilities: pass what happened, as 0 and 1 or class indices"
+        case Mistake.FRACTION:
+            remedy = f"{terms.filter}, or round the target if that is what it means"
+        case _ if not np.isfinite(value):
+            remedy = terms.filter
+    return Words(expected, f"{value}", remedy)
+
+
+def _label_name(facts: LabelNameFacts, terms: Terms) -> Words:
+    order = "" if facts.one_event else ", in the order of the columns"
+    remedy = f"pass {terms.class_names} to evaluate{order}, or map them to integers"
+    if facts.mistake is Mistake.NUMBER_TEXT:
+        remedy = "convert them to integers first, with np.asarray(targets, dtype=int)"
+    if facts.mistake is Mistake.TWO_LABELS and facts.suspicion is not None:
+        labels, event = list(facts.suspicion.labels), facts.suspicion.labels[1]
+        equal = f"{terms.equal.format(event)} if {event!r} is the event"
+        remedy = f"pass {equal}, or {terms.class_names}={labels} to evaluate"
+    return Words("integers", f"strings such as {facts.name!r}", remedy)
+
+
+def _one_hot(facts: OneHotFacts, terms: Terms) -> Words:
+    ones = f"{facts.ones or 'no'} one{'s' * (facts.ones != 1)}"
+    remedies = {
+        Mistake.SINGLE_ROW: "probs look like one row of many classes: for one event pass probs.reshape(-1), "
+        "targets.reshape(-1)",
+        Mistake.TRANSPOSED_BOTH: "probs and targets look transposed: pass probs.T and targets.T",
+        Mistake.PROBABILITY_TARGETS: "the targets look like probabilities: pass class indices (of smoothed labels "
+        "targets.argmax(axis=1))",
+    }
+    remedy = f"pass class indices, or {terms.multilabel} for several labels a row"
+    got = ones if facts.value is None else number(facts.value)
+    return Words("one-hot rows (a single 1 among 0s)", got, remedies[facts.mistake] if facts.mistake else remedy)
