@@ -11,7 +11,8 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from examples_of import at_most
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import calibrant
@@ -71,7 +72,7 @@ def check(exact: calibrant.Report, sketched: calibrant.Report) -> None:
         assert off <= estimate.error_bound + truth.error_bound + ROUNDING, (name, off, estimate.error_bound)
 
 
-@settings(max_examples=300, deadline=None)
+@at_most(300)
 @given(
     seed=st.integers(0, 2**32 - 1),
     kind=st.sampled_from(sorted(SCORES)),
@@ -95,7 +96,7 @@ def test_no_number_of_a_sketch_is_beyond_its_bound(seed, kind, n, dtype, bend, n
     check(exact, calibrant.evaluate(sketch_of(scores, outcomes, **options), n_bins=n_bins, level=None))
 
 
-@settings(max_examples=300, deadline=None)
+@at_most(300)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_bins=st.sampled_from([7, 11, 13]),
@@ -136,7 +137,7 @@ def test_the_squares_are_bounded_from_below_too():
     assert sketched["debiased_square"].value > exact["debiased_square"].value + 1e-6
 
 
-@settings(max_examples=40, deadline=None)
+@at_most(40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.sampled_from([5, 60, 400]),

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples_of import at_most
+from hypothesis import given
 from hypothesis import strategies as st
 
 import calibrant
@@ -179,7 +180,7 @@ def test_triples(n, n_bins):
 rows = st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=1, max_size=60)
 
 
-@settings(max_examples=60, deadline=None)
+@at_most(60)
 @given(rows, st.integers(1, 12), st.randoms())
 def test_tied_scores_share_their_outcomes_in_any_order(rows, n_bins, random):
     scores, outcomes = [p / 20 for p, _ in rows], [float(y) for _, y in rows]

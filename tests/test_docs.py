@@ -6,6 +6,7 @@ import doctest
 import importlib
 import json
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -161,3 +162,8 @@ def test_every_key_of_the_json_is_explained() -> None:
         collect(json.loads(report.to_json()))
     assert {"per_class", "infinite_rows", "table", "worst_class"} <= keys
     assert {key for key in keys if f"`{key}`" not in page} == set()
+
+
+def test_the_citation_has_the_version_of_the_package() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")

@@ -26,7 +26,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from examples_of import at_most
+from hypothesis import given
 
 import calibrant
 from calibrant import CalibrationSketch
@@ -381,7 +382,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@at_most(40)
 @given(ROWS, st.sampled_from(["polars lazy", "pyarrow"]), st.sampled_from(["positive", "top-label"]), st.booleans())
 def test_the_sketch_of_a_frame_is_that_of_its_arrays_and_the_sum_of_its_parts(data, name, notion, single) -> None:
     p, y, w, part = (np.array(column) for column in zip(*data, strict=True))

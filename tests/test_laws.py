@@ -14,7 +14,8 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples_of import at_most
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression as scipy_isotonic
 from sklearn.isotonic import IsotonicRegression
@@ -29,7 +30,7 @@ evaluate = functools.partial(calibrant.evaluate, level=None)
 CLOSE, LOOSE = 1e-12, 2e-7
 GRIDS = (None, "standard", "fine")
 
-law = settings(derandomize=True, database=None, deadline=None, max_examples=40)
+law = at_most(40, derandomize=True, database=None)
 
 
 def parts_of(score, method):

@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from examples_of import at_most
+from hypothesis import given
 from hypothesis import strategies as st
 
 import calibrant
@@ -127,7 +128,7 @@ def test_merging_is_associative_and_commutative(name):
     assert a == before
 
 
-@settings(max_examples=60, deadline=None)
+@at_most(60)
 @given(
     scores=st.lists(st.floats(0, 1), min_size=1, max_size=60),
     seed=st.integers(0, 2**32 - 1),
@@ -549,7 +550,7 @@ def test_a_cut_sketch_is_refused(cut):
         CalibrationSketch.from_bytes(data[:cut])
 
 
-@settings(max_examples=80, deadline=None)
+@at_most(80)
 @given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
 def test_no_changed_byte_goes_unnoticed(place, flip):
     data = bytearray(CACHED)
