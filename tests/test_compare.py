@@ -511,7 +511,7 @@ def test_the_noise_of_alike_models_cancels() -> None:
 
 def test_infinite_losses() -> None:
     first, second, targets = [1.0, 0.9, 0.2, 0.4], [0.8, 0.1, 0.0, 0.3], [0, 1, 1, 0]
-    lost = "outcome happened to which"
+    lost = "outcome happened that"
     both = calibrant.compare(first, second, targets)
     assert math.isnan(both.pairs[0]["nll"].value)
     assert both.pairs[0]["nll"].method == (

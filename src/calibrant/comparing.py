@@ -64,7 +64,7 @@ def compare(
 
     with a standard error from the differences of what each row adds to the two, :math:`2 D_b (p_i - y_i) - D_b^2` with
     :math:`D_b = S_b / n_b`, and from the noise of the estimates themselves, which is what remains near calibration.
-    Beside it stand the differences of ECE, Brier score, log loss and accuracy. For ECE no normal approximation holds:
+    The differences of ECE, accuracy, Brier score and log loss are given too. For ECE no normal approximation holds:
     its interval lies between bounds that are safe near calibration too, and wide. Those of Brier score and log loss
     are of the mean of the rows' differences, that of the accuracy is Bonett and Price's.
 
@@ -130,14 +130,14 @@ def compare(
     """
     check_bins(n_bins)
     check_level(level)
-    named, given = _models(probs_a, probs_b, targets, names)
+    named, labels = _models(probs_a, probs_b, targets, names)
     if notion in PER_CLASS:
         remedy = "pass one class's column of each model at a time"
         raise InputError("notion", "'positive' or 'top-label' to compare models", repr(notion), remedy)
     if any(isinstance(probs, CalibrationSketch) for _, _, probs in named):
-        others = {"targets": given, "weights": weights, "ignore_index": ignore_index, "class_names": class_names}
+        others = {"targets": labels, "weights": weights, "ignore_index": ignore_index, "class_names": class_names}
         return _compare_sketches(named, {**others, "logits": logits}, notion, n_bins, float(level))
-    if given is None:
+    if labels is None:
         raise InputError("targets", "an array", "None", _CALLS)
     _check_rows(named)
     declared = _declared(logits, [name for name, _, _ in named])
@@ -147,7 +147,7 @@ def compare(
         try:
             predictions = as_predictions(
                 probs,
-                given,
+                labels,
                 weights=weights,
                 ignore_index=ignore_index,
                 logits=is_logits,
@@ -262,9 +262,9 @@ def _pairs(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
         return tuple(pairs)
     raw = [pair["debiased_square"].p_value for pair in pairs]
     adjusted = []
-    for pair, own, p in zip(pairs, raw, holm(raw), strict=True):
+    for pair, raw_p, p in zip(pairs, raw, holm(raw), strict=True):
         square = pair["debiased_square"]
-        details = {**square.details, "raw_p_value": own, "pairs": len(pairs)}
+        details = {**square.details, "raw_p_value": raw_p, "pairs": len(pairs)}
         estimates = {**pair.estimates, "debiased_square": replace(square, p_value=p, details=details)}
         adjusted.append(Pair(pair.first, pair.second, estimates))
     return tuple(adjusted)
@@ -300,10 +300,10 @@ def _check_rows(named: Sequence[_Named]) -> None:
     (_, first, probs), *others = named
     rows = _shape(probs)[:1]
     for _, argument, probs in others:
-        own = _shape(probs)[:1]
-        if rows and own and own != rows:
+        got = _shape(probs)[:1]
+        if rows and got and got != rows:
             expected = f"{rows[0]:,} row{'s' * (rows[0] != 1)}, as many as {first}"
-            raise InputError(argument, expected, f"{own[0]:,}", "give predictions of the same rows, in the same order")
+            raise InputError(argument, expected, f"{got[0]:,}", "give predictions of the same rows, in the same order")
 
 
 def _check_columns(named: Sequence[_Named], shapes: Sequence[tuple[int, ...]]) -> None:

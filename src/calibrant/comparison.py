@@ -30,7 +30,7 @@ class Pair:
     estimates : mapping
         ``debiased_square``, ``ece``, ``brier``, ``nll``, ``accuracy``. Below 0 the first model has less of it: less
         error (better), or fewer right answers (worse). Only ``debiased_square``, which decides, has a p-value: the
-        probability of a difference as large if there was none.
+        probability of a difference as large if both models were equally calibrated.
     """
 
     first: str
@@ -46,7 +46,7 @@ class Comparison:
     """What `compare` found: each model's measures, and the differences of each pair of models with their intervals.
 
     ``print(comparison)`` draws it in the terminal, ``verdict`` says it in sentences, ``to_html`` writes it as a page,
-    ``to_dict`` and ``to_json`` give every number. Notebooks show it as it is.
+    ``to_dict`` and ``to_json`` give every number. Notebooks show it as a page.
 
     Attributes
     ----------

@@ -177,8 +177,8 @@ def evaluate(
 
     Notes
     -----
-    Cost: one read of the N x C numbers, one sort of N integers; memory below 96 bytes a row beside the input. With
-    ``level`` the resampling of at most 4,396 cells: about a second with 1,000 resamples, at any N.
+    Cost: one read of the N x C numbers, one sort of N integers; memory below 96 bytes a row on top of the input. With
+    ``level`` also the resampling of at most 4,396 cells: about a second for 1,000 resamples, at any N.
 
     Intervals are valid near zero too, where a bootstrap is not: a lower end is 0 unless the measure's own test of
     calibration rejects. How each is made stands in ``method`` and in the documentation.
@@ -336,12 +336,12 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
     histograms = table_histograms(tables, settings.n_bins)
     classes = _classes(replace(judged, histograms=histograms), histograms.totals, resampling)
     # Measures of whole predictions look at the means alone; the table of one class stands in for the event.
-    whole = Event(table=some.table, n_bins=settings.n_bins, means=means, classes=classes)
-    inference = None if resampling is None else Inference.of(whole, resampling, ())
+    event = Event(table=some.table, n_bins=settings.n_bins, means=means, classes=classes)
+    inference = None if resampling is None else Inference.of(event, resampling, ())
     dependent, estimates = judged.notion == "multilabel", {}
     for measure in settings.computed:
         if measure.judges == "predictions":
-            estimates[measure] = estimate(measure, whole, inference)
+            estimates[measure] = estimate(measure, event, inference)
         else:
             source = ECE if measure.judges == "classes" else measure
             combined = over_classes(source, events, means.n, means.effective_n, resampling, dependent=dependent)

@@ -40,7 +40,7 @@ class Evidence:
     diagram : ReliabilityDiagram or None
         The bins of the judged event; None if every class is judged.
     level : float or None
-        The confidence of the intervals; None if there are none.
+        The confidence of the intervals; None without intervals.
     rarer : float
         The effective sample size of the rarer outcome.
     """

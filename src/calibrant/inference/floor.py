@@ -92,7 +92,7 @@ def noise_floor(
         The bins of the binned measures.
     scores : {"uniform", "confident", "rare"} or array, default "uniform"
         How the scores are spread: evenly over 0 to 1, like Beta(8, 1) (top labels) or like Beta(1, 20) (rare events);
-        or scores of one's own, any number of them, whose distribution the n rows then have.
+        or an array of scores: the n rows then have its distribution.
     level, n_resamples, rng
         As in `calibrant.evaluate`; at least one resample.
 
@@ -139,9 +139,9 @@ def _table(n: int, scores: Any) -> tuple[str, ReliabilityTable]:
         a, b, _ = SCORE_LAWS[scores]
         name, placed = scores, np.asarray(betaincinv(a, b, shares))
     else:
-        own = ReliabilityTable.from_scores(scores, np.zeros(np.shape(as_array("scores", scores)), dtype=np.int64))
-        upto = np.cumsum(own.counts) / own.total
-        name, placed = "given", own.scores[np.searchsorted(upto, shares)].astype(np.float64)
+        sample = ReliabilityTable.from_scores(scores, np.zeros(np.shape(as_array("scores", scores)), dtype=np.int64))
+        upto = np.cumsum(sample.counts) / sample.total
+        name, placed = "given", sample.scores[np.searchsorted(upto, shares)].astype(np.float64)
     counts = np.diff(np.arange(points + 1) * n // points)  # evenly: what is left over favours no score
     distinct, first = np.unique(placed, return_index=True)
     counts = np.add.reduceat(counts, first)

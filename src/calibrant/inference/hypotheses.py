@@ -48,7 +48,7 @@ def spiegelhalter_test(
     Parameters
     ----------
     probs : array, (N,), (N, 1), (N, C) or (N, C, ...), or ReliabilityTable
-        Probabilities, as in `expected_calibration_error`; or a table of one event, and then nothing beside it.
+        Probabilities, as in `expected_calibration_error`; or a table of one event, without any other argument.
     targets : array, (N,) or (N, ...), or one-hot like probs
         0 or 1, or class indices 0 to C - 1. Needed unless ``probs`` is a table.
     notion : {"positive", "top-label"}, optional
@@ -65,13 +65,13 @@ def spiegelhalter_test(
     -------
     TestResult
         With Z as ``statistic``. Scores of 0, 1/2 and 1 do not add to the variance. Where there are no others it is 0,
-        and Z is 0 with p-value 1, or inf with p-value 0 if an outcome happened to which its score gave no chance.
+        and Z is 0 with p-value 1, or inf with p-value 0 if an outcome happened that its score gave no chance.
 
     Raises
     ------
     calibrant.errors.InputError
         A `ValueError` naming the argument, what was expected, what came and what to do: as
-        `expected_calibration_error`; for a notion of several events; for anything beside a table.
+        `expected_calibration_error`; for a notion of several events; for another argument next to a table.
 
     Notes
     -----
@@ -91,7 +91,7 @@ def spiegelhalter_test(
     """
     table = table_of(probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits)
     null_variances, tilts = _spreads(table), 1 - 2 * table.scores.astype(np.float64)
-    # (y - p)(1 - 2 p) = (y - p)^2 - p (1 - p), of which tables on a grid hold the exact sums
+    # (y - p)(1 - 2 p) = (y - p)^2 - p (1 - p): tables on a grid hold the exact sums of both
     excess = float(np.sum(table.square_residuals - null_variances))
     z = _standardised(excess, float(np.sum(_units(table) * null_variances * tilts**2)), table.total)
     p_value = math.erfc(abs(z) / math.sqrt(2))
@@ -210,7 +210,7 @@ def ks_test(
     -------
     TestResult
         ``details`` hold the ``error``, ``max |sum| / N``. Scores of 0 and 1 alone leave no variance: then T is 0 with
-        p-value 1, or inf with p-value 0 if an outcome happened to which its score gave no chance.
+        p-value 1, or inf with p-value 0 if an outcome happened that its score gave no chance.
 
     Raises
     ------
@@ -405,8 +405,8 @@ def _degrees(freedom: int) -> str:
 
 
 def _check_groups(n_groups: object) -> None:
-    whole = isinstance(n_groups, (int, np.integer)) and not isinstance(n_groups, bool)
-    if not whole or not 1 <= n_groups <= _MOST_GROUPS:  # type: ignore[operator]
+    integer = isinstance(n_groups, (int, np.integer)) and not isinstance(n_groups, bool)
+    if not integer or not 1 <= n_groups <= _MOST_GROUPS:  # type: ignore[operator]
         remedy = "pass the number of groups, such as 10"
         raise InputError("n_groups", f"an integer from 1 to {_MOST_GROUPS:,}", repr(n_groups), remedy)
 

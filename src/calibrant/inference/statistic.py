@@ -30,7 +30,7 @@ def consistency(
     r"""Test calibration by a statistic of one's own: its noise floor and its p-value if the scores are right.
 
     Outcomes are drawn from what the scores claim, :math:`y^*_c \sim B(n_c, P_c)` for each row c of the table, and the
-    statistic is computed of each replicate (Bröcker and Smith 2007):
+    statistic is computed on each replicate (Bröcker and Smith 2007):
 
     .. math:: p = \frac{1 + \#\{T^* \ge T\}}{B + 1}
 
@@ -73,8 +73,8 @@ def consistency(
     --------
     >>> import calibrant
     >>> table = calibrant.ReliabilityTable.from_scores([0.2] * 50 + [0.8] * 50, [0] * 25 + [1] * 75)
-    >>> found = calibrant.inference.consistency(table, calibrant.expected_calibration_error)
-    >>> round(found.value, 2), round(found.floor.mean, 3), round(found.p_value, 3)
+    >>> test = calibrant.inference.consistency(table, calibrant.expected_calibration_error)
+    >>> round(test.value, 2), round(test.floor.mean, 3), round(test.p_value, 3)
     (0.25, 0.045, 0.001)
     """
     resampling = _checked(table, statistic, level, n_resamples, rng)

@@ -39,7 +39,7 @@ def t_cal_test(
         \Bigl[\Bigl(\sum_{i \in b} (y_i - p_i)\Bigr)^2 - \sum_{i \in b} (y_i - p_i)^2\Bigr], \qquad
         T = \max_m T_m / \operatorname{sd} T_m
 
-    over m = 2, 4, ... equal-width bins. Each :math:`T_m` is made of the products of pairs of residuals that share a bin
+    over m = 2, 4, ... equal-width bins. Each :math:`T_m` sums the products of pairs of residuals that share a bin
     and has mean 0 under calibration; few bins see smooth errors best, many see wiggly ones. Larger T is worse. Its law
     under calibration is drawn: outcomes :math:`y^* \sim B(p)` at the same scores B times, and the p-value is
     (1 + #{T* >= T}) / (B + 1).
@@ -62,7 +62,7 @@ def t_cal_test(
     Raises
     ------
     calibrant.errors.InputError
-        As `spiegelhalter_test`; for ``n_resamples`` below 1 and an ``rng`` that is none.
+        As `spiegelhalter_test`; for ``n_resamples`` below 1 and an invalid ``rng``.
 
     Notes
     -----

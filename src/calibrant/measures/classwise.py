@@ -82,7 +82,7 @@ def classwise_calibration_errors(
 ) -> NDArray[np.float64]:
     """Return the calibration error of every class by itself, (C,).
 
-    NaN for a class of which the threshold kept nothing. Parameters, errors and cost are those of
+    NaN for a class if the threshold kept none of its scores. Parameters, errors and cost are those of
     `classwise_calibration_error`.
 
     Examples

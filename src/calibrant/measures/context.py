@@ -62,7 +62,7 @@ class Null:
     closed_form : callable, optional
         The law without resampling, for ``n_resamples=0``.
     limits : bool
-        Whether the closed form stands beside a p-value from resamples, for corrections for many groups.
+        Whether the details also give the closed form's p-value, for corrections for many groups.
     """
 
     replicate: Callable[[Replicates], Float64s] | None = None
@@ -78,7 +78,7 @@ class OwnLaw:
     law: Callable[[Inference], Law | None]
 
 
-_BAND: Final = "band"  # what the replicates leave besides measures: the ends of two bands
+_BAND: Final = "band"  # what the replicates are also needed for: two bands
 _CURVE: Final = "curve"
 
 
@@ -212,7 +212,7 @@ def number_of(measure: Computable, event: Event) -> float:
 
 
 class Draws(NamedTuple):
-    """A statistic of the cells as they are, and of B replicates, (B,) or (B, ...)."""
+    """A statistic of the data, and of B replicates, (B,) or (B, ...)."""
 
     observed: float
     replicates: Float64s

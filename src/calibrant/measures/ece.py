@@ -44,7 +44,7 @@ def expected_calibration_error(
         Probabilities: of the event 1, or of each of C classes. Rows over classes sum to 1 (within 1e-3 and twice the
         type's resolution), unless ``notion="multilabel"``. Anything of NumPy, PyTorch, JAX, CuPy, pandas, Polars,
         PyArrow, or lists; float16, bfloat16, float32, float64, in any memory layout. Or a `ReliabilityTable` of one
-        event, with nothing beside it.
+        event, without any of the arguments below.
     targets : array, (N,) or (N, ...), or one-hot like probs
         0 or 1, or class indices 0 to C - 1; booleans and integral floats are fine.
     n_bins : int, default 15
@@ -59,8 +59,8 @@ def expected_calibration_error(
     norm : {"l1", "l2", "max"}, default "l1"
         How the bins' gaps are combined: mean, root mean square, maximum.
     closed : {"right", "left"}, default "right"
-        The side on which a uniform bin owns its edge: ((j-1)/M, j/M] with 0 in the first bin, or [(j-1)/M, j/M) with
-        1 in the last. Edges are rounded to the scores' type, so 0.6 is on the edge 0.6 in every precision.
+        The closed side of uniform bins: ((j-1)/M, j/M] with 0 in the first bin, or [(j-1)/M, j/M) with 1 in the last.
+        Edges are rounded to the scores' type, so 0.6 is on the edge 0.6 in every precision.
     weights : array, (N,), optional
         Frequency weights: 2 equals the row twice, 0 leaves it out.
     ignore_index : int, optional
@@ -120,7 +120,7 @@ def _interval(inference: Inference) -> Interval:
 
 def _closed_form(inference: Inference) -> Law:
     value = inference.event.value(ECE)
-    if not inference.resampling.n_resamples:  # as the replicates are, of the cells
+    if not inference.resampling.n_resamples:  # replicates have the bins of the cells, and so has this law
         value = float(inference.uniform.absolute(inference.uniform.bins.gap_sums))
     return null_closed_form.absolute_law(inference.uniform.bins, value, inference.resampling.level)
 

@@ -130,7 +130,8 @@ def stacked(bins: Iterator[Bins | None], n_bins: int, n_classes: int) -> tuple[F
     """Return sums (3, bins, classes), edges (classes, bins + 1) and rows (bins, classes); None is an empty class."""
     sums, rows = np.zeros((3, n_bins, n_classes)), np.zeros((n_bins, n_classes))
     edges = np.full((n_classes, n_bins + 1), np.nan)
-    for k, own in enumerate(bins):
-        if own is not None:
-            sums[:, :, k], edges[k], rows[:, k] = (own.counts, own.score_sums, own.positives), own.edges, own.rows
+    for k, one in enumerate(bins):
+        if one is not None:
+            sums[:, :, k] = one.counts, one.score_sums, one.positives
+            edges[k], rows[:, k] = one.edges, one.rows
     return sums, edges, rows

@@ -47,7 +47,7 @@ PROFILES: Final = tuple(sorted({profile for measure in MEASURES for profile in m
 
 
 def compared() -> list[Measure]:
-    """Return the measures by which models are compared: the one that decides first, then those of the judged event."""
+    """Return the measures that compare models: the one that decides, the others of the judged event, the rest."""
     measures = [measure for measure in MEASURES if isinstance(measure.difference, Difference)]
     return sorted(measures, key=lambda measure: (not _decides(measure), measure.judges != "event"))
 
@@ -73,17 +73,16 @@ def chosen(measures: Any = STANDARD) -> tuple[Measure, ...]:
     if not isinstance(measures, Sequence) or not measures:
         remedy = "pass a profile such as 'standard', or a list such as ['ece', 'ks']"
         raise InputError("measures", "a profile or a list of measures", repr(measures), remedy)
-    found = [_one(entry) for entry in measures]
-    for measure in found:
-        own = BY_NAME.get(measure.name)
-        if own is not None and own is not measure:
+    listed = [_one(entry) for entry in measures]
+    for measure in listed:
+        if BY_NAME.get(measure.name, measure) is not measure:
             remedy = f"give your measure another name than {measure.name!r}"
             raise InputError("measures", "a name that is not taken", repr(measure.name), remedy)
-    keys = [measure.name for measure in found]
+    keys = [measure.name for measure in listed]
     twice = next((key for key in keys if keys.count(key) > 1), None)
     if twice is not None:
         raise InputError("measures", "each measure once", f"{twice!r} twice", "leave one of them out")
-    return tuple(found)
+    return tuple(listed)
 
 
 def _one(entry: Any) -> Measure:

@@ -36,7 +36,7 @@ class OverClasses:
     norm : {"l1", "l2", "max"}
         Mean, root mean square or maximum.
     binning : {"uniform", "quantile"}, optional
-        The bins of each class, from which the interval of the mean is computed. None: there is no interval.
+        The bins of each class that the interval of the mean is computed from. None: there is no interval.
     """
 
     norm: Norm = "l1"
@@ -86,8 +86,8 @@ class Measure:
     """A measure of calibration: everything that reports, pages, comparisons and tests need to know about it.
 
     A name, a label, one sentence and ``value`` are enough. The rest has defaults that promise nothing: no interval, no
-    certified error on a sketch, and for measures that are better when lower a noise floor and a p-value from the
-    replicates of every report, on which ``value`` is computed.
+    certified error on a sketch. Measures that are better when lower have a noise floor and a p-value by default: a
+    report draws replicates anyway, and ``value`` is computed on each.
 
     Parameters
     ----------

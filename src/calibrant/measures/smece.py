@@ -54,7 +54,7 @@ def smooth_calibration_error(
         "reflected" is the paper's kernel. "logit" smooths in log-odds: relplot's definition, without theory, only by
         mesh.
     bandwidth : float or "auto", default "auto"
-        A bandwidth of one's own, from 1e-9, gives S at that bandwidth.
+        A number from 1e-9 gives S at that bandwidth.
     method : {"exact", "mesh"}, optional
         "exact", the default for the reflected kernel: an error certified below 1e-7 at any N. "mesh", the default for
         the logit kernel: the algorithm and the numbers of relplot 1.0, which differ from the exact ones most where
@@ -93,7 +93,7 @@ def smooth_calibration_error(
     check_choice("method", method, ("exact", "mesh"))
     if method == "exact":
         if (mesh_points, tolerance, refine_steps) != (200, 1e-3, 10):
-            got = "one beside method 'exact'"
+            got = "a mesh option with method 'exact'"
             raise InputError(
                 "mesh_points", "mesh options only for the mesh", got, "pass method='mesh', or leave them out"
             )

@@ -120,7 +120,7 @@ class BinStatistics:
         return enough_rows(self.bins.rows, LEAST_ROWS)
 
     def maximum(self, gap_sums: Float64s) -> Float64s:
-        """Return the largest gap of the bins with 30 rows; NaN if there are none."""
+        """Return the largest gap of the bins with 30 rows; NaN without such a bin."""
         return largest_gap(gap_sums[..., self.held], self.bins.counts[self.held])
 
     def standard_maximum(self, gap_sums: Float64s) -> Float64s:
@@ -173,7 +173,7 @@ def absolute_interval(
         The standard deviations of sum g'(X) r and sum sign(S) r over rows, where they are known better than from the
         bins: for bins of several classes, whose rows are the same.
     dependence
-        The factor by which the variances of sums over bins may exceed those of independent bins.
+        How many times the variance of a sum over bins may exceed the variance for independent bins.
     """
     v, s = np.maximum(bins.variances, np.finfo(float).tiny), bins.gap_sums
     g, slope = thinned(s / np.sqrt(v))
@@ -188,12 +188,12 @@ def absolute_interval(
 
 
 def _cauchy_schwarz(bins: BinMoments, v: Float64s, z: float, dependence: float) -> float:
-    known = bins.null_variances > 0
-    w = np.sqrt(bins.null_variances[known])
-    rest = float(np.sum(np.abs(bins.gap_sums[~known]) + z * np.sqrt(v[~known])))  # scores of 0 and 1 alone
-    if not known.any():
+    uncertain = bins.null_variances > 0
+    w = np.sqrt(bins.null_variances[uncertain])
+    rest = float(np.sum(np.abs(bins.gap_sums[~uncertain]) + z * np.sqrt(v[~uncertain])))  # scores of 0 and 1 alone
+    if not uncertain.any():
         return rest
-    v, square, s = v[known], bins.squared_residuals[known], bins.gap_sums[known]
+    v, square, s = v[uncertain], bins.squared_residuals[uncertain], bins.gap_sums[uncertain]
     a = float(np.sum((s**2 - square) / w))
     spread = dependence * 2 * float(np.sum(np.maximum(v, w**2) ** 2 / w**2))
     h = np.maximum(s**2 - square, 0.0)
@@ -237,8 +237,8 @@ def square_interval(
 def square_variance(bins: BinMoments) -> float:
     """Return the variance of the debiased squared l2 error of independent rows.
 
-    That of the influences 2 D r - D^2, or that of the influences without the noise of D and the variance of the noise
-    of the estimate, whichever is larger: the first is right where gaps are large, the second near zero.
+    The larger of two: the variance of the influences 2 D r - D^2, which is right if gaps are large; and their variance
+    without the noise of D plus the variance of the estimate's own noise, which is right near zero.
     """
     n, share = bins.rows, bins.counts / bins.total
     within = np.maximum(bins.squared_residuals - bins.gap_sums**2 / n, 0.0)
@@ -321,7 +321,7 @@ def consistency_band(means: Float64s, rows: Float64s, tail: float) -> tuple[Floa
 def clopper_pearson(successes: Any, trials: Any, alpha: float) -> tuple[Float64s, Float64s]:
     """Return one-sided bounds, each at ``alpha``, of the probability of an event that happened so often.
 
-    Clopper and Pearson (1934). Numbers need not be whole: with weights they are those that weigh as much.
+    Clopper and Pearson (1934). Neither number need be whole: with weights both are effective sample sizes.
     """
     from scipy.special import betaincinv
 

@@ -105,24 +105,24 @@ class Cells:
         return effective_n(self.total, float(np.sum(self.units * self.counts)))
 
     def drawn(self, trials: NDArray[np.int64], successes: NDArray[np.int64]) -> ReliabilityTable:
-        """Return the table of predictions drawn from the cells; those of which none was drawn are left out."""
-        own, held = self.table, np.flatnonzero(trials)
+        """Return the table of predictions drawn from the cells, without the cells that none was drawn from."""
+        table, held = self.table, np.flatnonzero(trials)
         units = self.units[held]
         counts, positives = trials[held] * units, successes[held] * units
-        squares = None if own.square_weights is None else units * np.stack([counts - positives, positives])
+        squares = None if table.square_weights is None else units * np.stack([counts - positives, positives])
         if squares is None:
-            counts, positives = (x.astype(own.counts.dtype) for x in (counts, positives))
-        n = int(trials.sum()) if own.square_weights is None and own.counts.dtype.kind != "f" else own.n
-        if own.grid is None or own.cells is None or own.square_scores is None:
-            return ReliabilityTable(own.scores[held], counts, positives, n, square_weights=squares)
-        scores, mean_square = self.scores[held], (own.square_scores / own.counts)[held]
+            counts, positives = (x.astype(table.counts.dtype) for x in (counts, positives))
+        n = int(trials.sum()) if table.square_weights is None and table.counts.dtype.kind != "f" else table.n
+        if table.grid is None or table.cells is None or table.square_scores is None:
+            return ReliabilityTable(table.scores[held], counts, positives, n, square_weights=squares)
+        scores, mean_square = self.scores[held], (table.square_scores / table.counts)[held]
         return ReliabilityTable(
-            own.scores[held],
+            table.scores[held],
             counts,
             positives,
             n,
-            own.grid,
-            own.cells[held],
+            table.grid,
+            table.cells[held],
             counts * scores,
             positives * scores,
             counts * mean_square,
@@ -131,19 +131,21 @@ class Cells:
 
     def with_positives(self, positives: NDArray[Any]) -> ReliabilityTable:
         """Return the table of the same scores with other outcomes."""
-        own = self.table
-        if own.grid is None:
-            return ReliabilityTable(own.scores, own.counts, positives, own.n, square_weights=self._squares(positives))
+        table = self.table
+        if table.grid is None:
+            return ReliabilityTable(
+                table.scores, table.counts, positives, table.n, square_weights=self._squares(positives)
+            )
         return ReliabilityTable(
-            own.scores,
-            own.counts,
+            table.scores,
+            table.counts,
             positives,
-            own.n,
-            own.grid,
-            own.cells,
-            own.score_sums,
+            table.n,
+            table.grid,
+            table.cells,
+            table.score_sums,
             positives * self.scores,
-            own.square_scores,
+            table.square_scores,
             self._squares(positives),
         )
 

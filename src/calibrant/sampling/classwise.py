@@ -29,7 +29,7 @@ _MOST_DRAWN: Final = 4_000  # bins: the sum over more is normal
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassBins:
-    """The bins of every class, from which the mean of the classes' l1 errors is judged.
+    """The bins of every class, for the law and the interval of the mean of the classes' l1 errors.
 
     Attributes
     ----------

@@ -53,8 +53,7 @@ def interval(cells: Cells, value: float, level: float) -> tuple[float, float]:
     squares = np.cumsum(cells.squared_residuals) / cells.total**2
     spread = np.sqrt(np.maximum(squares - sums**2 / cells.effective_n, 0.0))
     high = float(np.max(np.abs(sums) + z * spread))
-    whole = math.sqrt(squares[-1])
-    quantile = whole * brownian_quantile(1 - tail)
+    quantile = math.sqrt(squares[-1]) * brownian_quantile(1 - tail)
     if value <= quantile:
         return 0.0, max(high, value)
     near = np.flatnonzero(np.abs(sums) >= value - quantile)

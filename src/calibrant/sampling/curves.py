@@ -46,10 +46,19 @@ def isotonic_curve(
 
         drawn = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.REFITTED, block)))
         confidence = resampling.band(drawn)
-    own = fit[shown]
-    low, high = np.minimum(confidence[0], own), np.maximum(confidence[1], own)
+    rates = fit[shown]
+    low, high = np.minimum(confidence[0], rates), np.maximum(confidence[1], rates)
     least, most = consistency or (nothing, nothing)
-    return CalibrationCurve("isotonic", cells.scores[shown], own, low, high, least, most, resampling.level)
+    return CalibrationCurve(
+        kind="isotonic",
+        scores=cells.scores[shown],
+        rates=rates,
+        confidence_lows=low,
+        confidence_highs=high,
+        consistency_lows=least,
+        consistency_highs=most,
+        level=resampling.level,
+    )
 
 
 def smooth_curve(cells: Cells, shown: NDArray[np.intp], bandwidth: float, resampling: Resampling) -> CalibrationCurve:
@@ -66,7 +75,7 @@ def smooth_curve(cells: Cells, shown: NDArray[np.intp], bandwidth: float, resamp
         return mesh.at_cells(mesh.density(mesh.spectrum(mesh.lay(sums)), s))
 
     mass = np.maximum(smoothed(cells.counts), np.finfo(float).tiny)
-    rate, said = (np.clip(smoothed(sums) / mass, 0.0, 1.0) for sums in (cells.positives, cells.score_sums))
+    rate, mean_score = (np.clip(smoothed(sums) / mass, 0.0, 1.0) for sums in (cells.positives, cells.score_sums))
     fitted = cells.units * cells.counts * rate * (1 - rate)
 
     def half(variances: Float64s) -> Float64s:
@@ -76,5 +85,15 @@ def smooth_curve(cells: Cells, shown: NDArray[np.intp], bandwidth: float, resamp
         return np.clip(middle - width, 0.0, 1.0)[shown], np.clip(middle + width, 0.0, 1.0)[shown]
 
     low, high = around(rate, half(fitted))
-    least, most = around(said, half(cells.null_variances))
-    return CalibrationCurve("smooth", cells.scores[shown], rate[shown], low, high, least, most, resampling.level, s)
+    least, most = around(mean_score, half(cells.null_variances))
+    return CalibrationCurve(
+        kind="smooth",
+        scores=cells.scores[shown],
+        rates=rate[shown],
+        confidence_lows=low,
+        confidence_highs=high,
+        consistency_lows=least,
+        consistency_highs=most,
+        level=resampling.level,
+        bandwidth=s,
+    )

@@ -34,7 +34,7 @@ class Law:
 
 
 class Interval(NamedTuple):
-    """The ends of a confidence interval, NaN if there is none, and how it was made."""
+    """The ends of a confidence interval, and how it was made; NaN without an interval."""
 
     low: float
     high: float

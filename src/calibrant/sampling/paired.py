@@ -5,7 +5,7 @@ o = n / N and the variance u of one residual. What the rows have in common cance
 adds to the two measures, so the intervals are those of the mean of such differences.
 
 A calibration error is a sum of squares or of sizes of gaps, which is not normal where gaps are near zero: there the
-square is given the noise of its own estimate beside that of its influence, and the size is bounded from both sides.
+variance of the square includes the noise of its own estimate, and the size is bounded from both sides.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class BinnedRows:
     def of(
         cls, scores: NDArray[np.floating[Any]], outcomes: NDArray[np.uint8], weighting: Weighting, n_bins: int
     ) -> BinnedRows:
-        """Put rows into equal-width bins, of which the empty ones are left out."""
+        """Put rows into equal-width bins, and leave empty bins out."""
         bins = np.searchsorted(largest_members(uniform_edges(n_bins), "right", scores.dtype), scores)
         filled = np.bincount(bins, minlength=n_bins) > 0
         index = (np.cumsum(filled) - 1)[bins]
@@ -187,8 +187,8 @@ class BinnedRows:
 
     def influence(self, gaps: Float64s) -> Float64s:
         """Return 2 D r - D^2, what each row adds to the squared error, for these gaps of the bins."""
-        own = gaps[self.index]
-        return own * (2 * self.row_gaps - own)
+        gap = gaps[self.index]
+        return gap * (2 * self.row_gaps - gap)
 
     @cached_property
     def _variances(self) -> Float64s:
@@ -243,9 +243,9 @@ class Model:
 def square_difference(first_model: Model, second_model: Model, level: float) -> Estimate:
     """Return the difference of the squared l2 errors, which decides.
 
-    The variance is that of the differences of the influences 2 D r - D^2, or that of the influences without the noise
-    of D and the variance of the noise of the estimates, whichever is larger: the first is right where gaps are large,
-    the second where they are near zero and the estimates are far from normal.
+    Its variance is the larger of two: the variance of the differences of the influences 2 D r - D^2, which is right if
+    gaps are large; and their variance without the noise of D plus the variance of the estimates' noise, which is right
+    near zero, where the estimates are far from normal.
     """
     first, second, z = first_model.judged, second_model.judged, quantile(level)
     value, weighting = first.square - second.square, first.weighting
@@ -321,7 +321,7 @@ def infinite_difference(lost: Mapping[str, float]) -> Estimate:
     first, second = lost.values()
     value = math.nan if first and second else math.inf if first else -math.inf
     sentences = [
-        f"{count:,} outcome{'s' * (count != 1)} happened to which {name} gave probability 0"
+        f"{count:,} outcome{'s' * (count != 1)} happened that {name} gave probability 0"
         for name, count in lost.items()
         if count
     ]
@@ -332,9 +332,9 @@ def infinite_difference(lost: Mapping[str, float]) -> Estimate:
 def accuracy_difference(first: Model, second: Model, level: float) -> Estimate:
     """Return the difference of the accuracies, with the interval of Bonett and Price (2012).
 
-    With p and q the shares of rows on which only the first, only the second model is right, each of one row more in
-    n + 2: p - q -+ z sqrt((p + q - (p - q)^2) / (n + 2)). Unlike the central limit theorem's it has a width where the
-    models were never apart.
+    With p and q the shares of rows that only the first, only the second model predicts right, each counted with one row
+    more in n + 2: p - q -+ z sqrt((p + q - (p - q)^2) / (n + 2)). Unlike the normal interval it has a width if the
+    models never differed.
     """
     weighting = first.judged.weighting
     only = [weighting.mean(first.right & ~second.right), weighting.mean(second.right & ~first.right)]

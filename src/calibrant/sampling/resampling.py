@@ -35,15 +35,15 @@ Result = TypeVar("Result")
 
 
 def check_draws(n_resamples: object, least: int = 1) -> None:
-    """Raise for a number of resamples that cannot be drawn; ``least`` is 0 where some things need none."""
-    whole = isinstance(n_resamples, (int, np.integer)) and not isinstance(n_resamples, bool)
-    if not whole or not least <= n_resamples <= _MOST:  # type: ignore[operator]
+    """Reject a number of resamples that is not an integer from ``least``, which is 0 if closed forms will do."""
+    integer = isinstance(n_resamples, (int, np.integer)) and not isinstance(n_resamples, bool)
+    if not integer or not least <= n_resamples <= _MOST:  # type: ignore[operator]
         remedy = "pass 1000" + ("" if least else ", or 0 for what needs no resampling")
         raise InputError("n_resamples", f"an integer from {least} to {_MOST:,}", repr(n_resamples), remedy)
 
 
 def check_level(level: object) -> None:
-    """Raise for a level that is no confidence."""
+    """Reject a level outside [0.5, 1)."""
     number = isinstance(level, (float, np.floating)) and 0.5 <= level < 1
     if not number:
         remedy = "pass a share such as 0.95" + (", not per cent" if isinstance(level, (int, float)) else "")
@@ -138,7 +138,7 @@ def draw_outcomes(cells: Cells, rates: Float64s, rng: np.random.Generator, size:
 
 def draw_rows(cells: Cells, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Draw as many predictions as there are, with replacement: trials and successes of each cell."""
-    own = np.concatenate([cells.counts - cells.positives, cells.positives]) / np.tile(cells.units, 2)
-    drawn = rng.multinomial(int(cells.trials.sum()), own / own.sum())
+    masses = np.concatenate([cells.counts - cells.positives, cells.positives]) / np.tile(cells.units, 2)
+    drawn = rng.multinomial(int(cells.trials.sum()), masses / masses.sum())
     failures, successes = drawn[: len(cells)], drawn[len(cells) :]
     return failures + successes, successes

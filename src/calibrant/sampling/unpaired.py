@@ -1,4 +1,4 @@
-"""Two models of which only sums are known: differences, first minus second, with intervals.
+"""Two models known by sums alone: differences, first minus second, with intervals.
 
 What the rows have in common cannot cancel, since nothing tells which rows these are. The standard deviation of a
 difference is at most the sum of the two, whatever the models have in common (Cauchy and Schwarz), so that the intervals
