@@ -117,16 +117,16 @@ class Cells:
             return ReliabilityTable(table.scores[held], counts, positives, n, square_weights=squares)
         scores, mean_square = self.scores[held], (table.square_scores / table.counts)[held]
         return ReliabilityTable(
-            table.scores[held],
-            counts,
-            positives,
-            n,
-            table.grid,
-            table.cells[held],
-            counts * scores,
-            positives * scores,
-            counts * mean_square,
-            squares,
+            scores=table.scores[held],
+            counts=counts,
+            positives=positives,
+            n=n,
+            grid=table.grid,
+            cells=table.cells[held],
+            score_sums=counts * scores,
+            positive_scores=positives * scores,
+            square_scores=counts * mean_square,
+            square_weights=squares,
         )
 
     def with_positives(self, positives: NDArray[Any]) -> ReliabilityTable:
@@ -137,16 +137,16 @@ class Cells:
                 table.scores, table.counts, positives, table.n, square_weights=self._squares(positives)
             )
         return ReliabilityTable(
-            table.scores,
-            table.counts,
-            positives,
-            table.n,
-            table.grid,
-            table.cells,
-            table.score_sums,
-            positives * self.scores,
-            table.square_scores,
-            self._squares(positives),
+            scores=table.scores,
+            counts=table.counts,
+            positives=positives,
+            n=table.n,
+            grid=table.grid,
+            cells=table.cells,
+            score_sums=table.score_sums,
+            positive_scores=positives * self.scores,
+            square_scores=table.square_scores,
+            square_weights=self._squares(positives),
         )
 
     def _squares(self, positives: NDArray[Any]) -> Float64s | None:
