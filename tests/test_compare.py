@@ -19,10 +19,13 @@ from scipy.special import log_softmax, ndtr, ndtri, softmax
 import calibrant
 from calibrant import cli
 from calibrant.errors import InputError
+from calibrant.inputs import as_predictions
+from calibrant.notions import read, resolve
 from calibrant.render import comparison as render
 from calibrant.render.style import Style
 from calibrant.sampling import paired
 from calibrant.sampling.paired import BinnedRows, Weighting
+from calibrant.scores import class_row_scores, event_row_scores
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "comparing.md"
@@ -943,3 +946,34 @@ def test_each_model_has_the_diagram_of_its_report(weighted: bool) -> None:
         ):
             np.testing.assert_allclose(getattr(own, field), getattr(of_report, field), atol=1e-12, err_msg=field)
         assert found.to_dict()["diagrams"][name]["counts"] == own.counts.tolist()
+
+
+@pytest.mark.parametrize("logits", [False, True])
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_scores_of_rows_are_those_of_the_one_read(width: int, logits: bool) -> None:
+    """Two readings of the same numbers: row by row in NumPy, and all at once by the kernels."""
+    rng = np.random.default_rng(width)
+    x = rng.normal(size=(500, width)) * 3
+    probs = x if logits else 1 / (1 + np.exp(-x)) if width == 1 else np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
+    targets = rng.integers(max(width, 2), size=500)
+    predictions = as_predictions(probs[:, 0] if width == 1 else probs, targets, logits=logits)
+    reading = read(predictions, resolve(predictions, None))
+    score = event_row_scores if width == 1 else class_row_scores
+    brier, nll, right = score(predictions.rows.values[:, :, 0], predictions.targets, logits)
+    assert brier.mean() == pytest.approx(reading.brier, rel=1e-12)
+    assert nll.mean() == pytest.approx(reading.nll, rel=1e-12)
+    assert right.mean() == reading.correct
+
+
+def test_two_readings_of_one_table_agree() -> None:
+    """Models by their rows and by their sketches: the same values, where no bin's edge cuts a cell."""
+    rng = np.random.default_rng(9)
+    p = rng.random(3_000)
+    y = (rng.random(3_000) < p**1.2).astype(int)
+    by_rows = calibrant.compare({"a": p, "b": p**1.5}, y).models
+    sketches = {"a": calibrant.CalibrationSketch(), "b": calibrant.CalibrationSketch()}
+    for name, scores in (("a", p), ("b", p**1.5)):
+        sketches[name].update(scores, y)
+    by_sums = calibrant.compare(sketches).models
+    for name in ("a", "b"):
+        assert by_rows[name] == pytest.approx(dict(by_sums[name]), rel=1e-10)
