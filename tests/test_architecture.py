@@ -272,6 +272,7 @@ def test_public_names_are_documented(name: str) -> None:
         errors.InputError("probs", "numbers", "text", "convert it"),
         errors.NothingJudgedError("weights", "one above 0", "only zeros", "leave them out"),
         errors.FileError("a.csv", "row 3 is cut", "write it again"),
+        errors.FileError("a.csv", "is empty", "type", ("--score", "p"), fault=errors.FileFault.EMPTY),
         errors.MissingDependencyError("pyarrow", "to exchange tables", "report"),
     ],
     ids=lambda error: type(error).__name__,

@@ -6,6 +6,7 @@ import difflib
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum
 from typing import Final
 
 #: How many names an error lists.
@@ -67,6 +68,16 @@ def renaming(**names: str) -> Iterator[None]:
         raise error.renamed(names) from None
 
 
+class FileFault(Enum):
+    """What is wrong with a file, as far as somebody must know it without reading the message."""
+
+    UNREADABLE = "unreadable"
+    UNKNOWN_KIND = "unknown kind"
+    OTHER_KIND = "other kind"
+    NO_SUCH_COLUMN = "no such column"
+    EMPTY = "empty"
+
+
 class FileError(CalibrantError):
     """A file of predictions that cannot be read as it is: names the file, the place in it and the remedy.
 
@@ -80,17 +91,27 @@ class FileError(CalibrantError):
         What the caller can do about it.
     options : tuple of str
         The options of the command, with their values, that would do it.
+    fault : FileFault
+        What callers may branch on.
     """
 
-    def __init__(self, path: str, problem: str, remedy: str, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        path: str,
+        problem: str,
+        remedy: str,
+        options: tuple[str, ...] = (),
+        fault: FileFault = FileFault.UNREADABLE,
+    ) -> None:
         super().__init__(f"{path}: {problem}; {remedy}" + (f" {shlex.join(options)}" if options else ""))
         self.path = path
         self.problem = problem
         self.remedy = remedy
         self.options = options
+        self.fault = fault
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.path, self.problem, self.remedy, self.options))
+        return (type(self), (self.path, self.problem, self.remedy, self.options, self.fault))
 
 
 class MissingDependencyError(CalibrantError, ImportError):
@@ -109,6 +130,13 @@ class MissingDependencyError(CalibrantError, ImportError):
 def nearest(name: str, choices: Iterable[str]) -> str:
     """Return a hint ``did you mean 'x'?`` or, where nothing is near, the list of the choices."""
     known = list(choices)
+    more = f" and {len(known) - SHOWN:,} more" if len(known) > SHOWN else ""
+    return meant(name, known) or f"choose from {', '.join(map(repr, known[:SHOWN]))}{more}"
+
+
+def meant(name: str, choices: Iterable[str]) -> str:
+    """Return a hint ``did you mean 'x'?``, or nothing where no choice is near."""
+    known = list(choices)
     folded = {choice.casefold(): choice for choice in known}
     close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
     if close:
@@ -116,8 +144,7 @@ def nearest(name: str, choices: Iterable[str]) -> str:
         best = [repr(folded[match]) for match, own in zip(close, likeness, strict=True) if own == likeness[0]]
         # Of several that are equally near, those of the order in which they were given.
         return f"did you mean {' or '.join(sorted(best, key=[repr(choice) for choice in known].index))}?"
-    more = f" and {len(known) - SHOWN:,} more" if len(known) > SHOWN else ""
-    return f"choose from {', '.join(map(repr, known[:SHOWN]))}{more}"
+    return ""
 
 
 def check_choice(argument: str, value: object, choices: Iterable[str]) -> None:

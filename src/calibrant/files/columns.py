@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from calibrant.errors import SHOWN, FileError, nearest
+from calibrant.errors import SHOWN, FileError, FileFault, meant
 
 PROBS_NAMES = (
     "probs",
@@ -244,9 +244,9 @@ class _Finder:
             raise FileError(self.path, problem, "leave --percent out, or name the probabilities")
 
     def missing(self, option: str, name: str) -> FileError:
-        hint = nearest(name, self.columns)
-        remedy = f"{hint} {self.listing}" if hint.startswith("did you mean") else self.listing
-        return FileError(self.path, f"has no {self.noun} {name!r} ({option})", remedy)
+        remedy = f"{meant(name, self.columns)} {self.listing}".strip()
+        problem = f"has no {self.noun} {name!r} ({option})"
+        return FileError(self.path, problem, remedy, fault=FileFault.NO_SUCH_COLUMN)
 
     def usual_probs(self, taken: set[str | None]) -> tuple[tuple[str, ...], str | None]:
         free = [name for name in self.columns if name not in taken]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.errors import CalibrantError, FileError, MissingDependencyError, nearest
+from calibrant.errors import CalibrantError, FileError, MissingDependencyError, meant
 from calibrant.files.columns import Selection, listed
 from calibrant.files.paths import first_line, reading
 from calibrant.files.sizes import batch_rows
@@ -288,9 +288,8 @@ class EngineTable(Table):
         short = re.sub(r"^(\w+ )+Error: ", "", first_line(error))
         if condition and self.where is not None:
             unknown = re.search(r'column "([^"]+)" not found', short)
-            hint = nearest(unknown[1], self.columns) if unknown else ""
-            hint = f"{hint} " if hint.startswith("did you mean") else ""
-            hint = (_for_text(self.where, unknown[1]) if unknown else "") + hint
+            hint = meant(unknown[1], self.columns) if unknown else ""
+            hint = (_for_text(self.where, unknown[1]) if unknown else "") + f"{hint} ".lstrip()
             short = f"there is no column {unknown[1]!r}" if unknown else short
             return FileError(
                 self.path, f"--where {self.where!r}: {short}", f"{hint}the columns are {listed(self.columns)}"

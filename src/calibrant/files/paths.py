@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from calibrant.errors import CalibrantError, FileError, nearest
+from calibrant.errors import CalibrantError, FileError, FileFault, meant
 
 KINDS = {
     ".npz": "npz",
@@ -56,7 +56,8 @@ def kind_of(path: str) -> str:
     ending = os.path.splitext(name)[1]
     got = f"unknown ending {ending!r}" if ending else "a name without an ending"
     advice = next((words for endings, words in ADVICE.items() if ending in endings), None)
-    raise FileError(path, got, advice or "give one of .npz, .npy, .csv, .tsv, .parquet, .arrow, .feather or .jsonl")
+    advice = advice or "give one of .npz, .npy, .csv, .tsv, .parquet, .arrow, .feather or .jsonl"
+    raise FileError(path, got, advice, fault=FileFault.UNKNOWN_KIND)
 
 
 def expand(patterns: Sequence[str]) -> list[str]:
@@ -90,14 +91,16 @@ def expand(patterns: Sequence[str]) -> list[str]:
         raise FileError("files", "none are given", "name at least one")
     for path in paths:
         if kind_of(path) != kind_of(paths[0]):
-            raise FileError(path, f"is of another kind than {paths[0]}", "give files of one kind at a time")
+            problem = f"is of another kind than {paths[0]}"
+            raise FileError(path, problem, "give files of one kind at a time", fault=FileFault.OTHER_KIND)
     return paths
 
 
 def check_bytes(path: str) -> None:
     """Refuse a file without a byte."""
     if os.path.getsize(path) == 0:
-        raise FileError(path, "is empty (0 bytes)", "write the predictions again, or leave the file out")
+        remedy = "write the predictions again, or leave the file out"
+        raise FileError(path, "is empty (0 bytes)", remedy, fault=FileFault.EMPTY)
 
 
 def _inside(folder: str) -> str:
@@ -116,8 +119,8 @@ def _similar(path: str) -> str:
         here = os.path.basename(path)
         hint = f"; did you mean {here!r}?" if os.path.isfile(here) else ""
         return f"there is no folder {folder!r} either{hint}"
-    hint = nearest(os.path.basename(path), [entry.name for entry in os.scandir(folder) if entry.is_file()])
-    return hint if hint.startswith("did you mean") else "check the name and the working directory"
+    hint = meant(os.path.basename(path), [entry.name for entry in os.scandir(folder) if entry.is_file()])
+    return hint or "check the name and the working directory"
 
 
 @contextmanager
