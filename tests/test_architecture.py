@@ -62,13 +62,12 @@ ROOMS = {
     ),
     "metrics": (("arguments",), ("classwise", "proper", "smooth"), ("binned",)),
     "files": (
-        ("ahead", "codes", "columns", "growing", "meter", "paths", "percent", "predictions", "sizes", "sql", "writing"),
+        ("background", "columns", "paths", "predictions", "values"),
         ("arrays", "engine", "sketches"),
-        ("stored", "text", "tabular", "heads", "suggestions"),
+        ("stored", "text", "cells", "suggestions"),
         ("sources",),
-        ("reading",),
         ("chunks",),
-        ("streaming",),
+        ("reading",),
     ),
     "frames": (("cell_keys", "columns"), ("rows",), ("cells",), ("faults",), ("api",)),
     "render": (

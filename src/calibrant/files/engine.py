@@ -18,10 +18,11 @@ import numpy as np
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, meant
 from calibrant.files.columns import Selection, listed
 from calibrant.files.paths import first_line, reading
-from calibrant.files.sizes import batch_rows
-from calibrant.files.sql import identifier, literal, sql_name, where_option
 
 ROW = '"calibrant row"'
+
+#: Values in one record batch: 32 MB of doubles.
+CELLS = 4_000_000
 
 #: What a column of a type of the engine holds, in words.
 _HELD = {
@@ -30,6 +31,83 @@ _HELD = {
     **{f"{sign}{size}INT": "numbers" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")},
     **{"INTEGER": "numbers", "UINTEGER": "numbers", "DATE": "dates", "TIMESTAMP": "times"},
 }
+
+
+#: The words that DuckDB reserves: a column of such a name is quoted.
+_RESERVED = frozenset(
+    [
+        "all",
+        "and",
+        "any",
+        "array",
+        "as",
+        "asc",
+        "both",
+        "case",
+        "cast",
+        "check",
+        "collate",
+        "column",
+        "constraint",
+        "create",
+        "default",
+        "desc",
+        "distinct",
+        "do",
+        "else",
+        "end",
+        "except",
+        "false",
+        "for",
+        "foreign",
+        "from",
+        "group",
+        "having",
+        "in",
+        "initially",
+        "into",
+        "lateral",
+        "leading",
+        "limit",
+        "not",
+        "null",
+        "offset",
+        "on",
+        "only",
+        "or",
+        "order",
+        "pivot",
+        "placing",
+        "primary",
+        "qualify",
+        "references",
+        "returning",
+        "select",
+        "show",
+        "some",
+        "summarize",
+        "symmetric",
+        "table",
+        "then",
+        "to",
+        "trailing",
+        "true",
+        "union",
+        "unique",
+        "unpivot",
+        "using",
+        "variadic",
+        "when",
+        "where",
+        "window",
+        "with",
+    ]
+)
+
+
+def batch_rows(columns: int) -> int:
+    """Return how many rows to read at a time."""
+    return max(1024, min(65_536, CELLS // max(columns, 1)))
 
 
 def load(library: str, purpose: str) -> ModuleType:
@@ -45,7 +123,7 @@ class Stopped(Exception):
 
 
 class Engines:
-    """The engine of several tables, in memory; another thread can stop it, for it looks at no signal itself."""
+    """The engine of several tables, in memory. DuckDB ignores Ctrl-C, so another thread must interrupt it."""
 
     def __init__(self) -> None:
         self._engine: Any = None
@@ -321,3 +399,36 @@ def used_numbers(selection: Selection) -> Sequence[str]:
     """Return the used columns that must hold numbers: all but a single column of targets."""
     weights = (selection.weights,) if selection.weights else ()
     return (*selection.probs, *weights, *(selection.targets if len(selection.targets) > 1 else ()))
+
+
+# ---------------------------------------------------------------- SQL as text
+
+
+def identifier(name: str) -> str:
+    """Quote a column's name."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Quote a text."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def sql_name(name: str) -> str:
+    """Return a column's name as a person would write it in a condition: quoted only where it must be."""
+    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in _RESERVED
+    return name if plain else identifier(name)
+
+
+def engine_path(path: str) -> str:
+    """Return a path as the engine's literal: it would expand brackets, ``~`` and ``s3:`` itself."""
+    return literal(re.sub(r"[\[*?]", r"[\g<0>]", os.path.abspath(path)))
+
+
+def where_option(condition: str, where: str | None = None) -> str:
+    """Return a ``--where`` to type into a shell, joined to the condition that is in force."""
+    if where is not None:
+        condition = f"({where}) AND {condition}"
+    if re.search(r'["$`\\!]', condition):
+        return "--where '" + condition.replace("'", "'\\''") + "'"
+    return f'--where "{condition}"'

@@ -1,14 +1,17 @@
-"""Which files are meant, and of which kind they are."""
+"""Files by their names: which are meant, of which kind they are, and how they are opened and written."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import glob
 import gzip
 import os
+import secrets
+import stat
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from calibrant.errors import CalibrantError, FileError, FileFault, meant
@@ -123,7 +126,7 @@ def _similar(path: str) -> str:
     return hint or "check the name and the working directory"
 
 
-@contextmanager
+@contextlib.contextmanager
 def reading(
     path: str, remedy: str = "write the file again: it is damaged or not what its ending says"
 ) -> Iterator[None]:
@@ -160,3 +163,46 @@ def check_gzip(path: str, check: Callable[[], None]) -> None:
                 check()
     except (OSError, EOFError, zlib.error) as error:
         raise FileError(path, f"is damaged ({first_line(error)})", "compress or copy it again") from error
+
+
+# ---------------------------------------------------------------- writing
+
+
+def replace_file(path: str, data: bytes) -> None:
+    """Write a file; what stood there before stands until the new one is complete on the disk.
+
+    Raises
+    ------
+    FileError
+        Where it cannot be written; nothing has changed then.
+    """
+    try:
+        target = os.path.realpath(path)  # a link stays a link
+        mode = os.stat(target).st_mode if os.path.exists(target) else None
+        if mode is not None and not stat.S_ISREG(mode):
+            with open(target, "wb") as stream:  # a pipe or a device, of which there is no other
+                stream.write(data)
+            return
+        _replace(target, data, None if mode is None else stat.S_IMODE(mode))
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            problem = "cannot be written: the disk is full"
+            raise FileError(path, problem, "free some space, or name another place") from None
+        raise FileError(path, f"cannot be written ({error.strerror or error})", "check the path and the disk") from None
+
+
+def _replace(target: str, data: bytes, mode: int | None) -> None:
+    beside = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{secrets.token_hex(4)}.part")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with open(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())  # some disks say only now that they are full
+        if mode is not None:
+            os.chmod(beside, mode)
+        os.replace(beside, target)
+    except BaseException:  # Ctrl-C as well
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calibrant.errors import FileError, InputError
-from calibrant.files.paths import check_bytes, expand, kind_of
+from calibrant.files.paths import check_bytes, expand, kind_of, replace_file
 from calibrant.files.predictions import FileSketch, Omitted
-from calibrant.files.writing import replace_file
 from calibrant.sketch import CalibrationSketch
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import math
+import csv
+import json
 import os
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -13,23 +15,20 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import FileError
-from calibrant.files.arrays import Checked, StoredArray, heads, open_npy, open_npz
-from calibrant.files.codes import Coder
+from calibrant.files.arrays import Checked, StoredArray, array_names, first_rows, open_npy, open_npz
+from calibrant.files.cells import pieces
 from calibrant.files.columns import Options, Selection, Unnamed, check_same, select
-from calibrant.files.engine import Engines, Table
-from calibrant.files.paths import check_bytes, expand, kind_of, reading
+from calibrant.files.engine import Engines, Table, batch_rows
+from calibrant.files.paths import check_bytes, expand, kind_of, open_text, reading
 from calibrant.files.predictions import Omitted
-from calibrant.files.sizes import batch_rows
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
-from calibrant.files.suggestions import ROWS, look, look_at, proposed
-from calibrant.files.tabular import Alike, Piece, as_labels, check_names, pieces, rows_of
+from calibrant.files.suggestions import ROWS, best_outcome, best_score, look, look_at, proposed
 from calibrant.files.text import CsvTable, JsonTable
-
-Coders = Mapping[str, Coder]
+from calibrant.files.values import Column, Piece, Words
 
 
 class Source(ABC):
-    """A file of predictions, of which some rows at a time are read.
+    """A file of predictions, read some rows at a time.
 
     Attributes
     ----------
@@ -41,31 +40,39 @@ class Source(ABC):
         Its rows, where the file says so itself.
     dtype : dtype
         What the probabilities are read as.
+    where : str or None
+        The condition that rows meet.
     """
 
-    #: Whether the targets are to be integers, if all of them can be.
-    whole = False
-
-    #: The condition that rows meet.
-    where: str | None = None
-
-    def __init__(self, path: str, selection: Selection, rows: int | None, dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self, path: str, selection: Selection, rows: int | None, dtype: np.dtype[Any], where: str | None = None
+    ) -> None:
         self.path = path
         self.selection = selection
         self.rows = rows
         self.dtype = dtype
+        self.where = where
 
     @abstractmethod
-    def pieces(self, alike: Alike, coders: Coders) -> Iterator[Piece]:
-        """Yield the arrays by argument, some rows at a time, in the order of the file."""
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the columns by argument, some rows at a time, in the order of the file."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the targets are to be integers, if all of them can be: known once they are read."""
+        return False
 
     def row_of(self, index: int) -> int:
-        """Return the 1-based data row of a row that was yielded."""
+        """Return the 1-based data row of a row that was yielded; it may read the file again."""
         return index + 1
 
     def guess_rows(self) -> int:
-        """Return about how many rows there are, for the progress."""
-        return self.rows or 1 << 62
+        """Return about how many rows there are, for the progress: by the length of the first lines, if need be."""
+        if self.rows is not None or not self.path.lower().endswith((".csv", ".tsv", ".jsonl", ".ndjson")):
+            return self.rows or 1 << 62
+        with open(self.path, "rb") as stream:
+            head = stream.read(65_536)
+        return int(os.path.getsize(self.path) / len(head) * head.count(b"\n")) + 1
 
 
 class TableSource(Source):
@@ -73,32 +80,23 @@ class TableSource(Source):
 
     def __init__(self, table: Table, selection: Selection) -> None:
         self.table = table
-        self.where = table.where
         wide = np.dtype(np.float64)
         dtypes = [table.dtypes.get(name, wide) for name in selection.probs]
         kinds = [wide if selection.percent and dtype.kind != "f" else dtype for dtype in dtypes]
-        super().__init__(table.path, selection, table.rows, np.result_type(*kinds))
+        super().__init__(table.path, selection, table.rows, np.result_type(*kinds), table.where)
 
-    def pieces(self, alike: Alike, coders: Coders) -> Iterator[Piece]:
-        """Yield the arrays by argument, some rows at a time, in the order of the file."""
-        return pieces(self.table, self.selection, alike, coders)
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the columns by argument, some rows at a time, in the order of the file."""
+        return pieces(self.table, self.selection)
 
     @property
-    def whole(self) -> bool:  # type: ignore[override]
+    def whole(self) -> bool:
         """Whether the targets are to be integers, if all of them can be: known once they are read."""
         return self.table.whole == frozenset(self.selection.targets)
 
     def row_of(self, index: int) -> int:
         """Return the 1-based data row of a row that was yielded; it may read the file again."""
         return self.table.row_of(index)
-
-    def guess_rows(self) -> int:
-        """Return about how many rows a file has, by the length of its first lines where it does not say so."""
-        if self.rows is not None or not self.path.lower().endswith((".csv", ".tsv", ".jsonl", ".ndjson")):
-            return super().guess_rows()
-        with open(self.path, "rb") as stream:
-            head = stream.read(65_536)
-        return int(os.path.getsize(self.path) / len(head) * head.count(b"\n")) + 1
 
 
 class NpzSource(Source):
@@ -111,10 +109,10 @@ class NpzSource(Source):
             super().__init__(path, selection, len(probs[0]), np.result_type(*dtypes))
         self._options = options
 
-    def pieces(self, alike: Alike, coders: Coders) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[Piece]:
         """Yield the arrays by argument, some rows at a time, in the order of the file."""
         with reading(self.path), open_npz(self.path, self._options) as (arrays, _):
-            yield from _pieces(self, arrays, alike, coders)
+            yield from _pieces(self, arrays)
 
 
 class NpySource(Source):
@@ -126,54 +124,43 @@ class NpySource(Source):
         self._first = first
         super().__init__(path, selection, len(self._probs), _dtype_of(self._probs, selection.percent))
 
-    def pieces(self, alike: Alike, coders: Coders) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[Piece]:
         """Yield the arrays by argument, some rows at a time, in the order of the file."""
         with reading(self.path):
-            arrays = {"probs": self._probs, "targets": self._targets}
-            yield from _pieces(self, arrays, alike, coders, self._first)
+            yield from _pieces(self, {"probs": self._probs, "targets": self._targets}, self._first)
 
 
 def _dtype_of(probs: StoredArray, percent: bool) -> np.dtype[Any]:
     return probs.dtype if probs.dtype.kind == "f" or (probs.dtype.kind in "iub" and not percent) else np.dtype(float)
 
 
-def _pieces(
-    source: Source, arrays: Mapping[str, StoredArray], alike: Alike, coders: Coders, first: int = 0
-) -> Iterator[Piece]:
-    """Yield the rows of arrays that belong together, ``first`` those of the targets."""
+def _pieces(source: Source, arrays: Mapping[str, StoredArray], first: int = 0) -> Iterator[Piece]:
+    """Yield the rows of arrays that belong together; ``first`` is the first row of the targets."""
     selection = source.selection
     checked = {
         argument: Checked(source.path, array.what, selection.percent)
         for argument, array in arrays.items()
         if argument.startswith("probs")
     }
-    n = len(arrays[next(iter(checked))])
-    rows = batch_rows(sum(math.prod(arrays[argument].shape[1:]) for argument in checked))
+    rows = batch_rows(sum(arrays[argument].width for argument in checked))
+    labels = selection.class_names if selection.labels else None
+
+    def column(argument: str, array: Any) -> Column:
+        if argument in checked:
+            return checked[argument].probs(array)
+        is_label = argument == "targets" and array.ndim == 1
+        if argument == "groups" or (is_label and (labels or array.dtype.kind in "US")):
+            words = Words.of(array)
+            return words.spelled(labels) if is_label and labels else words
+        return array  # type: ignore[no-any-return]
+
     with ExitStack() as stack:
         parts = {}
-        for name, array in arrays.items():
-            ends = (first, first + n) if name == "targets" else ()
-            parts[name] = stack.enter_context(closing(array.parts(rows, *ends)))
-        done = 0
+        for argument, array in arrays.items():
+            ends = (first, first + (source.rows or 0)) if argument == "targets" else ()
+            parts[argument] = stack.enter_context(closing(array.parts(rows, *ends)))
         for together in zip(*parts.values(), strict=True):
-            piece = dict(zip(parts, together, strict=True))
-            piece |= {argument: checks.probs(piece[argument]) for argument, checks in checked.items()}
-            for argument, own in piece.copy().items():
-                text, names = own.dtype.kind in "UST", selection.names()[argument]
-                alike.check(argument, names, own.shape[1:], text, source.path, selection.noun, lambda: 1)
-                if argument == "groups":
-                    check_names(source.path, names[0], own, source.row_of, done)
-                coder = coders.get(argument)
-                if coder is None or (argument == "targets" and (own.ndim > 1 or not (text or selection.labels))):
-                    continue
-                if argument == "groups":
-                    piece[argument] = coder.codes_of(own.astype(str) if own.dtype.kind == "S" else own)
-                    continue
-                spelled = as_labels(own, selection.class_names) if selection.labels and selection.class_names else own
-                piece["labels"] = coder.codes_of(spelled)
-                del piece["targets"]
-            done += rows_of(piece)
-            yield piece
+            yield {argument: column(argument, array) for argument, array in zip(parts, together, strict=True)}
 
 
 # ---------------------------------------------------------------- opening
@@ -224,15 +211,12 @@ def open_sources(
         raise FileError(paths[0], problem, "filter the arrays before they are saved")
     if kind == "npy":
         return _open_arrays(paths, options, targets_file, keep_going)
-    if kind == "npz":
-        return _open(paths, lambda path: _npz_source(path, options), keep_going, engines)
-    return _open(paths, lambda path: _table_source(path, kind, options, engines), keep_going, engines)
+    return _open(paths, lambda path: _source(path, kind, options, engines), keep_going, engines)
 
 
 def _open(paths: Sequence[str], open_one: Callable[[str], Source], keep_going: bool, engines: Engines) -> Opened:
     sources: list[Source] = []
     errors: list[FileError] = []
-    omitted: list[Omitted] = []
     for path in paths:
         engines.check()
         try:
@@ -240,33 +224,28 @@ def _open(paths: Sequence[str], open_one: Callable[[str], Source], keep_going: b
             source = open_one(path)
             if sources:
                 check_same(path, source.selection, sources[0].path, sources[0].selection)
-                source.selection = sources[0].selection  # of which the order is that of the classes
+                source.selection = sources[0].selection  # whose order of columns is that of the classes
         except FileError as error:
             engines.check()
             if not keep_going:
                 raise
             errors.append(error)
-            omitted.append(Omitted(path, error.problem))
         else:
             sources.append(source)
     if not sources:
         raise errors[0]
+    omitted = [Omitted(error.path, error.problem) for error in errors]
     return Opened(list(paths), sources, sources[0].selection, sources[0].selection.sources(), omitted)
 
 
 def _open_arrays(paths: Sequence[str], options: Options, targets_file: str | None, keep_going: bool) -> Opened:
     """Open arrays of probabilities, and that of their targets."""
-    named = {
-        "--score": options.score,
-        "--outcome": options.outcome,
-        "--probs": options.probs,
-        "--target": options.target,
-        "--weight": options.weight,
-        "--by": options.by,
-    }
-    for option, value in named.items():
+    for name in ("score", "outcome", "probs", "target", "weight", "by"):
+        value = getattr(options, name)
         if value is not None:
-            raise FileError(paths[0], f"a .npy has no names, got {option} {value!r}", "save a .npz with named arrays")
+            raise FileError(paths[0], f"a .npy has no names, got --{name} {value!r}", "save a .npz with named arrays")
+    if options.models:
+        raise FileError(paths[0], "holds a single array", "save the models' arrays and the targets in one .npz")
     if targets_file is None:
         raise FileError(paths[0], "a .npy holds no targets", "name the .npy of the targets with --targets FILE")
     logits = all("logits" in os.path.basename(path).lower() for path in paths)
@@ -294,19 +273,18 @@ def _open_arrays(paths: Sequence[str], options: Options, targets_file: str | Non
     return Opened(list(paths), sources, selection, described, [])
 
 
-def _table_source(path: str, kind: str, options: Options, engines: Engines | None) -> TableSource:
+def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
+    """Open a file; where it has no columns with usual names, propose those that look right."""
+    if kind == "npz":
+        try:
+            return NpzSource(path, options)
+        except Unnamed as error:
+            raise proposed(error, look(first_rows(path, ROWS)), options, "array") from None
     table = table_of(path, kind, options.where, engines)
     try:
         return TableSource(table, select(table.path, table.columns, options))
     except Unnamed as error:
         raise proposed(error, look_at(table), options) from None
-
-
-def _npz_source(path: str, options: Options) -> NpzSource:
-    try:
-        return NpzSource(path, options)
-    except Unnamed as error:
-        raise proposed(error, look(heads(path, ROWS)), options, "array") from None
 
 
 def table_of(path: str, kind: str, where: str | None, engines: Engines | None = None) -> Table:
@@ -317,3 +295,46 @@ def table_of(path: str, kind: str, where: str | None, engines: Engines | None = 
         return JsonTable(path, where, engines)
     stored = ParquetTable(path) if kind == "parquet" else ArrowTable(path)
     return stored if where is None else FilteredTable(stored, where, engines)
+
+
+# ---------------------------------------------------------------- looks at a file, for hints
+
+
+def column_names(path: str) -> tuple[str, ...]:
+    """Return the names of a file's columns or arrays, from its head alone: the completion of commands cannot wait.
+
+    Raises
+    ------
+    Exception
+        Whatever the reader of a damaged file raises.
+    """
+    kind = kind_of(path)
+    if kind in ("parquet", "arrow"):
+        return table_of(path, kind, None).columns
+    if kind == "npz":
+        with zipfile.ZipFile(path) as archive:
+            return tuple(array_names(archive))
+    if kind not in ("csv", "json"):
+        return ()
+    with open_text(path, errors="replace") as stream:
+        line = next((line for line in stream if line.strip()), "")
+    if kind == "json":
+        return tuple(json.loads(line))
+    fields = next(csv.reader([line], delimiter="\t" if ".tsv" in path.lower() else ","), [])
+    return tuple(field.strip() for field in fields if field.strip())
+
+
+def likely_outcome(path: str, score: str) -> str | None:
+    """Return the column of a table that says most likely what came of a score, for the words of an error."""
+    try:
+        return best_outcome(look_at(table_of(path, kind_of(path), None)), score)
+    except FileError:
+        return None
+
+
+def likely_score(path: str, outcome: str) -> str | None:
+    """Return the column of a table that holds most likely the probability of an outcome, for the words of an error."""
+    try:
+        return best_score(look_at(table_of(path, kind_of(path), None)), outcome)
+    except FileError:
+        return None

@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 
 from calibrant.files.columns import Selection
-from calibrant.files.engine import Engines, EngineTable, Table, load
+from calibrant.files.engine import Engines, EngineTable, Table, batch_rows, engine_path, load
 from calibrant.files.paths import reading
-from calibrant.files.sizes import batch_rows
-from calibrant.files.sql import engine_path
 
 BATCH = 32_000_000  # bytes
 _BUFFER = 1 << 16  # bytes of a column that are read at a time: a row group may be larger than the memory

@@ -17,9 +17,8 @@ from itertools import islice
 
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files.columns import Selection
-from calibrant.files.engine import Engines, EngineTable, used_numbers
+from calibrant.files.engine import Engines, EngineTable, engine_path, identifier, literal, sql_name, used_numbers
 from calibrant.files.paths import check_gzip, first_line, open_text
-from calibrant.files.sql import engine_path, identifier, literal, sql_name
 
 SAMPLE = 20_000
 WHOLE = "BIGINT"
