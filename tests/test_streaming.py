@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,30 @@ def test_npy_and_arrays_stored_by_columns(tmp_path: Path) -> None:
         path = str(tmp_path / f"{save.__name__}{order}.npz")
         save(path, probs=np.array(ROWS.astype("f4"), order=order), y=TARGETS)
         assert_same(stream_predictions([path]).sketch, expected)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_every_array_of_an_archive_passes_its_checksum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str, save: Any, keep: bool, in_memory: bool
+) -> None:
+    path, probs = tmp_path / "f.npz", np.array(ROWS, order=order)
+    if not in_memory:
+        monkeypatch.setattr(arrays, "_IN_MEMORY", 100)
+    save(path, probs=probs, y=TARGETS)
+    read = read_or_stream([path], Options(), Judging(), keep=keep)
+    if isinstance(read, FilePredictions):
+        np.testing.assert_array_equal(read.probs, ROWS)
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        checksum = archive.getinfo("probs.npy").CRC.to_bytes(4, "little")
+    for place in (found.start() for found in re.finditer(re.escape(checksum), bytes(data))):
+        data[place] ^= 1  # of the member's own head, and in the directory
+    path.write_bytes(data)
+    with pytest.raises(FileError, match=r"f\.npz: cannot be read \(Bad CRC-32 for file 'probs\.npy'\)"):
+        read_or_stream([path], Options(), Judging(), keep=keep)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -796,15 +821,13 @@ def test_sketches_that_cannot_be_added_or_read(tmp_path: Path, monkeypatch: pyte
     Path("changed.cal").write_bytes(whole_bytes[:200] + b"x" + whole_bytes[201:])
     Path("text.cal").write_bytes(b"score,outcome\n")
     Path("nothing.cal").touch()
-    later = bytearray(whole_bytes)
-    later[len(b"\x89calsketch\r\n\n")] = 9
-    Path("later.cal").write_bytes(later)
+    Path("later.cal").write_bytes(whole_bytes.replace(b"sketch-2.json", b"sketch-9.json"))
     for name, words in {
         "cut.cal": "expected a sketch that matches its checksum, got [0-9,]+ bytes that do not: they are cut or chan",
         "changed.cal": "expected a sketch that matches its checksum, got",
         "text.cal": r"expected a calibrant sketch, got bytes that begin with b'score,outcome.*'; give what calibrant ",
         "nothing.cal": r"is empty \(0 bytes\)",
-        "later.cal": "expected a sketch of version 1, got version 9; read it with the calibrant that wrote it",
+        "later.cal": "expected a sketch of version 2, got version 9; read it with the calibrant that wrote it",
     }.items():
         for command in (("report",), ("merge", "-o", "out.cal")):
             status, _, err = run(*command, "one.cal", name)

@@ -153,12 +153,13 @@ class _Blocks:
             yield self._cut(self.rows - self._handed_on)
 
     def _cut(self, size: int) -> Chunk:
-        joined = {name: join([piece[name] for piece in self._waiting]) for name in self._waiting[0]}
-        chunk = Chunk(self._source, self._handed_on, {name: column[:size] for name, column in joined.items()})
-        rest = {name: column[size:] for name, column in joined.items()}
-        self._waiting = [rest] if rows_of(rest) else []
+        last = self._waiting.pop()
+        place = rows_of(last) - (self.rows - self._handed_on - size)
+        pieces = [*self._waiting, {name: column[:place] for name, column in last.items()}]
+        self._waiting = [{name: column[place:] for name, column in last.items()}] if place < rows_of(last) else []
         self._handed_on += size
-        return chunk
+        joined = {name: join([piece[name] for piece in pieces]) for name in last}
+        return Chunk(self._source, self._handed_on - size, joined)
 
 
 def _shapes(piece: Piece) -> list[tuple[tuple[int, ...], bool]]:

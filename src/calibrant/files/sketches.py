@@ -8,6 +8,9 @@ from calibrant.errors import FileError, InputError
 from calibrant.files.paths import check_bytes, expand, kind_of, replace_file
 from calibrant.files.predictions import FileSketch, Omitted
 from calibrant.sketch import CalibrationSketch
+from calibrant.sketch.storage import is_sketch
+
+_REMEDY = "give what calibrant report --sketch wrote"
 
 
 def read_sketches(patterns: Sequence[str], *, keep_going: bool = False) -> FileSketch:
@@ -67,14 +70,17 @@ def write_sketch(sketch: CalibrationSketch, path: str) -> None:
 
 def _read(path: str) -> CalibrationSketch:
     if kind_of(path) != "sketch":
-        raise FileError(path, "is no .cal", "give what calibrant report --sketch wrote")
+        raise FileError(path, "is no .cal", _REMEDY)
     check_bytes(path)
-    try:
-        with open(path, "rb") as stream:
-            return CalibrationSketch.from_bytes(stream.read())
-    except InputError as error:
-        remedy = "give what calibrant report --sketch wrote" if error.remedy.startswith("pass") else error.remedy
-        raise FileError(path, f"expected {error.expected}, got {error.got}", remedy) from None
+    with open(path, "rb") as stream:
+        head = stream.read(64)
+        if not is_sketch(head):
+            problem = f"expected a calibrant sketch, got bytes that begin with {head[:16]!r}"
+            raise FileError(path, problem, _REMEDY)
+        try:
+            return CalibrationSketch.from_bytes(head + stream.read())
+        except InputError as error:
+            raise FileError(path, f"expected {error.expected}, got {error.got}", error.remedy) from None
 
 
 def _add(whole: CalibrationSketch, own: CalibrationSketch, path: str, first: str) -> None:
