@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from typing import IO, Any
 
 import numpy as np
@@ -164,51 +164,51 @@ def open_npy(path: str) -> StoredArray:
         return StoredArray(path, "the array", lambda: open(path, "rb"), zipped=False)
 
 
-@contextmanager
-def open_npz(path: str, options: Options) -> Iterator[tuple[dict[str, StoredArray], Selection]]:
-    """Look at the arrays of an archive that are asked for, by argument; they can be read until the end."""
-    with ExitStack() as stack:
-        with reading(path):
-            archive = stack.enter_context(_open_archive(path))
-            selection = _select(path, array_names(archive), options)
-            loaded = {name: _member(path, archive, name) for name in selection.used}
-            arrays = {argument: loaded[name] for argument, (name, *_) in selection.names().items()}
-            for argument, array in arrays.items():
-                if argument == "weights":
-                    _check_numbers(path, array.what, array)
-                elif argument.startswith("probs") and array.dtype.kind in "US" and not selection.percent:
-                    Checked(path, array.what, percent=False).probs(array.head(1))
-            _check_lengths(path, loaded, selection)
-        yield arrays, selection
+def open_npz(path: str, options: Options) -> tuple[dict[str, StoredArray], Selection]:
+    """Look at the arrays of an archive that are asked for, by argument; nothing but their heads is read yet."""
+    with reading(path):
+        selection = _select(path, array_names(path), options)
+        stored = {name: _member(path, name) for name in selection.used}
+        arrays = {argument: stored[name] for argument, (name, *_) in selection.names().items()}
+        for argument, array in arrays.items():
+            if argument == "weights":
+                _check_numbers(path, array.what, array)
+            elif argument.startswith("probs") and array.dtype.kind in "US" and not selection.percent:
+                Checked(path, array.what, percent=False).probs(array.head(1))
+        _check_lengths(path, stored, selection)
+    return arrays, selection
 
 
 def first_rows(path: str, rows: int) -> dict[str, list[Any]]:
     """Return the first rows at most of the arrays of an archive that can be read."""
     found = {}
-    with reading(path), _open_archive(path) as archive:
-        for name in array_names(archive):
+    with reading(path):
+        for name in array_names(path):
             with contextlib.suppress(CalibrantError):
-                found[name] = _member(path, archive, name).head(rows).tolist()
+                found[name] = _member(path, name).head(rows).tolist()
     return found
 
 
-def array_names(archive: zipfile.ZipFile) -> list[str]:
+def array_names(path: str) -> list[str]:
     """Return the names of an archive's arrays."""
-    return [name.removesuffix(".npy") for name in archive.namelist()]
-
-
-def _open_archive(path: str) -> zipfile.ZipFile:
     if not zipfile.is_zipfile(path):
         with open(path, "rb") as stream:
             np.load(stream, allow_pickle=False)  # raises an error that says what is wrong, if it is no array either
         raise FileError(path, "holds a single array, not an archive", "rename it to .npy and give --targets FILE")
-    return zipfile.ZipFile(path)
+    with zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
 
 
-def _member(path: str, archive: zipfile.ZipFile, name: str) -> StoredArray:
-    member = f"{name}.npy" if f"{name}.npy" in archive.namelist() else name
+def _member(path: str, name: str) -> StoredArray:
+    @contextmanager
+    def start() -> Iterator[IO[bytes]]:
+        with zipfile.ZipFile(path) as archive:
+            member = f"{name}.npy" if f"{name}.npy" in archive.namelist() else name
+            with archive.open(member) as stream:
+                yield stream
+
     try:
-        return StoredArray(path, f"array {name!r}", lambda: archive.open(member), zipped=True)
+        return StoredArray(path, f"array {name!r}", start, zipped=True)
     except CalibrantError:
         raise
     except Exception as error:

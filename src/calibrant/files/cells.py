@@ -91,7 +91,7 @@ class _Reader:
             column = column.dictionary_encode()
         text = _is_text(self._types, column.dictionary.type)
         names = column.dictionary.to_numpy(zero_copy_only=False)
-        if name in self._table.narrow:
+        if self._table.is_narrow(name):
             names = names.astype(np.float16)
         words = Words(names.astype(object) if text else names, column.indices.to_numpy(zero_copy_only=False))
         labels = self._selection.class_names if self._selection.labels else None
@@ -120,7 +120,7 @@ class _Reader:
             problem = f"column {name!r} holds {'text' if text else f'values of type {kind}'}, not numbers"
             raise self._error(problem, PERCENT_REMEDY if signed else "name a column of numbers")
         array: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        array = array.astype(np.float16, copy=False) if name in self._table.narrow else array
+        array = array.astype(np.float16, copy=False) if self._table.is_narrow(name) else array
         return self._fractions(name, array, width) if percent else array
 
     def _fractions(self, name: str, values: Column, width: int) -> NDArray[Any]:

@@ -181,8 +181,6 @@ class Table(ABC):
         The number of rows, where the file says it.
     whole : frozenset of str
         Columns to be handed over as integers if all their values are.
-    narrow : frozenset of str
-        Columns of 16-bit floats, which the engine widens.
     dtypes : dict of str to dtype
         What a column of numbers, or of lists of them, is read as; where it is not known, it is 64-bit floats.
     expected : dict of str to str
@@ -195,13 +193,16 @@ class Table(ABC):
         self.columns: tuple[str, ...] = ()
         self.rows: int | None = None
         self.whole: frozenset[str] = frozenset()
-        self.narrow: frozenset[str] = frozenset()
         self.dtypes: dict[str, np.dtype[Any]] = {}
         self.expected: dict[str, str] = {}
 
     @abstractmethod
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
+
+    def is_narrow(self, column: str) -> bool:
+        """Whether a column has 16-bit floats, which the engine widens."""
+        return self.dtypes.get(column) == np.float16
 
     def head(self, rows: int) -> dict[str, list[Any]]:
         """Return the cells of the first rows at most, by column, whatever they hold."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.errors import FileError
 from calibrant.files.arrays import Checked, StoredArray, array_names, first_rows, open_npy, open_npz
@@ -99,68 +99,43 @@ class TableSource(Source):
         return self.table.row_of(index)
 
 
-class NpzSource(Source):
-    """An archive of arrays."""
+class ArraySource(Source):
+    """Arrays that belong together, by argument; the targets may be some rows of a longer array, from ``first`` on."""
 
-    def __init__(self, path: str, options: Options) -> None:
-        with open_npz(path, options) as (arrays, selection):
-            probs = [array for argument, array in arrays.items() if argument.startswith("probs")]
-            dtypes = [_dtype_of(array, selection.percent) for array in probs]
-            super().__init__(path, selection, len(probs[0]), np.result_type(*dtypes))
-        self._options = options
-
-    def pieces(self) -> Iterator[Piece]:
-        """Yield the arrays by argument, some rows at a time, in the order of the file."""
-        with reading(self.path), open_npz(self.path, self._options) as (arrays, _):
-            yield from _pieces(self, arrays)
-
-
-class NpySource(Source):
-    """An array of probabilities, whose targets are some rows of another file, from ``first`` on."""
-
-    def __init__(self, path: str, selection: Selection, targets: StoredArray, first: int) -> None:
-        self._probs = open_npy(path)
-        self._targets = targets
+    def __init__(self, path: str, selection: Selection, arrays: Mapping[str, StoredArray], first: int = 0) -> None:
+        self._probs = [argument for argument in arrays if argument.startswith("probs")]
+        self._arrays = arrays
         self._first = first
-        super().__init__(path, selection, len(self._probs), _dtype_of(self._probs, selection.percent))
+        dtypes = [arrays[argument].dtype for argument in self._probs]
+        numbers = "f" if selection.percent else "fiub"
+        kinds = [dtype if dtype.kind in numbers else np.dtype(np.float64) for dtype in dtypes]
+        super().__init__(path, selection, len(arrays[self._probs[0]]), np.result_type(*kinds))
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the arrays by argument, some rows at a time, in the order of the file."""
-        with reading(self.path):
-            yield from _pieces(self, {"probs": self._probs, "targets": self._targets}, self._first)
+        """Yield the columns by argument, some rows at a time, in the order of the file."""
+        n, rows = self.rows or 0, batch_rows(sum(self._arrays[argument].width for argument in self._probs))
+        percent = self.selection.percent
+        checks = {argument: Checked(self.path, self._arrays[argument].what, percent) for argument in self._probs}
+        with reading(self.path), ExitStack() as stack:
+            parts = {}
+            for argument, array in self._arrays.items():
+                first = self._first if argument == "targets" else 0
+                parts[argument] = stack.enter_context(closing(array.parts(rows, first, first + n)))
+            for together in zip(*parts.values(), strict=True):
+                piece: Piece = {}
+                for argument, values in zip(parts, together, strict=True):
+                    probs = argument in checks
+                    piece[argument] = checks[argument].probs(values) if probs else self._column(argument, values)
+                yield piece
 
-
-def _dtype_of(probs: StoredArray, percent: bool) -> np.dtype[Any]:
-    return probs.dtype if probs.dtype.kind == "f" or (probs.dtype.kind in "iub" and not percent) else np.dtype(float)
-
-
-def _pieces(source: Source, arrays: Mapping[str, StoredArray], first: int = 0) -> Iterator[Piece]:
-    """Yield the rows of arrays that belong together; ``first`` is the first row of the targets."""
-    selection = source.selection
-    checked = {
-        argument: Checked(source.path, array.what, selection.percent)
-        for argument, array in arrays.items()
-        if argument.startswith("probs")
-    }
-    rows = batch_rows(sum(arrays[argument].width for argument in checked))
-    labels = selection.class_names if selection.labels else None
-
-    def column(argument: str, array: Any) -> Column:
-        if argument in checked:
-            return checked[argument].probs(array)
+    def _column(self, argument: str, array: NDArray[Any]) -> Column:
+        """Return groups and labels as words, and other values as they are."""
         is_label = argument == "targets" and array.ndim == 1
-        if argument == "groups" or (is_label and (labels or array.dtype.kind in "US")):
+        labels = self.selection.class_names if is_label and self.selection.labels else None
+        if argument == "groups" or labels or (is_label and array.dtype.kind in "US"):
             words = Words.of(array)
-            return words.spelled(labels) if is_label and labels else words
-        return array  # type: ignore[no-any-return]
-
-    with ExitStack() as stack:
-        parts = {}
-        for argument, array in arrays.items():
-            ends = (first, first + (source.rows or 0)) if argument == "targets" else ()
-            parts[argument] = stack.enter_context(closing(array.parts(rows, *ends)))
-        for together in zip(*parts.values(), strict=True):
-            yield {argument: column(argument, array) for argument, array in zip(parts, together, strict=True)}
+            return words.spelled(labels) if labels else words
+        return array
 
 
 # ---------------------------------------------------------------- opening
@@ -264,7 +239,7 @@ def _open_arrays(paths: Sequence[str], options: Options, targets_file: str | Non
     targets, first = open_npy(targets_path), 0
     sources: list[Source] = []
     for path in paths:
-        sources.append(NpySource(path, selection, targets, first))
+        sources.append(ArraySource(path, selection, {"probs": open_npy(path), "targets": targets}, first))
         first += sources[-1].rows or 0
     if first != len(targets):
         problem = f"has {len(targets):,} rows, the probabilities {first:,}"
@@ -277,9 +252,10 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
     """Open a file; where it has no columns with usual names, propose those that look right."""
     if kind == "npz":
         try:
-            return NpzSource(path, options)
+            arrays, selection = open_npz(path, options)
         except Unnamed as error:
             raise proposed(error, look(first_rows(path, ROWS)), options, "array") from None
+        return ArraySource(path, selection, arrays)
     table = table_of(path, kind, options.where, engines)
     try:
         return TableSource(table, select(table.path, table.columns, options))
@@ -312,8 +288,7 @@ def column_names(path: str) -> tuple[str, ...]:
     if kind in ("parquet", "arrow"):
         return table_of(path, kind, None).columns
     if kind == "npz":
-        with zipfile.ZipFile(path) as archive:
-            return tuple(array_names(archive))
+        return tuple(array_names(path))
     if kind not in ("csv", "json"):
         return ()
     with open_text(path, errors="replace") as stream:

@@ -31,7 +31,6 @@ class ParquetTable(Table):
             self.columns = tuple(schema.names)
             self.rows = file.metadata.num_rows
             self.dtypes = _dtypes(schema)
-            self.narrow = _narrow(self.dtypes)
 
     def _open(self) -> Any:
         # Checksums are verified where the writer stored them.
@@ -68,7 +67,6 @@ class ArrowTable(Table):
             schema = reader.schema
             self.columns = tuple(schema.names)
             self.dtypes = _dtypes(schema)
-            self.narrow = _narrow(self.dtypes)
 
     @contextmanager
     def _reader(self, columns: tuple[str, ...] | None = None) -> Iterator[tuple[Any, mmap.mmap]]:
@@ -117,7 +115,7 @@ class ArrowTable(Table):
         with reading(self.path), self._reader() as (reader, _):
             schema = reader.schema
         for number, name in enumerate(self.columns):
-            if name in self.narrow:
+            if self.is_narrow(name):
                 kind, single = schema.field(number).type, self._arrow.float32()
                 wide = single if self._arrow.types.is_floating(kind) else self._arrow.list_(single)
                 schema = schema.set(number, schema.field(number).with_type(wide))
@@ -138,7 +136,6 @@ class FilteredTable(EngineTable):
         super().__init__(stored.path, where, engines)
         self._stored = stored
         self.columns = stored.columns
-        self.narrow = stored.narrow
         self.dtypes = stored.dtypes
 
     def learn(self, selection: Selection) -> bool:  # noqa: ARG002
@@ -168,7 +165,3 @@ def _dtypes(schema: Any) -> dict[str, np.dtype[Any]]:
         if re.fullmatch(r"halffloat|float|double|u?int\d+|bool", str(kind)):
             found[field.name] = np.dtype(kind.to_pandas_dtype())
     return found
-
-
-def _narrow(dtypes: dict[str, np.dtype[Any]]) -> frozenset[str]:
-    return frozenset(name for name, kind in dtypes.items() if kind == np.float16)
