@@ -35,73 +35,15 @@ _HELD = {
 
 #: The words that DuckDB reserves: a column of such a name is quoted.
 _RESERVED = frozenset(
-    [
-        "all",
-        "and",
-        "any",
-        "array",
-        "as",
-        "asc",
-        "both",
-        "case",
-        "cast",
-        "check",
-        "collate",
-        "column",
-        "constraint",
-        "create",
-        "default",
-        "desc",
-        "distinct",
-        "do",
-        "else",
-        "end",
-        "except",
-        "false",
-        "for",
-        "foreign",
-        "from",
-        "group",
-        "having",
-        "in",
-        "initially",
-        "into",
-        "lateral",
-        "leading",
-        "limit",
-        "not",
-        "null",
-        "offset",
-        "on",
-        "only",
-        "or",
-        "order",
-        "pivot",
-        "placing",
-        "primary",
-        "qualify",
-        "references",
-        "returning",
-        "select",
-        "show",
-        "some",
-        "summarize",
-        "symmetric",
-        "table",
-        "then",
-        "to",
-        "trailing",
-        "true",
-        "union",
-        "unique",
-        "unpivot",
-        "using",
-        "variadic",
-        "when",
-        "where",
-        "window",
-        "with",
-    ]
+    re.findall(
+        r"\w+",
+        """
+        all and any array as asc both case cast check collate column constraint create default desc distinct do else
+        end except false for foreign from group having in initially into lateral leading limit not null offset on only
+        or order pivot placing primary qualify references returning select show some summarize symmetric table then to
+        trailing true union unique unpivot using variadic when where window with
+        """,
+    )
 )
 
 
