@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 Item = TypeVar("Item")
 
 _PATIENCE = 0.1  # seconds between two looks: a wait without end holds signals back on some systems
+_AHEAD = 2  # items that are made before they are asked for: they take memory
 _DONE: Any = object()
 
 
@@ -17,7 +19,7 @@ _DONE: Any = object()
 def in_background(
     items: Generator[Item, None, None], interrupt: Callable[[], None] = lambda: None
 ) -> Iterator[Iterator[Item]]:
-    """Yield the items of a generator; another thread makes each while the one before is used.
+    """Yield the items of a generator; another thread makes them while earlier ones are used.
 
     Signals reach the main thread alone, and engines do not look at them. So the main thread waits here, where Ctrl-C
     ends the wait, and leaving the context stops the other thread.
@@ -30,24 +32,26 @@ def in_background(
         Called from the main thread to cut short what the other thread waits for.
     """
     thread = ThreadPoolExecutor(1, "calibrant-reader")
-    made: Future[Item] = thread.submit(next, items, _DONE)
+    made: deque[Future[Item]] = deque(thread.submit(next, items, _DONE) for _ in range(_AHEAD))
 
     def one_after_the_other() -> Iterator[Item]:
-        nonlocal made
         while True:
-            while not made.done():
-                wait([made], _PATIENCE)
-            item = made.result()
+            while not made[0].done():
+                wait([made[0]], _PATIENCE)
+            item = made[0].result()
             if item is _DONE:
                 return
-            made = thread.submit(next, items, _DONE)
+            made.popleft()
+            made.append(thread.submit(next, items, _DONE))
             yield item
 
     try:
         yield one_after_the_other()
     finally:
-        while not made.done():
+        for future in made:
+            future.cancel()
+        while not all(future.done() for future in made):
             interrupt()
-            wait([made], _PATIENCE)
+            wait(made, _PATIENCE)
         thread.submit(items.close)
         thread.shutdown()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calibrant.errors import FileError, InputError
 from calibrant.files.background import in_background
 from calibrant.files.chunks import Chunk, End, Judging, Plan, Progress, TooMany, chunks, kind_of_rows, width_of
-from calibrant.files.columns import Options, are_logits, listed
+from calibrant.files.columns import Options, Selection, are_logits, listed
 from calibrant.files.engine import Engines
 from calibrant.files.predictions import BadRows, FileModels, FilePredictions, FileRows, FileSketch, Omitted
 from calibrant.files.sources import Opened, Source, open_sources
@@ -118,8 +118,8 @@ def _read(
 class _Alike:
     """What the rows of all files have in common: lists of one length, text or numbers."""
 
-    def __init__(self, noun: str) -> None:
-        self._noun = noun
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
         self._first: dict[str, tuple[str, tuple[tuple[int, ...], bool]]] = {}  # by argument: a file, and what it has
 
     def check(self, chunk: Chunk) -> None:
@@ -129,12 +129,12 @@ class _Alike:
             first, (tail, text) = self._first.setdefault(argument, (source.path, kind_of_rows(column)))
             if (tail, text) == kind_of_rows(column):
                 continue
-            what = f"{self._noun} {source.selection.names()[argument][0]!r}"
+            what = f"{self._selection.noun} {self._selection.names()[argument][0]!r}"
             if column.shape[1:] == tail:
                 words = ["text" if each else "numbers" for each in (not text, text)]
                 problem, remedy = f"{what} holds {words[0]}, in {first} {words[1]}", f"write the {argument} alike"
                 raise FileError(source.path, problem, f"{remedy} in all files")
-            if self._noun == "array":
+            if self._selection.noun == "array":
                 problem = f"{what} has rows of shape {column.shape[1:]}, in {first} of {tail}"
                 raise FileError(source.path, problem, "give files whose rows are alike")
             length, before = (each[0] if each else "no" for each in (column.shape[1:], tail))
@@ -229,7 +229,7 @@ class _Reader:
         self._rows_kept = 0
         self._plan: Plan | None = None
         self._described: dict[str, str] = {}
-        self._alike = _Alike(opened.first.noun)
+        self._alike = _Alike(opened.first)
         self._groups = Vocabulary(group_name)
         self._total = self._staged = _Sums(CalibrationSketch, judging)
         self._counts: dict[Source, int] = {}
@@ -412,7 +412,7 @@ class _Reader:
         """Raise unless a row was read."""
         if sum(self._counts.values()):
             return
-        paths, where = paths or self._opened.paths, self._opened.sources[0].where
+        paths, where = paths or self._opened.paths, self._opened.where
         if where is not None:
             problem = f"no row meets --where {where!r}"
             raise FileError(paths[0], problem, f"loosen the condition; files: {listed(paths)}")
@@ -424,7 +424,7 @@ class _Reader:
         kept.clear()
         arrays = {name: join_into_array(columns.pop(name)) for name in list(columns)}
         targets = arrays["targets"]
-        whole = all(source.whole or not count for source, count in self._counts.items())
+        whole = all(source.whole() or not count for source, count in self._counts.items())
         # NaN compares unequal; beyond 2^53 a double no longer tells neighbours apart.
         if whole and targets.dtype.kind == "f" and np.all((np.trunc(targets) == targets) & (np.abs(targets) < 2.0**53)):
             arrays["targets"] = targets.astype(np.int64)

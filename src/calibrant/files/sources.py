@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -27,44 +26,35 @@ from calibrant.files.text import CsvTable, JsonTable
 from calibrant.files.values import Column, Piece, Words
 
 
-class Source(ABC):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Source:
     """A file of predictions, read some rows at a time.
 
-    Attributes
+    Parameters
     ----------
     path : str
         The file.
     selection : Selection
-        What is read of it.
-    rows : int or None
-        Its rows, where the file says so itself.
+        The columns with predictions in it, in the order of this file.
     dtype : dtype
         What the probabilities are read as.
-    where : str or None
-        The condition that rows meet.
+    pieces : callable
+        From a selection to columns by argument, some rows at a time, in the order of the file.
+    rows : int or None
+        Its rows, where the file says so itself.
+    row_of : callable
+        From a row that was yielded to its 1-based data row; it may read the file again.
+    whole : callable
+        Whether the targets are to be integers, if all of them can be: known once they are read.
     """
 
-    def __init__(
-        self, path: str, selection: Selection, rows: int | None, dtype: np.dtype[Any], where: str | None = None
-    ) -> None:
-        self.path = path
-        self.selection = selection
-        self.rows = rows
-        self.dtype = dtype
-        self.where = where
-
-    @abstractmethod
-    def pieces(self) -> Iterator[Piece]:
-        """Yield the columns by argument, some rows at a time, in the order of the file."""
-
-    @property
-    def whole(self) -> bool:
-        """Whether the targets are to be integers, if all of them can be: known once they are read."""
-        return False
-
-    def row_of(self, index: int) -> int:
-        """Return the 1-based data row of a row that was yielded; it may read the file again."""
-        return index + 1
+    path: str
+    selection: Selection
+    dtype: np.dtype[Any]
+    pieces: Callable[[Selection], Iterator[Piece]]
+    rows: int | None = None
+    row_of: Callable[[int], int] = lambda index: index + 1
+    whole: Callable[[], bool] = lambda: False
 
     def guess_rows(self) -> int:
         """Return about how many rows there are, for the progress: by the length of the first lines, if need be."""
@@ -75,67 +65,53 @@ class Source(ABC):
         return int(os.path.getsize(self.path) / len(head) * head.count(b"\n")) + 1
 
 
-class TableSource(Source):
-    """A file with columns."""
-
-    def __init__(self, table: Table, selection: Selection) -> None:
-        self.table = table
-        wide = np.dtype(np.float64)
-        dtypes = [table.dtypes.get(name, wide) for name in selection.probs]
-        kinds = [wide if selection.percent and dtype.kind != "f" else dtype for dtype in dtypes]
-        super().__init__(table.path, selection, table.rows, np.result_type(*kinds), table.where)
-
-    def pieces(self) -> Iterator[Piece]:
-        """Yield the columns by argument, some rows at a time, in the order of the file."""
-        return pieces(self.table, self.selection)
-
-    @property
-    def whole(self) -> bool:
-        """Whether the targets are to be integers, if all of them can be: known once they are read."""
-        return self.table.whole == frozenset(self.selection.targets)
-
-    def row_of(self, index: int) -> int:
-        """Return the 1-based data row of a row that was yielded; it may read the file again."""
-        return self.table.row_of(index)
+def _from_table(table: Table, selection: Selection) -> Source:
+    """Return a file with columns as a source."""
+    wide = np.dtype(np.float64)
+    dtypes = [table.dtypes.get(name, wide) for name in selection.probs]
+    return Source(
+        path=table.path,
+        selection=selection,
+        dtype=np.result_type(*(wide if selection.percent and dtype.kind != "f" else dtype for dtype in dtypes)),
+        pieces=lambda asked: pieces(table, asked),
+        rows=table.rows,
+        row_of=table.row_of,
+        whole=lambda: table.whole == frozenset(selection.targets),
+    )
 
 
-class ArraySource(Source):
-    """Arrays that belong together, by argument; the targets may be some rows of a longer array, from ``first`` on."""
+def _from_arrays(path: str, selection: Selection, arrays: Mapping[str, StoredArray], first: int = 0) -> Source:
+    """Return arrays, by argument, as a source; the targets may be rows of a longer array, from ``first`` on."""
+    probs = [array for argument, array in arrays.items() if argument.startswith("probs")]
+    numbers = "f" if selection.percent else "fiub"
+    dtypes = (array.dtype if array.dtype.kind in numbers else np.dtype(np.float64) for array in probs)
+    n, step = len(probs[0]), batch_rows(sum(array.width for array in probs))
 
-    def __init__(self, path: str, selection: Selection, arrays: Mapping[str, StoredArray], first: int = 0) -> None:
-        self._probs = [argument for argument in arrays if argument.startswith("probs")]
-        self._arrays = arrays
-        self._first = first
-        dtypes = [arrays[argument].dtype for argument in self._probs]
-        numbers = "f" if selection.percent else "fiub"
-        kinds = [dtype if dtype.kind in numbers else np.dtype(np.float64) for dtype in dtypes]
-        super().__init__(path, selection, len(arrays[self._probs[0]]), np.result_type(*kinds))
-
-    def pieces(self) -> Iterator[Piece]:
-        """Yield the columns by argument, some rows at a time, in the order of the file."""
-        n, rows = self.rows or 0, batch_rows(sum(self._arrays[argument].width for argument in self._probs))
-        percent = self.selection.percent
-        checks = {argument: Checked(self.path, self._arrays[argument].what, percent) for argument in self._probs}
-        with reading(self.path), ExitStack() as stack:
+    def read(asked: Selection) -> Iterator[Piece]:
+        checks = {array: Checked(path, array.what, asked.percent) for array in probs}
+        with reading(path), ExitStack() as stack:
             parts = {}
-            for argument, array in self._arrays.items():
-                first = self._first if argument == "targets" else 0
-                parts[argument] = stack.enter_context(closing(array.parts(rows, first, first + n)))
+            for argument, array in arrays.items():
+                start = first if argument == "targets" else 0
+                parts[argument] = stack.enter_context(closing(array.parts(step, start, start + n)))
             for together in zip(*parts.values(), strict=True):
                 piece: Piece = {}
                 for argument, values in zip(parts, together, strict=True):
-                    probs = argument in checks
-                    piece[argument] = checks[argument].probs(values) if probs else self._column(argument, values)
+                    check = checks.get(arrays[argument])
+                    piece[argument] = _column(argument, values, asked) if check is None else check.probs(values)
                 yield piece
 
-    def _column(self, argument: str, array: NDArray[Any]) -> Column:
-        """Return groups and labels as words, and other values as they are."""
-        is_label = argument == "targets" and array.ndim == 1
-        labels = self.selection.class_names if is_label and self.selection.labels else None
-        if argument == "groups" or labels or (is_label and array.dtype.kind in "US"):
-            words = Words.of(array)
-            return words.spelled(labels) if labels else words
-        return array
+    return Source(path=path, selection=selection, dtype=np.result_type(*dtypes), pieces=read, rows=n)
+
+
+def _column(argument: str, array: NDArray[Any], selection: Selection) -> Column:
+    """Return groups and labels as words, and other values as they are."""
+    is_label = argument == "targets" and array.ndim == 1
+    labels = selection.class_names if is_label and selection.labels else None
+    if argument == "groups" or labels or (is_label and array.dtype.kind in "US"):
+        words = Words.of(array)
+        return words.spelled(labels) if labels else words
+    return array
 
 
 # ---------------------------------------------------------------- opening
@@ -146,7 +122,7 @@ class Opened:
     """Files of one kind with the same columns, and those that were left out.
 
     ``paths`` are all files, ``sources`` those that are read, in the order of their rows; ``first`` is what is read of
-    each of them, ``described`` says it for people.
+    each of them, with the classes in the order of the first file's columns; ``described`` says it for people.
     """
 
     paths: list[str]
@@ -154,6 +130,7 @@ class Opened:
     first: Selection
     described: dict[str, str]
     omitted: list[Omitted]
+    where: str | None = None
 
     @property
     def rows(self) -> int | None:
@@ -186,20 +163,15 @@ def open_sources(
         raise FileError(paths[0], problem, "filter the arrays before they are saved")
     if kind == "npy":
         return _open_arrays(paths, options, targets_file, keep_going)
-    return _open(paths, lambda path: _source(path, kind, options, engines), keep_going, engines)
-
-
-def _open(paths: Sequence[str], open_one: Callable[[str], Source], keep_going: bool, engines: Engines) -> Opened:
     sources: list[Source] = []
     errors: list[FileError] = []
     for path in paths:
         engines.check()
         try:
             check_bytes(path)
-            source = open_one(path)
+            source = _source(path, kind, options, engines)
             if sources:
                 check_same(path, source.selection, sources[0].path, sources[0].selection)
-                source.selection = sources[0].selection  # whose order of columns is that of the classes
         except FileError as error:
             engines.check()
             if not keep_going:
@@ -210,10 +182,11 @@ def _open(paths: Sequence[str], open_one: Callable[[str], Source], keep_going: b
     if not sources:
         raise errors[0]
     omitted = [Omitted(error.path, error.problem) for error in errors]
-    return Opened(list(paths), sources, sources[0].selection, sources[0].selection.sources(), omitted)
+    first = sources[0].selection
+    return Opened(paths, sources, first, first.sources(), omitted, options.where)
 
 
-def _open_arrays(paths: Sequence[str], options: Options, targets_file: str | None, keep_going: bool) -> Opened:
+def _open_arrays(paths: list[str], options: Options, targets_file: str | None, keep_going: bool) -> Opened:
     """Open arrays of probabilities, and that of their targets."""
     for name in ("score", "outcome", "probs", "target", "weight", "by"):
         value = getattr(options, name)
@@ -239,13 +212,13 @@ def _open_arrays(paths: Sequence[str], options: Options, targets_file: str | Non
     targets, first = open_npy(targets_path), 0
     sources: list[Source] = []
     for path in paths:
-        sources.append(ArraySource(path, selection, {"probs": open_npy(path), "targets": targets}, first))
+        sources.append(_from_arrays(path, selection, {"probs": open_npy(path), "targets": targets}, first))
         first += sources[-1].rows or 0
     if first != len(targets):
         problem = f"has {len(targets):,} rows, the probabilities {first:,}"
         raise FileError(targets_path, problem, "give the targets of just these rows")
     described = {"probs": ", ".join(paths) + " in per cent" * options.percent, "targets": targets_path}
-    return Opened(list(paths), sources, selection, described, [])
+    return Opened(paths, sources, selection, described, [])
 
 
 def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
@@ -255,10 +228,10 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
             arrays, selection = open_npz(path, options)
         except Unnamed as error:
             raise proposed(error, look(first_rows(path, ROWS)), options, "array") from None
-        return ArraySource(path, selection, arrays)
+        return _from_arrays(path, selection, arrays)
     table = table_of(path, kind, options.where, engines)
     try:
-        return TableSource(table, select(table.path, table.columns, options))
+        return _from_table(table, select(table.path, table.columns, options))
     except Unnamed as error:
         raise proposed(error, look_at(table), options) from None
 
