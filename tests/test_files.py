@@ -1,4 +1,4 @@
-"""Files of predictions: what is read, and what each file that cannot be read is told."""
+"""Files of predictions: what is read, and the error of each file that cannot be read."""
 
 from __future__ import annotations
 

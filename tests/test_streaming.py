@@ -138,7 +138,7 @@ def whole(paths: list[str], sketch: CalibrationSketch | None = None, **options: 
 
 
 def assert_same(found: CalibrationSketch, expected: CalibrationSketch) -> None:
-    """Counts bit for bit; sums as they are whatever the order in which they were added."""
+    """Compare counts bit for bit, and sums but for the order of addition."""
     ours, theirs = (json.loads(each.to_json()) for each in (found, expected))
     for name in ("count_0", "count_1", "group", "curve", "cell"):
         assert ours["cells"][name] == theirs["cells"][name], name
@@ -326,7 +326,7 @@ def test_the_footers_say_at_once_that_rows_are_too_many(tmp_path: Path, monkeypa
     assert not kept
     kept.clear()
     read_or_stream(paths, Options(where="outcome >= 0"), Judging())
-    assert sum(kept) >= N  # of which nothing can be known before
+    assert sum(kept) >= N  # how many rows meet it shows only at the end
 
 
 def test_the_report_says_which_it_is_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -630,7 +630,7 @@ def cut(path: str, part: float) -> str:
 
 
 def spoilt(folder: Path, kind: str) -> Iterator[tuple[str, str]]:
-    """Write files that cannot be used beside good ones; yield each with what is said about it."""
+    """Write files that cannot be used; yield each with its error."""
     plain = {"score": P, "outcome": Y}
     for part in (0.3, 0.95):
         if kind in ("parquet", "arrow", "csv.gz", "npz"):
@@ -691,7 +691,7 @@ def test_a_file_that_cannot_be_used_is_named_or_left_out_as_a_whole(
     found = read_or_stream([*both[:2], *good, *both[2:]], asked, Judging(), keep_going=True)
     assert [path for path, _ in found.omitted] == both
     assert found.paths == tuple(good)
-    with pytest.raises(FileError, match=bad[0][1]):  # of which there is nothing left
+    with pytest.raises(FileError, match=bad[0][1]):  # no other file is left
         read_or_stream([both[0]], asked, Judging(), keep_going=True)
 
 

@@ -69,7 +69,7 @@ def renaming(**names: str) -> Iterator[None]:
 
 
 class FileFault(Enum):
-    """What is wrong with a file, as far as somebody must know it without reading the message."""
+    """What is wrong with a file, for callers that must decide by it."""
 
     UNREADABLE = "unreadable"
     UNKNOWN_KIND = "unknown kind"
@@ -79,7 +79,7 @@ class FileFault(Enum):
 
 
 class FileError(CalibrantError):
-    """A file of predictions that cannot be read as it is: names the file, the place in it and the remedy.
+    """A file of predictions that cannot be used: names the file, the place in it and the remedy.
 
     Parameters
     ----------

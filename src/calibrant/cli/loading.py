@@ -1,4 +1,4 @@
-"""From the options of the command to predictions, kept as they are or as a sketch, and to the report on them."""
+"""From the options of the command to predictions, as rows or as a sketch, and to the report on them."""
 
 from __future__ import annotations
 

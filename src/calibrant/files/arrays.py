@@ -138,7 +138,7 @@ class Checked:
         self._percents = percents if percent else None
 
     def probs(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Return the next rows as fractions, or as they are."""
+        """Return the next rows: per cents as fractions, other numbers unchanged."""
         first, self._done = self._done, self._done + len(array)
         text = array.dtype.kind in "US"
         if self._percents is not None:

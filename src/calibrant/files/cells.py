@@ -85,7 +85,7 @@ class _Reader:
             if self._types.is_temporal(column.type):
                 column = column.cast(self._arrow.string())
             elif not _is_text(self._types, column.type):
-                # Arrow makes no dictionaries of 16-bit floats, which singles hold as they are.
+                # Arrow makes no dictionaries of 16-bit floats; each of them is a 32-bit float too.
                 array = self._numbers(name, column)
                 column = self._arrow.array(array.astype(np.float32) if array.dtype == np.float16 else array)
             column = column.dictionary_encode()

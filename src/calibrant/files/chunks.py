@@ -39,7 +39,7 @@ class Judging:
 
 
 class TooMany(FileError):
-    """More groups or classes than a sketch is made of: no fault of one file."""
+    """More groups or classes than a sketch has curves for: --keep-going cannot leave them out."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -165,7 +165,7 @@ class Table(ABC):
         return None
 
     def spoken(self, column: str) -> str:
-        """Return the SQL by which a condition compares a column with a text."""
+        """Return the SQL of a column that a condition compares with a text."""
         return sql_name(column)
 
 
@@ -260,7 +260,7 @@ class EngineTable(Table):
         """Refuse what is no condition: the engine would take a number that is not 0 for true."""
         if self.where is None:
             return
-        # The query is bound, which finds its types, and never run. COLUMNS(...) may be several conditions.
+        # DuckDB finds the types of the query and does not run it. COLUMNS(...) may stand for several conditions.
         kinds = {str(kind) for kind in connection.sql(f"SELECT (\n{self.where}\n) FROM {self.relation()}").types}
         if kinds <= {"BOOLEAN", '"NULL"', "NULL"}:
             return

@@ -1,4 +1,4 @@
-"""Files by their names: which are meant, of which kind they are, and how they are opened and written."""
+"""Files by their names: patterns, kinds, and how text is opened and files are written."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def kind_of(path: str) -> str:
 def expand(patterns: Sequence[str]) -> list[str]:
     """Return the files that names and patterns stand for: patterns sorted, the order of the names kept.
 
-    A name that exists is taken as it is, so that brackets in it mean themselves.
+    The name of a file that exists is no pattern, so brackets in it mean themselves.
     """
     paths: list[str] = []
     seen: set[tuple[int, int]] = set()
@@ -100,7 +100,7 @@ def expand(patterns: Sequence[str]) -> list[str]:
 
 
 def check_bytes(path: str) -> None:
-    """Refuse a file without a byte."""
+    """Reject a file of 0 bytes."""
     if os.path.getsize(path) == 0:
         remedy = "write the predictions again, or leave the file out"
         raise FileError(path, "is empty (0 bytes)", remedy, fault=FileFault.EMPTY)
@@ -180,7 +180,7 @@ def replace_file(path: str, data: bytes) -> None:
         target = os.path.realpath(path)  # a link stays a link
         mode = os.stat(target).st_mode if os.path.exists(target) else None
         if mode is not None and not stat.S_ISREG(mode):
-            with open(target, "wb") as stream:  # a pipe or a device, of which there is no other
+            with open(target, "wb") as stream:  # a pipe or a device cannot be replaced
                 stream.write(data)
             return
         _replace(target, data, None if mode is None else stat.S_IMODE(mode))

@@ -1,4 +1,4 @@
-"""From files to predictions: kept as they are while they are few, added up in a sketch where they are many.
+"""Read files into predictions: few rows are kept, many are added up in a sketch.
 
 One thread reads, and cuts what it reads into chunks of a fixed number of rows. The main thread checks the chunks in
 the order of the files, and keeps them or adds them to the sketch. So a file that cannot be used is left out as a whole,
@@ -26,7 +26,7 @@ from calibrant.files.values import Column, Piece, Vocabulary, Words, class_indic
 from calibrant.inputs import SURE, as_predictions, check_logits, group_name
 from calibrant.sketch import CalibrationSketch
 
-#: What is kept as it is, row by row; what is larger becomes a sketch. Chosen so that a report stays below a gigabyte.
+#: The most rows and probabilities that are kept; more become a sketch. A report then stays below a gigabyte.
 MOST_ROWS: Final = 2_000_000
 MOST_NUMBERS: Final = 10_000_000
 
@@ -44,9 +44,9 @@ def read_predictions(
     """Read predictions and targets from files.
 
     Files of one kind are read one after the other, in the order given (patterns: sorted), and their rows keep their
-    order. The numbers are not judged here, the cells are: whatever cannot be read as it stands is an error, and nothing
-    is dropped that the condition of the options does not leave out. A sketch has the counts of a `CalibrationSketch`
-    that is updated with the arrays; its bits depend on no number of threads.
+    order. A cell that cannot be read is an error; only a condition in the options leaves rows out. Numbers of rows that
+    are kept are not checked here. A sketch has the counts of a `CalibrationSketch` that is updated with the arrays; its
+    bits do not depend on the number of threads.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def read_predictions(
         Whether all rows are kept, however many; by default up to `MOST_ROWS` rows of up to `MOST_NUMBERS`
         probabilities.
     keep_going : bool
-        Whether a file that cannot be used as it stands is left out as a whole.
+        Whether a file with an error is left out as a whole.
     progress : callable or None
         Called with the bytes done, the bytes in all, and the rows done.
 
@@ -116,7 +116,7 @@ def _read(
 
 
 class _Alike:
-    """What the rows of all files have in common: lists of one length, text or numbers."""
+    """The shape and kind of values that all files share: lists of one length, text or numbers."""
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
@@ -143,12 +143,12 @@ class _Alike:
             raise FileError(source.path, problem, "give every row a value for each class")
 
     def forget(self, path: str) -> None:
-        """Let other files decide what this one, which is left out, has decided."""
+        """Forget the shapes and kinds that a file has set: it is left out."""
         self._first = {argument: first for argument, first in self._first.items() if first[0] != path}
 
 
 class _Sums:
-    """The sketch of rows, or where they have groups that of each."""
+    """The sketch of all rows, or one for each group."""
 
     def __init__(self, make: Callable[[], CalibrationSketch], judging: Judging) -> None:
         self._make = make
@@ -215,7 +215,7 @@ class _Sums:
 
 
 class _Reader:
-    """Keeps what is read, or makes a sketch of it; to leave files out, each has its own until all of it is judged."""
+    """Keeps rows or makes a sketch of them. With ``keep_going`` each file has its own sketch until its end."""
 
     def __init__(
         self, opened: Opened, judging: Judging, left_out: set[Source], keep: bool | None, keep_going: bool
@@ -260,7 +260,7 @@ class _Reader:
             self._leave_out(item.source, error)
 
     def _take(self, chunk: Chunk) -> None:
-        """Keep rows, or add them to the sketch; where they have become too many to keep, add all."""
+        """Check rows, and keep them or add them to the sketch."""
         if self._plan is None:
             self._plan = Plan.of(width_of(chunk.arrays), self._judging, self._opened.first)
             self._described = self._describe(chunk.arrays)
@@ -273,6 +273,7 @@ class _Reader:
         self._keep_rows(chunk)
 
     def _keep_rows(self, chunk: Chunk) -> None:
+        """Keep rows; once they are too many, add all of them to the sketch."""
         if self._kept is None:
             return
         if self._keep_going:
@@ -341,7 +342,7 @@ class _Reader:
             self._surely_logits = len(probs) >= SURE or probs.ndim == 1
 
     def _accept(self) -> None:
-        """Count the rows of a file, all of which could be judged."""
+        """Add the sketch of a file to the total."""
         if self._staged is not self._total:
             self._total.merge(self._staged)
             self._staged = self._total
@@ -433,10 +434,10 @@ class _Reader:
         if not first.models:
             return FilePredictions(**common, logits=first.logits)
         models = {model: f"probs[{model!r}]" for model, _ in first.models}
-        return FileModels(**common, models=models, logits={name: are_logits(own) for name, own in first.models})
+        return FileModels(**common, models=models, logits={model: are_logits(names) for model, names in first.models})
 
     def _explain(self, chunk: Chunk) -> None:
-        """Raise for rows without a judged one."""
+        """Raise the error of rows without a judged one."""
         arrays: dict[str, Any] = {**chunk.arrays, "targets": self._targets(chunk.arrays["targets"])}
         try:
             as_predictions(

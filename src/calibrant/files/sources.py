@@ -105,7 +105,7 @@ def _from_arrays(path: str, selection: Selection, arrays: Mapping[str, StoredArr
 
 
 def _column(argument: str, array: NDArray[Any], selection: Selection) -> Column:
-    """Return groups and labels as words, and other values as they are."""
+    """Return groups and labels as words, other values unchanged."""
     is_label = argument == "targets" and array.ndim == 1
     labels = selection.class_names if is_label and selection.labels else None
     if argument == "groups" or labels or (is_label and array.dtype.kind in "US"):

@@ -79,7 +79,7 @@ def look_at(table: Table) -> Likely:
     """Sort a file's columns by what they look like; a file that cannot be read has none."""
     try:
         return look(table.head(min(ROWS, CELLS // max(len(table.columns), 1))))
-    except CalibrantError:  # the file has another fault as well, of which its first reading will tell
+    except CalibrantError:  # the file has another fault as well, which its first reading will name
         return look({})
 
 
@@ -141,7 +141,7 @@ def _choice(likely: Likely, options: Options) -> tuple[str, ...]:
 
 
 def _named_alike(likely: Likely, probs: str, target: str, options: Options) -> tuple[str, ...]:
-    """Return the option by which columns that are named as the labels are those of the labels."""
+    """Return the option ``--labels`` where the columns are named like the labels."""
     names = [name.strip() for name in probs.split(",")]
     labels = likely.words.get(target, frozenset())
     free = options.labels is None and options.class_names is None

@@ -200,7 +200,7 @@ class JsonTable(EngineTable):
         return f"({identifier(column)}->>'$')" if self._types[column] == "JSON" else super().text_of(column)
 
     def spoken(self, column: str) -> str:
-        """Return the SQL by which a condition compares a column with a text; the path '' is the whole value."""
+        """Return the SQL of a column that a condition compares with a text; the path '' is the whole value."""
         return f"({sql_name(column)}->>'')" if self._types[column] == "JSON" else super().spoken(column)
 
     def learn(self, selection: Selection) -> bool:

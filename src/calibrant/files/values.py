@@ -1,4 +1,4 @@
-"""Values of columns and arrays: names as numbers, labels as they are spelled, per cents as fractions."""
+"""Values of columns and arrays: names as numbers, labels as strings, per cents as fractions."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def join(columns: list[Column]) -> Column:
 
 
 def join_into_array(columns: list[Column]) -> NDArray[Any]:
-    """Join columns into one array, and free each as soon as it is copied: ``columns`` is empty afterwards."""
+    """Join columns into one array. Each is freed once it is copied: ``columns`` is empty afterwards."""
     dtype, tail = np.result_type(*(column.dtype for column in columns)), columns[0].shape[1:]
     whole, start = np.empty((sum(map(len, columns)), *tail), dtype), 0
     columns.reverse()

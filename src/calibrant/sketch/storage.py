@@ -1,4 +1,4 @@
-"""Sketches as bytes, JSON and Arrow tables: versioned, checksummed, the numbers as they are.
+"""Sketches as bytes, JSON and Arrow tables: versioned, checksummed, every number to the last bit.
 
 All three hold a *head*, a plain dictionary of the settings and the totals, and *cells*, columns with a row per occupied
 cell of each group and curve. The bytes are an ``.npz`` that `numpy.load` opens: the head as JSON in a member whose name
