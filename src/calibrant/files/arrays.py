@@ -181,12 +181,12 @@ def open_npz(path: str, options: Options) -> tuple[dict[str, StoredArray], Selec
 
 def first_rows(path: str, rows: int) -> dict[str, list[Any]]:
     """Return the first rows at most of the arrays of an archive that can be read."""
-    found = {}
+    cells = {}
     with reading(path):
         for name in array_names(path):
             with contextlib.suppress(CalibrantError):
-                found[name] = _member(path, name).head(rows).tolist()
-    return found
+                cells[name] = _member(path, name).head(rows).tolist()
+    return cells
 
 
 def array_names(path: str) -> list[str]:

@@ -121,8 +121,8 @@ class Table(ABC):
         The names of all columns.
     rows : int or None
         The number of rows, where the file says it.
-    whole : frozenset of str
-        Columns to be handed over as integers if all their values are.
+    integers : frozenset of str
+        Columns of floats that become integers if all their values are whole.
     dtypes : dict of str to dtype
         What a column of numbers, or of lists of them, is read as; where it is not known, it is 64-bit floats.
     expected : dict of str to str
@@ -134,7 +134,7 @@ class Table(ABC):
         self.where: str | None = None
         self.columns: tuple[str, ...] = ()
         self.rows: int | None = None
-        self.whole: frozenset[str] = frozenset()
+        self.integers: frozenset[str] = frozenset()
         self.dtypes: dict[str, np.dtype[Any]] = {}
         self.expected: dict[str, str] = {}
 
@@ -230,8 +230,8 @@ class EngineTable(Table):
 
     def head(self, rows: int) -> dict[str, list[Any]]:
         """Return the cells of the first rows at most, by column, as text where the file has no types."""
-        found = self.ask(f"SELECT * FROM {self.relation()} LIMIT {rows}")
-        return dict(zip(self.columns, map(list, zip(*found, strict=True)), strict=True)) if found else {}
+        cells = self.ask(f"SELECT * FROM {self.relation()} LIMIT {rows}")
+        return dict(zip(self.columns, map(list, zip(*cells, strict=True)), strict=True)) if cells else {}
 
     def row_of(self, index: int) -> int:
         """Return the 1-based data row of a row that was yielded; reads again where a condition left rows out."""
@@ -239,16 +239,16 @@ class EngineTable(Table):
 
     def holds_text(self, column: str) -> bool:
         """Whether no cell of a column is a number."""
-        found = self.ask(f"SELECT count(TRY_CAST(trim({self.text_of(column)}) AS DOUBLE)) FROM {self.relation()}")
-        return int(found[0][0]) == 0
+        numbers = self.ask(f"SELECT count(TRY_CAST(trim({self.text_of(column)}) AS DOUBLE)) FROM {self.relation()}")
+        return int(numbers[0][0]) == 0
 
     def cell(self, column: str, index: int) -> str | None:
         """Return the text of a cell that is no number; None for a null."""
-        found = self._lookup(self.text_of(column), index)
-        return None if found is None else str(found)
+        text = self._lookup(self.text_of(column), index)
+        return None if text is None else str(text)
 
     def check_names(self) -> None:
-        """Refuse names that differ only in case: the engine would take one column for the other."""
+        """Reject names that differ only in case: DuckDB would take one column for the other."""
         for name, count in Counter(column.lower() for column in self.columns).items():
             if count > 1:
                 alike = ", ".join(repr(column) for column in self.columns if column.lower() == name)
@@ -257,7 +257,7 @@ class EngineTable(Table):
                 )
 
     def _check_condition(self, connection: Any) -> None:
-        """Refuse what is no condition: the engine would take a number that is not 0 for true."""
+        """Reject a query that is no condition: DuckDB would take a number other than 0 for true."""
         if self.where is None:
             return
         # DuckDB finds the types of the query and does not run it. COLUMNS(...) may stand for several conditions.
@@ -272,11 +272,11 @@ class EngineTable(Table):
         if column is not None:
             name = sql_name(column)
             cells = f"SELECT {name} FROM {self.relation()} WHERE {name} IS NOT NULL LIMIT 1"
-            found = connection.execute(cells).fetchone()
-            if found is not None and what == "numbers":
-                example = f", such as {where_option(f'{name} >= {found[0]}')}"
-            elif found is not None and what in ("texts", "dates", "times"):
-                example = f", such as {where_option(f'{name} = {literal(str(found[0]))}')}"
+            first = connection.execute(cells).fetchone()
+            if first is not None and what == "numbers":
+                example = f", such as {where_option(f'{name} >= {first[0]}')}"
+            elif first is not None and what in ("texts", "dates", "times"):
+                example = f", such as {where_option(f'{name} = {literal(str(first[0]))}')}"
         remedy = f"write it with its quotes{example}, or the shell takes > for itself"
         raise FileError(self.path, problem, remedy)
 
@@ -293,7 +293,7 @@ class EngineTable(Table):
         """Turn an error of the engine into one line; ``condition`` where the user's own SQL took part."""
         if isinstance(error, CalibrantError):
             return error
-        text = str(error)
+        text = str(error)  # DuckDB has one type of error for all of these, so its words decide, here alone
         line = re.search(r"CSV Error on Line: (\d+)", text)
         count = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text)
         if line and count:
@@ -330,7 +330,7 @@ class EngineTable(Table):
 
 
 def _for_text(where: str, name: str) -> str:
-    """Say how a text is written where it was taken for a column: it follows a comparison."""
+    """Say how to quote a text that was taken for a column: it follows a comparison."""
     word = rf'(?:"{re.escape(name)}"|\b{re.escape(name)}\b)'
     if not re.search(rf"(?:[=<>,(]|\blike|\bilike)\s*{word}", where, re.IGNORECASE):
         return ""

@@ -74,21 +74,21 @@ def expand(patterns: Sequence[str]) -> list[str]:
         if os.path.isdir(pattern):
             raise FileError(pattern, "is a folder", _inside(pattern))
         if os.path.exists(pattern):
-            found = [pattern]
+            matching = [pattern]
         elif pattern == "-":
             raise FileError(pattern, "standard input cannot be read", "write it to a file, and give its name")
         elif glob.has_magic(pattern):
-            found = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
-            if not found:
+            matching = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
+            if not matching:
                 raise FileError(pattern, "no file matches this pattern", "check the folder and the pattern")
         else:
             raise FileError(pattern, "no such file", _similar(pattern))
-        for path in found:
+        for path in matching:
             # Rows that count twice would change every number and show in none of them.
-            found_at = os.stat(path)
-            if (found_at.st_dev, found_at.st_ino) in seen:
+            status = os.stat(path)
+            if (status.st_dev, status.st_ino) in seen:
                 raise FileError(path, "is given twice", "name each file once")
-            seen.add((found_at.st_dev, found_at.st_ino))
+            seen.add((status.st_dev, status.st_ino))
             paths.append(path)
     if not paths:
         raise FileError("files", "none are given", "name at least one")

@@ -120,7 +120,7 @@ class _Alike:
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
-        self._first: dict[str, tuple[str, tuple[tuple[int, ...], bool]]] = {}  # by argument: a file, and what it has
+        self._first: dict[str, tuple[str, tuple[tuple[int, ...], bool]]] = {}  # by argument: the file, and its kind
 
     def check(self, chunk: Chunk) -> None:
         """Raise for rows whose values are of another length or kind than those before."""
@@ -425,9 +425,13 @@ class _Reader:
         kept.clear()
         arrays = {name: join_into_array(columns.pop(name)) for name in list(columns)}
         targets = arrays["targets"]
-        whole = all(source.whole() or not count for source, count in self._counts.items())
+        integers = all(source.has_integers() or not count for source, count in self._counts.items())
         # NaN compares unequal; beyond 2^53 a double no longer tells neighbours apart.
-        if whole and targets.dtype.kind == "f" and np.all((np.trunc(targets) == targets) & (np.abs(targets) < 2.0**53)):
+        if (
+            integers
+            and targets.dtype.kind == "f"
+            and np.all((np.trunc(targets) == targets) & (np.abs(targets) < 2.0**53))
+        ):
             arrays["targets"] = targets.astype(np.int64)
         common |= {"arrays": arrays, "class_names": first.class_names, "sources": self._described}
         common |= {"columns": first.names(), "find_row": lambda number, row: sources[number].row_of(row)}

@@ -44,8 +44,8 @@ class Source:
         Its rows, where the file says so itself.
     row_of : callable
         From a row that was yielded to its 1-based data row; it may read the file again.
-    whole : callable
-        Whether the targets are to be integers, if all of them can be: known once they are read.
+    has_integers : callable
+        Whether targets that are floats become integers if all of them are whole: known once they are read.
     """
 
     path: str
@@ -54,7 +54,7 @@ class Source:
     pieces: Callable[[Selection], Iterator[Piece]]
     rows: int | None = None
     row_of: Callable[[int], int] = lambda index: index + 1
-    whole: Callable[[], bool] = lambda: False
+    has_integers: Callable[[], bool] = lambda: False
 
     def guess_rows(self) -> int:
         """Return about how many rows there are, for the progress: by the length of the first lines, if need be."""
@@ -76,7 +76,7 @@ def _from_table(table: Table, selection: Selection) -> Source:
         pieces=lambda asked: pieces(table, asked),
         rows=table.rows,
         row_of=table.row_of,
-        whole=lambda: table.whole == frozenset(selection.targets),
+        has_integers=lambda: table.integers == frozenset(selection.targets),
     )
 
 

@@ -87,9 +87,9 @@ class ArrowTable(Table):
         """Whether batches are no views of the mapped file: of views, to leave columns out would copy whole batches."""
         with self._open(source) as reader:
             batch = next(_batches(reader), None)
-            buffers = [] if batch is None else [own for column in batch.columns for own in column.buffers()]
+            buffers = [] if batch is None else [buffer for column in batch.columns for buffer in column.buffers()]
         ends = range(source.address, source.address + source.size)
-        return any(own is not None and own.size and own.address not in ends for own in buffers)
+        return any(buffer is not None and buffer.size and buffer.address not in ends for buffer in buffers)
 
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
@@ -98,8 +98,7 @@ class ArrowTable(Table):
     def _slices(self, columns: tuple[str, ...]) -> Iterator[Any]:
         rows, read = batch_rows(len(columns)), 0
         with reading(self.path), self._reader(columns) as (reader, mapped):
-            for whole in _batches(reader):
-                batch = whole.select(list(columns))
+            for batch in (every.select(list(columns)) for every in _batches(reader)):
                 for start in range(0, batch.num_rows, rows):
                     part = batch.slice(start, rows)
                     yield part
@@ -159,9 +158,9 @@ class FilteredTable(EngineTable):
 
 def _dtypes(schema: Any) -> dict[str, np.dtype[Any]]:
     """Return the types of the columns of numbers and of lists of them."""
-    found = {}
+    dtypes = {}
     for field in schema:
         kind = getattr(field.type, "value_type", field.type)  # of a list, or of categories
         if re.fullmatch(r"halffloat|float|double|u?int\d+|bool", str(kind)):
-            found[field.name] = np.dtype(kind.to_pandas_dtype())
-    return found
+            dtypes[field.name] = np.dtype(kind.to_pandas_dtype())
+    return dtypes

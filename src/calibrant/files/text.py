@@ -80,7 +80,7 @@ class CsvTable(EngineTable):
                 self.casts[name] = self.text_of(name)
             else:
                 self._cast(name, NUMBER if kind in (WHOLE, MIXED) else kind)
-                self.whole = frozenset([name]) if kind == WHOLE else frozenset()
+                self.integers = frozenset([name]) if kind == WHOLE else frozenset()
         if selection.groups is not None and selection.groups not in self.casts:
             self.casts[selection.groups] = self.text_of(selection.groups)  # names, whatever they look like
         return self._any
