@@ -318,9 +318,12 @@ def test_the_footers_say_at_once_that_rows_are_too_many(tmp_path: Path, monkeypa
     paths = [write(tmp_path / f"{part}.parquet", {"score": P, "outcome": Y}) for part in range(2)]
     kept: list[int] = []
     keep = reading._Reader._keep_rows
-    monkeypatch.setattr(
-        reading._Reader, "_keep_rows", lambda self, chunk: (kept.append(len(chunk.arrays["probs"])), keep(self, chunk))
-    )
+
+    def spy(self: Any, chunk: Any, rows: Any) -> None:
+        kept.append(len(chunk.arrays["probs"]))
+        keep(self, chunk, rows)
+
+    monkeypatch.setattr(reading._Reader, "_keep_rows", spy)
     monkeypatch.setattr(reading, "MOST_ROWS", 2 * N - 1)
     assert isinstance(read_or_stream(paths, Options(), Judging()), FileSketch)
     assert not kept
@@ -488,6 +491,14 @@ def test_a_torn_first_file_leaves_no_shape_behind(tmp_path: Path) -> None:
     )
     found = read_or_stream([str(first), good], Options(probs="p_0,p_1", target="target"), Judging(), keep_going=True)
     assert (found.paths, found.rows) == ((good,), (50,))
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_first_file_that_is_left_out_says_nothing_about_the_classes(tmp_path: Path, keep: bool) -> None:
+    wide = write(tmp_path / "a.parquet", {"probs": [[0.5, 0.25, 0.75]], "target": [0]})  # and do not add up to 1
+    good = write(tmp_path / "b.parquet", {"probs": [[0.5, 0.5]], "target": [1]})
+    read = read_or_stream([wide, good], Options(), Judging(), keep=keep, keep_going=True)
+    assert (read.paths, read.sources["probs"]) == ((good,), "probs (lists of 2)")
 
 
 @pytest.mark.parametrize("few", [True, False])

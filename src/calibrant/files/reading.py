@@ -227,11 +227,11 @@ class _Reader:
         few = keep if keep is not None else (opened.rows or 0) <= MOST_ROWS
         self._kept: list[Chunk] | None = [] if few else None
         self._rows_kept = 0
-        self._plan: Plan | None = None
-        self._described: dict[str, str] = {}
+        self._plan = Plan.of(1, judging, opened.first)
+        self._described: dict[str, str] = {}  # empty until the first rows
         self._alike = _Alike(opened.first)
         self._groups = Vocabulary(group_name)
-        self._total = self._staged = _Sums(CalibrationSketch, judging)
+        self._total = self._staged = self._sums()
         self._counts: dict[Source, int] = {}
         self._left_out = left_out
         self._omitted = list(opened.omitted)
@@ -261,7 +261,7 @@ class _Reader:
 
     def _take(self, chunk: Chunk) -> None:
         """Check rows, and keep them or add them to the sketch."""
-        if self._plan is None:
+        if not self._described:
             self._plan = Plan.of(width_of(chunk.arrays), self._judging, self._opened.first)
             self._described = self._describe(chunk.arrays)
             self._total = self._staged = self._sums()
@@ -269,20 +269,18 @@ class _Reader:
         self._check_names(chunk)
         if self._kept is None:
             self._judge(chunk)
-            return
-        self._keep_rows(chunk)
+        else:
+            self._keep_rows(chunk, self._kept)
 
-    def _keep_rows(self, chunk: Chunk) -> None:
+    def _keep_rows(self, chunk: Chunk, kept: list[Chunk]) -> None:
         """Keep rows; once they are too many, add all of them to the sketch."""
-        if self._kept is None:
-            return
-        if self._keep_going:
+        if self._keep_going:  # judge them for the errors alone
             self._add(chunk, self._sums(), {name: column for name, column in chunk.arrays.items() if name != "groups"})
-        self._kept.append(chunk)
+        kept.append(chunk)
         self._rows_kept += rows_of(chunk.arrays)
         rows = self._rows_kept
         if not self._keep and (rows > MOST_ROWS or rows * width_of(chunk.arrays) > MOST_NUMBERS):
-            kept, self._kept = self._kept, None
+            self._kept = None
             for source, earlier in groupby(kept, key=lambda each: each.source):
                 for each in earlier:
                     self._judge(each)
@@ -296,8 +294,7 @@ class _Reader:
         arrays: dict[str, Any] = {**chunk.arrays}
         if "groups" in arrays:
             arrays["groups"] = self._groups.codes(arrays["groups"])
-        if self._plan is not None:
-            self._plan.check(chunk.source, len(self._groups.names))
+        self._plan.check(chunk.source, len(self._groups.names))
         self._check_logits(chunk)
         self._add(chunk, self._staged, arrays)
         self._unjudged = None if self._staged.judged or self._total.judged else self._unjudged or chunk
@@ -313,10 +310,11 @@ class _Reader:
         return class_indices(targets, names) if isinstance(targets, Words) else targets
 
     def _sums(self) -> _Sums:
-        first, judging, plan = self._opened.first, self._judging, self._plan
-        settings: Any = {"notion": judging.notion, "class_names": first.class_names, "grid": judging.grid}
-        settings["classwise"] = plan is not None and plan.classwise
-        return _Sums(lambda: CalibrationSketch(**settings), judging)
+        judging, classwise, names = self._judging, self._plan.classwise, self._opened.first.class_names
+        return _Sums(
+            lambda: CalibrationSketch(notion=judging.notion, classwise=classwise, class_names=names, grid=judging.grid),
+            judging,
+        )
 
     def _check_names(self, chunk: Chunk) -> None:
         """Reject groups without a name: NaN."""
@@ -358,6 +356,8 @@ class _Reader:
             self._rows_kept = sum(rows_of(chunk.arrays) for chunk in self._kept)
         if self._unjudged is not None and self._unjudged.source is source:
             self._unjudged = None
+        if not sum(self._counts.values()):  # the next file decides
+            self._described = {}
 
     def _rows_of(self, chunk: Chunk) -> FileRows:
         """Return the rows of a chunk, with the way back to its file."""
@@ -424,15 +424,8 @@ class _Reader:
         columns: dict[str, list[Column]] = {name: [chunk.arrays[name] for chunk in kept] for name in kept[0].arrays}
         kept.clear()
         arrays = {name: join_into_array(columns.pop(name)) for name in list(columns)}
-        targets = arrays["targets"]
-        integers = all(source.has_integers() or not count for source, count in self._counts.items())
-        # NaN compares unequal; beyond 2^53 a double no longer tells neighbours apart.
-        if (
-            integers
-            and targets.dtype.kind == "f"
-            and np.all((np.trunc(targets) == targets) & (np.abs(targets) < 2.0**53))
-        ):
-            arrays["targets"] = targets.astype(np.int64)
+        if all(source.has_integers() or not count for source, count in self._counts.items()):
+            arrays["targets"] = _as_integers(arrays["targets"])
         common |= {"arrays": arrays, "class_names": first.class_names, "sources": self._described}
         common |= {"columns": first.names(), "find_row": lambda number, row: sources[number].row_of(row)}
         if not first.models:
@@ -453,3 +446,10 @@ class _Reader:
             )
         except InputError as error:
             raise BadRows(error, self._rows_of(chunk)) from None
+
+
+def _as_integers(values: NDArray[Any]) -> NDArray[Any]:
+    """Return floats as integers if all of them are whole."""
+    # NaN compares unequal; beyond 2^53 a double no longer tells neighbours apart.
+    whole = values.dtype.kind == "f" and np.all((np.trunc(values) == values) & (np.abs(values) < 2.0**53))
+    return values.astype(np.int64) if whole else values
