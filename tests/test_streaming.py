@@ -219,6 +219,12 @@ def test_every_array_of_an_archive_passes_its_checksum(
     read = read_or_stream([path], Options(), Judging(), keep=keep)
     if isinstance(read, FilePredictions):
         np.testing.assert_array_equal(read.probs, ROWS)
+    if save is np.savez:  # an array that says it is shorter
+        short = tmp_path / "short.npz"
+        save(short, probs=probs, y=TARGETS[:2000])
+        short.write_bytes(short.read_bytes().replace(b"(3000,", b"(2000,"))
+        with pytest.raises(FileError, match=r"short\.npz: cannot be read \(Bad CRC-32 for file 'probs\.npy'\)"):
+            read_or_stream([short], Options(), Judging(), keep=keep)
     data = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as archive:
         checksum = archive.getinfo("probs.npy").CRC.to_bytes(4, "little")
