@@ -248,6 +248,27 @@ def test_categorical_targets(tmp_path):
             assert read_predictions([path], where=where).targets.tolist() == ["cat", "dog", "cat"]
 
 
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_labels_of_other_types_are_text(tmp_path, ending):
+    days = pa.array([0, 1, 0], pa.date32())
+    views = pa.array(["a", "b", "a"], pa.string_view())
+    for labels, texts in (
+        (days, ["1970-01-01", "1970-01-02", "1970-01-01"]),
+        (days.dictionary_encode(), ["1970-01-01", "1970-01-02", "1970-01-01"]),
+        (views, ["a", "b", "a"]),
+    ):
+        path = write(tmp_path / f"f.{ending}", {"score": SCORES[:3], "label": labels})
+        assert read_predictions([path]).targets.tolist() == texts
+
+
+def test_a_row_group_without_rows(tmp_path):
+    table = pa.table({"probs": [[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]], "y": [0, 1]})
+    with pq.ParquetWriter(tmp_path / "f.parquet", table.schema) as writer:
+        for part in (table.slice(0, 0), table.slice(0, 1), table.slice(0, 0), table.slice(1)):
+            writer.write_table(part)
+    assert read_predictions([tmp_path / "f.parquet"]).probs.tolist() == [[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]
+
+
 @pytest.mark.parametrize(
     "kind", [pa.list_(pa.float32()), pa.list_(pa.float32(), 3), pa.large_list(pa.float32()), pa.list_(pa.float16())]
 )

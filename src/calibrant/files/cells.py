@@ -78,12 +78,14 @@ class _Reader:
 
     def _words(self, name: str, column: Any) -> Words:
         """Return names or labels; Arrow finds the distinct ones."""
-        if self._is_coded(column) and not column.dictionary.null_count:
+        if self._is_coded(column) and not (
+            column.dictionary.null_count or self._types.is_temporal(column.dictionary.type)
+        ):
             self._check_nulls(name, column)
         else:
             column = self._decoded(name, column)
-            if self._types.is_temporal(column.type):
-                column = column.cast(self._arrow.string())
+            if self._types.is_temporal(column.type) or self._types.is_string_view(column.type):
+                column = column.cast(self._arrow.large_string())
             elif not _is_text(self._types, column.type):
                 # Arrow makes no dictionaries of 16-bit floats; each of them is a 32-bit float too.
                 array = self._numbers(name, column)

@@ -100,7 +100,7 @@ def chunks(
     for source in opened.sources:
         blocks, expected, failure = _Blocks(source), source.guess_rows(), None
         try:
-            for piece in source.pieces(opened.first):
+            for piece in filter(rows_of, source.pieces(opened.first)):
                 probs = piece.get("probs")
                 if isinstance(probs, np.ndarray) and dtype.kind == "f":  # all files' type decides about the cells
                     piece["probs"] = probs.astype(dtype, copy=False)

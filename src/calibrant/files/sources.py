@@ -187,13 +187,13 @@ def open_sources(
 
 
 def _open_arrays(paths: list[str], options: Options, targets_file: str | None, keep_going: bool) -> Opened:
-    """Open arrays of probabilities, and that of their targets."""
+    """Open arrays of probabilities, and the array of their targets."""
+    if options.models:
+        raise FileError(paths[0], "holds a single array", "save the models' arrays and the targets in one .npz")
     for name in ("score", "outcome", "probs", "target", "weight", "by"):
         value = getattr(options, name)
         if value is not None:
             raise FileError(paths[0], f"a .npy has no names, got --{name} {value!r}", "save a .npz with named arrays")
-    if options.models:
-        raise FileError(paths[0], "holds a single array", "save the models' arrays and the targets in one .npz")
     if targets_file is None:
         raise FileError(paths[0], "a .npy holds no targets", "name the .npy of the targets with --targets FILE")
     logits = all("logits" in os.path.basename(path).lower() for path in paths)
