@@ -17,7 +17,7 @@ import pytest
 
 from calibrant import files
 from calibrant.errors import FileError, MissingDependencyError
-from calibrant.files import FileModels, FilePredictions, Options, column_names
+from calibrant.files import FileModels, FilePredictions, Options, column_names, stored
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -261,11 +261,16 @@ def test_labels_of_other_types_are_text(tmp_path, ending):
         assert read_predictions([path]).targets.tolist() == texts
 
 
-def test_a_row_group_without_rows(tmp_path):
+def test_a_row_group_without_rows(tmp_path, monkeypatch):
     table = pa.table({"probs": [[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]], "y": [0, 1]})
     with pq.ParquetWriter(tmp_path / "f.parquet", table.schema) as writer:
         for part in (table.slice(0, 0), table.slice(0, 1), table.slice(0, 0), table.slice(1)):
             writer.write_table(part)
+    assert read_predictions([tmp_path / "f.parquet"]).probs.tolist() == [[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]
+    batches = stored.ParquetTable.batches  # some versions of pyarrow hand over empty ones
+    monkeypatch.setattr(
+        stored.ParquetTable, "batches", lambda *args: (part for b in batches(*args) for part in (b.slice(0, 0), b))
+    )
     assert read_predictions([tmp_path / "f.parquet"]).probs.tolist() == [[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]
 
 
