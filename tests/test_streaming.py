@@ -40,7 +40,7 @@ from calibrant.files import (
     replace_file,
     write_sketch,
 )
-from calibrant.files.background import in_background
+from calibrant.files.background import Background
 from calibrant.files.engine import Engines, Stopped
 from calibrant.files.paths import check_gzip
 from calibrant.files.sources import open_sources
@@ -1014,7 +1014,7 @@ def test_items_are_made_ahead_in_their_order_and_no_further_than_asked() -> None
             made.append(k)
             yield k
 
-    with in_background(items()) as ahead:
+    with Background(items()) as ahead:
         for expected, item in enumerate(ahead):
             assert item == expected
             time.sleep(0.001)
@@ -1036,7 +1036,7 @@ def test_leaving_early_ends_the_thread_and_closes_what_it_read() -> None:
         finally:
             closed.set()
 
-    with in_background(items()) as ahead:
+    with Background(items()) as ahead:
         assert next(iter(ahead)) == 0
     assert closed.is_set()
     assert not alive()
@@ -1049,10 +1049,10 @@ def test_what_goes_wrong_on_the_other_thread_comes_up_here() -> None:
         raise OSError(msg)
 
     found = []
-    with pytest.raises(OSError, match="disk"), in_background(items()) as ahead:
+    with pytest.raises(OSError, match="disk"), Background(items()) as ahead:
         found.extend(ahead)
     assert not alive()
-    with in_background(item for item in (None, 1)) as ahead:  # an item may be nothing
+    with Background(iter([None, 1])) as ahead:  # an item may be nothing
         assert list(ahead) == [None, 1]
 
 
@@ -1064,7 +1064,7 @@ def test_a_thread_that_waits_for_an_engine_is_interrupted() -> None:
         yield 1
 
     started = time.monotonic()
-    with in_background(items(), running.set):
+    with Background(items(), running.set):
         pass
     assert time.monotonic() - started < 5
     assert not alive()

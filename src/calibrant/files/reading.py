@@ -7,7 +7,7 @@ and the bits of the sketch depend on the rows and their order alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final, cast
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import FileError, InputError
-from calibrant.files.background import in_background
+from calibrant.files.background import Background
 from calibrant.files.chunks import Chunk, End, Judging, Plan, Progress, TooMany, chunks, kind_of_rows, width_of
 from calibrant.files.columns import Options, Selection, are_logits, listed
 from calibrant.files.engine import Engines
@@ -103,12 +103,13 @@ def _read(
 ) -> FileRows | FileSketch:
     engines, left_out = Engines(), set[Source]()
 
-    def work() -> Generator[Any, None, None]:
+    def work() -> Iterator[Any]:
         opened = open_sources(patterns, options, targets_file, engines=engines, keep_going=keep_going)
         yield opened
         yield from chunks(opened, judging, left_out, keep_going, progress)
 
-    with in_background(work(), engines.interrupt) as items:
+    with Background(work(), engines.interrupt) as background:
+        items = iter(background)
         reader = _Reader(next(items), judging, left_out, keep, keep_going)
         for item in items:
             reader.use(item)
