@@ -15,7 +15,7 @@ from contest import Contest, at_most_floors
 from numpy.typing import NDArray
 
 import calibrant
-from calibrant.files import stream_predictions
+from calibrant.files import FileSketch, Options, read_predictions
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
@@ -24,6 +24,13 @@ ROWS, FEW = 20_000_000, 2_000_000
 COLUMNS = ["score", "outcome"]
 #: Of the columns: the type of the scores, and of the outcomes.
 TYPES = {"float32, int8": ("f4", "i1"), "float32, boolean": ("f4", "?"), "float64, int64": ("f8", "i8")}
+
+
+def report_of(path: Path, options: Options) -> calibrant.Report:
+    """Report on a file, by way of a sketch."""
+    read = read_predictions([str(path)], options, keep=False)
+    assert isinstance(read, FileSketch)
+    return calibrant.evaluate(read.sketch, level=None)
 
 
 def events(n: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -46,7 +53,7 @@ def test_report_of_a_file(contest: Contest, tmp_path: Path, quick: bool, types: 
 
     answers = contest(
         f"{n:,} rows of Parquet ({types}) to a report, values alone; floor: pyarrow reads the two columns",
-        lambda: calibrant.evaluate(stream_predictions([path]).sketch, level=None),
+        lambda: report_of(path, Options()),
         floor=lambda: pq.read_table(path, columns=COLUMNS).num_rows,
         goals=[at_most_floors(1.5)],
         rounds=15,
@@ -69,7 +76,7 @@ def test_report_on_groups(contest: Contest, tmp_path: Path, quick: bool) -> None
     )
     answers = contest(
         f"{n:,} rows of Parquet with 10 groups to reports on each, values alone; floor: pyarrow reads the columns",
-        lambda: calibrant.evaluate(stream_predictions([path], by="model").sketch, level=None),
+        lambda: report_of(path, Options(by="model")),
         floor=lambda: pq.read_table(path).num_rows,
         rounds=5,
     )

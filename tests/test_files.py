@@ -1,4 +1,4 @@
-"""Files of predictions: what is read, and what each file that cannot be read is told."""
+"""Files of predictions: what is read, and the error of each file that cannot be read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from calibrant import files
 from calibrant.errors import FileError, MissingDependencyError
-from calibrant.files import column_names, read_models, read_predictions
+from calibrant.files import FileModels, FilePredictions, Options, column_names, stored
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -28,6 +30,25 @@ shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the folder of real pred
 SCORES = [0.1, 0.7, 0.4, 0.9]
 OUTCOMES = [0, 1, 1, 1]
 TABULAR = ["csv", "csv.gz", "tsv", "parquet", "arrow", "feather", "jsonl", "ndjson"]
+
+
+def read_predictions(
+    patterns: Any, *, targets_file: str | None = None, progress: Any = None, **options: Any
+) -> FilePredictions:
+    """Read files into arrays, however many rows there are."""
+    read = files.read_predictions(patterns, asked(options), targets_file=targets_file, keep=True, progress=progress)
+    assert isinstance(read, FilePredictions)
+    return read
+
+
+def asked(options: dict[str, Any]) -> Options:
+    """Return the options of keyword arguments, in which names may be lists."""
+    return Options(**{name: tuple(value) if isinstance(value, list) else value for name, value in options.items()})
+
+
+def read_models(patterns: Any, *, scores: Any, **options: Any) -> FileModels:
+    """Read the predictions of several models."""
+    return files.read_models(patterns, asked({"models": list(scores), **options}))
 
 
 def write(path: Path, columns: dict[str, object]) -> str:
@@ -225,6 +246,32 @@ def test_categorical_targets(tmp_path):
         path = write(tmp_path / f"f.{ending}", {"score": SCORES[:3], "label": words})
         for where in (None, "score > 0"):
             assert read_predictions([path], where=where).targets.tolist() == ["cat", "dog", "cat"]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_labels_of_other_types_are_text(tmp_path, ending):
+    days = pa.array([0, 1, 0], pa.date32())
+    views = pa.array(["a", "b", "a"], pa.string_view())
+    for labels, texts in (
+        (days, ["1970-01-01", "1970-01-02", "1970-01-01"]),
+        (days.dictionary_encode(), ["1970-01-01", "1970-01-02", "1970-01-01"]),
+        (views, ["a", "b", "a"]),
+    ):
+        path = write(tmp_path / f"f.{ending}", {"score": SCORES[:3], "label": labels})
+        assert read_predictions([path]).targets.tolist() == texts
+
+
+def test_a_row_group_without_rows(tmp_path, monkeypatch):
+    table = pa.table({"probs": [[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]], "y": [0, 1]})
+    with pq.ParquetWriter(tmp_path / "f.parquet", table.schema) as writer:
+        for part in (table.slice(0, 0), table.slice(0, 1), table.slice(0, 0), table.slice(1)):
+            writer.write_table(part)
+    assert read_predictions([tmp_path / "f.parquet"]).probs.tolist() == [[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]
+    batches = stored.ParquetTable.batches  # some versions of pyarrow hand over empty ones
+    monkeypatch.setattr(
+        stored.ParquetTable, "batches", lambda *args: (part for b in batches(*args) for part in (b.slice(0, 0), b))
+    )
+    assert read_predictions([tmp_path / "f.parquet"]).probs.tolist() == [[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]
 
 
 @pytest.mark.parametrize(
@@ -1107,8 +1154,9 @@ def test_a_library_is_missing(tmp_path, monkeypatch, library, name):
 def test_npz_need_no_extra(tmp_path):
     np.savez(tmp_path / "f.npz", probs=np.eye(2), y=[0, 1])
     code = (
-        "import sys; from calibrant.files import read_predictions; "
-        f"read_predictions([{str(tmp_path / 'f.npz')!r}]); print(sorted({{'duckdb', 'pyarrow'}} & set(sys.modules)))"
+        "import sys; from calibrant.files import Options, read_predictions; "
+        f"read_predictions([{str(tmp_path / 'f.npz')!r}], Options()); "
+        "print(sorted({'duckdb', 'pyarrow'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -7,10 +7,14 @@ rounding, far below the 1e-12 of themselves that is promised.
 from __future__ import annotations
 
 import copy
+import hashlib
+import io
 import json
 import math
 import pickle
 import threading
+import tracemalloc
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -238,7 +242,7 @@ def test_memory_does_not_grow_with_the_rows():
     for _ in range(3):
         sketch.merge(sketch)
     assert (sketch.nbytes, sketch.n) == (size, 3200)
-    assert len(sketch.to_bytes()) < 4396 * 64 + 2000
+    assert len(sketch.to_bytes()) < 180_000
 
 
 def test_a_refused_batch_changes_nothing():
@@ -567,7 +571,7 @@ def test_what_is_no_sketch_is_refused():
         (CalibrationSketch.from_bytes, b"", "data: expected a calibrant sketch, got bytes that begin with nothing"),
         (CalibrationSketch.from_bytes, b"PAR1" * 20, "expected a calibrant sketch, got bytes that begin with b'PAR1"),
         (CalibrationSketch.from_bytes, "text", "data: expected bytes, got a str"),
-        (CalibrationSketch.from_json, "{", "text: expected JSON, got what is none"),
+        (CalibrationSketch.from_json, "{", "text: expected JSON, got invalid JSON"),
         (CalibrationSketch.from_json, "[1]", "text: expected a calibrant sketch, got other JSON"),
         (CalibrationSketch.from_json, '{"a": 1}', "expected a calibrant sketch, got other JSON"),
         (CalibrationSketch.from_json, None, "text: expected JSON"),
@@ -584,10 +588,104 @@ def test_a_newer_version_says_so():
     text = filled("one event").to_json().replace('"calibrant.sketch": 1', '"calibrant.sketch": 2')
     with pytest.raises(CalibrantError, match=r"expected a sketch of version 1, got version 2; read it with the calib"):
         CalibrationSketch.from_json(text)
-    data = bytearray(filled("one event").to_bytes())
-    data[13] = 2
-    with pytest.raises(CalibrantError, match="version 2"):
-        CalibrationSketch.from_bytes(bytes(data))
+    data = filled("one event").to_bytes().replace(b"sketch-2.json", b"sketch-3.json")
+    with pytest.raises(InputError, match="expected a sketch of version 2, got version 3; read it with the calibrant"):
+        CalibrationSketch.from_bytes(data)
+    old = bytearray((GOLDEN / "sketch_v1.cal").read_bytes())
+    old[13] = 7
+    with pytest.raises(InputError, match="expected a sketch of version 1, got version 7"):
+        CalibrationSketch.from_bytes(bytes(old))
+
+
+@pytest.mark.parametrize("cut", [13, 14, 20, 26, 100, -33, -32, -1])
+def test_a_cut_or_changed_sketch_of_version_1_is_refused(cut):
+    old = (GOLDEN / "sketch_v1.cal").read_bytes()
+    changed = bytearray(old)
+    changed[cut] ^= 1
+    for data in (old[:cut], bytes(changed)):
+        with pytest.raises(InputError):
+            CalibrationSketch.from_bytes(data)
+
+
+def test_a_full_curve_fits_into_180_kilobytes():
+    edges = grid.edges("standard")
+    scores = np.repeat([0.0, *(edges[1:] + edges[:-1]) / 2, 1.0], 300)
+    sketch = of(scores, (np.arange(len(scores)) % 3 == 0).astype(int))
+    data = sketch.to_bytes()
+    assert len(json.loads(sketch.to_json())["cells"]["cell"]) == 4396
+    assert len(data) < 4396 * (1 + 1 + 2 + 4 + 4 + 24) + 4000 < 180_000  # which has room for counts up to 2**31
+    assert CalibrationSketch.from_bytes(data) == sketch
+
+
+def test_numpy_opens_a_sketch():
+    sketch = filled("weights")
+    cells = json.loads(sketch.to_json())["cells"]
+    with np.load(io.BytesIO(sketch.to_bytes()), allow_pickle=False) as archive:
+        assert archive.files == ["sketch-2.json", *cells]
+        assert json.loads(archive["sketch-2.json"])["notion"] == sketch.notion
+        for name, column in cells.items():
+            assert archive[name].tolist() == column
+    with zipfile.ZipFile(io.BytesIO(sketch.to_bytes())) as archive:  # nothing in it tells when or where it was written
+        assert {(own.date_time, own.create_system) for own in archive.infolist()} == {((1980, 1, 1, 0, 0, 0), 3)}
+
+
+def forged(name: str, data: bytes, compression: int = zipfile.ZIP_STORED) -> bytes:
+    """Return a sketch with another member, and the checksum that fits."""
+    stream = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(filled("one event").to_bytes())) as source,
+        zipfile.ZipFile(stream, "w", compression) as archive,
+    ):
+        for own in source.namelist():
+            archive.writestr(own, data if own == name else source.read(own))
+        archive.comment = bytes(64)
+    body = stream.getvalue()[:-64]
+    return body + hashlib.sha256(body).hexdigest().encode()
+
+
+def array_bytes(array: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=True)
+    return stream.getvalue()
+
+
+class Trap:
+    """Fails a test that unpickles it."""
+
+    def __reduce__(self):
+        return pytest.fail, ("unpickled",)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("cell.npy", array_bytes(np.array([Trap()], object))),
+        ("cell.npy", array_bytes(np.arange(4, dtype="<i2")).replace(b"(4,), }" + b" " * 12, b"(4000000000000,), }")),
+        ("cell.npy", array_bytes(np.zeros((2, 2), "<i2"))),
+        ("cell.npy", array_bytes(np.zeros(3, "S3"))),
+        ("cell.npy", b""),
+        ("sketch-2.json", b'{"weighted": false}'),
+        ("sketch-2.json", b"[" * 100_000),
+        ("sketch-2.json", b"\xff"),
+    ],
+)
+def test_a_forged_sketch_is_refused_before_it_takes_memory(name, data):
+    sketch = forged(name, data)
+    tracemalloc.start()
+    with pytest.raises(InputError, match="data: expected the parts of a sketch, got others"):
+        CalibrationSketch.from_bytes(sketch)
+    assert tracemalloc.get_traced_memory()[1] < 3_000_000
+    tracemalloc.stop()
+
+
+def test_a_forged_sketch_does_not_blow_up():
+    sketch = forged("cell.npy", array_bytes(np.zeros(10**7, "<i2")), zipfile.ZIP_DEFLATED)
+    assert len(sketch) < 100_000
+    with pytest.raises(InputError, match="a compressed member"):
+        CalibrationSketch.from_bytes(sketch)
+    body = (GOLDEN / "sketch_v1.cal").read_bytes()[:26] + b"no JSON"
+    with pytest.raises(InputError, match="data: expected the parts of a sketch, got others"):
+        CalibrationSketch.from_bytes(body + hashlib.sha256(body).digest())
 
 
 def test_edited_json_and_arrow_are_noticed():
@@ -619,6 +717,7 @@ def test_sums_that_no_predictions_have_are_refused_with_a_good_checksum():
         lambda c: c["totals"][0].__setitem__("brier", -1.0),
         lambda c: c.__setitem__("notion", "other"),
         lambda c: c["rows"].__setitem__(0, [1, 2]),
+        lambda c: c["rows"].__setitem__(0, [0] * 10**6),
         lambda c: c["cells"]["cell"].__setitem__(0, 99_999),
         lambda c: c["cells"]["cell"].__setitem__(0, -1),
         lambda c: c.pop("totals"),

@@ -126,13 +126,12 @@ HOUSE = (
             "files into arrays and sketches",
             "files streaming",
             (
-                "ahead codes columns growing meter paths percent predictions sizes sql writing",
+                "background columns paths predictions values",
                 "arrays engine sketches",
-                "stored text tabular heads suggestions",
+                "stored text cells suggestions",
                 "sources",
-                "reading",
                 "chunks",
-                "streaming",
+                "reading",
             ),
         ),
         Room(

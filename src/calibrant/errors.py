@@ -6,6 +6,7 @@ import difflib
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum
 from typing import Final
 
 from calibrant.faults import Facts, Fault
@@ -90,8 +91,18 @@ def renaming(**names: str) -> Iterator[None]:
         raise error.renamed(names) from None
 
 
+class FileFault(Enum):
+    """What is wrong with a file, for callers that must decide by it."""
+
+    UNREADABLE = "unreadable"
+    UNKNOWN_KIND = "unknown kind"
+    OTHER_KIND = "other kind"
+    NO_SUCH_COLUMN = "no such column"
+    EMPTY = "empty"
+
+
 class FileError(CalibrantError):
-    """A file of predictions that cannot be read as it is: names the file, the place in it and the remedy.
+    """A file of predictions that cannot be used: names the file, the place in it and the remedy.
 
     Parameters
     ----------
@@ -103,17 +114,27 @@ class FileError(CalibrantError):
         What the caller can do about it.
     options : tuple of str
         The options of the command, with their values, that would do it.
+    fault : FileFault
+        What callers may branch on.
     """
 
-    def __init__(self, path: str, problem: str, remedy: str, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        path: str,
+        problem: str,
+        remedy: str,
+        options: tuple[str, ...] = (),
+        fault: FileFault = FileFault.UNREADABLE,
+    ) -> None:
         super().__init__(f"{path}: {problem}; {remedy}" + (f" {shlex.join(options)}" if options else ""))
         self.path = path
         self.problem = problem
         self.remedy = remedy
         self.options = options
+        self.fault = fault
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.path, self.problem, self.remedy, self.options))
+        return (type(self), (self.path, self.problem, self.remedy, self.options, self.fault))
 
 
 class MissingDependencyError(CalibrantError, ImportError):

@@ -30,9 +30,6 @@ BAD_DATA: Final = 1
 _FEW: Final = 0.5
 _LISTED: Final = 20  # labels that a remedy lists
 
-#: What is wrong with files that are none of predictions.
-_FILLED_IN: Final = r"without an ending|unknown ending|of another kind|has no (column|array)|is empty \(0"
-
 #: What remedies ask of the command, where a function has arguments.
 _TERMS: Final = Terms(
     logits="pass --logits",
@@ -92,9 +89,11 @@ def _with_command(error: FileError, ctx: click.Context) -> str:
 
 def _for_filled_in(error: FileError, ctx: click.Context) -> str:
     """Say how to quote a pattern of columns that the shell took for one of files."""
+    from calibrant.errors import FileFault
+
     option = "--probs" if ctx.params.get("probs") else "--scores"
     value, files = ctx.params.get(option[2:]), ctx.params.get("files", ())
-    if not value or not os.path.isfile(value) or not re.search(_FILLED_IN, error.problem):
+    if not value or not os.path.isfile(value) or error.fault is FileFault.UNREADABLE:
         return ""
     beside = [name for name in files[1:] if name[:1] == value[0]]  # where the rest of what was filled in went
     alike = [pair[0] for pair in takewhile(lambda pair: len(set(pair)) == 1, zip(value, *beside, strict=False))]

@@ -1,4 +1,4 @@
-"""From the options of the command to predictions, kept as they are or as a sketch, and to the report on them."""
+"""From the options of the command to predictions, as rows or as a sketch, and to the report on them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def load(
     judging = files.Judging(options["notion"], options["classwise"], options["ignore_index"], options["logits"])
     keep = True if options["exact"] else False if options["sketch_path"] is not None else None
     try:
-        found = files.read_or_stream(
+        predictions = files.read_predictions(
             paths,
             asked,
             judging,
@@ -76,11 +76,11 @@ def load(
     except files.BadRows as bad:
         rows.append(bad.rows)
         raise bad.error from None
-    if isinstance(found, files.FilePredictions):
-        rows.append(found)
-        if options["logits"] or found.logits:
-            check_logits(found.probs)
-    return found
+    if isinstance(predictions, files.FilePredictions):
+        rows.append(predictions)
+        if options["logits"] or predictions.logits:
+            check_logits(predictions.probs)
+    return predictions
 
 
 def load_models(options: Mapping[str, Any], scores: Sequence[str], step: Step) -> FileModels:
@@ -89,22 +89,16 @@ def load_models(options: Mapping[str, Any], scores: Sequence[str], step: Step) -
     from calibrant.files.paths import expand
 
     output.check_targets(expand(options["files"]), options)
-    engines = files.Engines()
-    return files.waited(
-        lambda: files.read_models(
-            options["files"],
-            scores=scores,
-            outcome=options["outcome"],
-            weight=options["weight"],
-            percent=options["percent"],
-            where=options["where"],
-            class_names=options["class_names"],
-            labels=options["labels"],
-            progress=step,
-            engines=engines,
-        ),
-        engines.interrupt,
+    asked = files.Options(
+        outcome=options["outcome"],
+        weight=options["weight"],
+        where=options["where"],
+        class_names=_tuple(options["class_names"]),
+        models=tuple(scores),
+        percent=options["percent"],
+        labels=_tuple(options["labels"]),
     )
+    return files.read_models(options["files"], asked, progress=step)
 
 
 def evaluate(predictions: FilePredictions | FileSketch, options: Mapping[str, Any]) -> Report:

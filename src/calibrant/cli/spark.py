@@ -263,7 +263,7 @@ def _sketch(frame: Any, selection: Selection, title: str, options: Mapping[str, 
 
     from calibrant import frames
     from calibrant.errors import FileError, InputError
-    from calibrant.files.sizes import MOST_CURVES
+    from calibrant.files.chunks import MOST_CURVES
     from calibrant.sketch import CalibrationSketch
 
     (target,), probs = selection.targets, selection.probs

@@ -1,22 +1,45 @@
-"""What is read on its way to a sketch: in chunks of a fixed number of rows, whatever comes at a time."""
+"""What a thread reads for the main thread: the rows of files, in chunks of a fixed number of rows."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
 import numpy as np
 
 from calibrant.errors import FileError
-from calibrant.files.codes import Coder
-from calibrant.files.meter import Meter
-from calibrant.files.reading import Kept
-from calibrant.files.sizes import MOST_NUMBERS, MOST_ROWS
+from calibrant.files.columns import Selection
 from calibrant.files.sources import Opened, Source
-from calibrant.files.tabular import Alike, Piece, as_labels, rows_of
-from calibrant.inputs import group_name
+from calibrant.files.values import Column, Piece, join, rows_of
+from calibrant.grid import Grid
+from calibrant.inputs import Notion
+
+#: The curves of a sketch: of the event, of each class, and all of these of each group.
+MOST_CURVES: Final = 500
+
+#: Numbers in a chunk, and its rows at least where every class is judged.
+_CHUNK: Final = 2_000_000
+_CHUNK_OF_CLASSES: Final = 16_384
+
+#: Called with the bytes done, the bytes in all, and the rows.
+Progress = Callable[[int, int, int], None]
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What is judged, as in `calibrant.evaluate`; ``classwise`` is None for classes if they are few enough."""
+
+    notion: Notion | None = None
+    classwise: bool | None = None
+    ignore_index: int | None = None
+    logits: bool = False
+    grid: Grid = "standard"
+
+
+class TooMany(FileError):
+    """More groups or classes than a sketch has curves for: --keep-going cannot leave them out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,254 +52,120 @@ class Chunk:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial(Chunk):
-    """Rows that are kept, to be judged only; ``coders`` know the names in them."""
-
-    coders: Mapping[str, Coder]
-
-
-@dataclass(frozen=True, eq=False)
 class End:
-    """All rows of a file have been handed over."""
+    """All rows of a file have been handed over, or those before an error."""
 
     source: Source
     rows: int
+    error: FileError | None
 
 
-@dataclass(frozen=True, eq=False)
-class Failure:
-    """A file cannot be read, and is left out: none of its rows counts."""
+@dataclass(frozen=True)
+class Plan:
+    """What a sketch of predictions with so many probabilities in a row has: `curves` for all rows and each group."""
 
-    source: Source
-    error: FileError
+    classwise: bool
+    curves: int
+    chunk: int
 
+    @classmethod
+    def of(cls, width: int, judging: Judging, selection: Selection) -> Plan:
+        """Decide by the first rows of all whether classes are judged."""
+        several, classwise = width > 1, judging.classwise
+        if classwise is None:
+            classwise = several and selection.groups is None and width < MOST_CURVES
+        per_class, classes = judging.notion in ("classwise", "multilabel"), bool(classwise) and several
+        curves = width if per_class else 1 + width * classes
+        return cls(classwise, curves, max(_CHUNK // width, _CHUNK_OF_CLASSES if per_class or classes else 1024))
 
-class TooMany(FileError):
-    """More groups or classes than a sketch is made of: no fault of one file."""
-
-
-class Feed:
-    """The rows of files, in chunks for a sketch; or all of them as they are, while these are few.
-
-    Parameters
-    ----------
-    opened : Opened
-        The files.
-    plan : callable
-        From the first rows of all to the rows of a chunk and the groups there may be.
-    keep : bool or None
-        Whether all rows are kept as they are; None to keep them if they are few.
-    keep_going : bool
-        Whether a file that cannot be read is left out.
-    """
-
-    def __init__(
-        self,
-        opened: Opened,
-        plan: Callable[[Piece], tuple[int, int]],
-        meter: Meter,
-        *,
-        keep: bool | None,
-        keep_going: bool,
-    ) -> None:
-        self._opened = opened
-        self._plan = plan
-        self._meter = meter
-        self._keep = keep
-        self._keep_going = keep_going
-        self._kept = None if keep is False else Kept(opened)
-        self._dtype = np.result_type(*(source.dtype for source in opened.sources))
-        self._alike = Alike()
-        self._groups = 0
-        self._judged = threading.Event()
-        self._stopped = False
-        #: The rows of a chunk; 0 before the first rows.
-        self.size = 0
-        #: Files of which no more rows are wanted.
-        self.dropped: set[Source] = set()
-        #: The numbers of targets and of groups, in use from when rows are no longer kept.
-        self.coders: dict[str, Coder] = {}
-
-    def items(self) -> Iterator[Chunk | End | Failure | Kept]:
-        """Yield what is read, in the order of the files; or in the end, once, all that was kept."""
-        if self._kept is None:
-            self.begin_coding()
-        for source in self._opened.sources:
-            rows, blocks = 0, _Blocks(source, self.size)
-            expected = source.guess_rows()
-            try:
-                for piece in source.pieces(self._alike, self.coders):
-                    rows += rows_of(piece)
-                    if not self.size:
-                        self.size, self._groups = self._plan(piece)
-                        blocks = _Blocks(source, self.size)
-                    yield from self._take(self._like_all(piece), source, blocks)
-                    if self._is_foreign(piece):
-                        yield from blocks.rest()  # for the error that comes of it
-                    self._meter.report(source.path, rows, expected)
-                    if source in self.dropped:
-                        break
-            except TooMany:
-                raise
-            except FileError as error:
-                if not self._keep_going or self._stopped:
-                    raise
-                self._alike.forget(source.path)
-                if self._kept is not None:
-                    self._kept.leave_out()
-                self._meter.finish(source.path, rows)
-                yield Failure(source, error)
-                continue
-            yield from blocks.rest()
-            self._meter.finish(source.path, rows)
-            if self._kept is None:
-                yield from self._end(source, rows)
-            elif not self._keep_going:
-                self._kept.finish(source)
-            else:
-                yield from self._tried(source, rows, self._kept)
-        if self._kept is not None:
-            yield self._kept
-
-    def _end(self, source: Source, rows: int) -> Iterator[End]:
-        """Hand on the end of a file; one that may be left out settles nothing for others until it is judged."""
-        yield End(source, rows)
-        if self._keep_going and not self._stopped:
-            self._judged.wait()
-            self._judged.clear()
-        if source in self.dropped:
-            self._alike.forget(source.path)
-
-    def _tried(self, source: Source, rows: int, kept: Kept) -> Iterator[Trial | End]:
-        """Have the rows of a file judged that are kept; where they cannot be, take them back."""
-        coders = self._new_coders()
-        if rows:
-            arrays = {name: array for name, array in kept.last().items() if name != "groups"}  # which are names anyhow
-            arrays = self.coded(arrays, coders)
-            for start in range(0, rows, self.size):
-                piece = {name: array[start : start + self.size] for name, array in arrays.items()}
-                yield Trial(source, start, piece, coders)
-        yield from self._end(source, rows)
-        if source in self.dropped:
-            kept.leave_out()
-        else:
-            kept.finish(source)
-
-    def judged(self) -> None:
-        """Say, from where the rows are judged, that all of a file are."""
-        self._judged.set()
-
-    def stop(self) -> None:
-        """Wait for nobody any more."""
-        self._stopped = True
-        self._judged.set()
-
-    def _take(self, piece: Piece, source: Source, blocks: _Blocks) -> Iterator[Chunk | End]:
-        """Keep rows, or hand them on; and where they have become too many, all that were kept."""
-        if self._kept is None:
-            self._check_groups(source)
-            yield from blocks.add(piece)
-            return
-        width = 1 if piece["probs"].ndim == 1 else piece["probs"].shape[1]
-        rows = max(sum(self._kept.counts) + self._kept.own + rows_of(piece), self._opened.rows or 0)
-        if self._keep or (rows <= MOST_ROWS and rows * width <= MOST_NUMBERS):
-            self._kept.add(piece)
-            return
-        kept, self._kept = self._kept, None
-        self.begin_coding()
-        if kept.counts or kept.own:
-            arrays, first = self.coded(kept.arrays()), 0
-            self._check_groups(source)
-            for own, count in zip((*kept.sources, source), (*kept.counts, kept.own), strict=True):
-                before = blocks if own is source else _Blocks(own, self.size)
-                yield from before.add({name: array[first : first + count] for name, array in arrays.items()})
-                if own is not source:
-                    yield from before.rest()
-                    yield from self._end(own, count)
-                first += count
-        piece = self.coded(piece)
-        self._check_groups(source)
-        yield from blocks.add(piece)
-
-    def _like_all(self, piece: Piece) -> Piece:
-        """Return rows whose probabilities are of the type of all files', by which their cells are told."""
-        if self._dtype.kind == "f" and "probs" in piece:
-            piece["probs"] = piece["probs"].astype(self._dtype, copy=False)
-        return piece
-
-    def begin_coding(self) -> None:
-        """Have names of groups and of targets read as numbers from now on."""
-        self.coders |= self._new_coders()
-
-    def _new_coders(self) -> dict[str, Coder]:
-        coders = {"targets": Coder(self._opened.first.class_names or ())}
-        return coders if self._opened.first.groups is None else {**coders, "groups": Coder(spelled=group_name)}
-
-    def coded(self, arrays: Piece, coders: Mapping[str, Coder] | None = None) -> Piece:
-        """Return arrays with the numbers of groups, and of targets that are text or labels."""
-        coders = self.coders if coders is None else coders
-        if "targets" not in arrays:
-            return arrays
-        first, found = self._opened.first, dict(arrays)
-        if "groups" in arrays:
-            found["groups"] = coders["groups"].codes_of(arrays["groups"])
-        targets = arrays["targets"]
-        if targets.ndim == 1 and first.labels and first.class_names is not None:
-            targets = as_labels(targets, first.class_names)
-        if targets.dtype.kind in "UO":
-            del found["targets"]
-            found["labels"] = coders["targets"].codes_of(targets)
-        return found
-
-    def _is_foreign(self, piece: Piece) -> bool:
-        """Whether a target is none of the known names."""
-        return "labels" in piece and bool(piece["labels"].max(initial=-1) >= self.coders["targets"].known)
-
-    def _check_groups(self, source: Source) -> None:
-        coder = self.coders.get("groups")
-        if coder is not None and len(coder.names) > self._groups:
-            problem = f"column {self._opened.first.groups!r} names more than {self._groups:,} groups"
+    def check(self, source: Source, groups: int) -> None:
+        """Reject more classes or groups than a sketch has curves for."""
+        if self.curves > MOST_CURVES:
+            problem = f"has more classes than a sketch keeps the curves of: {self.curves:,}, and {MOST_CURVES:,} fit"
+            raise TooMany(source.path, problem, "pass --exact to keep all rows, if they fit into memory")
+        most = max(MOST_CURVES // self.curves - 1, 0)
+        if groups > most:
+            problem = f"column {source.selection.groups!r} names more than {most:,} groups"
             remedy = "a sketch of each takes too much memory: name a column of fewer, or pass --exact to keep all rows"
             raise TooMany(source.path, problem, remedy)
+
+
+def chunks(
+    opened: Opened, judging: Judging, left_out: Collection[Source], keep_going: bool, progress: Progress | None
+) -> Iterator[Chunk | End]:
+    """Yield the rows of all files in chunks, and the end of each file; a file that is left out ends early."""
+    sizes = {source: os.path.getsize(source.path) for source in opened.sources}
+    total, done, rows_done, size = sum(sizes.values()), 0, 0, 0
+    dtype = np.result_type(*(source.dtype for source in opened.sources))
+    for source in opened.sources:
+        blocks, expected, failure = _Blocks(source), source.guess_rows(), None
+        try:
+            for piece in filter(rows_of, source.pieces(opened.first)):
+                probs = piece.get("probs")
+                if isinstance(probs, np.ndarray) and dtype.kind == "f":  # all files' type decides about the cells
+                    piece["probs"] = probs.astype(dtype, copy=False)
+                if not size:
+                    size = Plan.of(width_of(piece), judging, opened.first).chunk
+                yield from blocks.add(piece, size)
+                if progress is not None:
+                    part = int(sizes[source] * min(blocks.rows / expected, 1.0))
+                    progress(done + part, total, rows_done + blocks.rows)
+                if source in left_out:
+                    break
+            yield from blocks.rest()
+        except FileError as error:
+            if not keep_going:
+                raise
+            failure = error
+        done, rows_done = done + sizes[source], rows_done + blocks.rows
+        if progress is not None:
+            progress(done, total, rows_done)
+        yield End(source, blocks.rows, failure)
+
+
+def width_of(piece: Piece) -> int:
+    """Return how many probabilities a row has."""
+    probs = next(column for argument, column in piece.items() if argument.startswith("probs"))
+    return 1 if len(probs.shape) == 1 else max(probs.shape[1], 1)
 
 
 class _Blocks:
     """Rows of one file, cut into as many at a time as are wanted."""
 
-    def __init__(self, source: Source, size: int) -> None:
+    def __init__(self, source: Source) -> None:
         self._source = source
-        self._size = size
-        self._start = 0
-        self._rows = 0
         self._waiting: list[Piece] = []
+        self._handed_on = 0
+        self.rows = 0
 
-    def add(self, piece: Piece) -> Iterator[Chunk]:
-        """Take more rows, and yield what is whole."""
+    def add(self, piece: Piece, size: int) -> Iterator[Chunk]:
+        """Take more rows, and yield chunks of ``size`` rows; rows of another shape begin a new chunk."""
+        if self._waiting and _shapes(self._waiting[0]) != _shapes(piece):
+            yield from self.rest()
         self._waiting.append(piece)
-        self._rows += rows_of(piece)
-        while self._rows >= self._size:
-            yield self._cut(self._size)
+        self.rows += rows_of(piece)
+        while self.rows - self._handed_on >= size:
+            yield self._cut(size)
 
     def rest(self) -> Iterator[Chunk]:
-        """Yield what is left at the end of the file."""
-        if self._rows:
-            yield self._cut(self._rows)
+        """Yield the rows that are left."""
+        if self.rows > self._handed_on:
+            yield self._cut(self.rows - self._handed_on)
 
     def _cut(self, size: int) -> Chunk:
-        parts: list[Piece] = []
-        missing = size
-        while missing:
-            piece = self._waiting.pop(0)
-            rows = rows_of(piece)
-            if rows > missing:
-                self._waiting.insert(0, {name: array[missing:] for name, array in piece.items()})
-                piece, rows = {name: array[:missing] for name, array in piece.items()}, missing
-            parts.append(piece)
-            missing -= rows
-        arrays: dict[str, Any] = parts[0]
-        if len(parts) > 1:
-            arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        chunk = Chunk(self._source, self._start, arrays)
-        self._start += size
-        self._rows -= size
-        return chunk
+        last = self._waiting.pop()
+        place = rows_of(last) - (self.rows - self._handed_on - size)
+        pieces = [*self._waiting, {name: column[:place] for name, column in last.items()}]
+        self._waiting = [{name: column[place:] for name, column in last.items()}] if place < rows_of(last) else []
+        self._handed_on += size
+        joined = {name: join([piece[name] for piece in pieces]) for name in last}
+        return Chunk(self._source, self._handed_on - size, joined)
+
+
+def _shapes(piece: Piece) -> list[tuple[tuple[int, ...], bool]]:
+    return [kind_of_rows(column) for column in piece.values()]
+
+
+def kind_of_rows(column: Column) -> tuple[tuple[int, ...], bool]:
+    """Return the shape of a row's values, and whether they are text."""
+    return column.shape[1:], column.dtype.kind in "UO"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from calibrant.errors import SHOWN, FileError, nearest
+from calibrant.errors import SHOWN, FileError, FileFault, meant
 
 PROBS_NAMES = (
     "probs",
@@ -178,10 +178,10 @@ def _select_models(
         finder.check_percent(options, columns, are_logits(columns))
         models.append((model, columns))
     first = next(iter(endings.values()), None)
-    for model, own in endings.items():
-        if own != first:
-            said = [", ".join(names) if names else "numbered" for names in (own, first)]
-            problem = f"the classes of --scores {model!r} are {said[0]}, of {next(iter(endings))!r} {said[1]}"
+    for model, classes in endings.items():
+        if classes != first:
+            words = [", ".join(names) if names else "numbered" for names in (classes, first)]
+            problem = f"the classes of --scores {model!r} are {words[0]}, of {next(iter(endings))!r} {words[1]}"
             raise FileError(finder.path, problem, "give models of the same classes")
     probs = tuple(dict.fromkeys(column for _, columns in models for column in columns))
     if targets is None:
@@ -244,9 +244,9 @@ class _Finder:
             raise FileError(self.path, problem, "leave --percent out, or name the probabilities")
 
     def missing(self, option: str, name: str) -> FileError:
-        hint = nearest(name, self.columns)
-        remedy = f"{hint} {self.listing}" if hint.startswith("did you mean") else self.listing
-        return FileError(self.path, f"has no {self.noun} {name!r} ({option})", remedy)
+        remedy = f"{meant(name, self.columns)} {self.listing}".strip()
+        problem = f"has no {self.noun} {name!r} ({option})"
+        return FileError(self.path, problem, remedy, fault=FileFault.NO_SUCH_COLUMN)
 
     def usual_probs(self, taken: set[str | None]) -> tuple[tuple[str, ...], str | None]:
         free = [name for name in self.columns if name not in taken]
@@ -263,7 +263,9 @@ class _Finder:
         examples = "probs, p_*, probability, score" if self.noun == "column" else "probs, predictions, logits"
         names = [(pattern or names[0]) for names, pattern in candidates]
         option = "--score" if self.noun == "column" and candidates and candidates[0][1] is None else "--probs"
-        index = self.only([own for own, _ in candidates], "the probabilities", wanted, examples, (option, *names[:1]))
+        index = self.only(
+            [group for group, _ in candidates], "the probabilities", wanted, examples, (option, *names[:1])
+        )
         for name in candidates[index][0]:
             self.unique(name)
         return candidates[index]
@@ -328,7 +330,7 @@ def _ordered(names: tuple[str, ...], pattern: str) -> tuple[tuple[str, ...], tup
 
 
 def check_same(path: str, selection: Selection, first_path: str, first: Selection) -> None:
-    """Refuse a later file whose columns are not those of the first one."""
+    """Reject a file whose columns are not those of the first one."""
     for argument, names in first.names().items():
         others = selection.names()[argument]
         if set(names) != set(others):

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.errors import CalibrantError, FileError, MissingDependencyError, nearest
+from calibrant.errors import CalibrantError, FileError, MissingDependencyError, meant
 from calibrant.files.columns import Selection, listed
 from calibrant.files.paths import first_line, reading
-from calibrant.files.sizes import batch_rows
-from calibrant.files.sql import identifier, literal, sql_name, where_option
 
 ROW = '"calibrant row"'
+
+#: Values in one record batch: 32 MB of doubles.
+CELLS = 4_000_000
 
 #: What a column of a type of the engine holds, in words.
 _HELD = {
@@ -30,6 +31,25 @@ _HELD = {
     **{f"{sign}{size}INT": "numbers" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")},
     **{"INTEGER": "numbers", "UINTEGER": "numbers", "DATE": "dates", "TIMESTAMP": "times"},
 }
+
+
+#: The words that DuckDB reserves: a column of such a name is quoted.
+_RESERVED = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        all and any array as asc both case cast check collate column constraint create default desc distinct do else
+        end except false for foreign from group having in initially into lateral leading limit not null offset on only
+        or order pivot placing primary qualify references returning select show some summarize symmetric table then to
+        trailing true union unique unpivot using variadic when where window with
+        """,
+    )
+)
+
+
+def batch_rows(columns: int) -> int:
+    """Return how many rows to read at a time."""
+    return max(1024, min(65_536, CELLS // max(columns, 1)))
 
 
 def load(library: str, purpose: str) -> ModuleType:
@@ -45,7 +65,7 @@ class Stopped(Exception):
 
 
 class Engines:
-    """The engine of several tables, in memory; another thread can stop it, for it looks at no signal itself."""
+    """The engine of several tables, in memory. DuckDB ignores Ctrl-C, so another thread must interrupt it."""
 
     def __init__(self) -> None:
         self._engine: Any = None
@@ -101,10 +121,8 @@ class Table(ABC):
         The names of all columns.
     rows : int or None
         The number of rows, where the file says it.
-    whole : frozenset of str
-        Columns to be handed over as integers if all their values are.
-    narrow : frozenset of str
-        Columns of 16-bit floats, which the engine widens.
+    integers : frozenset of str
+        Columns of floats that become integers if all their values are whole.
     dtypes : dict of str to dtype
         What a column of numbers, or of lists of them, is read as; where it is not known, it is 64-bit floats.
     expected : dict of str to str
@@ -116,14 +134,17 @@ class Table(ABC):
         self.where: str | None = None
         self.columns: tuple[str, ...] = ()
         self.rows: int | None = None
-        self.whole: frozenset[str] = frozenset()
-        self.narrow: frozenset[str] = frozenset()
+        self.integers: frozenset[str] = frozenset()
         self.dtypes: dict[str, np.dtype[Any]] = {}
         self.expected: dict[str, str] = {}
 
     @abstractmethod
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
+
+    def is_narrow(self, column: str) -> bool:
+        """Whether a column has 16-bit floats, which the engine widens."""
+        return self.dtypes.get(column) == np.float16
 
     def head(self, rows: int) -> dict[str, list[Any]]:
         """Return the cells of the first rows at most, by column, whatever they hold."""
@@ -144,7 +165,7 @@ class Table(ABC):
         return None
 
     def spoken(self, column: str) -> str:
-        """Return the SQL by which a condition compares a column with a text."""
+        """Return the SQL of a column that a condition compares with a text."""
         return sql_name(column)
 
 
@@ -209,8 +230,8 @@ class EngineTable(Table):
 
     def head(self, rows: int) -> dict[str, list[Any]]:
         """Return the cells of the first rows at most, by column, as text where the file has no types."""
-        found = self.ask(f"SELECT * FROM {self.relation()} LIMIT {rows}")
-        return dict(zip(self.columns, map(list, zip(*found, strict=True)), strict=True)) if found else {}
+        cells = self.ask(f"SELECT * FROM {self.relation()} LIMIT {rows}")
+        return dict(zip(self.columns, map(list, zip(*cells, strict=True)), strict=True)) if cells else {}
 
     def row_of(self, index: int) -> int:
         """Return the 1-based data row of a row that was yielded; reads again where a condition left rows out."""
@@ -218,16 +239,16 @@ class EngineTable(Table):
 
     def holds_text(self, column: str) -> bool:
         """Whether no cell of a column is a number."""
-        found = self.ask(f"SELECT count(TRY_CAST(trim({self.text_of(column)}) AS DOUBLE)) FROM {self.relation()}")
-        return int(found[0][0]) == 0
+        numbers = self.ask(f"SELECT count(TRY_CAST(trim({self.text_of(column)}) AS DOUBLE)) FROM {self.relation()}")
+        return int(numbers[0][0]) == 0
 
     def cell(self, column: str, index: int) -> str | None:
         """Return the text of a cell that is no number; None for a null."""
-        found = self._lookup(self.text_of(column), index)
-        return None if found is None else str(found)
+        text = self._lookup(self.text_of(column), index)
+        return None if text is None else str(text)
 
     def check_names(self) -> None:
-        """Refuse names that differ only in case: the engine would take one column for the other."""
+        """Reject names that differ only in case: DuckDB would take one column for the other."""
         for name, count in Counter(column.lower() for column in self.columns).items():
             if count > 1:
                 alike = ", ".join(repr(column) for column in self.columns if column.lower() == name)
@@ -236,10 +257,10 @@ class EngineTable(Table):
                 )
 
     def _check_condition(self, connection: Any) -> None:
-        """Refuse what is no condition: the engine would take a number that is not 0 for true."""
+        """Reject a query that is no condition: DuckDB would take a number other than 0 for true."""
         if self.where is None:
             return
-        # The query is bound, which finds its types, and never run. COLUMNS(...) may be several conditions.
+        # DuckDB finds the types of the query and does not run it. COLUMNS(...) may stand for several conditions.
         kinds = {str(kind) for kind in connection.sql(f"SELECT (\n{self.where}\n) FROM {self.relation()}").types}
         if kinds <= {"BOOLEAN", '"NULL"', "NULL"}:
             return
@@ -251,11 +272,11 @@ class EngineTable(Table):
         if column is not None:
             name = sql_name(column)
             cells = f"SELECT {name} FROM {self.relation()} WHERE {name} IS NOT NULL LIMIT 1"
-            found = connection.execute(cells).fetchone()
-            if found is not None and what == "numbers":
-                example = f", such as {where_option(f'{name} >= {found[0]}')}"
-            elif found is not None and what in ("texts", "dates", "times"):
-                example = f", such as {where_option(f'{name} = {literal(str(found[0]))}')}"
+            first = connection.execute(cells).fetchone()
+            if first is not None and what == "numbers":
+                example = f", such as {where_option(f'{name} >= {first[0]}')}"
+            elif first is not None and what in ("texts", "dates", "times"):
+                example = f", such as {where_option(f'{name} = {literal(str(first[0]))}')}"
         remedy = f"write it with its quotes{example}, or the shell takes > for itself"
         raise FileError(self.path, problem, remedy)
 
@@ -272,7 +293,7 @@ class EngineTable(Table):
         """Turn an error of the engine into one line; ``condition`` where the user's own SQL took part."""
         if isinstance(error, CalibrantError):
             return error
-        text = str(error)
+        text = str(error)  # DuckDB has one type of error for all of these, so its words decide, here alone
         line = re.search(r"CSV Error on Line: (\d+)", text)
         count = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text)
         if line and count:
@@ -288,9 +309,8 @@ class EngineTable(Table):
         short = re.sub(r"^(\w+ )+Error: ", "", first_line(error))
         if condition and self.where is not None:
             unknown = re.search(r'column "([^"]+)" not found', short)
-            hint = nearest(unknown[1], self.columns) if unknown else ""
-            hint = f"{hint} " if hint.startswith("did you mean") else ""
-            hint = (_for_text(self.where, unknown[1]) if unknown else "") + hint
+            hint = meant(unknown[1], self.columns) if unknown else ""
+            hint = (_for_text(self.where, unknown[1]) if unknown else "") + f"{hint} ".lstrip()
             short = f"there is no column {unknown[1]!r}" if unknown else short
             return FileError(
                 self.path, f"--where {self.where!r}: {short}", f"{hint}the columns are {listed(self.columns)}"
@@ -310,7 +330,7 @@ class EngineTable(Table):
 
 
 def _for_text(where: str, name: str) -> str:
-    """Say how a text is written where it was taken for a column: it follows a comparison."""
+    """Say how to quote a text that was taken for a column: it follows a comparison."""
     word = rf'(?:"{re.escape(name)}"|\b{re.escape(name)}\b)'
     if not re.search(rf"(?:[=<>,(]|\blike|\bilike)\s*{word}", where, re.IGNORECASE):
         return ""
@@ -322,3 +342,36 @@ def used_numbers(selection: Selection) -> Sequence[str]:
     """Return the used columns that must hold numbers: all but a single column of targets."""
     weights = (selection.weights,) if selection.weights else ()
     return (*selection.probs, *weights, *(selection.targets if len(selection.targets) > 1 else ()))
+
+
+# ---------------------------------------------------------------- SQL as text
+
+
+def identifier(name: str) -> str:
+    """Quote a column's name."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Quote a text."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def sql_name(name: str) -> str:
+    """Return a column's name as a person would write it in a condition: quoted only where it must be."""
+    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in _RESERVED
+    return name if plain else identifier(name)
+
+
+def engine_path(path: str) -> str:
+    """Return a path as the engine's literal: it would expand brackets, ``~`` and ``s3:`` itself."""
+    return literal(re.sub(r"[\[*?]", r"[\g<0>]", os.path.abspath(path)))
+
+
+def where_option(condition: str, where: str | None = None) -> str:
+    """Return a ``--where`` to type into a shell, joined to the condition that is in force."""
+    if where is not None:
+        condition = f"({where}) AND {condition}"
+    if re.search(r'["$`\\!]', condition):
+        return "--where '" + condition.replace("'", "'\\''") + "'"
+    return f'--where "{condition}"'

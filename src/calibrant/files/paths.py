@@ -1,17 +1,20 @@
-"""Which files are meant, and of which kind they are."""
+"""Files by their names: patterns, kinds, and how text is opened and files are written."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import glob
 import gzip
 import os
+import secrets
+import stat
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
-from calibrant.errors import CalibrantError, FileError, nearest
+from calibrant.errors import CalibrantError, FileError, FileFault, meant
 
 KINDS = {
     ".npz": "npz",
@@ -56,13 +59,14 @@ def kind_of(path: str) -> str:
     ending = os.path.splitext(name)[1]
     got = f"unknown ending {ending!r}" if ending else "a name without an ending"
     advice = next((words for endings, words in ADVICE.items() if ending in endings), None)
-    raise FileError(path, got, advice or "give one of .npz, .npy, .csv, .tsv, .parquet, .arrow, .feather or .jsonl")
+    advice = advice or "give one of .npz, .npy, .csv, .tsv, .parquet, .arrow, .feather or .jsonl"
+    raise FileError(path, got, advice, fault=FileFault.UNKNOWN_KIND)
 
 
 def expand(patterns: Sequence[str]) -> list[str]:
     """Return the files that names and patterns stand for: patterns sorted, the order of the names kept.
 
-    A name that exists is taken as it is, so that brackets in it mean themselves.
+    The name of a file that exists is no pattern, so brackets in it mean themselves.
     """
     paths: list[str] = []
     seen: set[tuple[int, int]] = set()
@@ -70,34 +74,36 @@ def expand(patterns: Sequence[str]) -> list[str]:
         if os.path.isdir(pattern):
             raise FileError(pattern, "is a folder", _inside(pattern))
         if os.path.exists(pattern):
-            found = [pattern]
+            matching = [pattern]
         elif pattern == "-":
             raise FileError(pattern, "standard input cannot be read", "write it to a file, and give its name")
         elif glob.has_magic(pattern):
-            found = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
-            if not found:
+            matching = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
+            if not matching:
                 raise FileError(pattern, "no file matches this pattern", "check the folder and the pattern")
         else:
             raise FileError(pattern, "no such file", _similar(pattern))
-        for path in found:
+        for path in matching:
             # Rows that count twice would change every number and show in none of them.
-            found_at = os.stat(path)
-            if (found_at.st_dev, found_at.st_ino) in seen:
+            status = os.stat(path)
+            if (status.st_dev, status.st_ino) in seen:
                 raise FileError(path, "is given twice", "name each file once")
-            seen.add((found_at.st_dev, found_at.st_ino))
+            seen.add((status.st_dev, status.st_ino))
             paths.append(path)
     if not paths:
         raise FileError("files", "none are given", "name at least one")
     for path in paths:
         if kind_of(path) != kind_of(paths[0]):
-            raise FileError(path, f"is of another kind than {paths[0]}", "give files of one kind at a time")
+            problem = f"is of another kind than {paths[0]}"
+            raise FileError(path, problem, "give files of one kind at a time", fault=FileFault.OTHER_KIND)
     return paths
 
 
 def check_bytes(path: str) -> None:
-    """Refuse a file without a byte."""
+    """Reject a file of 0 bytes."""
     if os.path.getsize(path) == 0:
-        raise FileError(path, "is empty (0 bytes)", "write the predictions again, or leave the file out")
+        remedy = "write the predictions again, or leave the file out"
+        raise FileError(path, "is empty (0 bytes)", remedy, fault=FileFault.EMPTY)
 
 
 def _inside(folder: str) -> str:
@@ -116,11 +122,11 @@ def _similar(path: str) -> str:
         here = os.path.basename(path)
         hint = f"; did you mean {here!r}?" if os.path.isfile(here) else ""
         return f"there is no folder {folder!r} either{hint}"
-    hint = nearest(os.path.basename(path), [entry.name for entry in os.scandir(folder) if entry.is_file()])
-    return hint if hint.startswith("did you mean") else "check the name and the working directory"
+    hint = meant(os.path.basename(path), [entry.name for entry in os.scandir(folder) if entry.is_file()])
+    return hint or "check the name and the working directory"
 
 
-@contextmanager
+@contextlib.contextmanager
 def reading(
     path: str, remedy: str = "write the file again: it is damaged or not what its ending says"
 ) -> Iterator[None]:
@@ -157,3 +163,46 @@ def check_gzip(path: str, check: Callable[[], None]) -> None:
                 check()
     except (OSError, EOFError, zlib.error) as error:
         raise FileError(path, f"is damaged ({first_line(error)})", "compress or copy it again") from error
+
+
+# ---------------------------------------------------------------- writing
+
+
+def replace_file(path: str, data: bytes) -> None:
+    """Write a file; what stood there before stands until the new one is complete on the disk.
+
+    Raises
+    ------
+    FileError
+        Where it cannot be written; nothing has changed then.
+    """
+    try:
+        target = os.path.realpath(path)  # a link stays a link
+        mode = os.stat(target).st_mode if os.path.exists(target) else None
+        if mode is not None and not stat.S_ISREG(mode):
+            with open(target, "wb") as stream:  # a pipe or a device cannot be replaced
+                stream.write(data)
+            return
+        _replace(target, data, None if mode is None else stat.S_IMODE(mode))
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            problem = "cannot be written: the disk is full"
+            raise FileError(path, problem, "free some space, or name another place") from None
+        raise FileError(path, f"cannot be written ({error.strerror or error})", "check the path and the disk") from None
+
+
+def _replace(target: str, data: bytes, mode: int | None) -> None:
+    beside = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{secrets.token_hex(4)}.part")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with open(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())  # some disks say only now that they are full
+        if mode is not None:
+            os.chmod(beside, mode)
+        os.replace(beside, target)
+    except BaseException:  # Ctrl-C as well
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise

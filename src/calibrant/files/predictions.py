@@ -1,4 +1,4 @@
-"""What a file of predictions becomes: arrays, and the way back from an array's row to the file's, or a sketch."""
+"""Results of reading: arrays with the way back to the rows of the files, or a sketch."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class FileRows:
         return self.arrays.get("groups")
 
     def locate(self, row: int) -> tuple[str, int]:
-        """Say where a row of the arrays stands in the files.
+        """Return the file and the data row of a row of the arrays.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class FileRows:
         Parameters
         ----------
         error : InputError
-            About an argument of which `columns` knows the columns.
+            About an argument whose columns are in `columns`.
 
         Returns
         -------
@@ -154,9 +154,9 @@ class FileModels(FileRows):
 
     def described(self) -> str:
         """Say which columns were read as what."""
-        own = [self.sources[argument] for argument in self.models.values()]
+        models = [self.sources[argument] for argument in self.models.values()]
         rest = [f"{name}: {source}" for name, source in self.sources.items() if name not in self.models.values()]
-        return ", ".join([f"models: {', '.join(own)}", *rest])
+        return ", ".join([f"models: {', '.join(models)}", *rest])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

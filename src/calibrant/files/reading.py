@@ -1,260 +1,456 @@
-"""From names on a command line to arrays: everything is kept as it is."""
+"""Read files into predictions: few rows are kept, many are added up in a sketch.
+
+One thread reads, and cuts what it reads into chunks of a fixed number of rows. The main thread checks the chunks in
+the order of the files, and keeps them or adds them to the sketch. So a file that cannot be used is left out as a whole,
+and the bits of the sketch depend on the rows and their order alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, Final, cast
 
-from calibrant.errors import FileError
-from calibrant.files.columns import Options, are_logits, listed
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import FileError, InputError
+from calibrant.files.background import Background
+from calibrant.files.chunks import Chunk, End, Judging, Plan, Progress, TooMany, chunks, kind_of_rows, width_of
+from calibrant.files.columns import Options, Selection, are_logits, listed
 from calibrant.files.engine import Engines
-from calibrant.files.meter import Meter, Progress
-from calibrant.files.paths import expand, kind_of
-from calibrant.files.predictions import FileModels, FilePredictions
-from calibrant.files.sources import Opened, Source, open_sources, table_of
-from calibrant.files.suggestions import best_outcome, best_score, look_at
-from calibrant.files.tabular import Alike, Collector, Piece, as_labels, whole_targets
+from calibrant.files.predictions import BadRows, FileModels, FilePredictions, FileRows, FileSketch, Omitted
+from calibrant.files.sources import Opened, Source, open_sources
+from calibrant.files.values import Column, Piece, Vocabulary, Words, class_indices, join_into_array, rows_of
+from calibrant.inputs import SURE, as_predictions, check_logits, group_name
+from calibrant.sketch import CalibrationSketch
+
+#: The most rows and probabilities that are kept; more become a sketch. A report then stays below a gigabyte.
+MOST_ROWS: Final = 2_000_000
+MOST_NUMBERS: Final = 10_000_000
 
 
 def read_predictions(
     patterns: Sequence[str],
+    options: Options,
+    judging: Judging | None = None,
     *,
-    score: str | None = None,
-    outcome: str | None = None,
-    probs: str | None = None,
-    target: str | None = None,
-    weight: str | None = None,
-    by: str | None = None,
-    percent: bool = False,
-    where: str | None = None,
     targets_file: str | None = None,
-    class_names: Sequence[str] | None = None,
-    labels: Sequence[str] | None = None,
+    keep: bool | None = None,
+    keep_going: bool = False,
     progress: Progress | None = None,
-) -> FilePredictions:
+) -> FilePredictions | FileSketch:
     """Read predictions and targets from files.
 
     Files of one kind are read one after the other, in the order given (patterns: sorted), and their rows keep their
-    order: ``.npz``; ``.npy`` with ``targets_file``; ``.csv`` and ``.tsv``, ``.gz`` or not; ``.parquet``;
-    ``.arrow`` and ``.feather``; ``.jsonl`` and ``.ndjson``. The numbers are not judged here, the cells are: whatever
-    cannot be read as it stands is an error, and nothing is dropped that ``where`` does not leave out.
+    order. A cell that cannot be read is an error; only a condition in the options leaves rows out. Numbers of rows that
+    are kept are not checked here. A sketch has the counts of a `CalibrationSketch` that is updated with the arrays; its
+    bits do not depend on the number of threads.
 
     Parameters
     ----------
     patterns : sequence of str
         Names of files, or patterns such as ``'logs/*.parquet'``.
-    score, outcome : str or None
-        The columns of one event's probability and of whether it came about.
-    probs, target : str or None
-        The columns of many classes: a pattern (``'p_*'``), a column of lists, or names with commas between them; and
-        the column of the classes. Columns whose ends are not 0 to C - 1 name the classes, and the targets are then
-        strings.
-    weight : str or None
-        The column of the weights.
-    by : str or None
-        The column of the groups' names.
-    percent : bool
-        Whether the probabilities are written in per cent: numbers from 0 to 100, or texts such as ``85%``. They are
-        divided by 100. Without it, no number is divided and no text with a per-cent sign is read.
-    where : str or None
-        A condition in SQL over the columns of the file; rows that do not meet it are left out.
+    options : Options
+        Which columns are read as what.
+    judging : Judging, optional
+        What a sketch judges.
     targets_file : str or None
         The ``.npy`` of the targets, where the probabilities are in ``.npy``.
-    class_names : sequence of str or None
-        Names of the classes, instead of those that the columns give.
-    labels : sequence of str or None
-        The labels in the file, in the order of the classes, where they are not 0 to C - 1; of one event two, and the
-        second says that it happened. The targets are then strings.
+    keep : bool or None
+        Whether all rows are kept, however many; by default up to `MOST_ROWS` rows of up to `MOST_NUMBERS`
+        probabilities.
+    keep_going : bool
+        Whether a file with an error is left out as a whole.
     progress : callable or None
         Called with the bytes done, the bytes in all, and the rows done.
 
     Returns
     -------
-    FilePredictions
-        The arrays, what they were read from, and the way back to the files' rows.
+    FilePredictions or FileSketch
+        The rows, where they were kept, else their sketch.
 
     Raises
     ------
     FileError
         Naming the file, the row or column, and the remedy.
+    BadRows
+        For rows that cannot be judged: an `InputError`, with the way back to the file.
     MissingDependencyError
         Where the ``report`` extra is not installed and the file needs it.
     """
-    options = Options(
-        score, outcome, probs, target, weight, where, _tuple(class_names), by=by, percent=percent, labels=_tuple(labels)
-    )
-    opened = open_sources(patterns, options, targets_file, engines=Engines())
-    return FilePredictions(**_read(opened, progress), logits=opened.first.logits)
+    read = _read(patterns, options, judging or Judging(), targets_file, keep, keep_going, progress)
+    return cast("FilePredictions | FileSketch", read)
 
 
-def read_models(
-    patterns: Sequence[str],
-    *,
-    scores: Sequence[str],
-    outcome: str | None = None,
-    weight: str | None = None,
-    percent: bool = False,
-    where: str | None = None,
-    class_names: Sequence[str] | None = None,
-    labels: Sequence[str] | None = None,
-    progress: Progress | None = None,
-    engines: Engines | None = None,
-) -> FileModels:
+def read_models(patterns: Sequence[str], options: Options, *, progress: Progress | None = None) -> FileModels:
     """Read the predictions of several models on the same rows, and their targets once.
 
-    Parameters
-    ----------
-    patterns, weight, percent, where, class_names, labels, progress
-        As in `read_predictions`; a ``.npy`` holds only one model.
-    scores : sequence of str
-        For each model its column of scores, or of lists, or a pattern of a column for each class.
-    outcome : str or None
-        The column of the targets.
-    engines : Engines or None
-        Where the engines that work on it are entered, for another thread to stop them.
-
-    Returns
-    -------
-    FileModels
-        The arrays, what they were read from, and the way back to the files' rows.
-
-    Raises
-    ------
-    FileError
-        Naming the file, the row or column, and the remedy.
-    MissingDependencyError
-        Where the ``report`` extra is not installed and the file needs it.
+    As `read_predictions` with all rows kept; the options name the columns of each model, and no ``.npy`` holds several.
     """
-    options = Options(
-        outcome=outcome,
-        weight=weight,
-        where=where,
-        class_names=_tuple(class_names),
-        models=tuple(scores),
-        percent=percent,
-        labels=_tuple(labels),
-    )
-    paths = expand(patterns)
-    if kind_of(paths[0]) == "npy":
-        raise FileError(paths[0], "holds a single array", "save the models' arrays and the targets in one .npz")
-    opened = open_sources(patterns, options, engines=engines or Engines())
-    models = {model: f"probs[{model!r}]" for model, _ in opened.first.models}
-    logits = {name: are_logits(own) for name, own in opened.first.models}
-    return FileModels(**_read(opened, progress), models=models, logits=logits)
+    return cast("FileModels", _read(patterns, options, Judging(), None, True, False, progress))
 
 
-def _tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(names)
+def _read(
+    patterns: Sequence[str],
+    options: Options,
+    judging: Judging,
+    targets_file: str | None,
+    keep: bool | None,
+    keep_going: bool,
+    progress: Progress | None,
+) -> FileRows | FileSketch:
+    engines, left_out = Engines(), set[Source]()
+
+    def work() -> Iterator[Any]:
+        opened = open_sources(patterns, options, targets_file, engines=engines, keep_going=keep_going)
+        yield opened
+        yield from chunks(opened, judging, left_out, keep_going, progress)
+
+    with Background(work(), engines.interrupt) as background:
+        items = iter(background)
+        reader = _Reader(next(items), judging, left_out, keep, keep_going)
+        for item in items:
+            reader.use(item)
+    return reader.finish()
 
 
-def _read(opened: Opened, progress: Progress | None) -> dict[str, Any]:
-    kept, alike = Kept(opened), Alike()
-    meter = Meter([source.path for source in opened.sources], progress)
-    for source in opened.sources:
-        expected = source.guess_rows()
-        for piece in source.pieces(alike, {}):
-            kept.add(piece)
-            meter.report(source.path, kept.own, expected)
-        meter.finish(source.path, kept.own)
-        kept.finish(source)
-    return kept.rows()
+class _Alike:
+    """The shape and kind of values that all files share: lists of one length, text or numbers."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._first: dict[str, tuple[str, tuple[tuple[int, ...], bool]]] = {}  # by argument: the file, and its kind
+
+    def check(self, chunk: Chunk) -> None:
+        """Raise for rows whose values are of another length or kind than those before."""
+        source = chunk.source
+        for argument, column in chunk.arrays.items():
+            first, (tail, text) = self._first.setdefault(argument, (source.path, kind_of_rows(column)))
+            if (tail, text) == kind_of_rows(column):
+                continue
+            what = f"{self._selection.noun} {self._selection.names()[argument][0]!r}"
+            if column.shape[1:] == tail:
+                words = ["text" if each else "numbers" for each in (not text, text)]
+                problem, remedy = f"{what} holds {words[0]}, in {first} {words[1]}", f"write the {argument} alike"
+                raise FileError(source.path, problem, f"{remedy} in all files")
+            if self._selection.noun == "array":
+                problem = f"{what} has rows of shape {column.shape[1:]}, in {first} of {tail}"
+                raise FileError(source.path, problem, "give files whose rows are alike")
+            length, before = (each[0] if each else "no" for each in (column.shape[1:], tail))
+            at, there = (f"row {source.row_of(chunk.start)}, ", "row 1") if first == source.path else ("", first)
+            problem = f"{at}{what} has lists of {length} values, {there} of {before}"
+            raise FileError(source.path, problem, "give every row a value for each class")
+
+    def forget(self, path: str) -> None:
+        """Forget the shapes and kinds that a file has set: it is left out."""
+        self._first = {argument: first for argument, first in self._first.items() if first[0] != path}
 
 
-class Kept:
-    """The rows of files one after the other, kept as they are.
+class _Sums:
+    """The sketch of all rows, or one for each group."""
 
-    Attributes
-    ----------
-    own : int
-        The rows so far of the file that is being read.
-    sources, counts : list
-        The files that have been read, and their rows.
-    """
+    def __init__(self, make: Callable[[], CalibrationSketch], judging: Judging) -> None:
+        self._make = make
+        self._judging = judging
+        self._sketches: dict[int, CalibrationSketch] = {}  # one, under 0, where there are no groups
 
-    def __init__(self, opened: Opened) -> None:
+    def add(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Add rows; groups are numbers.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            As `CalibrationSketch.update`, at the first row that cannot be judged; the sums are then of no use.
+        """
+        groups = arrays.get("groups")
+        if groups is None:
+            self._update(self._sketch(0), arrays)
+            return
+        narrow = groups.astype(np.uint16)  # sorted by its digits; there are never more groups than that
+        order = np.argsort(narrow, kind="stable")
+        ordered = {name: array[order] for name, array in arrays.items() if name != "groups"}
+        ends = np.concatenate([np.searchsorted(narrow[order], np.arange(int(narrow.max()) + 1)), [len(narrow)]])
+        try:
+            for group, (first, stop) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)):
+                if stop > first:
+                    rows = {name: array[first:stop] for name, array in ordered.items()}
+                    self._update(self._sketch(group), rows)
+        except InputError:
+            self._update(self._make(), arrays)  # finds the first such row in the order of the file
+            raise
+
+    def _sketch(self, group: int) -> CalibrationSketch:
+        if group not in self._sketches:
+            self._sketches[group] = self._make()
+        return self._sketches[group]
+
+    def _update(self, sketch: CalibrationSketch, arrays: dict[str, NDArray[Any]]) -> None:
+        sketch.update(
+            arrays["probs"],
+            arrays["targets"],
+            weights=arrays.get("weights"),
+            ignore_index=self._judging.ignore_index,
+            logits=self._judging.logits,
+        )
+
+    def merge(self, other: _Sums) -> None:
+        """Add, and take over, the sums of other rows."""
+        for group, sketch in other._sketches.items():
+            if group in self._sketches:
+                self._sketches[group].merge(sketch)
+            else:
+                self._sketches[group] = sketch
+
+    @property
+    def judged(self) -> bool:
+        """Whether a row was judged."""
+        return any(sketch.n for sketch in self._sketches.values())
+
+    def total(self, names: Sequence[str] | None) -> CalibrationSketch:
+        """Return the sketch of all rows, with those of the groups, whose names are given."""
+        if names is None:
+            return self._sketches[0]
+        return CalibrationSketch.of_groups({names[k]: sketch for k, sketch in self._sketches.items()})
+
+
+class _Reader:
+    """Keeps rows or makes a sketch of them. With ``keep_going`` each file has its own sketch until its end."""
+
+    def __init__(
+        self, opened: Opened, judging: Judging, left_out: set[Source], keep: bool | None, keep_going: bool
+    ) -> None:
         self._opened = opened
-        self._collector = Collector(opened.rows or 0)
-        self.own = 0
-        self.sources: list[Source] = []
-        self.counts: list[int] = []
+        self._judging = replace(judging, logits=True) if opened.first.logits else judging
+        self._keep = keep
+        self._keep_going = keep_going
+        few = keep if keep is not None else (opened.rows or 0) <= MOST_ROWS
+        self._kept: list[Chunk] | None = [] if few else None
+        self._rows_kept = 0
+        self._plan = Plan.of(1, judging, opened.first)
+        self._described: dict[str, str] = {}  # empty until the first rows
+        self._alike = _Alike(opened.first)
+        self._groups = Vocabulary(group_name)
+        self._total = self._staged = self._sums()
+        self._counts: dict[Source, int] = {}
+        self._left_out = left_out
+        self._omitted = list(opened.omitted)
+        self._failure: Exception | None = None  # the first, where files are left out
+        self._not_logits: BadRows | None = None  # set while every row so far looks like probabilities
+        self._surely_logits = False
+        self._unjudged: Chunk | None = None
 
-    def add(self, piece: Piece) -> None:
-        """Append rows of a file."""
-        self._collector.add(piece)
-        self.own += len(piece["targets"])
+    def use(self, item: Chunk | End) -> None:
+        """Take what has been read."""
+        if item.source in self._left_out:
+            return
+        try:
+            if isinstance(item, Chunk):
+                self._take(item)
+            elif item.error is not None:
+                raise item.error
+            else:
+                self._counts[item.source] = item.rows
+                self._accept()
+        except TooMany:
+            raise
+        except (FileError, BadRows) as error:
+            if not self._keep_going:
+                raise
+            self._leave_out(item.source, error)
 
-    def finish(self, source: Source) -> None:
-        """Note that all rows of a file are there."""
-        self.sources.append(source)
-        self.counts.append(self.own)
-        self.own = 0
+    def _take(self, chunk: Chunk) -> None:
+        """Check rows, and keep them or add them to the sketch."""
+        if not self._described:
+            self._plan = Plan.of(width_of(chunk.arrays), self._judging, self._opened.first)
+            self._described = self._describe(chunk.arrays)
+            self._total = self._staged = self._sums()
+        self._alike.check(chunk)
+        self._check_names(chunk)
+        if self._kept is None:
+            self._judge(chunk)
+        else:
+            self._keep_rows(chunk, self._kept)
 
-    def leave_out(self) -> None:
-        """Take the rows of the file back that was being read."""
-        self._collector.cut(sum(self.counts))
-        self.own = 0
+    def _keep_rows(self, chunk: Chunk, kept: list[Chunk]) -> None:
+        """Keep rows; once they are too many, add all of them to the sketch."""
+        if self._keep_going:  # judge them for the errors alone
+            self._add(chunk, self._sums(), {name: column for name, column in chunk.arrays.items() if name != "groups"})
+        kept.append(chunk)
+        self._rows_kept += rows_of(chunk.arrays)
+        rows = self._rows_kept
+        if not self._keep and (rows > MOST_ROWS or rows * width_of(chunk.arrays) > MOST_NUMBERS):
+            self._kept = None
+            for source, earlier in groupby(kept, key=lambda each: each.source):
+                for each in earlier:
+                    self._judge(each)
+                if source is not chunk.source:
+                    self._accept()
 
-    def last(self) -> Piece:
-        """Return the rows of the file that was read last, in the place where they are."""
-        return self._collector.rows(sum(self.counts), sum(self.counts) + self.own)
+    def _judge(self, chunk: Chunk) -> None:
+        """Add rows to the sketch."""
+        if self._keep_going and self._staged is self._total:
+            self._staged = self._sums()
+        arrays: dict[str, Any] = {**chunk.arrays}
+        if "groups" in arrays:
+            arrays["groups"] = self._groups.codes(arrays["groups"])
+        self._plan.check(chunk.source, len(self._groups.names))
+        self._check_logits(chunk)
+        self._add(chunk, self._staged, arrays)
+        self._unjudged = None if self._staged.judged or self._total.judged else self._unjudged or chunk
 
-    def arrays(self) -> Piece:
-        """Return all rows, by argument."""
-        return self._collector.finish()
+    def _add(self, chunk: Chunk, sums: _Sums, arrays: dict[str, Any]) -> None:
+        try:
+            sums.add({**arrays, "targets": self._targets(arrays["targets"])})
+        except InputError as error:
+            raise BadRows(error, self._rows_of(chunk)) from None
 
-    def rows(self) -> dict[str, Any]:
-        """Return what a `FileRows` holds."""
-        opened, sources, first = self._opened, list(self.sources), self._opened.first
-        check_some(opened, sum(self.counts), [source.path for source in sources])
-        arrays = self._collector.finish()
-        targets = arrays["targets"]
-        if all(source.whole or not count for source, count in zip(sources, self.counts, strict=True)):
-            targets = whole_targets(targets)
-        if first.labels and targets.ndim == 1 and first.class_names is not None:
-            targets = as_labels(targets, first.class_names)
-        return {
-            "arrays": arrays | {"targets": targets},
-            "class_names": first.class_names,
-            "sources": described(opened, arrays),
-            "paths": tuple(source.path for source in sources),
-            "columns": first.names(),
-            "rows": tuple(self.counts),
-            "find_row": lambda number, row: sources[number].row_of(row),
+    def _targets(self, targets: Column) -> NDArray[Any]:
+        names = self._opened.first.class_names or ()
+        return class_indices(targets, names) if isinstance(targets, Words) else targets
+
+    def _sums(self) -> _Sums:
+        judging, classwise, names = self._judging, self._plan.classwise, self._opened.first.class_names
+        return _Sums(
+            lambda: CalibrationSketch(notion=judging.notion, classwise=classwise, class_names=names, grid=judging.grid),
+            judging,
+        )
+
+    def _check_names(self, chunk: Chunk) -> None:
+        """Reject groups without a name: NaN."""
+        groups = chunk.arrays.get("groups")
+        if not isinstance(groups, Words):
+            return
+        missing = np.flatnonzero(np.isin(groups.codes, np.flatnonzero(groups.names != groups.names)))
+        if len(missing):
+            row = chunk.source.row_of(chunk.start + int(missing[0]))
+            problem = f"row {row:,}, column {self._opened.first.groups!r}: expected a name in every row, got a missing"
+            raise FileError(chunk.source.path, f"{problem} value", "name the row's group, such as 'unknown'")
+
+    def _check_logits(self, chunk: Chunk) -> None:
+        """Note rows that are called logits and look like probabilities; all rows together decide."""
+        if not self._judging.logits or self._surely_logits:
+            return
+        probs: Any = chunk.arrays["probs"]
+        try:
+            check_logits(probs)
+        except InputError as error:
+            self._not_logits = self._not_logits or BadRows(error, self._rows_of(chunk))
+        else:
+            self._surely_logits = len(probs) >= SURE or probs.ndim == 1
+
+    def _accept(self) -> None:
+        """Add the sketch of a file to the total."""
+        if self._staged is not self._total:
+            self._total.merge(self._staged)
+            self._staged = self._total
+
+    def _leave_out(self, source: Source, error: FileError | BadRows) -> None:
+        self._left_out.add(source)
+        self._failure = self._failure or error
+        self._omitted.append(Omitted(source.path, error.problem))
+        self._alike.forget(source.path)
+        self._staged = self._total
+        if self._kept is not None:
+            self._kept = [chunk for chunk in self._kept if chunk.source is not source]
+            self._rows_kept = sum(rows_of(chunk.arrays) for chunk in self._kept)
+        if self._unjudged is not None and self._unjudged.source is source:
+            self._unjudged = None
+        if not sum(self._counts.values()):  # the next file decides
+            self._described = {}
+
+    def _rows_of(self, chunk: Chunk) -> FileRows:
+        """Return the rows of a chunk, with the way back to its file."""
+        source = chunk.source
+        arrays = {
+            name: column.array() if isinstance(column, Words) else column for name, column in chunk.arrays.items()
         }
+        return FileRows(
+            arrays=arrays,
+            class_names=self._opened.first.class_names,
+            sources=self._described,
+            paths=(source.path,),
+            columns=self._opened.first.names(),
+            rows=(rows_of(chunk.arrays),),
+            find_row=lambda _, row: source.row_of(chunk.start + row),
+        )
+
+    def _describe(self, arrays: Piece) -> dict[str, str]:
+        """Return what was read as what, lists with their lengths."""
+        described, first = dict(self._opened.described), self._opened.first
+        for argument, columns in first.names().items():
+            shape = arrays[argument].shape
+            if argument.startswith("probs") and first.noun == "column" and len(columns) == 1 and len(shape) > 1:
+                described[argument] += f" (lists of {shape[1]})"
+        return described
+
+    # ------------------------------------------------------------ at the end
+
+    def finish(self) -> FileRows | FileSketch:
+        """Return what was read.
+
+        Raises
+        ------
+        FileError, BadRows
+            Where all files were left out, or hold no rows, or no row was judged, or all logits are probabilities.
+        """
+        if not sum(self._counts.values()) and self._failure is not None:
+            raise self._failure
+        paths = tuple(source.path for source in self._counts)
+        self._check_some(paths)
+        omitted = tuple(sorted(self._omitted, key=lambda each: self._opened.paths.index(each.path)))
+        common: Any = {"paths": paths, "rows": tuple(self._counts.values()), "omitted": omitted}
+        if self._kept is not None:
+            return self._rows(self._kept, common)
+        if self._not_logits is not None and not self._surely_logits:
+            raise self._not_logits
+        if self._unjudged is not None:
+            self._explain(self._unjudged)
+        names = None if self._opened.first.groups is None else self._groups.names
+        return FileSketch(sketch=self._total.total(names), sources=self._described, **common)
+
+    def _check_some(self, paths: Sequence[str]) -> None:
+        """Raise unless a row was read."""
+        if sum(self._counts.values()):
+            return
+        paths, where = paths or self._opened.paths, self._opened.where
+        if where is not None:
+            problem = f"no row meets --where {where!r}"
+            raise FileError(paths[0], problem, f"loosen the condition; files: {listed(paths)}")
+        raise FileError(paths[0], "holds no rows", "write the predictions again, or leave the file out")
+
+    def _rows(self, kept: list[Chunk], common: dict[str, Any]) -> FileRows:
+        first, sources = self._opened.first, list(self._counts)
+        columns: dict[str, list[Column]] = {name: [chunk.arrays[name] for chunk in kept] for name in kept[0].arrays}
+        kept.clear()
+        arrays = {name: join_into_array(columns.pop(name)) for name in list(columns)}
+        if all(source.has_integers() or not count for source, count in self._counts.items()):
+            arrays["targets"] = _as_integers(arrays["targets"])
+        common |= {"arrays": arrays, "class_names": first.class_names, "sources": self._described}
+        common |= {"columns": first.names(), "find_row": lambda number, row: sources[number].row_of(row)}
+        if not first.models:
+            return FilePredictions(**common, logits=first.logits)
+        models = {model: f"probs[{model!r}]" for model, _ in first.models}
+        return FileModels(**common, models=models, logits={model: are_logits(names) for model, names in first.models})
+
+    def _explain(self, chunk: Chunk) -> None:
+        """Raise the error of rows without a judged one."""
+        arrays: dict[str, Any] = {**chunk.arrays, "targets": self._targets(chunk.arrays["targets"])}
+        try:
+            as_predictions(
+                arrays["probs"],
+                arrays["targets"],
+                weights=arrays.get("weights"),
+                ignore_index=self._judging.ignore_index,
+                logits=self._judging.logits,
+            )
+        except InputError as error:
+            raise BadRows(error, self._rows_of(chunk)) from None
 
 
-def described(opened: Opened, arrays: Piece) -> dict[str, str]:
-    """Return what was read as what, lists with their lengths."""
-    found = dict(opened.described)
-    for argument, columns in opened.first.names().items():
-        probs = argument.startswith("probs") and opened.first.noun == "column"
-        if probs and len(columns) == 1 and arrays[argument].ndim > 1:
-            found[argument] += f" (lists of {arrays[argument].shape[1]})"
-    return found
-
-
-def check_some(opened: Opened, rows: int, paths: Sequence[str]) -> None:
-    """Raise unless a row was read."""
-    if rows > 0:
-        return
-    where = next((source.where for source in opened.sources), None)
-    paths = paths or [source.path for source in opened.sources]
-    if where is not None:
-        raise FileError(paths[0], f"no row meets --where {where!r}", f"loosen the condition; files: {listed(paths)}")
-    raise FileError(paths[0], "holds no rows", "write the predictions again, or leave the file out")
-
-
-def likely_outcome(path: str, score: str) -> str | None:
-    """Return the column of a table that says most likely what came of a score, for the words of an error."""
-    try:
-        return best_outcome(look_at(table_of(path, kind_of(path), None)), score)
-    except FileError:
-        return None
-
-
-def likely_score(path: str, outcome: str) -> str | None:
-    """Return the column of a table that holds most likely the probability of an outcome, for the words of an error."""
-    try:
-        return best_score(look_at(table_of(path, kind_of(path), None)), outcome)
-    except FileError:
-        return None
+def _as_integers(values: NDArray[Any]) -> NDArray[Any]:
+    """Return floats as integers if all of them are whole."""
+    # NaN compares unequal; beyond 2^53 a double no longer tells neighbours apart.
+    whole = values.dtype.kind == "f" and np.all((np.trunc(values) == values) & (np.abs(values) < 2.0**53))
+    return values.astype(np.int64) if whole else values

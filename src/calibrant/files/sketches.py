@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calibrant.errors import FileError, InputError
-from calibrant.faults import Fault
-from calibrant.files.paths import check_bytes, expand, kind_of
+from calibrant.files.paths import check_bytes, expand, kind_of, replace_file
 from calibrant.files.predictions import FileSketch, Omitted
-from calibrant.files.writing import replace_file
 from calibrant.sketch import CalibrationSketch
+from calibrant.sketch.storage import is_sketch
+
+_REMEDY = "give what calibrant report --sketch wrote"
 
 
 def read_sketches(patterns: Sequence[str], *, keep_going: bool = False) -> FileSketch:
@@ -20,7 +21,7 @@ def read_sketches(patterns: Sequence[str], *, keep_going: bool = False) -> FileS
     patterns : sequence of str
         Names of files, or patterns such as ``'logs/*.cal'``.
     keep_going : bool
-        Whether a file that cannot be read, or holds a sketch of another make, is left out.
+        Whether a file that cannot be read or added is left out.
 
     Returns
     -------
@@ -30,30 +31,30 @@ def read_sketches(patterns: Sequence[str], *, keep_going: bool = False) -> FileS
     Raises
     ------
     FileError
-        For what is no sketch, a damaged one, one of an unknown version, and one of another make than the first.
+        For a file that is no sketch, is damaged, has an unknown version, or was made in another way than the first.
     """
     paths = expand(patterns)
-    whole: CalibrationSketch | None = None
+    total: CalibrationSketch | None = None
     rows: dict[str, int] = {}
     omitted: list[Omitted] = []
     failure: FileError | None = None
     for path in paths:
         try:
-            own = _read(path)
-            if whole is None:
-                whole = own
+            sketch = _read(path)
+            if total is None:
+                total = sketch
             else:
-                _add(whole, own, path, next(iter(rows)))
+                _add(total, sketch, path, next(iter(rows)))
         except FileError as error:
             if not keep_going:
                 raise
             failure = failure or error
             omitted.append(Omitted(path, error.problem))
         else:
-            rows[path] = own.n
-    if whole is None:
+            rows[path] = sketch.n
+    if total is None:
         raise failure or FileError(paths[0], "holds no sketch", "name another file")
-    return FileSketch(sketch=whole, sources={}, paths=tuple(rows), rows=tuple(rows.values()), omitted=tuple(omitted))
+    return FileSketch(sketch=total, sources={}, paths=tuple(rows), rows=tuple(rows.values()), omitted=tuple(omitted))
 
 
 def write_sketch(sketch: CalibrationSketch, path: str) -> None:
@@ -62,26 +63,29 @@ def write_sketch(sketch: CalibrationSketch, path: str) -> None:
     Raises
     ------
     FileError
-        Where it cannot be written; what stood there is as it was.
+        Where it cannot be written; the file is then unchanged.
     """
     replace_file(path, sketch.to_bytes())
 
 
 def _read(path: str) -> CalibrationSketch:
     if kind_of(path) != "sketch":
-        raise FileError(path, "is no .cal", "give what calibrant report --sketch wrote")
+        raise FileError(path, "is no .cal", _REMEDY)
     check_bytes(path)
-    try:
-        with open(path, "rb") as stream:
-            return CalibrationSketch.from_bytes(stream.read())
-    except InputError as error:
-        remedy = "give what calibrant report --sketch wrote" if error.fault is Fault.FOREIGN else error.remedy
-        raise FileError(path, f"expected {error.expected}, got {error.got}", remedy) from None
+    with open(path, "rb") as stream:
+        head = stream.read(64)
+        if not is_sketch(head):
+            problem = f"expected a calibrant sketch, got bytes that begin with {head[:16]!r}"
+            raise FileError(path, problem, _REMEDY)
+        try:
+            return CalibrationSketch.from_bytes(head + stream.read())
+        except InputError as error:
+            raise FileError(path, f"expected {error.expected}, got {error.got}", error.remedy) from None
 
 
-def _add(whole: CalibrationSketch, own: CalibrationSketch, path: str, first: str) -> None:
+def _add(total: CalibrationSketch, sketch: CalibrationSketch, path: str, first: str) -> None:
     try:
-        whole.merge(own)
+        total.merge(sketch)
     except InputError as error:
         problem = f"does not add to {first}: expected {error.expected}, got {error.got}"
         raise FileError(path, problem, "add sketches that were made alike") from None

@@ -2,178 +2,116 @@
 
 from __future__ import annotations
 
-import math
+import csv
+import json
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.errors import FileError
-from calibrant.files.arrays import Checked, StoredArray, heads, open_npy, open_npz
-from calibrant.files.codes import Coder
+from calibrant.files.arrays import Checked, StoredArray, array_names, first_rows, open_npy, open_npz
+from calibrant.files.cells import pieces
 from calibrant.files.columns import Options, Selection, Unnamed, check_same, select
-from calibrant.files.engine import Engines, Table
-from calibrant.files.paths import check_bytes, expand, kind_of, reading
+from calibrant.files.engine import Engines, Table, batch_rows
+from calibrant.files.paths import check_bytes, expand, kind_of, open_text, reading
 from calibrant.files.predictions import Omitted
-from calibrant.files.sizes import batch_rows
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
-from calibrant.files.suggestions import ROWS, look, look_at, proposed
-from calibrant.files.tabular import Alike, Piece, as_labels, check_names, pieces, rows_of
+from calibrant.files.suggestions import ROWS, best_outcome, best_score, look, look_at, proposed
 from calibrant.files.text import CsvTable, JsonTable
+from calibrant.files.values import Column, Piece, Words
 
-Coders = Mapping[str, Coder]
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Source:
+    """A file of predictions, read some rows at a time.
 
-class Source(ABC):
-    """A file of predictions, of which some rows at a time are read.
-
-    Attributes
+    Parameters
     ----------
     path : str
         The file.
     selection : Selection
-        What is read of it.
-    rows : int or None
-        Its rows, where the file says so itself.
+        The columns with predictions in it, in the order of this file.
     dtype : dtype
         What the probabilities are read as.
+    pieces : callable
+        From a selection to columns by argument, some rows at a time, in the order of the file.
+    rows : int or None
+        Its rows, where the file says so itself.
+    row_of : callable
+        From a row that was yielded to its 1-based data row; it may read the file again.
+    has_integers : callable
+        Whether targets that are floats become integers if all of them are whole: known once they are read.
     """
 
-    #: Whether the targets are to be integers, if all of them can be.
-    whole = False
-
-    #: The condition that rows meet.
-    where: str | None = None
-
-    def __init__(self, path: str, selection: Selection, rows: int | None, dtype: np.dtype[Any]) -> None:
-        self.path = path
-        self.selection = selection
-        self.rows = rows
-        self.dtype = dtype
-
-    @abstractmethod
-    def pieces(self, alike: Alike, coders: Coders) -> Iterator[Piece]:
-        """Yield the arrays by argument, some rows at a time, in the order of the file."""
-
-    def row_of(self, index: int) -> int:
-        """Return the 1-based data row of a row that was yielded."""
-        return index + 1
+    path: str
+    selection: Selection
+    dtype: np.dtype[Any]
+    pieces: Callable[[Selection], Iterator[Piece]]
+    rows: int | None = None
+    row_of: Callable[[int], int] = lambda index: index + 1
+    has_integers: Callable[[], bool] = lambda: False
 
     def guess_rows(self) -> int:
-        """Return about how many rows there are, for the progress."""
-        return self.rows or 1 << 62
-
-
-class TableSource(Source):
-    """A file with columns."""
-
-    def __init__(self, table: Table, selection: Selection) -> None:
-        self.table = table
-        self.where = table.where
-        wide = np.dtype(np.float64)
-        dtypes = [table.dtypes.get(name, wide) for name in selection.probs]
-        kinds = [wide if selection.percent and dtype.kind != "f" else dtype for dtype in dtypes]
-        super().__init__(table.path, selection, table.rows, np.result_type(*kinds))
-
-    def pieces(self, alike: Alike, coders: Coders) -> Iterator[Piece]:
-        """Yield the arrays by argument, some rows at a time, in the order of the file."""
-        return pieces(self.table, self.selection, alike, coders)
-
-    @property
-    def whole(self) -> bool:  # type: ignore[override]
-        """Whether the targets are to be integers, if all of them can be: known once they are read."""
-        return self.table.whole == frozenset(self.selection.targets)
-
-    def row_of(self, index: int) -> int:
-        """Return the 1-based data row of a row that was yielded; it may read the file again."""
-        return self.table.row_of(index)
-
-    def guess_rows(self) -> int:
-        """Return about how many rows a file has, by the length of its first lines where it does not say so."""
+        """Return about how many rows there are, for the progress: by the length of the first lines, if need be."""
         if self.rows is not None or not self.path.lower().endswith((".csv", ".tsv", ".jsonl", ".ndjson")):
-            return super().guess_rows()
+            return self.rows or 1 << 62
         with open(self.path, "rb") as stream:
             head = stream.read(65_536)
         return int(os.path.getsize(self.path) / len(head) * head.count(b"\n")) + 1
 
 
-class NpzSource(Source):
-    """An archive of arrays."""
-
-    def __init__(self, path: str, options: Options) -> None:
-        with open_npz(path, options) as (arrays, selection):
-            probs = [array for argument, array in arrays.items() if argument.startswith("probs")]
-            dtypes = [_dtype_of(array, selection.percent) for array in probs]
-            super().__init__(path, selection, len(probs[0]), np.result_type(*dtypes))
-        self._options = options
-
-    def pieces(self, alike: Alike, coders: Coders) -> Iterator[Piece]:
-        """Yield the arrays by argument, some rows at a time, in the order of the file."""
-        with reading(self.path), open_npz(self.path, self._options) as (arrays, _):
-            yield from _pieces(self, arrays, alike, coders)
-
-
-class NpySource(Source):
-    """An array of probabilities, whose targets are some rows of another file, from ``first`` on."""
-
-    def __init__(self, path: str, selection: Selection, targets: StoredArray, first: int) -> None:
-        self._probs = open_npy(path)
-        self._targets = targets
-        self._first = first
-        super().__init__(path, selection, len(self._probs), _dtype_of(self._probs, selection.percent))
-
-    def pieces(self, alike: Alike, coders: Coders) -> Iterator[Piece]:
-        """Yield the arrays by argument, some rows at a time, in the order of the file."""
-        with reading(self.path):
-            arrays = {"probs": self._probs, "targets": self._targets}
-            yield from _pieces(self, arrays, alike, coders, self._first)
+def _from_table(table: Table, selection: Selection) -> Source:
+    """Return a file with columns as a source."""
+    wide = np.dtype(np.float64)
+    dtypes = [table.dtypes.get(name, wide) for name in selection.probs]
+    return Source(
+        path=table.path,
+        selection=selection,
+        dtype=np.result_type(*(wide if selection.percent and dtype.kind != "f" else dtype for dtype in dtypes)),
+        pieces=lambda asked: pieces(table, asked),
+        rows=table.rows,
+        row_of=table.row_of,
+        has_integers=lambda: table.integers == frozenset(selection.targets),
+    )
 
 
-def _dtype_of(probs: StoredArray, percent: bool) -> np.dtype[Any]:
-    return probs.dtype if probs.dtype.kind == "f" or (probs.dtype.kind in "iub" and not percent) else np.dtype(float)
+def _from_arrays(path: str, selection: Selection, arrays: Mapping[str, StoredArray], first: int = 0) -> Source:
+    """Return arrays, by argument, as a source; the targets may be rows of a longer array, from ``first`` on."""
+    probs = [array for argument, array in arrays.items() if argument.startswith("probs")]
+    numbers = "f" if selection.percent else "fiub"
+    dtypes = (array.dtype if array.dtype.kind in numbers else np.dtype(np.float64) for array in probs)
+    n, step = len(probs[0]), batch_rows(sum(array.width for array in probs))
+
+    def read(asked: Selection) -> Iterator[Piece]:
+        checks = {array: Checked(path, array.what, asked.percent) for array in probs}
+        with reading(path), ExitStack() as stack:
+            parts = {}
+            for argument, array in arrays.items():
+                start = first if argument == "targets" else 0
+                parts[argument] = stack.enter_context(closing(array.parts(step, start, start + n)))
+            for together in zip(*parts.values(), strict=True):
+                piece: Piece = {}
+                for argument, values in zip(parts, together, strict=True):
+                    check = checks.get(arrays[argument])
+                    piece[argument] = _column(argument, values, asked) if check is None else check.probs(values)
+                yield piece
+
+    return Source(path=path, selection=selection, dtype=np.result_type(*dtypes), pieces=read, rows=n)
 
 
-def _pieces(
-    source: Source, arrays: Mapping[str, StoredArray], alike: Alike, coders: Coders, first: int = 0
-) -> Iterator[Piece]:
-    """Yield the rows of arrays that belong together, ``first`` those of the targets."""
-    selection = source.selection
-    checked = {
-        argument: Checked(source.path, array.what, selection.percent)
-        for argument, array in arrays.items()
-        if argument.startswith("probs")
-    }
-    n = len(arrays[next(iter(checked))])
-    rows = batch_rows(sum(math.prod(arrays[argument].shape[1:]) for argument in checked))
-    with ExitStack() as stack:
-        parts = {}
-        for name, array in arrays.items():
-            ends = (first, first + n) if name == "targets" else ()
-            parts[name] = stack.enter_context(closing(array.parts(rows, *ends)))
-        done = 0
-        for together in zip(*parts.values(), strict=True):
-            piece = dict(zip(parts, together, strict=True))
-            piece |= {argument: checks.probs(piece[argument]) for argument, checks in checked.items()}
-            for argument, own in piece.copy().items():
-                text, names = own.dtype.kind in "UST", selection.names()[argument]
-                alike.check(argument, names, own.shape[1:], text, source.path, selection.noun, lambda: 1)
-                if argument == "groups":
-                    check_names(source.path, names[0], own, source.row_of, done)
-                coder = coders.get(argument)
-                if coder is None or (argument == "targets" and (own.ndim > 1 or not (text or selection.labels))):
-                    continue
-                if argument == "groups":
-                    piece[argument] = coder.codes_of(own.astype(str) if own.dtype.kind == "S" else own)
-                    continue
-                spelled = as_labels(own, selection.class_names) if selection.labels and selection.class_names else own
-                piece["labels"] = coder.codes_of(spelled)
-                del piece["targets"]
-            done += rows_of(piece)
-            yield piece
+def _column(argument: str, array: NDArray[Any], selection: Selection) -> Column:
+    """Return groups and labels as words, other values unchanged."""
+    is_label = argument == "targets" and array.ndim == 1
+    labels = selection.class_names if is_label and selection.labels else None
+    if argument == "groups" or labels or (is_label and array.dtype.kind in "US"):
+        words = Words.of(array)
+        return words.spelled(labels) if labels else words
+    return array
 
 
 # ---------------------------------------------------------------- opening
@@ -184,7 +122,7 @@ class Opened:
     """Files of one kind with the same columns, and those that were left out.
 
     ``paths`` are all files, ``sources`` those that are read, in the order of their rows; ``first`` is what is read of
-    each of them, ``described`` says it for people.
+    each of them, with the classes in the order of the first file's columns; ``described`` says it for people.
     """
 
     paths: list[str]
@@ -192,6 +130,7 @@ class Opened:
     first: Selection
     described: dict[str, str]
     omitted: list[Omitted]
+    where: str | None = None
 
     @property
     def rows(self) -> int | None:
@@ -224,49 +163,37 @@ def open_sources(
         raise FileError(paths[0], problem, "filter the arrays before they are saved")
     if kind == "npy":
         return _open_arrays(paths, options, targets_file, keep_going)
-    if kind == "npz":
-        return _open(paths, lambda path: _npz_source(path, options), keep_going, engines)
-    return _open(paths, lambda path: _table_source(path, kind, options, engines), keep_going, engines)
-
-
-def _open(paths: Sequence[str], open_one: Callable[[str], Source], keep_going: bool, engines: Engines) -> Opened:
     sources: list[Source] = []
     errors: list[FileError] = []
-    omitted: list[Omitted] = []
     for path in paths:
         engines.check()
         try:
             check_bytes(path)
-            source = open_one(path)
+            source = _source(path, kind, options, engines)
             if sources:
                 check_same(path, source.selection, sources[0].path, sources[0].selection)
-                source.selection = sources[0].selection  # of which the order is that of the classes
         except FileError as error:
             engines.check()
             if not keep_going:
                 raise
             errors.append(error)
-            omitted.append(Omitted(path, error.problem))
         else:
             sources.append(source)
     if not sources:
         raise errors[0]
-    return Opened(list(paths), sources, sources[0].selection, sources[0].selection.sources(), omitted)
+    omitted = [Omitted(error.path, error.problem) for error in errors]
+    first = sources[0].selection
+    return Opened(paths, sources, first, first.sources(), omitted, options.where)
 
 
-def _open_arrays(paths: Sequence[str], options: Options, targets_file: str | None, keep_going: bool) -> Opened:
-    """Open arrays of probabilities, and that of their targets."""
-    named = {
-        "--score": options.score,
-        "--outcome": options.outcome,
-        "--probs": options.probs,
-        "--target": options.target,
-        "--weight": options.weight,
-        "--by": options.by,
-    }
-    for option, value in named.items():
+def _open_arrays(paths: list[str], options: Options, targets_file: str | None, keep_going: bool) -> Opened:
+    """Open arrays of probabilities, and the array of their targets."""
+    if options.models:
+        raise FileError(paths[0], "holds a single array", "save the models' arrays and the targets in one .npz")
+    for name in ("score", "outcome", "probs", "target", "weight", "by"):
+        value = getattr(options, name)
         if value is not None:
-            raise FileError(paths[0], f"a .npy has no names, got {option} {value!r}", "save a .npz with named arrays")
+            raise FileError(paths[0], f"a .npy has no names, got --{name} {value!r}", "save a .npz with named arrays")
     if targets_file is None:
         raise FileError(paths[0], "a .npy holds no targets", "name the .npy of the targets with --targets FILE")
     logits = all("logits" in os.path.basename(path).lower() for path in paths)
@@ -285,28 +212,28 @@ def _open_arrays(paths: Sequence[str], options: Options, targets_file: str | Non
     targets, first = open_npy(targets_path), 0
     sources: list[Source] = []
     for path in paths:
-        sources.append(NpySource(path, selection, targets, first))
+        sources.append(_from_arrays(path, selection, {"probs": open_npy(path), "targets": targets}, first))
         first += sources[-1].rows or 0
     if first != len(targets):
         problem = f"has {len(targets):,} rows, the probabilities {first:,}"
         raise FileError(targets_path, problem, "give the targets of just these rows")
     described = {"probs": ", ".join(paths) + " in per cent" * options.percent, "targets": targets_path}
-    return Opened(list(paths), sources, selection, described, [])
+    return Opened(paths, sources, selection, described, [])
 
 
-def _table_source(path: str, kind: str, options: Options, engines: Engines | None) -> TableSource:
+def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
+    """Open a file; where it has no columns with usual names, propose those that look right."""
+    if kind == "npz":
+        try:
+            arrays, selection = open_npz(path, options)
+        except Unnamed as error:
+            raise proposed(error, look(first_rows(path, ROWS)), options, "array") from None
+        return _from_arrays(path, selection, arrays)
     table = table_of(path, kind, options.where, engines)
     try:
-        return TableSource(table, select(table.path, table.columns, options))
+        return _from_table(table, select(table.path, table.columns, options))
     except Unnamed as error:
         raise proposed(error, look_at(table), options) from None
-
-
-def _npz_source(path: str, options: Options) -> NpzSource:
-    try:
-        return NpzSource(path, options)
-    except Unnamed as error:
-        raise proposed(error, look(heads(path, ROWS)), options, "array") from None
 
 
 def table_of(path: str, kind: str, where: str | None, engines: Engines | None = None) -> Table:
@@ -317,3 +244,45 @@ def table_of(path: str, kind: str, where: str | None, engines: Engines | None = 
         return JsonTable(path, where, engines)
     stored = ParquetTable(path) if kind == "parquet" else ArrowTable(path)
     return stored if where is None else FilteredTable(stored, where, engines)
+
+
+# ---------------------------------------------------------------- looks at a file, for hints
+
+
+def column_names(path: str) -> tuple[str, ...]:
+    """Return the names of a file's columns or arrays, from its head alone: the completion of commands cannot wait.
+
+    Raises
+    ------
+    Exception
+        Whatever the reader of a damaged file raises.
+    """
+    kind = kind_of(path)
+    if kind in ("parquet", "arrow"):
+        return table_of(path, kind, None).columns
+    if kind == "npz":
+        return tuple(array_names(path))
+    if kind not in ("csv", "json"):
+        return ()
+    with open_text(path, errors="replace") as stream:
+        line = next((line for line in stream if line.strip()), "")
+    if kind == "json":
+        return tuple(json.loads(line))
+    fields = next(csv.reader([line], delimiter="\t" if ".tsv" in path.lower() else ","), [])
+    return tuple(field.strip() for field in fields if field.strip())
+
+
+def likely_outcome(path: str, score: str) -> str | None:
+    """Return the column of a table that says most likely what came of a score, for the words of an error."""
+    try:
+        return best_outcome(look_at(table_of(path, kind_of(path), None)), score)
+    except FileError:
+        return None
+
+
+def likely_score(path: str, outcome: str) -> str | None:
+    """Return the column of a table that holds most likely the probability of an outcome, for the words of an error."""
+    try:
+        return best_score(look_at(table_of(path, kind_of(path), None)), outcome)
+    except FileError:
+        return None

@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 
 from calibrant.files.columns import Selection
-from calibrant.files.engine import Engines, EngineTable, Table, load
+from calibrant.files.engine import Engines, EngineTable, Table, batch_rows, engine_path, load
 from calibrant.files.paths import reading
-from calibrant.files.sizes import batch_rows
-from calibrant.files.sql import engine_path
 
 BATCH = 32_000_000  # bytes
 _BUFFER = 1 << 16  # bytes of a column that are read at a time: a row group may be larger than the memory
@@ -33,7 +31,6 @@ class ParquetTable(Table):
             self.columns = tuple(schema.names)
             self.rows = file.metadata.num_rows
             self.dtypes = _dtypes(schema)
-            self.narrow = _narrow(self.dtypes)
 
     def _open(self) -> Any:
         # Checksums are verified where the writer stored them.
@@ -70,7 +67,6 @@ class ArrowTable(Table):
             schema = reader.schema
             self.columns = tuple(schema.names)
             self.dtypes = _dtypes(schema)
-            self.narrow = _narrow(self.dtypes)
 
     @contextmanager
     def _reader(self, columns: tuple[str, ...] | None = None) -> Iterator[tuple[Any, mmap.mmap]]:
@@ -91,9 +87,9 @@ class ArrowTable(Table):
         """Whether batches are no views of the mapped file: of views, to leave columns out would copy whole batches."""
         with self._open(source) as reader:
             batch = next(_batches(reader), None)
-            buffers = [] if batch is None else [own for column in batch.columns for own in column.buffers()]
+            buffers = [] if batch is None else [buffer for column in batch.columns for buffer in column.buffers()]
         ends = range(source.address, source.address + source.size)
-        return any(own is not None and own.size and own.address not in ends for own in buffers)
+        return any(buffer is not None and buffer.size and buffer.address not in ends for buffer in buffers)
 
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
@@ -102,8 +98,7 @@ class ArrowTable(Table):
     def _slices(self, columns: tuple[str, ...]) -> Iterator[Any]:
         rows, read = batch_rows(len(columns)), 0
         with reading(self.path), self._reader(columns) as (reader, mapped):
-            for whole in _batches(reader):
-                batch = whole.select(list(columns))
+            for batch in (every.select(list(columns)) for every in _batches(reader)):
                 for start in range(0, batch.num_rows, rows):
                     part = batch.slice(start, rows)
                     yield part
@@ -119,7 +114,7 @@ class ArrowTable(Table):
         with reading(self.path), self._reader() as (reader, _):
             schema = reader.schema
         for number, name in enumerate(self.columns):
-            if name in self.narrow:
+            if self.is_narrow(name):
                 kind, single = schema.field(number).type, self._arrow.float32()
                 wide = single if self._arrow.types.is_floating(kind) else self._arrow.list_(single)
                 schema = schema.set(number, schema.field(number).with_type(wide))
@@ -140,7 +135,6 @@ class FilteredTable(EngineTable):
         super().__init__(stored.path, where, engines)
         self._stored = stored
         self.columns = stored.columns
-        self.narrow = stored.narrow
         self.dtypes = stored.dtypes
 
     def learn(self, selection: Selection) -> bool:  # noqa: ARG002
@@ -164,13 +158,9 @@ class FilteredTable(EngineTable):
 
 def _dtypes(schema: Any) -> dict[str, np.dtype[Any]]:
     """Return the types of the columns of numbers and of lists of them."""
-    found = {}
+    dtypes = {}
     for field in schema:
         kind = getattr(field.type, "value_type", field.type)  # of a list, or of categories
         if re.fullmatch(r"halffloat|float|double|u?int\d+|bool", str(kind)):
-            found[field.name] = np.dtype(kind.to_pandas_dtype())
-    return found
-
-
-def _narrow(dtypes: dict[str, np.dtype[Any]]) -> frozenset[str]:
-    return frozenset(name for name, kind in dtypes.items() if kind == np.float16)
+            dtypes[field.name] = np.dtype(kind.to_pandas_dtype())
+    return dtypes

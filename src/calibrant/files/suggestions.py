@@ -79,7 +79,7 @@ def look_at(table: Table) -> Likely:
     """Sort a file's columns by what they look like; a file that cannot be read has none."""
     try:
         return look(table.head(min(ROWS, CELLS // max(len(table.columns), 1))))
-    except CalibrantError:  # the file has another fault as well, of which its first reading will tell
+    except CalibrantError:  # the file has another fault as well, which its first reading will name
         return look({})
 
 
@@ -88,20 +88,20 @@ def proposed(error: Unnamed, likely: Likely, options: Options, noun: str = "colu
     choice = () if error.options else _choice(likely, options)
     if not choice:
         return error
-    found = []
+    kinds = []
     if choice[0] == "--score":
-        found.append(("probabilities", likely.scores))
+        kinds.append(("probabilities", likely.scores))
     elif choice[0] == "--probs":
-        found.append(("probabilities of classes", likely.rows or likely.classes))
+        kinds.append(("probabilities of classes", likely.rows or likely.classes))
     if "--outcome" in choice:
-        found.append(("outcomes", likely.outcomes))
+        kinds.append(("outcomes", likely.outcomes))
     elif "--target" in choice:
-        found.append(("labels", (*likely.labels, *likely.outcomes)))
-    verbs = (" may be", "")  # said once
-    said = "; ".join(f"{what}{verb} in {_some(names)}" for (what, names), verb in zip(found, verbs, strict=False))
+        kinds.append(("labels", (*likely.labels, *likely.outcomes)))
+    words = [f"{what} in {_some(names)}" for what, names in kinds]
+    proposal = "; ".join(words).replace(" in ", " may be in ", 1)
     if noun == "array":  # which are named alike, however many classes there are
         choice = tuple({"--score": "--probs", "--outcome": "--target"}.get(word, word) for word in choice)
-    return Unnamed(error.path, error.problem, f"{said}; name yours, such as", choice)
+    return Unnamed(error.path, error.problem, f"{proposal}; name yours, such as", choice)
 
 
 def best_outcome(likely: Likely, score: str) -> str | None:
@@ -120,28 +120,28 @@ def _choice(likely: Likely, options: Options) -> tuple[str, ...]:
     taken = {options.score, options.outcome, options.target, options.weight, options.by, *options.models}
     outcomes = [name for name in likely.outcomes if name not in taken]
     labels = sorted((name for name in likely.labels if name not in taken), key=_not_outcome)
-    told = options.outcome or options.target
+    truth_name = options.outcome or options.target
     if options.score is not None or options.models:
         best = best_outcome(likely, options.score or options.models[0])
         return ("--outcome", best) if best is not None else ()
     if options.probs is not None:
         truth = [*labels, *outcomes][:1]
         return ("--target", truth[0], *_named_alike(likely, options.probs, truth[0], options)) if truth else ()
-    truth = [told] if told else [*labels, *outcomes]
+    truth = [truth_name] if truth_name else [*labels, *outcomes]
     many = likely.rows[:1] or ((",".join(likely.classes),) if likely.classes else ())
     if many and truth:
-        target = () if told else ("--target", truth[0])
+        target = () if truth_name else ("--target", truth[0])
         return ("--probs", many[0], *target, *_named_alike(likely, many[0], truth[0], options))
     scores = [name for name in likely.scores if name not in taken]
-    pairs = [(score, outcome) for score in scores for outcome in ([told] if told else outcomes)]
+    pairs = [(score, outcome) for score in scores for outcome in ([truth_name] if truth_name else outcomes)]
     if not pairs:
         return ()
     score, outcome = min(pairs, key=_unlikeliness)
-    return ("--score", score) if told else ("--score", score, "--outcome", outcome)
+    return ("--score", score) if truth_name else ("--score", score, "--outcome", outcome)
 
 
 def _named_alike(likely: Likely, probs: str, target: str, options: Options) -> tuple[str, ...]:
-    """Return the option by which columns that are named as the labels are those of the labels."""
+    """Return the option ``--labels`` where the columns are named like the labels."""
     names = [name.strip() for name in probs.split(",")]
     labels = likely.words.get(target, frozenset())
     free = options.labels is None and options.class_names is None
@@ -180,8 +180,8 @@ def _kind(cells: Sequence[Any]) -> str:
         if len(values) == 1 and ends:
             return "constant"
         return "outcome" if ends >= 0.95 * len(numbers) and len(values) <= 3 else "score"
-    whole = all(number.is_integer() for number in values)
-    return "label" if whole and len(values) <= min(CLASSES, len(present) // 2) else ""
+    integers = all(number.is_integer() for number in values)
+    return "label" if integers and len(values) <= min(CLASSES, len(present) // 2) else ""
 
 
 def _are_rows(lists: Sequence[list[Any]]) -> bool:

@@ -17,9 +17,8 @@ from itertools import islice
 
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files.columns import Selection
-from calibrant.files.engine import Engines, EngineTable, used_numbers
+from calibrant.files.engine import Engines, EngineTable, engine_path, identifier, literal, sql_name, used_numbers
 from calibrant.files.paths import check_gzip, first_line, open_text
-from calibrant.files.sql import engine_path, identifier, literal, sql_name
 
 SAMPLE = 20_000
 WHOLE = "BIGINT"
@@ -81,7 +80,7 @@ class CsvTable(EngineTable):
                 self.casts[name] = self.text_of(name)
             else:
                 self._cast(name, NUMBER if kind in (WHOLE, MIXED) else kind)
-                self.whole = frozenset([name]) if kind == WHOLE else frozenset()
+                self.integers = frozenset([name]) if kind == WHOLE else frozenset()
         if selection.groups is not None and selection.groups not in self.casts:
             self.casts[selection.groups] = self.text_of(selection.groups)  # names, whatever they look like
         return self._any
@@ -201,7 +200,7 @@ class JsonTable(EngineTable):
         return f"({identifier(column)}->>'$')" if self._types[column] == "JSON" else super().text_of(column)
 
     def spoken(self, column: str) -> str:
-        """Return the SQL by which a condition compares a column with a text; the path '' is the whole value."""
+        """Return the SQL of a column that a condition compares with a text; the path '' is the whole value."""
         return f"({sql_name(column)}->>'')" if self._types[column] == "JSON" else super().spoken(column)
 
     def learn(self, selection: Selection) -> bool:

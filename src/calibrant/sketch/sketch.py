@@ -402,7 +402,7 @@ class CalibrationSketch:
     def to_bytes(self) -> bytes:
         """Return the sketch as bytes: versioned, checksummed, the same for the same sums.
 
-        Only occupied cells are written, 64 bytes each (80 with weights).
+        The bytes are an ``.npz`` of the occupied cells, with some 36 bytes for each (60 with weights).
         """
         return storage.to_bytes(self._content())
 

@@ -1,16 +1,19 @@
-"""Sketches as bytes, JSON and Arrow tables: versioned, checksummed, the numbers as they are.
+"""Sketches as bytes, JSON and Arrow tables: versioned, checksummed, every number to the last bit.
 
 All three hold a *head*, a plain dictionary of the settings and the totals, and *cells*, columns with a row per occupied
-cell of each group and curve. The bytes are: ``MAGIC``, the version and the length of the head (little-endian, 4 and 8
-bytes), the head as JSON, the columns one after the other (little-endian, 8 bytes a number), and the SHA-256 of all
-before it.
+cell of each group and curve. The bytes are an ``.npz`` that `numpy.load` opens: the head as JSON in a member whose name
+has the version, and an array for each column, its integers as narrow as they fit. Nothing is compressed: compressors
+differ, and a sketch must have the same bytes everywhere. The comment of the archive is the SHA-256 of all before it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import re
 import struct
+import zipfile
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -24,17 +27,23 @@ from calibrant.notions import DEFAULTS, NOTIONS
 from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
-#: The first byte is not ASCII and the line ends differ: a transfer that takes the file for text shows.
-MAGIC: Final = b"\x89calsketch\r\n\n"
+#: The version of the bytes, and that of the head with the cells as JSON and Arrow tables hold them.
+CONTAINER_VERSION: Final = 2
 VERSION: Final = 1
+
+_FIRST_MEMBER: Final = re.compile(rb"PK\x03\x04.{26}sketch-([0-9]+)\.json", re.DOTALL)
+_MAGIC_1: Final = b"\x89calsketch\r\n\n"
+_NUMBERS_1: Final = struct.Struct("<IQ")
+_DIGEST: Final = 64  # characters of a SHA-256
 
 _SUMS: Final = ("score_sum_0", "score_sum_1", "square_sum")
 _COUNTS: Final = ("count_0", "count_1")
 _SQUARES: Final = ("square_weight_0", "square_weight_1")
 _PLACES: Final = ("group", "curve", "cell")
-_NUMBERS: Final = struct.Struct("<IQ")
 _FOREIGN: Final = "pass what CalibrationSketch wrote"
 _DAMAGED: Final = "read it again, or make the sketch anew"
 
@@ -107,38 +116,102 @@ def same(one: Content, other: Content) -> bool:
 
 def to_bytes(content: Content) -> bytes:
     """Return the sketch as bytes."""
-    columns, head = _columns_of(content), json.dumps(_head_of(content), allow_nan=False).encode()
-    body = b"".join(
-        [MAGIC, _NUMBERS.pack(VERSION, len(head)), head, *(column.tobytes() for column in columns.values())]
-    )
-    return body + hashlib.sha256(body).digest()
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        _write(archive, f"sketch-{CONTAINER_VERSION}.json", json.dumps(_head_of(content), allow_nan=False).encode())
+        for name, column in _columns_of(content).items():
+            array = io.BytesIO()
+            np.lib.format.write_array(array, _narrowed(column), version=(1, 0), allow_pickle=False)
+            _write(archive, f"{name}.npy", array.getvalue())
+        archive.comment = bytes(_DIGEST)
+    body = stream.getvalue()[:-_DIGEST]
+    return body + hashlib.sha256(body).hexdigest().encode()
+
+
+def _write(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    member = zipfile.ZipInfo(name)  # with the date that every member has without one
+    member.create_system = 3  # Unix, on every system
+    archive.writestr(member, data)
+
+
+def _narrowed(column: NDArray[Any]) -> NDArray[Any]:
+    """Return integers in the narrowest type that holds all of them."""
+    if column.dtype.kind != "i":
+        return column
+    ends = np.array([column.min(initial=0), column.max(initial=0)])
+    kinds = ("<i1", "<i2", "<i4", "<i8")
+    return column.astype(next(kind for kind in kinds if np.array_equal(ends.astype(kind), ends)))
+
+
+def is_sketch(data: bytes) -> bool:
+    """Whether the first bytes are those of a sketch, of any version."""
+    return data.startswith(_MAGIC_1) or _FIRST_MEMBER.match(data) is not None
 
 
 def from_bytes(data: Any) -> Content:
-    """Return what `to_bytes` wrote."""
+    """Return what `to_bytes` wrote, or that of version 1."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise InputError("data", "bytes", f"a {type(data).__name__}", "pass what CalibrationSketch.to_bytes returned")
-    data, start = bytes(data), len(MAGIC) + _NUMBERS.size
-    if data[: len(MAGIC)] != MAGIC:
+    data = bytes(data)
+    if not is_sketch(data):
         head = repr(data[:16]) if data else "nothing"
         raise InputError("data", "a calibrant sketch", f"bytes that begin with {head}", _FOREIGN, fault=Fault.FOREIGN)
+    first = _FIRST_MEMBER.match(data)
+    if first is None:
+        return _from_version_1(data)
+    _check_version(int(first[1]), "data", CONTAINER_VERSION)
+    _check_digest(data[-_DIGEST:] == hashlib.sha256(data[:-_DIGEST]).hexdigest().encode(), data)
+    return _built(lambda: _parts_of(data), "data")
+
+
+def _parts_of(data: bytes) -> tuple[dict[str, Any], Columns]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        head = json.loads(archive.read(f"sketch-{CONTAINER_VERSION}.json"))
+        return head, {name: _read_column(archive, name) for name in _names(weighted=bool(head["weighted"]))}
+
+
+def _read_column(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    """Return a column; it takes no more memory than the bytes that hold it."""
+    member = archive.getinfo(f"{name}.npy")
+    if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+        raise TypeError("a compressed member")
+    stream = io.BytesIO(archive.read(member))
+    np.lib.format.read_magic(stream)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    column: NDArray[Any] = np.frombuffer(stream.read(), dtype)  # does not trust the shape; refuses Python objects
+    if column.shape != shape or dtype.kind not in "if":
+        msg = f"a column of shape {shape} and type {dtype}"
+        raise TypeError(msg)
+    return column
+
+
+def _from_version_1(data: bytes) -> Content:
+    """Return what version 1 wrote: sizes, the head as JSON, the columns with 8 bytes a number, the SHA-256."""
+    start = len(_MAGIC_1) + _NUMBERS_1.size
     if len(data) >= start:
-        _check_version(_NUMBERS.unpack_from(data, len(MAGIC))[0], "data")
-    if len(data) < start + 32 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
+        _check_version(_NUMBERS_1.unpack_from(data, len(_MAGIC_1))[0], "data", 1)
+    _check_digest(len(data) >= start + 32 and hashlib.sha256(data[:-32]).digest() == data[-32:], data)
+
+    def parts() -> tuple[dict[str, Any], Columns]:
+        length = _NUMBERS_1.unpack_from(data, len(_MAGIC_1))[1]
+        head = json.loads(data[start : start + length])
+        names = _names(weighted=bool(head["weighted"]))
+        cells = np.frombuffer(data[start + length : -32], dtype="<i8").reshape(len(names), -1)
+        return head, {name: cell.view(kind) for cell, (name, kind) in zip(cells, _kinds(names).items(), strict=True)}
+
+    return _built(parts, "data")
+
+
+def _check_digest(matches: bool, data: bytes) -> None:
+    if not matches:
         got = f"{len(data):,} bytes that do not: they are cut or changed"
         raise InputError("data", "a sketch that matches its checksum", got, _DAMAGED)
-    length = _NUMBERS.unpack_from(data, len(MAGIC))[1]
-    head = json.loads(data[start : start + length])
-    names = _names(weighted=bool(head["weighted"]))
-    cells = np.frombuffer(data[start + length : -32], dtype="<i8").reshape(len(names), -1)
-    columns = {name: column.view(kind) for column, (name, kind) in zip(cells, _kinds(names).items(), strict=True)}
-    return _built(head, columns, "data")
 
 
-def _check_version(version: Any, argument: str) -> None:
-    if version != VERSION:
+def _check_version(version: Any, argument: str, known: int = VERSION) -> None:
+    if version != known:
         remedy = "read it with the calibrant that wrote it, or a newer one"
-        raise InputError(argument, f"a sketch of version {VERSION}", f"version {version}", remedy)
+        raise InputError(argument, f"a sketch of version {known}", f"version {version}", remedy)
 
 
 # ---------------------------------------------------------------- JSON
@@ -160,15 +233,15 @@ def from_json(text: Any) -> Content:
     """Return what `to_json` wrote."""
     try:
         content = json.loads(text)
-    except (TypeError, ValueError) as error:
-        raise InputError("text", "JSON", f"what is none ({error})", _FOREIGN, fault=Fault.FOREIGN) from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError("text", "JSON", f"invalid JSON ({error})", _FOREIGN, fault=Fault.FOREIGN) from None
     if not isinstance(content, dict) or "calibrant.sketch" not in content:
         raise InputError("text", "a calibrant sketch", "other JSON", _FOREIGN, fault=Fault.FOREIGN)
     _check_version(content["calibrant.sketch"], "text")
     if _digest({name: value for name, value in content.items() if name != "sha256"}) != content.get("sha256"):
         got = "one that does not: it is cut or changed"
         raise InputError("text", "a sketch that matches its checksum", got, _DAMAGED)
-    return _built(content, content.get("cells"), "text")
+    return _built(lambda: (content, content["cells"]), "text")
 
 
 # ---------------------------------------------------------------- Arrow
@@ -202,18 +275,21 @@ def from_arrow(table: Any) -> Content:
     content = {**head, "cells": {name: column.tolist() for name, column in columns.items()}}
     if _digest(content).encode() != metadata.get(b"calibrant.sha256"):
         raise InputError("table", "a sketch that matches its checksum", "rows that do not", _DAMAGED)
-    return _built(head, columns, "table")
+    return _built(lambda: (head, columns), "table")
 
 
 # ---------------------------------------------------------------- putting together
 
 
-def _built(head: dict[str, Any], columns: Any, argument: str) -> Content:
+def _built(parts: Callable[[], tuple[dict[str, Any], Any]], argument: str) -> Content:
     """Put a sketch together; what is not laid out like one is damaged, whoever computed its checksum."""
     try:
+        head, columns = parts()
         kinds = _kinds(_names(weighted=bool(head["weighted"])))
         return _build(head, {name: np.array(columns[name], kind) for name, kind in kinds.items()}, argument)
-    except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # forged parts fail in any of a dozen ways: no shorter list would be complete
         raise InputError(argument, "the parts of a sketch", f"others ({error!r})", _DAMAGED) from None
 
 
@@ -226,6 +302,8 @@ def _build(head: dict[str, Any], columns: Columns, argument: str) -> Content:
     settings = {entry.name: head[entry.name] for entry in fields(SketchConfig)}
     names = settings["class_names"]
     make = SketchConfig(**{**settings, "class_names": None if names is None else tuple(names)})
+    if any(len(rows) != make.n_curves for rows in head["rows"]):  # before memory is taken for them
+        raise InputError(argument, f"{make.n_curves} curves", "another number", _DAMAGED)
     parts = []
     heads = zip(head["totals"], head["rows"], head["kinds"], strict=True)
     for group, (totals, rows, weighted) in enumerate(heads, start=-1):

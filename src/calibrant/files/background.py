@@ -1,4 +1,4 @@
-"""Work on another thread while this one waits, or uses what is done: and stops all of it at Ctrl-C."""
+"""Work on another thread, which Ctrl-C on the main thread stops."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ Item = TypeVar("Item")
 _PATIENCE = 0.1  # seconds between two looks
 
 
-class Ahead(Generic[Item]):
+class Background(Generic[Item]):
     """The items of an iterator, made on another thread while earlier ones are used.
 
-    Signals reach the main thread alone, and engines do not look at them: it waits here, where Ctrl-C ends the wait, and
-    leaving the context stops what the other thread is at.
+    Signals reach the main thread alone, and engines do not look at them. So the main thread waits here, where Ctrl-C
+    ends the wait, and leaving the context stops the other thread. It is a daemon: an executor's thread would keep the
+    process alive where Ctrl-C comes before the context is entered.
 
     Parameters
     ----------
     items : iterator
         Advanced, and closed, on the other thread alone.
     interrupt : callable
-        Called from here to cut short what the other thread waits for.
+        Called from the main thread to cut short what the other thread waits for.
     waiting : int
         How many items may be made before they are asked for: they take memory.
     """
@@ -35,7 +36,7 @@ class Ahead(Generic[Item]):
         self._made: queue.Queue[tuple[Item | None, BaseException | None]] = queue.Queue(waiting)
         self._thread = threading.Thread(target=self._work, name="calibrant-reader", daemon=True)
 
-    def __enter__(self) -> Ahead[Item]:
+    def __enter__(self) -> Background[Item]:
         self._thread.start()
         return self
 
@@ -48,7 +49,7 @@ class Ahead(Generic[Item]):
     def __iter__(self) -> Iterator[Item]:
         while True:
             try:
-                item, error = self._made.get(timeout=_PATIENCE)  # without one, no signal gets through everywhere
+                item, error = self._made.get(timeout=_PATIENCE)  # without a timeout, some systems hold signals back
             except queue.Empty:
                 continue
             if isinstance(error, StopIteration):
@@ -80,13 +81,3 @@ class Ahead(Generic[Item]):
                 continue
             return True
         return False
-
-
-def waited(work: Callable[[], Item], interrupt: Callable[[], None]) -> Item:
-    """Return what work on another thread returns; Ctrl-C interrupts it."""
-
-    def once() -> Iterator[Item]:
-        yield work()
-
-    with Ahead(once(), interrupt) as items:
-        return next(iter(items))

@@ -1,0 +1,214 @@
+"""Record batches as arrays: widths kept, nulls and bad cells named by file, row and column."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import FileError
+from calibrant.files.columns import Selection
+from calibrant.files.engine import Table, literal, load, sql_name, where_option
+from calibrant.files.paths import reading
+from calibrant.files.values import PERCENT_REMEDY, Column, Percents, Piece, Words, is_short, is_signed, shown
+
+_MISSING = {"", "na", "n/a", "null", "none", "-", "?", "missing"}
+
+
+def pieces(table: Table, selection: Selection) -> Iterator[Piece]:
+    """Yield the columns of a table by argument, some rows at a time.
+
+    Raises
+    ------
+    FileError
+        At the first cell that is null or no number, or a column of another type than expected.
+    """
+    reader = _Reader(table, selection)
+    with reading(table.path):
+        for batch in table.batches(selection):
+            columns = {name: batch.column(batch.schema.get_field_index(name)) for name in selection.used}
+            yield {
+                argument: reader.column(argument, {name: columns[name] for name in names})
+                for argument, names in selection.names().items()
+            }
+            reader.start += batch.num_rows
+
+
+class _Reader:
+    """Columns of one table as arrays; ``start`` is the position of the batch's first row."""
+
+    def __init__(self, table: Table, selection: Selection) -> None:
+        self.start = 0
+        self._table = table
+        self._selection = selection
+        self._percents: dict[str, Percents] = {}
+        purpose = f"to read {os.path.basename(table.path)}"
+        self._arrow = load("pyarrow", purpose)
+        self._types = self._arrow.types
+        self._compute = load("pyarrow.compute", purpose)
+
+    def column(self, argument: str, columns: dict[str, Any]) -> Column:
+        """Return the columns of an argument as one array, or as words."""
+        percent = self._selection.percent and argument.startswith("probs")
+        if len(columns) > 1:
+            arrays = {name: self._numbers(name, column, percent) for name, column in columns.items()}
+            for name, array in arrays.items():
+                if array.ndim > 1:
+                    problem = f"column {name!r} holds lists, and {argument} have other columns too"
+                    raise self._error(problem, "name the list column alone")
+            rows = np.empty((len(array), len(arrays)), np.result_type(*arrays.values()))
+            for number, array in enumerate(arrays.values()):
+                rows[:, number] = array
+            return rows
+        ((name, column),) = columns.items()
+        types, kind = self._types, column.type.value_type if self._is_coded(column) else column.type
+        if argument == "groups" and types.is_nested(kind):
+            problem = f"column {name!r} holds lists, not names"
+            raise self._error(problem, "name a column with one value a row")
+        labels = argument == "targets" and self._selection.labels and not types.is_nested(kind)
+        words = argument in ("groups", "targets") and (_is_text(types, kind) or types.is_temporal(kind))
+        return (
+            self._words(name, column)
+            if words or labels or argument == "groups"
+            else self._numbers(name, column, percent)
+        )
+
+    def _words(self, name: str, column: Any) -> Words:
+        """Return names or labels; Arrow finds the distinct ones."""
+        if self._is_coded(column) and not (
+            column.dictionary.null_count or self._types.is_temporal(column.dictionary.type)
+        ):
+            self._check_nulls(name, column)
+        else:
+            column = self._decoded(name, column)
+            if self._types.is_temporal(column.type) or self._types.is_string_view(column.type):
+                column = column.cast(self._arrow.large_string())
+            elif not _is_text(self._types, column.type):
+                # Arrow makes no dictionaries of 16-bit floats; each of them is a 32-bit float too.
+                array = self._numbers(name, column)
+                column = self._arrow.array(array.astype(np.float32) if array.dtype == np.float16 else array)
+            column = column.dictionary_encode()
+        text = _is_text(self._types, column.dictionary.type)
+        names = column.dictionary.to_numpy(zero_copy_only=False)
+        if self._table.is_narrow(name):
+            names = names.astype(np.float16)
+        words = Words(names.astype(object) if text else names, column.indices.to_numpy(zero_copy_only=False))
+        labels = self._selection.class_names if self._selection.labels else None
+        return words.spelled(labels) if labels and name in self._selection.targets else words
+
+    def _numbers(self, name: str, column: Any, percent: bool = False) -> NDArray[Any]:
+        """Return a column of numbers, or of lists of as many numbers each."""
+        types, column = self._types, self._decoded(name, column)
+        kind = column.type
+        if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+            return self._lists(name, column, percent)
+        return self._flat(name, column, percent)
+
+    def _flat(self, name: str, column: Any, percent: bool, width: int = 1) -> NDArray[Any]:
+        """Return a column of numbers, or ``width`` entries of a list in each row."""
+        types, kind = self._types, column.type
+        if types.is_decimal(kind):
+            column = column.cast(self._arrow.float64())
+        elif percent and _is_text(types, kind):
+            coded = column.cast(self._arrow.large_string()).dictionary_encode()
+            names, codes = coded.dictionary.to_numpy(zero_copy_only=False), coded.indices
+            return self._fractions(name, Words(names, codes.to_numpy(zero_copy_only=False)), width)
+        elif not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
+            text = _is_text(types, kind)
+            signed = name in self._selection.probs and text and len(column) and is_signed(column[0].as_py())
+            problem = f"column {name!r} holds {'text' if text else f'values of type {kind}'}, not numbers"
+            raise self._error(problem, PERCENT_REMEDY if signed else "name a column of numbers")
+        array: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        array = array.astype(np.float16, copy=False) if self._table.is_narrow(name) else array
+        return self._fractions(name, array, width) if percent else array
+
+    def _fractions(self, name: str, values: Column, width: int) -> NDArray[Any]:
+        def place(row: int) -> str:
+            return f"row {self._table.row_of(row)}, column {name!r}"
+
+        def remedy(text: str) -> str:
+            return "correct the cell" if width > 1 else self._without(name, text)
+
+        percents = self._percents.setdefault(name, Percents(self._table.path, place, remedy))
+        return percents.fractions(values, self.start, width)
+
+    def _lists(self, name: str, column: Any, percent: bool) -> NDArray[Any]:
+        lengths = self._compute.list_value_length(column).to_numpy(zero_copy_only=False)
+        if len(lengths) == 0:
+            return np.empty((0, 0))
+        if not lengths.any():
+            problem = f"column {name!r} holds empty lists"
+            raise self._error(problem, "write a value for each class")
+        odd, width, values = np.flatnonzero(lengths != lengths[0]), int(lengths[0]), column.flatten()
+        if values.null_count:
+            null = self._compute.index(values.is_null(), True).as_py()
+            row = int(np.searchsorted(np.cumsum(lengths), null, side="right"))
+            if not len(odd) or row <= odd[0]:
+                raise self._bad_cell(name, row, inside=True)
+        if len(odd):
+            row, first = self._table.row_of(self.start + int(odd[0])), self._table.row_of(self.start)
+            problem = f"row {row}, column {name!r} has a list of {lengths[odd[0]]}, row {first} of {width}"
+            raise self._error(problem, "give every row a value for each class")
+        values = self._decoded(name, values)
+        if self._types.is_nested(values.type):
+            problem = f"column {name!r} holds lists of lists"
+            raise self._error(problem, "write one list of numbers a row")
+        return self._flat(name, values, percent, width).reshape(len(lengths), width)
+
+    # ------------------------------------------------------------ nulls and bad cells
+
+    def _is_coded(self, column: Any) -> bool:
+        return bool(self._types.is_dictionary(column.type))
+
+    def _decoded(self, name: str, column: Any) -> Any:
+        """Return a column without a dictionary, an extension type or a null."""
+        if isinstance(column, self._arrow.ExtensionArray):
+            column = column.storage
+        if self._is_coded(column):
+            column = column.dictionary_decode()
+        self._check_nulls(name, column)
+        return column
+
+    def _check_nulls(self, name: str, column: Any) -> None:
+        if column.null_count:
+            raise self._bad_cell(name, self._compute.index(column.is_null(), True).as_py())
+
+    def _bad_cell(self, name: str, row: int, inside: bool = False) -> FileError:
+        """Say what is wrong with a cell that came as a null: nothing in it, or something that is no number."""
+        table, index = self._table, self.start + row
+        text = table.cell(name, index)
+        place = f"row {table.row_of(index)}, column {name!r}"
+        if inside and (text is None or "null" in text.lower()):
+            return self._error(f"{place} has a list with a null in it", "give every class a value in every row")
+        if text is None:
+            option = where_option(f"{sql_name(name)} IS NOT NULL", table.where)
+            return self._error(f"{place} is empty (null)", f"fill it, or leave such rows out with {option}")
+        wanted = "a list of numbers" if inside or text.startswith("[") else table.expected.get(name, "a number")
+        problem = f"{place}: {shown(text)} is not {wanted}"
+        if name in self._selection.probs and (is_signed(text) or (text.startswith("[") and "%" in text)):
+            return self._error(problem, PERCENT_REMEDY)
+        if text.strip().endswith("%"):
+            return self._error(problem, "write percentages as fractions, 85% as 0.85")
+        if not text.startswith("[") and name not in self._selection.targets and table.holds_text(name):
+            return self._error(
+                f"column {name!r} holds text such as {shown(text)}, not numbers", "name a column of numbers"
+            )
+        return self._error(problem, self._without(name, text))
+
+    def _without(self, name: str, text: str) -> str:
+        """Say how to mend a cell, or do without its row."""
+        if not is_short(text):
+            return "correct the cell"
+        option = where_option(f"{self._table.spoken(name)} <> {literal(text)}", self._table.where)
+        verb = "leave such rows out" if text.strip().lower() in _MISSING else "correct it, or leave the row out"
+        return f"{verb} with {option}"
+
+    def _error(self, problem: str, remedy: str) -> FileError:
+        return FileError(self._table.path, problem, remedy)
+
+
+def _is_text(types: Any, kind: Any) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))

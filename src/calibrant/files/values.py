@@ -1,0 +1,218 @@
+"""Values of columns and arrays: names as numbers, labels as strings, per cents as fractions."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import FileError
+
+PERCENT_REMEDY = "pass --percent if the numbers are per cent"
+
+_LONGEST = 40  # characters of a cell that an error shows
+_PER_CENT = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*%?")
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """Names or labels of rows: ``names[codes]``. A name may stand twice in ``names``."""
+
+    names: NDArray[Any]
+    codes: NDArray[np.integer[Any]]
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> Words:
+        """Return the words of an array; bytes become text."""
+        names, codes = np.unique(array.astype(str) if array.dtype.kind == "S" else array, return_inverse=True)
+        return cls(names, codes.reshape(-1))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.names.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.codes.shape
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: slice) -> Words:
+        return Words(self.names, self.codes[rows])
+
+    def array(self) -> NDArray[Any]:
+        """Return the name of each row."""
+        found: NDArray[Any] = self.names[self.codes]
+        return found
+
+    def spelled(self, labels: tuple[str, ...]) -> Words:
+        """Return the words as strings, and ``1.0`` as ``1`` where a label is spelled so."""
+        return Words(np.array([_spell(name, labels, self.dtype) for name in self.names], dtype=object), self.codes)
+
+
+#: The values of an argument, a row each.
+Column = NDArray[Any] | Words
+#: Columns by argument.
+Piece = dict[str, Column]
+
+
+def rows_of(piece: Piece) -> int:
+    """Return how many rows there are."""
+    return len(next(iter(piece.values())))
+
+
+def join(columns: list[Column]) -> Column:
+    """Join columns of successive rows."""
+    if len(columns) == 1:
+        return columns[0]
+    words = [column for column in columns if isinstance(column, Words)]
+    if not words:
+        return np.concatenate(columns)  # type: ignore[arg-type]  # all of them are arrays
+    starts = np.cumsum([0, *(len(each.names) for each in words[:-1])])
+    codes = [each.codes + start for each, start in zip(words, starts, strict=True)]
+    return Words(np.concatenate([each.names for each in words]), np.concatenate(codes))
+
+
+def join_into_array(columns: list[Column]) -> NDArray[Any]:
+    """Join columns into one array. Each is freed once it is copied: ``columns`` is empty afterwards."""
+    dtype, tail = np.result_type(*(column.dtype for column in columns)), columns[0].shape[1:]
+    whole, start = np.empty((sum(map(len, columns)), *tail), dtype), 0
+    columns.reverse()
+    while columns:
+        column = columns.pop()
+        whole[start : start + len(column)] = column.array() if isinstance(column, Words) else column
+        start += len(column)
+    return whole
+
+
+class Vocabulary:
+    """Numbers for names, in the order in which they come; names that are spelled alike have one number."""
+
+    def __init__(self, spelled: Callable[[Any], str]) -> None:
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._spelled = spelled
+
+    def codes(self, words: Words) -> NDArray[np.int32]:
+        """Return the number of each row's name."""
+        numbers = []
+        for name in map(self._spelled, words.names):
+            if name not in self._numbers:
+                self._numbers[name] = len(self.names)
+                self.names.append(name)
+            numbers.append(self._numbers[name])
+        found: NDArray[np.int32] = np.array(numbers, np.int32)[words.codes]
+        return found
+
+
+def class_indices(labels: Words, names: Sequence[str]) -> NDArray[Any]:
+    """Return the class of each label, or the labels where one is not among the names."""
+    places = {name: place for place, name in enumerate(names)}
+    found: NDArray[Any] = np.array([places.get(name, -1) for name in labels.names.tolist()], np.int32)[labels.codes]
+    return labels.array() if found.min(initial=0) < 0 else found
+
+
+def _spell(value: Any, labels: tuple[str, ...], dtype: np.dtype[Any]) -> str:
+    text = str(value)
+    if text in labels:
+        return text
+    if isinstance(value, (bool, np.bool_)) and text.lower() in labels:
+        return text.lower()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    short = str(int(number)) if number.is_integer() else text
+    return short if short in labels or dtype.kind != "O" else text
+
+
+def shown(text: str) -> str:
+    """Return a cell's text as errors show it."""
+    return repr(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
+
+
+def is_short(text: str) -> bool:
+    """Whether a text fits into a condition that an error proposes."""
+    return len(text) <= _LONGEST and "\n" not in text and not text.startswith("[")
+
+
+# ---------------------------------------------------------------- per cents
+
+
+def fraction(text: str) -> float:
+    """Return what a text such as ``85%``, ``85 %`` or ``85`` says as a fraction; NaN where it says none in [0, 1]."""
+    match = _PER_CENT.fullmatch(text.strip())
+    number = float(match[1]) if match else math.nan
+    return number / 100 if 0 <= number <= 100 else math.nan
+
+
+def is_signed(text: str) -> bool:
+    """Whether a text is a per cent and says so."""
+    return text.strip().endswith("%") and not math.isnan(fraction(text))
+
+
+class Percents:
+    """Per cents of one column, some rows after the other, as fractions.
+
+    Numbers from 0 to 100 and texts such as ``85%`` are divided by 100; nothing else is read as a per cent. The quotient
+    is the double nearest to it, so that ``85``, ``"85%"`` and a caller's own ``85 / 100`` are equal.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    place : callable
+        From a row's position to the row and the column in words.
+    remedy : callable
+        From a bad cell's text to what can be done about it.
+    """
+
+    def __init__(self, path: str, place: Callable[[int], str], remedy: Callable[[str], str]) -> None:
+        self._path = path
+        self._place = place
+        self._remedy = remedy
+        self._has_sign = False
+        self._unsigned: tuple[int, str] | None = None  # the first cell that may be a fraction: its row and its text
+
+    def fractions(self, values: Column, start: int, width: int = 1) -> NDArray[Any]:
+        """Return the next values as fractions: ``width`` of each row, the first row at position ``start``.
+
+        Raises
+        ------
+        FileError
+            For a value that is no per cent, and for ``0.85`` in addition to ``85%``, which may be a fraction or not.
+        """
+        if isinstance(values, Words):
+            texts = [str(name) for name in values.names]
+            shares: NDArray[Any] = np.array([fraction(text) for text in texts], float)[values.codes]
+            self._check_signs(texts, values.codes, start, width)
+        else:
+            shares = np.full(values.shape, math.nan)
+            if values.dtype.kind != "b":  # floats keep their width
+                shares = values / 100 if values.dtype.kind == "f" else values.astype(np.float64) / 100
+                shares[~((values >= 0) & (values <= 100))] = math.nan
+        bad = np.flatnonzero(np.isnan(shares))
+        if len(bad):
+            cell = values.names[values.codes[bad[0]]] if isinstance(values, Words) else values.reshape(-1)[bad[0]]
+            text = str(cell) if isinstance(values, Words) else str(cell).removesuffix(".0")
+            got = shown(text) if isinstance(values, Words) else text
+            problem = f"{self._place(start + int(bad[0]) // width)}: {got} is not a per cent from 0 to 100"
+            raise FileError(self._path, f"{problem}, such as 85 or '85%'", self._remedy(text))
+        return shares
+
+    def _check_signs(self, texts: list[str], codes: NDArray[Any], start: int, width: int) -> None:
+        self._has_sign = self._has_sign or any(map(is_signed, texts))
+        unsigned = [code for code, text in enumerate(texts) if "%" not in text and 0 < fraction(text) <= 0.01]
+        if unsigned and self._unsigned is None:
+            first = int(np.argmax(np.isin(codes, unsigned)))
+            self._unsigned = start + first // width, texts[codes[first]]
+        if self._has_sign and self._unsigned is not None:
+            row, text = self._unsigned
+            problem = f"{self._place(row)}: {shown(text)} may be a fraction: it has no per-cent sign, and others have"
+            raise FileError(self._path, f"{problem} one", "write all cells alike")
