@@ -625,7 +625,7 @@ PAGE = ROOT / "docs" / "troubleshooting.md"
 
 
 def test_the_page_on_errors_shows_what_the_command_says() -> None:
-    blocks = re.findall(r"```\{code-block\} text\n(?::class: wrapped\n)?(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    blocks = re.findall(r"```text\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     write("games.csv", blocks[0])
     shown = re.findall(r"\$ (calibrant .*)\n((?:(?!\$).*\n)*)", blocks[1])
     assert len(shown) == 3
@@ -705,7 +705,7 @@ def full_disk(_: int) -> None:
 
 def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.MonkeyPatch) -> None:
     page = PAGE.read_text("utf-8")
-    write("games.csv", re.findall(r"```\{code-block\} text\n(.*?)```", page, re.DOTALL)[0])
+    write("games.csv", re.findall(r"```text\n(.*?)```", page, re.DOTALL)[0])
     rows, target = np.random.default_rng(0).dirichlet(np.ones(3), 12), np.arange(12) % 3
     Path("folder").mkdir()
     for name, text in {

@@ -264,9 +264,9 @@ def _of_sketch(sketch: CalibrationSketch, settings: Settings) -> Judged:
 
 
 def _of_predictions(predictions: Predictions, notion: Notion, groups: Any, settings: Settings) -> _Ready:
+    everything = _of_rows(predictions, notion, settings)  # first: its errors name the rows that the caller has
     parts = [] if groups is None else as_groups(groups, predictions)
-    judged = {name: _of_rows(predictions.take(places), notion, settings) for name, places in parts}
-    return _of_rows(predictions, notion, settings), judged
+    return everything, {name: _of_rows(predictions.take(places), notion, settings) for name, places in parts}
 
 
 def _of_rows(predictions: Predictions, notion: Notion, settings: Settings) -> Judged:

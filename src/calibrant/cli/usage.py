@@ -28,7 +28,7 @@ SECTIONS: Final = {
     "What is judged": ("where", "ignore_index", "notion", "classwise", "n_bins"),
     "Intervals": ("level", "n_resamples", "rng"),
     "Many rows and files": ("exact", "keep_going", "engine", "master"),
-    "Output": ("json_path", "html_path", "title", "sketch_path", "conditions"),
+    "Output": ("measures", "json_path", "html_path", "title", "sketch_path", "conditions"),
 }
 
 _MANY: Final = 10  # so many options need an order
