@@ -24,7 +24,7 @@ from samples import binary
 
 from calibrant import CalibrationSketch, frames
 from calibrant import grid as grids
-from calibrant.frames import places
+from calibrant.frames import cell_keys
 
 N = 20_000_000
 EVENT = {"score": "p", "outcome": "y"}
@@ -72,14 +72,14 @@ def arithmetic(source: str, precision: str) -> str:
     if precision == "float32":
         below = "(p + (p * (1 - 2.0::DOUBLE ** -24))::FLOAT::DOUBLE) * 0.5::DOUBLE"
         depth = f"u * (m + (m > 0)::DOUBLE * 2.0::DOUBLE ** -25) + (1 - u) * {below}"
-    series = f"(d * {places.arcsine()[-1]!r}::DOUBLE + {places.arcsine()[-2]!r}::DOUBLE)"
-    for coefficient in places.arcsine()[-3::-1]:
+    series = f"(d * {cell_keys.arcsine()[-1]!r}::DOUBLE + {cell_keys.arcsine()[-2]!r}::DOUBLE)"
+    for coefficient in cell_keys.arcsine()[-3::-1]:
         series = f"({series} * d + {coefficient!r}::DOUBLE)"
-    near = f"{places.NEAR!r}::DOUBLE"
+    near = f"{cell_keys.NEAR!r}::DOUBLE"
     return f"""
         SELECT k, {SUMS}
         FROM (SELECT p, b, -ln(own + (own = 0)::DOUBLE) AS l,
-                     CASE WHEN hi = lo THEN ((lo + i) * 2 + u) * 2 + y + {places.DECIDED!r}::DOUBLE
+                     CASE WHEN hi = lo THEN ((lo + i) * 2 + u) * 2 + y + {cell_keys.DECIDED!r}::DOUBLE
                           ELSE (1 - 2 * y) * p END AS k
               FROM (SELECT *, floor(x + {near}) + floor(z + {near}) AS hi,
                            floor(abs(x - {near})) + floor(abs(z - {near})) AS lo
@@ -132,7 +132,7 @@ def answered(
 ) -> tuple[np.ndarray, np.ndarray, dict[str, float]]:
     """Return counts and sums by cell and outcome, and the exact sums, of what SQL by hand gave."""
     if keyed:
-        said = places.cells_of(table["k"], "standard", single=precision == "float32")
+        said = cell_keys.cells_of(table["k"], "standard", single=precision == "float32")
         cells, outcomes = said.cells, said.outcomes
     else:
         cells, outcomes = np.divmod(table["k"].astype(np.int64), 2)

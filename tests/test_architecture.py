@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import doctest
+import importlib
+import importlib.util
 import inspect
 import json
 import pickle
@@ -25,6 +27,7 @@ from calibrant import errors, wording
 from calibrant.faults import Fault, Mistake, Place, SumFacts
 
 SOURCE = Path(calibrant.__file__).parent
+ROOT = Path(__file__).resolve().parent.parent
 
 # Per floor of the package, and per floor inside a folder, the names of what stands on it.
 FLOORS = tuple(tuple(room.name for room in floor) for floor in house.HOUSE)
@@ -162,6 +165,21 @@ def test_every_test_is_of_a_room_or_of_the_whole_house() -> None:
     whole = {"architecture", "cli_spark", "docs", "examples", "laws", "spark", "torch_lightning"}
     of_rooms = {test for floor in house.HOUSE for room in floor for test in room.tests.split()}
     assert of_rooms | whole == {path.stem.removeprefix("test_") for path in Path(__file__).parent.glob("test_*.py")}
+
+
+FOLDERS = ("benchmarks", "docs", "examples", "tools")
+SCRIPTS = sorted(path.relative_to(ROOT) for folder in FOLDERS for path in ROOT.joinpath(folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=str)
+def test_what_a_script_imports_of_the_package_exists(script: Path) -> None:
+    """Scripts that no test runs, such as benchmarks, follow a module that moves."""
+    for node in ast.walk(ast.parse(ROOT.joinpath(script).read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "calibrant":
+            module = importlib.import_module(str(node.module))
+            missing = [alias.name for alias in node.names if not hasattr(module, alias.name)]
+            missing = [name for name in missing if importlib.util.find_spec(f"{node.module}.{name}") is None]
+            assert not missing, f"{script} imports {missing} from {node.module}"
 
 
 def test_a_package_init_only_imports_and_lists() -> None:
