@@ -5,6 +5,8 @@ from __future__ import annotations
 import mmap
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +19,9 @@ from calibrant.files.paths import reading
 
 BATCH = 32_000_000  # bytes
 _BUFFER = 1 << 16  # bytes of a column that are read at a time: a row group may be larger than the memory
-_KEPT = 1 << 26  # bytes of a mapped file that are held in memory
+_LARGE = 1 << 26  # bytes of a batch that are read at once, at most
+_COPIED = 1 << 20  # bytes that are copied at a time
+_KEPT = 1 << 24  # bytes of a mapped copy that are held in memory
 
 
 class ParquetTable(Table):
@@ -57,34 +61,61 @@ class ParquetTable(Table):
 
 
 class ArrowTable(Table):
-    """An Arrow IPC file or stream (Feather is one); its memory is the file's where it is not compressed."""
+    """An Arrow IPC file or stream (Feather is one).
+
+    Batches are read one at a time. A batch may be larger than the memory: a file of large batches is copied to the
+    disk and the copy is mapped. The user's own file is never mapped, since another program may cut it short.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self._arrow = load("pyarrow", f"to read {os.path.basename(path)}")
         load("pyarrow.ipc", f"to read {os.path.basename(path)}")
-        with reading(path), self._reader() as (reader, _):
+        with reading(path), self._open(self._arrow.OSFile(path)) as reader:
             schema = reader.schema
             self.columns = tuple(schema.names)
             self.dtypes = _dtypes(schema)
 
     @contextmanager
-    def _reader(self, columns: tuple[str, ...] | None = None) -> Iterator[tuple[Any, mmap.mmap]]:
-        """Yield a reader of all columns, or of compressed ones only some, and the mapped file that it reads."""
-        with open(self.path, "rb") as stream:
-            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        source, options = self._arrow.py_buffer(mapped), self._arrow.ipc.IpcReadOptions()
-        if columns is not None and self._is_compressed(source):
-            options.included_fields = [self.columns.index(name) for name in columns]
-        with self._open(source, options) as reader:
-            yield reader, mapped
+    def _reader(self, columns: tuple[str, ...] | None = None) -> Iterator[tuple[Any, mmap.mmap | None]]:
+        """Yield a reader of all columns, or of only some, and the mapped copy that it reads, if there is one."""
+        options = self._arrow.ipc.IpcReadOptions()
+        fields = [] if columns is None else [self.columns.index(name) for name in columns]
+        if not self._has_large_batches():
+            options.included_fields = fields
+            with self._open(self._arrow.OSFile(self.path), options) as reader:
+                yield reader, None
+            return
+        with tempfile.TemporaryFile() as copy:
+            with open(self.path, "rb") as stream:
+                shutil.copyfileobj(stream, copy, _COPIED)
+            copy.flush()
+            mapped = mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ)
+            source = self._arrow.py_buffer(mapped)
+            if self._is_compressed(source):
+                options.included_fields = fields
+            with self._open(source, options) as reader:
+                yield reader, mapped
+
+    def _has_large_batches(self) -> bool:
+        """Return whether a batch may be too large to be read at once; a stream does not say how many it has."""
+        size = os.path.getsize(self.path)
+        if size <= _LARGE:
+            return False
+        with self._open(self._arrow.OSFile(self.path)) as reader:
+            return size > _LARGE * getattr(reader, "num_record_batches", 0)
 
     def _open(self, source: Any, options: Any = None) -> Any:
-        ipc, is_file = self._arrow.ipc, source[:6].to_pybytes() == b"ARROW1"
+        ipc = self._arrow.ipc
+        if isinstance(source, self._arrow.OSFile):
+            is_file = source.read(6) == b"ARROW1"
+            source.seek(0)
+        else:
+            is_file = source[:6].to_pybytes() == b"ARROW1"
         return ipc.open_file(source, options=options) if is_file else ipc.open_stream(source, options=options)
 
     def _is_compressed(self, source: Any) -> bool:
-        """Whether batches are no views of the mapped file: of views, to leave columns out would copy whole batches."""
+        """Return whether batches are copies: leaving columns out of mere views would copy whole batches."""
         with self._open(source) as reader:
             batch = next(_batches(reader), None)
             buffers = [] if batch is None else [buffer for column in batch.columns for buffer in column.buffers()]
@@ -103,7 +134,7 @@ class ArrowTable(Table):
                     part = batch.slice(start, rows)
                     yield part
                     read += part.nbytes
-                    if read > _KEPT and hasattr(mapped, "madvise"):
+                    if read > _KEPT and mapped is not None and hasattr(mapped, "madvise"):
                         # The pages stay in the system's cache; what still refers to them is read from there again.
                         mapped.madvise(mmap.MADV_DONTNEED)
                         read = 0
