@@ -1,6 +1,6 @@
 """Time one call of ours against a floor and peers, turn by turn, and compare the result with its goals.
 
-A turn is: each peer (while it still has turns), the floor, ours. A change of the machine's speed affects all of them, and
+A turn is: each peer (while it still has turns), the floor, ours. A change of the machine's speed affects all, and so
 cancels in the ratios. The answers of the timed calls are returned, and the caller checks them.
 """
 
