@@ -97,7 +97,7 @@ def main(epochs=3):
         for callback in (
             PrinterCallback,
             ProgressCallback,
-        ):  # this example prints by itself
+        ):  # this example prints its own
             trainer.remove_callback(callback)
         trainer.train()
         history = [entry for entry in trainer.state.log_history if "eval_ece" in entry]
