@@ -19,7 +19,7 @@ def test_classwise(contest: Contest) -> None:
     scores, targets = torch.from_numpy(sample.probs), torch.from_numpy(sample.targets)
 
     def loop() -> float:
-        """As TorchUncertainty and PyHealth do it: a binary error for each class."""
+        """Return the mean of a binary error for each class, as TorchUncertainty and PyHealth do."""
         errors = [binary_calibration_error(scores[:, k], (targets == k).long(), n_bins=N_BINS) for k in range(CLASSES)]
         return float(torch.stack(errors).mean())
 

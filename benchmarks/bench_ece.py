@@ -48,6 +48,6 @@ def test_quantile(contest: Contest, long: Sample) -> None:
     )
     expected = naive.gaps(long.probs, long.targets, naive.quantile_bins(long.probs, N_BINS)).ece
     assert answers.ours == pytest.approx(expected, rel=1e-9)
-    # Its edges are interpolated quantiles, so that a score or two beside each may lie in the neighbouring bin.
+    # Its edges are interpolated quantiles, so a score or two near each edge may be in the neighbouring bin.
     rates, means = answers.peers["scikit-learn"]
     assert answers.ours == pytest.approx(np.abs(rates - means).mean(), abs=1e-5)

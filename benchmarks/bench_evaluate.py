@@ -29,7 +29,7 @@ def torchmetrics_ece(scores: torch.Tensor, targets: torch.Tensor) -> float:
 
 
 def check(report: calibrant.Report, sample: Sample, rtol: float) -> None:
-    """Hold a report against the naive formulas."""
+    """Compare a report with the naive formulas."""
     bins = naive.top_label(sample.probs, sample.targets, N_BINS)
     expected = {
         "accuracy": (sample.probs.argmax(axis=1) == sample.targets).mean(),
@@ -77,7 +77,7 @@ def test_logits(contest: Contest, wide: Sample) -> None:
 
 
 def classwise_loop(scores: torch.Tensor, targets: torch.Tensor) -> float:
-    """The classwise error as it is made from torchmetrics: a binary error for each class."""
+    """Return the classwise error by torchmetrics: a binary error for each class."""
     errors = [
         binary_calibration_error(scores[:, k], (targets == k).long(), n_bins=N_BINS) for k in range(scores.shape[1])
     ]
@@ -116,8 +116,8 @@ def test_classwise_logits(contest: Contest, wide: Sample) -> None:
 @pytest.mark.parametrize("layout", ["float32", "float16", "fortran", "logits"])
 @pytest.mark.parametrize("classwise", [False, True])
 def test_memory(benchmark: Any, layout: str, classwise: bool) -> None:
-    """The peak of the process and that of what NumPy was asked for: see peak.py."""
-    # Freed blocks go back at once, or the allocator's stock would hide what is taken from it.
+    """Measure the peak of the process and of NumPy's allocations: see peak.py."""
+    # Freed blocks go back to the system at once; otherwise the allocator would reuse them unseen.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 
     def measure() -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""2e7 rows of Parquet to a sketch by DuckDB, against SQL by hand; other frames beside it.
+"""2e7 rows of Parquet to a sketch by DuckDB, against SQL by hand; and by other frames.
 
-The SQL by hand gives the same cells to the bit, and the same exact sums. Each of three is written as well as we can: by
-arithmetic, as `calibrant.frames` does it, but with DuckDB's own functions and without any check of the rows; by a join
-with a table of the edges in each of 5,796 equal parts of the square root, made beforehand; and by DuckDB's ASOF join
-with the edges.
+The SQL by hand gives the same cells to the bit, and the same exact sums. There are three queries, each written as well
+as we can. One uses arithmetic, as `calibrant.frames` does, but with DuckDB's own functions and without any check of the
+rows. One joins a prepared table of the edges in each of 5,796 equal parts of the square root. One uses DuckDB's ASOF
+join with the edges.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PRECISIONS = {"float32": np.float32, "float64": np.float64}
 
 @pytest.fixture(scope="module")
 def rows(quick: bool) -> dict[str, dict[str, np.ndarray]]:
-    """Scores in both precisions; those of float64 have digits of their own."""
+    """Write scores in both precisions; the float64 scores are not rounded to float32."""
     sample = binary(N // 10 if quick else N)
     noise = np.random.default_rng(1).normal(0, 1e-3, len(sample.probs))
     wide = 1 / (1 + np.exp(noise - sample.logits))
@@ -92,18 +92,18 @@ def arithmetic(source: str, precision: str) -> str:
 
 
 def edge_parts(precision: str) -> pa.Table:
-    """Return of each part of the square root of min(p, 1 - p), below a half and above, the first cell and the edges."""
+    """Return the first cell and the edges of each part of sqrt(min(p, 1 - p)), below a half and above."""
     edges = grids.edges("standard").astype(PRECISIONS[precision]).astype(np.float64)
     bounds = (np.arange(HALF + 1) / PARTS) ** 2
     ends = [(0.0, 0.5, bounds[:-1], bounds[1:]), (0.5, 1.0, 1 - bounds[1:], 1 - bounds[:-1])]
-    starts, found = [], []
+    starts, inner_edges = [], []
     for least, most, low, high in ends:  # a part may be wider by rounding
         first = np.searchsorted(edges, np.clip(low - 1e-15, least, most))
         last = np.searchsorted(edges, np.clip(high + 1e-15, least, most), side="right")
         starts += first.tolist()
-        found += [edges[a:b].tolist() for a, b in zip(first, last, strict=True)]
-    assert max(map(len, found)) <= 2
-    first, second = ([[*own, 2.0, 2.0][k] for own in found] for k in range(2))
+        inner_edges += [edges[a:b].tolist() for a, b in zip(first, last, strict=True)]
+    assert max(map(len, inner_edges)) <= 2
+    first, second = ([[*part_edges, 2.0, 2.0][k] for part_edges in inner_edges] for k in range(2))
     return pa.table({"part": np.arange(2 * HALF), "start": np.array(starts, float), "e1": first, "e2": second})
 
 
@@ -130,7 +130,7 @@ def asof(source: str) -> str:
 def answered(
     table: dict[str, np.ndarray], precision: str, *, keyed: bool
 ) -> tuple[np.ndarray, np.ndarray, dict[str, float]]:
-    """Return counts and sums by cell and outcome, and the exact sums, of what SQL by hand gave."""
+    """Return counts and sums by cell and outcome, and the exact sums, from the result of SQL by hand."""
     if keyed:
         said = cell_keys.cells_of(table["k"], "standard", single=precision == "float32")
         cells, outcomes = said.cells, said.outcomes

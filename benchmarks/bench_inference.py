@@ -20,7 +20,7 @@ def values(sample: Sample) -> calibrant.Report:
 
 
 def check(report: calibrant.Report, sample: Sample) -> None:
-    """Hold value, floor and interval against what is known of them."""
+    """Compare value, floor and interval with their known values and limits."""
     ece, n = report["ece"], len(sample.probs)
     assert ece.value == pytest.approx(values(sample)["ece"].value, rel=1e-12)
     assert ece.low <= ece.value <= ece.high

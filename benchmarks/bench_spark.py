@@ -1,7 +1,7 @@
 """2e7 rows of Parquet to a sketch by Spark on this machine, against Spark SQL by hand.
 
-The SQL by hand gives the same cells to the bit and the same exact sums: by the arithmetic of `calibrant.frames` without
-any check of the rows, and by a broadcast join with a table of edges that is made beforehand.
+The SQL by hand gives the same cells to the bit and the same exact sums. One query uses the arithmetic of
+`calibrant.frames` without any check of the rows, one a broadcast join with a prepared table of edges.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Imports and first calls: whole processes, from the start of the interpreter to its end."""
+"""Imports and first calls: complete processes, from the start of the interpreter to its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from samples import Sample, binary, classes
 
 import calibrant
 
-#: Prints the ECE of the arrays in the file that it is given.
+#: Prints the ECE of the arrays in a file.
 FIRST_CALL = """
 import sys
 import numpy
@@ -28,7 +28,7 @@ print(repr(report["ece"].value))
 
 
 def process(code: str, *arguments: str, cache: Path | None = None) -> str:
-    """Run code in an interpreter of its own and return what it printed."""
+    """Run code in a new interpreter and return its output."""
     environment = {**os.environ, **({} if cache is None else {"NUMBA_CACHE_DIR": str(cache)})}
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.strip()

@@ -1,7 +1,7 @@
-"""Files larger than memory: from two columns of Parquet to a full report, beside pyarrow that only reads them.
+"""Files larger than memory: from two columns of Parquet to a full report, compared with pyarrow that only reads them.
 
-The file was just written, so that no disk takes part. The report is without intervals: their resampling takes about a
-second at any number of rows.
+The file was just written, so it is in the cache of the system. The report has no intervals: their resampling takes
+about a second at any number of rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 ROWS, FEW = 20_000_000, 2_000_000
 COLUMNS = ["score", "outcome"]
-#: Of the columns: the type of the scores, and of the outcomes.
+#: The types of the two columns: of the scores, and of the outcomes.
 TYPES = {"float32, int8": ("f4", "i1"), "float32, boolean": ("f4", "?"), "float64, int64": ("f8", "i8")}
 
 
@@ -65,7 +65,7 @@ def test_report_of_a_file(contest: Contest, tmp_path: Path, quick: bool, types: 
 
 
 def test_report_on_groups(contest: Contest, tmp_path: Path, quick: bool) -> None:
-    """Of each of ten models, whose names are text."""
+    """Time reports on ten models, whose names are text."""
     n = FEW if quick else ROWS
     scores, happened = events(n)
     models = np.random.default_rng(0).integers(0, 10, n)

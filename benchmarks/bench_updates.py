@@ -1,4 +1,4 @@
-"""1,000 updates of 10,000 rows and a compute, as an evaluation loop does it: the torch metrics."""
+"""1,000 updates of 10,000 rows and a compute by the torch metrics, as in an evaluation loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ N_UPDATES, N_ROWS, N_BATCHES = 1_000, 10_000, 10
 
 @cache
 def torch_uncertainty() -> Any:
-    """Import the calibration metrics of TorchUncertainty alone: the package as a whole wants torchvision."""
+    """Import only the calibration metrics of TorchUncertainty: the full package needs torchvision."""
     found = importlib.util.find_spec("torch_uncertainty")
     if found is None or found.submodule_search_locations is None:
         pytest.skip("needs torch-uncertainty")
@@ -46,7 +46,7 @@ def stream(metric: Metric, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> 
 
 
 def size(metric: Metric, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> str:
-    """Say how many bytes the state takes after all updates, each list a row of tensors."""
+    """Return the bytes of the state after all updates; a list holds one tensor per update."""
     stream(metric, batches)
     states = metric.metric_state.values()
     total = sum(s.nbytes if isinstance(s, torch.Tensor) else sum(x.nbytes for x in s) for s in states)
@@ -131,7 +131,7 @@ def test_adaptive(contest: Contest, rows: Any) -> None:
         5,
         peer_rounds=2,
     )
-    # Each row stands for 100, so that bins of N // 15 may share a score out.
+    # Each row counts 100 times, so that the bins of N // 15 rows may split a score.
     assert answers.ours.item() == pytest.approx(answers.peers["TorchUncertainty"].item(), abs=1e-3)
 
 

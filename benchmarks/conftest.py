@@ -10,7 +10,7 @@ from samples import Sample, binary, classes
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="few rounds: to see that everything runs")
+    parser.addoption("--quick", action="store_true", help="few rounds: check that everything runs")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,7 +1,7 @@
-"""Times one call of ours against a floor and peers, turn by turn, and holds the result against its goals.
+"""Time one call of ours against a floor and peers, turn by turn, and compare the result with its goals.
 
-A turn is: each peer (while it still has turns), the floor, ours. Whatever the machine does to one it does to the
-others, so that drift cancels in the ratios. What is returned is what the timed calls answered, for the caller to check.
+A turn is: each peer (while it still has turns), the floor, ours. A change of the machine's speed affects all, and so
+cancels in the ratios. The answers of the timed calls are returned, and the caller checks them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Seconds of pause before each timed call: the threads of a peer (OpenMP lets them spin) have gone to sleep by then.
+#: Seconds of pause before each timed call: then the threads of a peer, which OpenMP lets spin, are asleep.
 SETTLE = 0.01
 
 
@@ -30,7 +30,7 @@ class Medians:
 
 @dataclass(frozen=True)
 class Goal:
-    """What the medians must reach, in words and as a test."""
+    """A goal for the medians, in words and as a test."""
 
     text: str
     met: Callable[[Medians], bool]
@@ -54,7 +54,7 @@ def over_floor(seconds: float) -> Goal:
 
 @dataclass
 class Turns:
-    """One contender: how often it may still run, how long it took, what it answered last."""
+    """One contender: its remaining turns, its times, its last answer."""
 
     call: Callable[[], Any]
     left: int
@@ -73,7 +73,7 @@ class Turns:
 
 @dataclass(frozen=True)
 class Answers:
-    """What the timed calls returned."""
+    """The answers of the timed calls."""
 
     ours: Any
     peers: Mapping[str, Any]

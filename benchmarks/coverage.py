@@ -19,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 if __name__ not in ("__main__", "__mp_main__"):
-    # Numba imports a package `coverage` where it finds one. This file, beside the benchmarks on their path, is none.
+    # Numba imports a package `coverage` if it finds one. It must not find this file, which is on the benchmarks' path.
     msg = "a script, and no module"
     raise ImportError(msg)
 

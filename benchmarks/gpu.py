@@ -1,14 +1,14 @@
-"""How fast a GPU reads predictions: ours beside a copy of the same bytes, and beside what people use, in one run.
+"""Measure how fast a GPU reads predictions: ours, a copy of the same bytes, and what people use, in one run.
 
 python benchmarks/gpu.py              prints a row for each type and number of classes, and which goals are met
 python benchmarks/gpu.py --quick      small inputs, few rounds
 python benchmarks/gpu.py --dry-run    on the host, tiny: shows that the script runs; its figures mean nothing
 
-Without a GPU it says so and ends with status 0; with one it ends with 1 if an answer is wrong, whatever the times.
+Without a GPU it says so and ends with status 0. With one it ends with 1 if an answer is wrong, for any times.
 
-A round times each contender once, by the device's own clock, and rounds follow each other, so that a clock that changes
-changes for all; the figures are medians. Bytes per second count what must be moved: for the copy what is read and what
-is written, for our reading the input, the targets and what is written for each row. The input exceeds any cache.
+A round times each contender once, by the device's clock. A change of the device's speed then affects all of them, and
+the figures are medians. Bytes per second count the bytes that must move: for the copy those read and written, for our
+reading the input, the targets and the output of each row. The input exceeds any cache.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def clock(plan: Plan, call: Callable[[], Any]) -> float:
 
 
 def peak(plan: Plan, call: Callable[[], Any]) -> int | None:
-    """Return the most bytes that a call holds on the device beside what was there."""
+    """Return the most bytes that a call holds on the device in addition to those held before."""
     if plan.device.type != "cuda":
         return None
     torch.cuda.synchronize()
@@ -110,7 +110,7 @@ def read(values: Tensor, targets: Tensor, *, logits: bool) -> cuda.RowReading:
 
 
 def check(found: cuda.RowReading, values: Tensor, targets: Tensor, *, logits: bool) -> None:
-    """Hold what was read of each row against the formulas, in double precision."""
+    """Compare the reading of each row with the formulas, in double precision."""
     assert found.faults.sum() == 0
     for rows in blocks(values):
         wide = values[rows].double()
@@ -169,7 +169,7 @@ def measure(plan: Plan, dtype: torch.dtype, n_classes: int) -> Row:
     for metric in (ours, theirs):
         metric.reset()
         metric.update(logits, targets)
-    # torchmetrics works out the softmax in the type of the logits, and adds up in float32.
+    # torchmetrics computes the softmax in the type of the logits, and adds up in float32.
     assert abs(float(ours.compute()) - float(theirs.compute())) < (2e-3 if dtype == torch.float32 else 5e-2)
     if metrics is not None:
         found, answer = calls["logits"](), calls["probmetrics"]()
@@ -184,7 +184,7 @@ def measure(plan: Plan, dtype: torch.dtype, n_classes: int) -> Row:
 
 
 def measure_cells(plan: Plan) -> str:
-    """Time scores into the cells of the grid, beside a bucketize and a bincount for each outcome."""
+    """Time scores into the cells of the grid, against a bucketize and a bincount for each outcome."""
     n = max(1_000, plan.size // 8)
     generator = torch.Generator(plan.device).manual_seed(20_261_124)
     scores = torch.rand(n, generator=generator, device=plan.device)
@@ -218,7 +218,7 @@ def line(row: Row) -> str:
     memory = [f"{name} {size / 1e6:.1f} MB" for name, size in row.memory.items() if size is not None]
     shares = f"of that we read probabilities at {row.shares[0]:.0%}, logits at {row.shares[1]:.0%}"
     head = f"{row.dtype}, {row.n:,} × {row.n_classes:,}: copy {row.copied / 1e9:.1f} GB/s; {shares}"
-    beside = [f"beside the input: {', '.join(memory)}"] if memory else []
+    beside = [f"in addition to the input: {', '.join(memory)}"] if memory else []
     return "\n    ".join([head, ", ".join(times), *beside])
 
 
@@ -232,9 +232,9 @@ def goals(rows: list[Row]) -> list[str]:
         ratio = row.seconds["torchmetrics"] / row.seconds["update"]
         if ratio < LEAST_RATIO:
             missed.append(f"{name}: update {ratio:.1f} times as fast as torchmetrics', not {LEAST_RATIO:g}")
-        beside, whole = row.memory["update"], row.n * row.n_classes
-        if beside is not None and row.n_classes >= FROM_CLASSES and beside >= whole:
-            missed.append(f"{name}: update holds {beside:,} bytes beside the input, one for each entry or more")
+        extra, entries = row.memory["update"], row.n * row.n_classes
+        if extra is not None and row.n_classes >= FROM_CLASSES and extra >= entries:
+            missed.append(f"{name}: update holds {extra:,} bytes in addition to the input, at least one for each entry")
     return missed
 
 

@@ -1,6 +1,6 @@
-"""Each measure as its formula says, in float64 and without regard to time: what the timed answers are checked against.
+"""Compute each measure by its naive formula, in float64: the timed answers are checked against these.
 
-Nothing of calibrant is used here.
+This file uses nothing of calibrant.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def quantile_bins(scores: Scores, n_bins: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Share of the rows and mean score minus outcome rate of each bin that holds any."""
+    """Share of the rows and mean score minus outcome rate, for each bin that holds rows."""
 
     shares: NDArray[np.float64]
     gaps: NDArray[np.float64]
@@ -113,10 +113,10 @@ def corp(scores: Scores, outcomes: Outcomes) -> dict[str, float]:
     def score(forecast: NDArray[np.float64] | float) -> float:
         return float(shares @ (rates * (1 - forecast) ** 2 + (1 - rates) * forecast**2))
 
-    whole, fitted, constant = score(distinct), score(isotonic_regression(rates, weights=counts).x), score(rate)
+    total, fitted, constant = score(distinct), score(isotonic_regression(rates, weights=counts).x), score(rate)
     return {
-        "score": whole,
-        "miscalibration": whole - fitted,
+        "score": total,
+        "miscalibration": total - fitted,
         "discrimination": constant - fitted,
         "uncertainty": constant,
     }

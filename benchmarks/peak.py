@@ -1,10 +1,10 @@
-"""Prints, as JSON, the extra memory at the peak of one `evaluate` in this process of its own.
+"""Print, as JSON, the extra memory at the peak of one `evaluate` in this process.
 
-Usage: peak.py LAYOUT CLASSWISE. The kernels have run before, on few rows: what the compiler takes is not counted.
+Usage: peak.py LAYOUT CLASSWISE. The kernels run first on few rows, so the memory of the compiler is not counted.
 
-Two meters, since each is blind to something: `tracemalloc` sees what NumPy asks for, not what compiled code does; the
-process's resident memory is everything, but only pages that were touched, and on Linux only, where the high-water mark
-can be reset. Both must see an array of a known size before they are believed.
+There are two meters, because each misses something. `tracemalloc` sees the allocations of NumPy, not those of compiled
+code. The resident memory of the process counts everything, but only touched pages, and only on Linux, where the
+high-water mark can be reset. Both must first measure an array of known size correctly.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _status(name: str) -> int:
 
 
 def resident_peak(call: Callable[[], Any]) -> int | None:
-    """Return how far the resident memory rises during a call; None where it cannot be told."""
+    """Return how far the resident memory rises during a call; None if it cannot be measured."""
     try:
         (_PROCESS / "clear_refs").write_text("5")  # resets the high-water mark
     except OSError:
@@ -45,7 +45,7 @@ def resident_peak(call: Callable[[], Any]) -> int | None:
 
 
 def traced_peak(call: Callable[[], Any]) -> int:
-    """Return how far the memory that NumPy and Python asked for rises during a call."""
+    """Return how far the memory allocated by NumPy and Python rises during a call."""
     tracemalloc.start()
     call()
     peak = tracemalloc.get_traced_memory()[1]
@@ -54,7 +54,7 @@ def traced_peak(call: Callable[[], Any]) -> int:
 
 
 def check_meters() -> None:
-    """Measure something known."""
+    """Reject a meter that misses an array of known size."""
     for meter in (resident_peak, traced_peak):
         found = meter(lambda: np.ones(KNOWN // 8))
         if found is not None and not 0.95 * KNOWN < found < 1.05 * KNOWN:
@@ -77,7 +77,7 @@ def main(layout: str, classwise: bool) -> None:
 
     resident, traced, report = resident_peak(call), traced_peak(call), call()
     expected = top_label(softmax(values) if logits else values, targets, 15).ece
-    found = {
+    result = {
         "rows": ROWS,
         "input": values.nbytes,
         "resident": resident,
@@ -85,7 +85,7 @@ def main(layout: str, classwise: bool) -> None:
         "ece": report["ece"].value,
         "expected": expected,
     }
-    print(json.dumps(found))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

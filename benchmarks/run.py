@@ -1,4 +1,4 @@
-"""Runs the benchmarks, each file in a process of its own, and writes the table in README.md.
+"""Run the benchmarks, each file in a separate process, and write the table in README.md.
 
 python benchmarks/run.py                 all of them, and rewrites the table
 python benchmarks/run.py --quick         few rounds: prints the table and leaves README.md alone
@@ -59,7 +59,7 @@ MEMORY_COLUMNS = ("input of `evaluate`", "size", "peak, process", "peak, NumPy",
 
 
 def measure(name: str, *, quick: bool) -> tuple[int, list[dict[str, Any]]]:
-    """Run one file; return pytest's exit status and what each benchmark noted."""
+    """Run one file; return pytest's exit status and the notes of each benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
         command = [
@@ -129,7 +129,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def machine() -> str:
-    """Describe what was measured on; nothing that tells whose it is."""
+    """Describe the machine and the versions, without anything that identifies its owner."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     return (

@@ -21,7 +21,7 @@ class Sample:
 
 
 def softmax(logits: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """Return the softmax of each row, worked out in blocks."""
+    """Return the softmax of each row, computed in blocks."""
     out = np.empty_like(logits) if out is None else out
     for start in range(0, len(logits), _ROWS):
         block = logits[start : start + _ROWS].astype(np.float64)

@@ -1,10 +1,10 @@
-"""What a report on 1e12 rows costs, from figures measured here: writes the tables of docs/scale.md.
+"""Compute what a report on 1e12 rows costs, from measured figures: the tables of docs/scale.md.
 
     python benchmarks/scale.py            # prints
     python benchmarks/scale.py --write    # writes them into docs/scale.md
 
-Measured are the bytes of a row on disk, the time a core takes to read a row and to sum it up, the bytes of a sketch,
-the time to read one back and add it, and the time of a report. The rest is multiplication, and said to be.
+It measures the bytes of a row on disk, the time a core takes to read a row and to sum it up, the bytes of a sketch,
+the time to read one back and add it, and the time of a report. The rest is multiplication, and the page says so.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def seconds(work: Callable[[], object], repeats: int = 5) -> float:
 
 
 def predictions(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores of every size, of which no two files share a pattern that compresses, and their outcomes."""
+    """Return scores of every size, and their outcomes, without a pattern that compresses."""
     rng = np.random.default_rng(0)
     scores = rng.random(rows, dtype=np.float32)
     return scores, (rng.random(rows, dtype=np.float32) < scores).astype(np.int8)
@@ -83,32 +83,32 @@ def measured() -> dict[str, float]:
     }
 
 
-def tables(own: dict[str, float]) -> str:
+def tables(figures: dict[str, float]) -> str:
     """Return the tables in Markdown."""
-    per_row = own["summed"]
+    per_row = figures["summed"]
     levels = -(-FILES // 100)
     lines = [
         "| measured, one core | figure |",
         "|---|---|",
-        f"| a row on disk: float32 score and int8 outcome, Parquet | {own['row_bytes']:.2f} bytes |",
-        f"| reading a row with pyarrow alone | {own['read'] * 1e9:.1f} ns |",
+        f"| a row on disk: float32 score and int8 outcome, Parquet | {figures['row_bytes']:.2f} bytes |",
+        f"| reading a row with pyarrow alone | {figures['read'] * 1e9:.1f} ns |",
         f"| reading and summing up a row | {per_row * 1e9:.1f} ns |",
-        f"| a sketch with every cell occupied, saved | {own['sketch_bytes'] / 1e3:.0f} kB |",
-        f"| the same in memory | {own['memory'] / 1e3:.0f} kB |",
-        f"| reading a saved sketch and adding it | {own['merge'] * 1e3:.2f} ms |",
-        f"| a report from a sketch, 1,000 resamples | {own['report']:.2f} s |",
+        f"| a sketch with every cell occupied, saved | {figures['sketch_bytes'] / 1e3:.0f} kB |",
+        f"| the same in memory | {figures['memory'] / 1e3:.0f} kB |",
+        f"| reading a saved sketch and adding it | {figures['merge'] * 1e3:.2f} ms |",
+        f"| a report from a sketch, 1,000 resamples | {figures['report']:.2f} s |",
         "",
         f"| computed: 10¹² rows in {FILES:,} files, each summed up where it lies | |",
         "|---|---|",
-        f"| bytes read from disk | {TRILLION * own['row_bytes'] / 1e12:.1f} TB |",
+        f"| bytes read from disk | {TRILLION * figures['row_bytes'] / 1e12:.1f} TB |",
         f"| time of processors, all files | {TRILLION * per_row / 3600:.1f} core hours |",
         f"| the same on {CORES:,} cores | {TRILLION * per_row / CORES:.0f} s |",
-        f"| bytes moved to where they are added, one sketch a file | {FILES * own['sketch_bytes'] / 1e9:.1f} GB |",
-        f"| the same for one sketch a core | {CORES * own['sketch_bytes'] / 1e6:.0f} MB |",
-        f"| adding {FILES:,} sketches one by one | {FILES * own['merge']:.0f} s |",
-        f"| adding them a hundred at a time, then the {levels} | {(100 + levels) * own['merge']:.2f} s |",
-        f"| the report | {own['report']:.2f} s |",
-        f"| bytes moved if the rows were sent instead | {TRILLION * own['row_bytes'] / 1e12:.1f} TB |",
+        f"| bytes moved to where they are added, one sketch a file | {FILES * figures['sketch_bytes'] / 1e9:.1f} GB |",
+        f"| the same for one sketch a core | {CORES * figures['sketch_bytes'] / 1e6:.0f} MB |",
+        f"| adding {FILES:,} sketches one by one | {FILES * figures['merge']:.0f} s |",
+        f"| adding them a hundred at a time, then the {levels} | {(100 + levels) * figures['merge']:.2f} s |",
+        f"| the report | {figures['report']:.2f} s |",
+        f"| bytes moved if the rows were sent instead | {TRILLION * figures['row_bytes'] / 1e12:.1f} TB |",
     ]
     return "\n".join(lines) + "\n"
 

@@ -1,12 +1,12 @@
-"""Prints what the command takes for files of 2 million, 20 million and 200 million rows: seconds, and peak memory.
+"""Print the seconds and the peak memory of the command for files of 2 million, 20 million and 200 million rows.
 
     python benchmarks/stream_memory.py                    # needs a gigabyte in the temporary folder
     python benchmarks/stream_memory.py --write            # writes them into docs/large-files.md as well
     python benchmarks/stream_memory.py 2e6 2e7 --types f8,i8 --kind arrow
     python benchmarks/stream_memory.py 2e6 2e7 2e8 --groups 10
 
-Each file is made of row groups of a million rows, and reported on by ``calibrant report`` in a process of its own, with
-intervals and noise floors. The peak is that of the process's resident memory, which Linux tells.
+Each file has row groups of a million rows. ``calibrant report`` reports on it in a separate process, with intervals and
+noise floors. The peak is the resident memory of that process, which only Linux reports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 GROUP = 1_000_000
 
-#: The command, which at its end tells its peak in kilobytes. (What getrusage tells begins with that of the parent.)
+#: The command, which prints its peak in kilobytes at its end. (getrusage includes the peak of the parent.)
 COMMAND = """
 import atexit, sys
 from pathlib import Path

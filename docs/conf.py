@@ -36,7 +36,7 @@ version = release = calibrant.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build", "_pages"]
 language = "en_GB"
-smartquotes_action = "D"  # dashes, no quotes: "top-label" is typed as it stands
+smartquotes_action = "D"  # dashes, no quotes: readers copy "top-label"
 default_role = "py:obj"  # `evaluate` in a docstring is a link
 
 html_theme = "furo"
@@ -51,8 +51,8 @@ html_show_sourcelink = False
 myst_enable_extensions = ["dollarmath", "html_image"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
-# The names that api.md documents are no headings: tests/test_docs.py checks these links.
-# CHANGELOG and CONTRIBUTING stand outside, and are included.
+# The names that api.md documents are not headings: tests/test_docs.py checks these links.
+# CHANGELOG and CONTRIBUTING are outside this folder, and are included.
 nitpick_ignore_regex = [("myst", r"calibrant\..*|.*/CHANGELOG|.*/CONTRIBUTING")]
 
 autodoc_member_order = "bysource"
@@ -66,7 +66,7 @@ napoleon_preprocess_types = False
 
 
 def uncomment(_app: Sphinx, _page: str, source: list[str]) -> None:
-    """Let Sphinx read what it alone understands, which is a comment to everybody else: <!-- sphinx ... -->."""
+    """Uncomment the parts that only Sphinx understands: <!-- sphinx ... -->."""
     source[0] = re.sub(r"^<!-- sphinx\n(.*?)^-->$", r"\1", source[0], flags=re.MULTILINE | re.DOTALL)
 
 

@@ -1,7 +1,7 @@
 """Make every report and every table of numbers that the pages show: python docs/make_examples.py.
 
-The pages show them between comments (docs/shown.py); tests/test_docs.py asserts that what stands there is what the code
-says today.
+The pages show them between comments (docs/shown.py); tests/test_docs.py asserts that they are what the code prints
+today.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def run(line: str) -> tuple[str, int]:
 
 
 def with_status(*lines: str) -> str:
-    """Return what the lines print, each with its exit status."""
+    """Return the output of the lines, each with its exit status."""
     return "\n".join("{}$ echo $?\n{}\n".format(*run(line)) for line in lines)
 
 
@@ -80,7 +80,7 @@ def reports() -> dict[str, str]:
 
 
 def many_files() -> dict[str, str]:
-    """Return the report on two halves of the example and a torn file, and what adds their sketches."""
+    """Return the report on two halves of the example and a truncated file, and the sum of their sketches."""
     import pyarrow.parquet as pq
 
     digits = pq.read_table(ROOT / DIGITS)
@@ -93,13 +93,13 @@ def many_files() -> dict[str, str]:
         text, _ = run("calibrant report 'digits-*.parquet' --keep-going")
         merged, _ = run("calibrant merge digits-1.cal digits-2.cal --sketch digits.cal")
         of_sketch, _ = run("calibrant report digits.cal")
-    found = re.search(r"  from a sketch .*?(?=\n  noise:)", of_sketch, re.DOTALL)
-    if found is None:
+    bounds = re.search(r"  from a sketch .*?(?=\n  noise:)", of_sketch, re.DOTALL)
+    if bounds is None:
         raise RuntimeError(of_sketch)
     return {
         "keep-going.txt": text[: text.index("\n\n", text.index("Caution"))] + "\n...\n",
         "merge.txt": merged,
-        "of-sketch.txt": f"{found[0]}\n",
+        "of-sketch.txt": f"{bounds[0]}\n",
     }
 
 
@@ -131,15 +131,16 @@ def small_files() -> dict[str, str]:
 
 
 def groups() -> dict[str, str]:
-    """Return the groups of a report: four wards of a hospital, of which one has risks that are too low."""
+    """Return the groups of a report: four wards of a hospital. The risks of one ward are too low."""
     rng = np.random.default_rng(0)
     wards = {"cardiology": (900, 0.0), "geriatrics": (400, 0.9), "maternity": (700, 0.0), "surgery": (25, 0.0)}
     lines = ["ward,risk,readmitted"]
     for ward, (n, shift) in wards.items():
         log_odds = rng.normal(-1.2, 1.0, n)
-        happened = rng.random(n) < 1 / (1 + np.exp(-log_odds - shift))
+        outcomes = rng.random(n) < 1 / (1 + np.exp(-log_odds - shift))
         lines += [
-            f"{ward},{risk:.4f},{int(hit)}" for risk, hit in zip(1 / (1 + np.exp(-log_odds)), happened, strict=True)
+            f"{ward},{risk:.4f},{int(outcome)}"
+            for risk, outcome in zip(1 / (1 + np.exp(-log_odds)), outcomes, strict=True)
         ]
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         Path("visits.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -178,16 +179,16 @@ MEASURES: dict[str, Callable[[Any, Any], float]] = {
 
 
 def calibrated(repetitions: int = 100) -> dict[str, str]:
-    """Return what the measures say, on average, of a model that is perfectly calibrated."""
+    """Return the mean of each measure for a perfectly calibrated model."""
     rng = np.random.default_rng(0)
     lines = ["    rows" + "".join(f"{name:>10}" for name in MEASURES)]
     for n in (100, 1_000, 10_000, 100_000):
-        found = []
+        values = []
         for _ in range(repetitions):
             probs = rng.random(n)
             outcomes = rng.random(n) < probs
-            found.append([measure(probs, outcomes) for measure in MEASURES.values()])
-        lines.append(f"{n:>8,}" + "".join(f"{value:>10.4f}" for value in np.mean(found, axis=0)))
+            values.append([measure(probs, outcomes) for measure in MEASURES.values()])
+        lines.append(f"{n:>8,}" + "".join(f"{value:>10.4f}" for value in np.mean(values, axis=0)))
     return {"calibrated.txt": "\n".join(lines) + "\n"}
 
 
@@ -226,10 +227,10 @@ def floors() -> dict[str, str]:
 
 
 def bootstraps(repetitions: int = 100, n: int = 2_000, level: float = 0.9) -> dict[str, str]:
-    """Return how often the percentile bootstrap of the ECE holds the true ECE, beside the interval of `evaluate`.
+    """Return how often the percentile bootstrap of the ECE and the interval of `evaluate` hold the true ECE.
 
-    Scores are 30 numbers, two in each of 15 bins, and the odds of the event are those of the score to a power: of the
-    counts of (score, outcome) the bootstrap law is multinomial.
+    Scores are 30 numbers, two in each of 15 bins. The odds of the event are the odds of the score to a power. The
+    bootstrap law of the counts of (score, outcome) is multinomial.
     """
     scores = (np.arange(30) + 0.5) / 30
     odds = scores / (1 - scores)
@@ -244,7 +245,7 @@ def bootstraps(repetitions: int = 100, n: int = 2_000, level: float = 0.9) -> di
     for power in (1.0, 1.1, 1.25, 2.0):
         rng = np.random.default_rng(0)
         rates = odds**power / (1 + odds**power)
-        true, found, held = binned(scores - rates) / 30, [], np.zeros(2)
+        true, values, covered = binned(scores - rates) / 30, [], np.zeros(2)
         for _ in range(repetitions):
             counts = rng.multinomial(n, np.concatenate([1 - rates, rates]) / 30)
             drawn = rng.multinomial(n, counts / n, 400)
@@ -252,16 +253,16 @@ def bootstraps(repetitions: int = 100, n: int = 2_000, level: float = 0.9) -> di
             low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2])
             table = calibrant.ReliabilityTable(scores, counts[:30] + counts[30:], counts[30:], n)
             ece = calibrant.evaluate(table, level=level, n_resamples=0)["ece"]
-            held += (low <= true <= high), (ece.low <= true <= ece.high)
-            found.append((ece.value, ece.floor.mean, ece.value - ece.floor.mean))
-        mean, floor, less = np.mean(found, axis=0)
-        shares = [f"{100 * share:.0f} %" for share in held / repetitions]
+            covered += (low <= true <= high), (ece.low <= true <= ece.high)
+            values.append((ece.value, ece.floor.mean, ece.value - ece.floor.mean))
+        mean, floor, less = np.mean(values, axis=0)
+        shares = [f"{100 * share:.0f} %" for share in covered / repetitions]
         lines.append(f"{true:>8.4f}{mean:>8.4f}{floor:>8.4f}{less:>+9.4f}{shares[0]:>13}{shares[1]:>12}")
     return {"bootstrap.txt": "\n".join(lines) + "\n"}
 
 
 def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
-    """Return in how many of 40 data sets each test finds what is wrong with the scores, at 5 %."""
+    """Return in how many of 40 data sets each test rejects at 5 %."""
     rng = np.random.default_rng(0)
     kinds: dict[str, Callable[[Any], Any]] = {
         "calibrated": lambda p: p,
@@ -269,7 +270,7 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
         "too high": lambda p: p / (p + (1 - p) * np.exp(0.3)),
         "wavy": lambda p: np.clip(p + 0.15 * np.sin(20 * np.pi * p), 0, 1),
     }
-    found: dict[str, list[int]] = {}
+    rejections: dict[str, list[int]] = {}
     for k, rates in enumerate(kinds.values()):
         for _ in range(repetitions):
             p = 1 / (1 + np.exp(-rng.normal(0, 1.5, n)))
@@ -286,9 +287,9 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
                 "standardised maximum": report["mce"].p_value,
             }
             for name, p_value in p_values.items():
-                found.setdefault(name, [0] * len(kinds))[k] += p_value <= 0.05
+                rejections.setdefault(name, [0] * len(kinds))[k] += p_value <= 0.05
     lines = [f"{'':<22}" + "".join(f"{kind:>13}" for kind in kinds)]
-    lines += [f"{name:<22}" + "".join(f"{count:>13}" for count in counts) for name, counts in found.items()]
+    lines += [f"{name:<22}" + "".join(f"{count:>13}" for count in counts) for name, counts in rejections.items()]
     return {"tests.txt": "\n".join(lines) + "\n"}
 
 
@@ -309,7 +310,7 @@ def all_measures() -> dict[str, str]:
     return {"measures.md": "\n".join(lines) + "\n"}
 
 
-#: What makes the texts: each returns some, by their names.
+#: The functions that make the texts: each returns some, by their names.
 MAKERS = (all_measures, reports, many_files, small_files, groups, calibrated, bins, floors, bootstraps, powers)
 
 if __name__ == "__main__":

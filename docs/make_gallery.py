@@ -1,6 +1,6 @@
 """Make the pictures that some pages show, from their own examples: python docs/make_gallery.py.
 
-Each image on a page is the figure that the examples before it have drawn last. The files go to
+Each image on a page is the last figure that the examples before it draw. The files go to
 docs/_static/gallery; tests/test_plot.py asserts that the pages, this script and the folder have the same pictures.
 """
 
@@ -33,7 +33,7 @@ def pictures() -> list[str]:
 
 
 def figures() -> Iterator[tuple[str, Figure]]:
-    """Run the pages and return each picture's name with its figure, which is closed afterwards."""
+    """Run the pages and yield each picture's name with its figure, which is closed afterwards."""
     from matplotlib import pyplot as plt
 
     parser = doctest.DocTestParser()
@@ -44,14 +44,14 @@ def figures() -> Iterator[tuple[str, Figure]]:
                 yield match["name"], plt.gcf()
                 plt.close("all")
                 continue
-            with contextlib.redirect_stdout(io.StringIO()):  # what the examples show is another test's
+            with contextlib.redirect_stdout(io.StringIO()):  # another test checks their output
                 for example in parser.get_examples(match["code"]):
                     exec(compile(example.source, str(page), "single"), names)
         plt.close("all")
 
 
 def main() -> None:
-    """Write the files, and take away those that the page no longer shows."""
+    """Write the files, and remove those that the pages no longer show."""
     import matplotlib
     from PIL import Image
 

@@ -1,8 +1,8 @@
-"""Make what the examples print, for their pages: run ``python docs/make_printed.py``, or with names of examples.
+"""Make the output of the examples for their pages: run ``python docs/make_printed.py``, or with names of examples.
 
-Each file of examples/ with a page is run as a reader would run it. The page shows the file and what it prints
-(docs/shown.py); tests/test_examples.py asserts that it still does. This needs the extra "examples"; make_examples.py
-does not.
+Each file of examples/ with a page is run as a reader would run it. The page shows the file and its output
+(docs/shown.py); tests/test_examples.py asserts that they agree. This needs the extra "examples"; make_examples.py does
+not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES = (
 
 
 def printed(name: str) -> str:
-    """Run an example and return what it prints."""
+    """Run an example and return its output."""
     command = [sys.executable, f"examples/{name}.py"]
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout
 

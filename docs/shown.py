@@ -1,10 +1,10 @@
-"""What the pages show of made files: each between two comments, which Markdown hides.
+"""Put generated texts into the pages: each between two comments, which Markdown hides.
 
     <!-- shown: digits.txt, from "95 % interval", to "Reliability diagram" -->
     <!-- end -->
 
-`from` begins at the first line with these words, `to` ends before the next line with those. Between the comments the
-text stands in a fence, and a `.md` as it is.
+`from` begins at the first line with these words, `to` ends before the next line with those. The text between the
+comments is in a fence; a `.md` has no fence.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _LANGUAGES = {".csv": "text", ".json": "json", ".py": "python", ".txt": "text"}
 
 
 def names(page: str) -> list[str]:
-    """Return the names of what a page shows."""
+    """Return the names of the texts that a page shows."""
     return [part["name"] for part in _PART.finditer(page)]
 
 
 def texts(page: str, name: str) -> list[str]:
-    """Return what a page shows under a name, without the fences."""
+    """Return the texts that a page shows under a name, without the fences."""
     parts = [part[0].split("\n")[1:-1] for part in _PART.finditer(page) if part["name"] == name]
     return ["\n".join(lines[1:-1] if lines[0].startswith("```") else lines) + "\n" for lines in parts]
 
 
 def filled(page: str, texts: Mapping[str, str]) -> str:
-    """Return the page with these texts between their comments; what has another name stays."""
+    """Return the page with these texts between their comments; texts with other names stay."""
 
     def fill(part: re.Match[str]) -> str:
         if part["name"] not in texts:
@@ -63,7 +63,7 @@ def write(texts: Mapping[str, str]) -> None:
 
 
 def stale(texts: Mapping[str, str]) -> list[str]:
-    """Name the pages that show another text, and the texts that no page shows."""
+    """Return the pages that show another text, and the texts that no page shows."""
     pages = {path.name: path.read_text(encoding="utf-8") for path in PAGES}
     unseen = texts.keys() - {name for page in pages.values() for name in names(page)}
     return sorted(name for name, page in pages.items() if filled(page, texts) != page) + sorted(unseen)

@@ -1,4 +1,4 @@
-"""A risk model on 150 patients: what so few can say about calibration.
+"""A risk model on 150 patients: what so few patients can say about calibration.
 
     pip install calibrant scikit-learn
     python examples/clinical_risk.py
@@ -21,7 +21,7 @@ MEASURED = ["mean texture", "mean smoothness", "mean symmetry", "mean fractal di
 
 
 def main(patients=150):
-    # Before any data: the ECE of a perfect model on so few patients, and how many would do.
+    # Before any data: the ECE of a perfect model on so few patients, and how many you need.
     before = noise_floor(patients)
     floor = before.floors["ece"]
     print(f"{patients} patients: a perfect model's ECE is {floor.mean:.3f}, ", end="")
@@ -51,7 +51,7 @@ def main(patients=150):
     print(f"In the large: claimed minus observed {gap.value:+.3f} ", end="")
     print(f"({gap.low:+.3f} to {gap.high:+.3f})")
 
-    # Cox: logit P = a + b logit risk. b below 1 says too extreme, as overfitted models are.
+    # Cox: logit P = a + b logit risk. b below 1: too extreme, as overfitted models are.
     cox = cox_test(risks, outcomes)
     slope, intercept = cox.details["slope"], cox.details["in_the_large"]
     print(f"Slope {slope:.2f}; intercept at slope 1 {intercept:+.2f}; p {cox.p_value:.2f}")
@@ -63,12 +63,12 @@ def main(patients=150):
 
     for group in report.groups:
         gap = group.report["mean_gap"]
-        said = "miscalibrated" if group.called_out else "no evidence"
+        verdict = "miscalibrated" if group.called_out else "no evidence"
         print(f"  {group.name:<8} {group.report.n} patients, gap {gap.value:+.2f} ", end="")
         print(f"({gap.low:+.2f} to {gap.high:+.2f}), ", end="")
-        print(f"adjusted p {group.adjusted_p_value:.2g}: {said}")
-    found = {"risks": risks, "outcomes": outcomes, "groups": sizes}
-    return {**found, "report": report, "cox": cox, "floor": floor}
+        print(f"adjusted p {group.adjusted_p_value:.2g}: {verdict}")
+    inputs = {"risks": risks, "outcomes": outcomes, "groups": sizes}
+    return {**inputs, "report": report, "cox": cox, "floor": floor}
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     pip install calibrant torch transformers accelerate
     python examples/huggingface_trainer.py
 
-A very small BERT, made from a configuration with random weights, reads sentences of made-up
-words of three kinds, and tells which kind was drawn from each. Nothing is downloaded.
+A very small BERT with random weights reads sentences of invented words of three kinds. It
+predicts the kind that each sentence was drawn for. Nothing is downloaded.
 """
 
 import tempfile
@@ -97,7 +97,7 @@ def main(epochs=3):
         for callback in (
             PrinterCallback,
             ProgressCallback,
-        ):  # this example prints by itself
+        ):  # this example prints its own
             trainer.remove_callback(callback)
         trainer.train()
         history = [entry for entry in trainer.state.log_history if "eval_ece" in entry]

@@ -25,19 +25,19 @@ OPTIONS = "ABCD"
 
 
 def simulated(n, rng):
-    """Yield answers of a model whose tokens are too sure, and its words surer still."""
+    """Yield answers of a model with over-confident tokens and even bolder words."""
     for _ in range(n):
         evidence = rng.normal(scale=1.5, size=4)
         truth = int(rng.choice(4, p=np.exp(evidence) / np.exp(evidence).sum()))
         logprobs = 1.6 * evidence - np.log(np.exp(1.6 * evidence).sum())
         best = int(np.argmax(logprobs))
         bold = np.exp(logprobs[best]) ** 0.4 + rng.normal(scale=0.05)
-        said = int(np.clip(5 * round(20 * bold), 0, 100))
+        stated = int(np.clip(5 * round(20 * bold), 0, 100))
         if rng.random() < 0.03:
-            said = 0  # "I do not know"
+            stated = 0  # "I do not know"
         yield {
             "answer": OPTIONS[best],
-            "confidence": f"{said}%",
+            "confidence": f"{stated}%",
             "logprobs": dict(zip(OPTIONS, np.round(logprobs, 4).tolist(), strict=True)),
             "truth": OPTIONS[truth],
             "correct": best == truth,
@@ -61,14 +61,14 @@ def main(folder):
     print("$ calibrant", *command)
     print(run.stdout.decode().split("\n\n")[1])
 
-    # From Python, beside the probability of the answer: exp of the SUM of its tokens'
+    # From Python, with the probability of the answer too: exp of the SUM of its tokens'
     # log-probabilities. Here an answer is one token.
-    said = np.array(
+    stated = np.array(
         [float(answer["confidence"].removesuffix("%")) / 100 for answer in answers]
     )
     tokens = np.exp([answer["logprobs"][answer["answer"]] for answer in answers])
     correct = [answer["correct"] for answer in answers]
-    models = {"the stated confidence": said, "the token probability": tokens}
+    models = {"the stated confidence": stated, "the token probability": tokens}
     comparison = calibrant.compare(models, correct)
     print(textwrap.fill(comparison.verdict()[0], 88))
 
@@ -81,7 +81,7 @@ def main(folder):
     print(f"  noise up to {error.floor.upper:.3f}, log loss {loss.value:.3f}")
     return {
         "path": path,
-        "said": said,
+        "said": stated,
         "tokens": tokens,
         "comparison": comparison,
         "report": report,

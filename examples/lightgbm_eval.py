@@ -56,8 +56,8 @@ def main(rounds=300):
         return lgb.early_stopping(20, first_metric_only=True, verbose=False)
 
     # LightGBM's metrics come first, then feval's: the log loss decides.
-    own = {"objective": "binary", "metric": "binary_logloss"}
-    booster = fit("log loss", calibration, stop(), **own)
+    settings = {"objective": "binary", "metric": "binary_logloss"}
+    booster = fit("log loss", calibration, stop(), **settings)
     losses, errors = (
         logs["log loss"]["valid"][n] for n in ("binary_logloss", "smooth_ece")
     )
@@ -67,8 +67,8 @@ def main(rounds=300):
     print(f"stopped by the log loss at round {booster.best_iteration}, ", end="")
     print(f"interval {error.low:.3f} to {error.high:.3f}")
 
-    # Without metrics of LightGBM the calibration error decides. Do not do that: whoever
-    # says the base rate to everyone is calibrated.
+    # Without metrics of LightGBM the calibration error decides. Do not do that: a model
+    # that gives everyone the base rate is calibrated.
     hasty = fit("smooth ECE", calibration, stop(), objective="binary", metric="None")
     print(f"stopped by the calibration error: round {hasty.best_iteration}")
 

@@ -3,8 +3,8 @@
 Every one of the 1,797 images is predicted by models that have not seen it (ten-fold cross-validation). Columns:
 
     p_0 ... p_9                 probabilities of the ten digits by a logistic regression
-    overconfident_0 ... _9      the same by a Gaussian naive Bayes, which counts every pixel as independent evidence
-                                and is therefore far too sure of itself
+    overconfident_0 ... _9      the same by a Gaussian naive Bayes, which treats every pixel as independent evidence,
+                                so it is over-confident
     target                      the digit
 
 Run it again with scikit-learn and pyarrow installed: python examples/make_digits.py

@@ -5,8 +5,8 @@
     mlflow ui --backend-store-uri sqlite:///FOLDER/mlflow.db
 
 Two models of handwritten digits, whose predictions are in examples/digits.parquet, become
-two runs of an experiment in a local database. With a tracking server, its address goes to
-``set_tracking_uri``, and ``artifact_location`` goes away.
+two runs of an experiment in a local database. With a tracking server, pass its address to
+``set_tracking_uri``, and leave ``artifact_location`` out.
 """
 
 import sys
@@ -33,7 +33,7 @@ def log_report(report):
         if estimate.floor is not None:
             # Calibrated scores stay below it in 95 % of samples.
             numbers[f"{name}_noise"] = estimate.floor.upper
-    # What cannot be had is NaN or infinite. Metrics are numbers; the JSON has the reasons.
+    # Unavailable values are NaN or infinite. Metrics are numbers; the JSON has the reasons.
     mlflow.log_metrics(
         {name: value for name, value in numbers.items() if np.isfinite(value)}
     )
@@ -61,9 +61,9 @@ def main(folder):
 
     # As others find it later.
     for run in mlflow.MlflowClient().search_runs([experiment], order_by=["metrics.ece"]):
-        name, found = run.info.run_name, run.data.metrics
-        low, high, noise = (found[f"ece_{end}"] for end in ("low", "high", "noise"))
-        print(f"{name}: accuracy {found['accuracy']:.3f}, ECE {found['ece']:.3f} ", end="")
+        name, logs = run.info.run_name, run.data.metrics
+        low, high, noise = (logs[f"ece_{end}"] for end in ("low", "high", "noise"))
+        print(f"{name}: accuracy {logs['accuracy']:.3f}, ECE {logs['ece']:.3f} ", end="")
         print(f"({low:.3f} to {high:.3f}), noise up to {noise:.3f}")
     return reports
 

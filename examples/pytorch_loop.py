@@ -3,8 +3,8 @@
     pip install "calibrant[torch]" scikit-learn
     python examples/pytorch_loop.py
 
-The network learns scikit-learn's handwritten digits from 500 images of which four in ten
-may be labelled wrong, and in the end it knows these by heart. Nothing is downloaded.
+The network learns scikit-learn's handwritten digits from 500 images. Four in ten may have a
+wrong label, and in the end the network memorises these. Nothing is downloaded.
 """
 
 import torch
@@ -46,8 +46,8 @@ def main(epochs=30):
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
 
-    # The network ends in logits, so the metrics are told. Their state is a few numbers,
-    # however many rows they see.
+    # The network returns logits, so declare them. The state of the metrics is a few
+    # numbers, for any number of rows.
     ece = CalibrationError(
         "multiclass", num_classes=10, num_bins=15, closed="right", logits=True
     )

@@ -16,8 +16,8 @@ from pyarrow import csv
 
 import calibrant
 
-#: Of the rain: two that were fitted to past days, the plain ensemble of weather models, and
-#: the climate alone.
+#: The rain forecasts: two that were fitted to past days, the plain ensemble of weather
+#: models, and the climate alone.
 FORECASTS = {
     "Logistic": "logistic",
     "EMOS": "EMOS",
@@ -27,7 +27,7 @@ FORECASTS = {
 
 
 def rain(path):
-    """Judge the four forecasts of rain, each by itself, then each with each."""
+    """Judge each of the four forecasts of rain, then compare every pair."""
     days = csv.read_csv(path)
     print(f"Rain in Niamey, {len(days)} days")
     for column, name in FORECASTS.items():
@@ -43,7 +43,7 @@ def rain(path):
 
 
 def basketball(path):
-    """Judge the win probabilities of the first team, and each season by itself."""
+    """Judge the win probabilities of the first team, over all seasons and in each."""
     games = csv.read_csv(path)
     report = calibrant.evaluate(
         games["prob1"], games["prob1_outcome"], groups=games["season"]
@@ -54,16 +54,16 @@ def basketball(path):
     for season in report.groups:
         error = season.report["ece"]
         noise = f"noise up to {error.floor.upper:.3f}"
-        said = "miscalibrated" if season.called_out else "no evidence"
+        verdict = "miscalibrated" if season.called_out else "no evidence"
         print(f"  {season.name}: ECE {error.value:.3f}, {noise}, ", end="")
-        print(f"adjusted p {season.adjusted_p_value:.2g}: {said}")
+        print(f"adjusted p {season.adjusted_p_value:.2g}: {verdict}")
     return report
 
 
 def main(folder="../shared/data"):
     folder = Path(folder)
-    found = rain(folder / "precip_niamey_2016.csv")
-    return {"rain": found, "games": basketball(folder / "nba_games.csv")}
+    rain_reports = rain(folder / "precip_niamey_2016.csv")
+    return {"rain": rain_reports, "games": basketball(folder / "nba_games.csv")}
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def main(rounds=200):
     params = {"eta": 0.1, "max_depth": 5, "seed": 0, "nthread": 1}
     logs = {name: {} for name in ("event", "custom", "classes")}
 
-    # Stop by the log loss, and log the calibration error. Else the last metric decides.
+    # Stop by the log loss, and log the calibration error. By default the last decides.
     stop = xgb.callback.EarlyStopping(rounds=20, metric_name="logloss", save_best=True)
     booster = xgb.train(
         {**params, "objective": "binary:logistic", "eval_metric": "logloss"},

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.measures import MEASURES
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra 'dev')")
 
@@ -83,24 +84,7 @@ def test_the_numbers_on_the_page_are_those_of_to_dict(report: calibrant.Report, 
     summary = report.to_dict()
     rows = page.locator("[data-part=measures] tbody tr").all()
     shown = [[cell.inner_text() for cell in row.locator("td").all()] for row in rows]
-    keys = {
-        "accuracy": "accuracy",
-        "mean confidence": "mean_confidence",
-        "mean gap": "mean_gap",
-        "Brier score": "brier",
-        "log loss": "nll",
-        "ECE": "ece",
-        "adaptive ECE": "ace",
-        "classwise ECE": "classwise_ece",
-        "smooth ECE": "smece",
-        "RMSCE": "rmsce",
-        "debiased square": "debiased_square",
-        "MCE": "mce",
-        "KS error": "ks",
-        "miscalibration": "miscalibration",
-        "discrimination": "discrimination",
-        "uncertainty": "uncertainty",
-    }
+    keys = {measure.label: measure.name for measure in MEASURES}
     assert [row[0] for row in shown] == list(keys)
     for row in shown:
         own = summary["estimates"][keys[row[0]]]

@@ -1,4 +1,4 @@
-"""The house: its floors, their rooms, and what tests a room.
+"""The house: its floors, their rooms, and the tests of each room.
 
 This is the one place where a room is named. tests/test_architecture.py checks every import against it, and
 `python tools/house.py` writes the table in CONTRIBUTING.md from it.
@@ -30,13 +30,13 @@ class Room:
     inside: tuple[str, ...] = ()
 
 
-# The lowest floor first. A module imports only from floors below its own. On one floor nobody imports anybody, except
-# inside a folder.
+# The lowest floor first. A module imports only from floors below its own. Rooms of one floor do
+# not import each other; inside a folder they may.
 HOUSE = (
     (
         Room(
             "faults",
-            "what can be wrong with an argument, as values: faults, their facts, the mistakes behind them",
+            "what can be wrong with an argument, as values: faults, their facts and the likely mistakes",
             "inputs",
         ),
     ),
@@ -57,7 +57,7 @@ HOUSE = (
                 "cuda_cells",
             ),
         ),
-        Room("mistakes", "the usual mistakes behind an input, looked for once it is rejected", "inputs"),
+        Room("mistakes", "the usual mistakes behind a rejected input", "inputs"),
         Room("wording", "the sentences for a fault and its facts", "inputs"),
     ),
     (Room("arrays", "arrays of any library as NumPy's", "inputs"),),
@@ -66,7 +66,7 @@ HOUSE = (
         Room("notions", "which event is judged, in one read of the N x C numbers", "laws"),
         Room("results", "the values that are returned", "report"),
         Room("scores", "proper scores, of tables and of single rows", "numbers"),
-        Room("weights", "what weights mean: whole ones, effective sample sizes", "laws"),
+        Room("weights", "integer weights and effective sample sizes", "laws"),
     ),
     (Room("table", "`ReliabilityTable`: sorted, free of ties, additive", "laws"),),
     (
@@ -80,7 +80,7 @@ HOUSE = (
     (
         Room(
             "estimators",
-            "bare mathematics: from a table or bins to numbers",
+            "pure mathematics: from a table or bins to numbers",
             "smooth smooth_mesh numbers",
             ("binned smooth smooth_mesh cumulative regression", "isotonic", "certified"),
         ),
@@ -88,7 +88,7 @@ HOUSE = (
     (
         Room(
             "sampling",
-            "cells, replicates, null laws and intervals: from a table or bins, and a level",
+            "cells, replicates, null laws and intervals, computed from a table or bins, and a level",
             "inference bands",
             (
                 "cells groups null",
@@ -103,8 +103,8 @@ HOUSE = (
     (
         Room(
             "measures",
-            "one file a measure: its definition, public function, interval, null law, label and meaning; `listed` has "
-            "them all, `context` what they share",
+            "one file for each measure: its definition, public function, interval, null law, label and meaning; "
+            "`listed` lists them, `context` holds what they share",
             "measures numbers laws",
             (
                 "context histograms",
@@ -117,7 +117,7 @@ HOUSE = (
     (
         Room(
             "inference",
-            "what users call: tests of calibration, noise floors, the bootstrap; what a report finds, as facts",
+            "what users call: tests of calibration, noise floors, the bootstrap; the findings of a report, as facts",
             "hypotheses findings",
             ("findings floor hypotheses statistic t_cal",),
         ),
@@ -177,8 +177,8 @@ HOUSE = (
     (
         Room(
             "cli",
-            "the command: its options and their order, answers to wrong usage, bad data in the words of the file, what "
-            "the TAB key offers",
+            "the command: its options and their order, the messages for wrong usage and bad data, completion by the "
+            "TAB key",
             "cli cli_usage cli_completion",
             (
                 "checks completion conditions output spark usage",

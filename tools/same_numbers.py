@@ -4,8 +4,8 @@
     python tools/same_numbers.py compare before.json    # in this one: exit status 1 if a number differs
 
 The numbers are those of `to_dict`: of thirteen reports on generated predictions, two comparisons, a noise floor, and a
-report on each file in ``../shared/data``, if that folder exists. Numbers must be equal, up to rounding (1e-12 of
-themselves, counted apart); words may change.
+report on each file in ``../shared/data``, if that folder exists. Numbers must be equal up to rounding: a relative
+error of 1e-12, which is counted separately. Words may change.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def generated() -> Iterator[tuple[str, Callable[[], Any]]]:
     evaluate = calibrant.evaluate
     p, y = event(2_000, 1)
     rng = np.random.default_rng(2)
-    whole, real = rng.integers(0, 4, 2_000), rng.random(2_000) * 3
+    integers, fractions = rng.integers(0, 4, 2_000), rng.random(2_000) * 3
     names = rng.choice(["a", "b", "c"], 2_000)
     yield "one event", lambda: evaluate(p, y)
-    yield "whole weights and groups", lambda: evaluate(p, y, weights=whole, groups=names)
-    yield "weights", lambda: evaluate(p, y, weights=real, n_bins=10)
+    yield "whole weights and groups", lambda: evaluate(p, y, weights=integers, groups=names)
+    yield "weights", lambda: evaluate(p, y, weights=fractions, n_bins=10)
     yield "no resamples", lambda: evaluate(p, y, n_resamples=0, level=0.9)
     yield "values alone", lambda: evaluate(p, y, level=None)
     yield "ties, few rows", lambda: evaluate(np.round(p[:50], 1), y[:50], n_bins=7)

@@ -1,8 +1,8 @@
 """Laws of scores whose calibration is known, for `coverage.py`: draws, and the true value of every measure.
 
-A law is a population: a million points (score, probability of the outcome) of equal mass, or for continuous scores the
-midpoints of a million equal shares. The true values are those of the population, so they are exact where it is drawn
-from (softmax, tied scores), and otherwise a midpoint rule of a million points.
+A law is a population of a million points (score, probability of the outcome) of equal mass; for continuous scores, the
+midpoints of a million equal shares. The true values are those of the population. They are exact if data sets are drawn
+from its points (softmax, tied scores), otherwise a midpoint rule of a million points.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def tilted(a: float) -> Callable[[Float64s], Float64s]:
 
 
 def alternating(size: float) -> Callable[[Float64s], Float64s]:
-    """Return p plus and minus a gap, by turns over the bins."""
+    """Return p plus and minus a gap, alternating over the bins."""
 
     def rate(p: Float64s) -> Float64s:
         signs = np.where(np.ceil(p * BINS) % 2 == 0, 1.0, -1.0)
@@ -101,9 +101,9 @@ def softmax_top(tilt: float) -> tuple[Float64s, Float64s]:
     tops, rates = [], []
     for _ in range(10):
         logits = softmax_logits(rng, POINTS // 10).astype(np.float64)
-        own = np.argmax(logits, axis=1)[:, None]
-        tops.append(np.exp(np.take_along_axis(log_softmax(tilt * logits, axis=1), own, axis=1))[:, 0])
-        rates.append(np.exp(np.take_along_axis(log_softmax(logits, axis=1), own, axis=1))[:, 0])
+        predicted = np.argmax(logits, axis=1)[:, None]
+        tops.append(np.exp(np.take_along_axis(log_softmax(tilt * logits, axis=1), predicted, axis=1))[:, 0])
+        rates.append(np.exp(np.take_along_axis(log_softmax(logits, axis=1), predicted, axis=1))[:, 0])
     return np.concatenate(tops), np.concatenate(rates)
 
 
@@ -113,7 +113,7 @@ def _beta(a: float, b: float) -> Callable[[Float64s], Float64s]:
 
 def laws() -> list[Law]:
     """Return every law, at calibration and away from it."""
-    found: list[Law] = []
+    all_laws: list[Law] = []
     for name, scores in (
         ("Beta(.5, .5)", _beta(0.5, 0.5)),
         ("Uniform", lambda u: u),
@@ -121,10 +121,10 @@ def laws() -> list[Law]:
         ("Beta(8, 1)", _beta(8, 1)),
         ("ten tied values", tied),
     ):
-        found += [Law(name, a, scores, tilted(a)) for a in (1.0, 1.1, 1.4, 2.0)]
-    found += [Law("alternating gaps", size, lambda u: u, alternating(size)) for size in (0.02, 0.05, 0.1)]
-    found += [SoftmaxLaw("softmax top label", t, tied, tied) for t in (1.0, 1.1, 1.4, 2.0)]
-    return found
+        all_laws += [Law(name, a, scores, tilted(a)) for a in (1.0, 1.1, 1.4, 2.0)]
+    all_laws += [Law("alternating gaps", size, lambda u: u, alternating(size)) for size in (0.02, 0.05, 0.1)]
+    all_laws += [SoftmaxLaw("softmax top label", t, tied, tied) for t in (1.0, 1.1, 1.4, 2.0)]
+    return all_laws
 
 
 def truths(law: Law) -> dict[str, Any]:

@@ -65,7 +65,7 @@ ALLOWED = 0.02
 
 @dataclass(frozen=True)
 class Cell:
-    """What the intervals of one measure did in one setting."""
+    """The results of the intervals of one measure in one setting."""
 
     measure: str
     law: str
@@ -115,15 +115,15 @@ def setting_of(part: Any, laws: Sequence[Law]) -> tuple[str, float]:
 
 def gather(parts: Mapping[Any, Columns], laws: Sequence[Law]) -> dict[tuple[str, str, float, int], Columns]:
     """Join the parts of each setting and measure."""
-    found: dict[tuple[str, str, float, int], list[Columns]] = defaultdict(list)
+    by_setting: dict[tuple[str, str, float, int], list[Columns]] = defaultdict(list)
     for part, columns in parts.items():
         name, tilt = setting_of(part, laws)
         for measure in np.unique(columns["measure"]):
             rows = columns["measure"] == measure
-            found[str(measure), name, tilt, part.n].append({key: column[rows] for key, column in columns.items()})
+            by_setting[str(measure), name, tilt, part.n].append({key: column[rows] for key, column in columns.items()})
     return {
         key: {name: np.concatenate([one[name] for one in several]) for name in several[0]}
-        for key, several in sorted(found.items())
+        for key, several in sorted(by_setting.items())
     }
 
 
@@ -133,13 +133,13 @@ def cells_of(settings: Mapping[tuple[str, str, float, int], Columns]) -> list[Ce
         for level in np.unique(columns["level"]):
             rows = columns["level"] == level
             low, high, true = (columns[name][rows] for name in ("low", "high", "true"))
-            # The guard is of the setting: to leave out single data sets would choose those with many outcomes.
+            # Leave out settings, not data sets: leaving out data sets would select those with many outcomes.
             flagged = int(np.count_nonzero(columns["few"][rows]))
-            known = ~np.isnan(high)
-            if 2 * flagged > len(high) or np.count_nonzero(known) < LEAST:
+            has_interval = ~np.isnan(high)
+            if 2 * flagged > len(high) or np.count_nonzero(has_interval) < LEAST:
                 continue
-            low, high, true = low[known], high[known], true[known]
-            value, floor = columns["value"][rows][known], columns["floor"][rows][known]
+            low, high, true = low[has_interval], high[has_interval], true[has_interval]
+            value, floor = columns["value"][rows][has_interval], columns["floor"][rows][has_interval]
             slack = 1e-9  # a true value of 0 is known to rounding
             inside = (low <= true + slack) & (true <= high + slack)
             oracle = 2 * float(ndtri(0.5 + level / 2)) * float(value.std(ddof=1))
@@ -168,34 +168,34 @@ def failing(parts: Mapping[Any, Columns], laws: Sequence[Law]) -> list[tuple[str
     """Return the settings, as (kind, law, N), in which a measure's coverage is below the goal."""
     index = {(*setting_of(part, laws), part.n): part for part in parts if part.kind != "peers"}
     fails = [cell for cell in cells_of(gather(parts, laws)) if cell.fails and cell.measure not in PEERS]
-    found = (index[cell.law, cell.tilt, cell.n] for cell in fails)
-    return sorted({(part.kind, part.law, part.n) for part in found})
+    failed_parts = (index[cell.law, cell.tilt, cell.n] for cell in fails)
+    return sorted({(part.kind, part.law, part.n) for part in failed_parts})
 
 
 def write_page(
     parts: Mapping[Any, Columns], repeated: Mapping[Any, Columns], laws: Sequence[Law], docs: Path | None
 ) -> str:
-    """Return the page, and write it with its figure and the table of all cells where ``docs`` is given.
+    """Return the page. With ``docs``, write it, its figure and the table of all cells.
 
-    ``repeated`` are fresh data sets of the settings in which something failed.
+    ``repeated`` are fresh data sets of the settings with failures.
     """
     settings = gather(parts, laws)
     cells = cells_of(settings)
-    own = [cell for cell in cells if cell.measure not in PEERS]
+    our_cells = [cell for cell in cells if cell.measure not in PEERS]
     pieces = [
-        _HEAD.format(sets=sum(cell.sets for cell in own), cells=len(own)),
+        _HEAD.format(sets=sum(cell.sets for cell in our_cells), cells=len(our_cells)),
         _COVERAGE,
-        table(coverage_rows(own)),
-        _FAILS.format(chance=by_chance(own)),
-        failures(own, cells_of(gather(repeated, laws))),
+        table(coverage_rows(our_cells)),
+        _FAILS.format(chance=by_chance(our_cells)),
+        failures(our_cells, cells_of(gather(repeated, laws))),
         _WIDTH,
-        table(width_rows(own)),
+        table(width_rows(our_cells)),
         _SIZE,
         table(size_rows(settings)),
         _POWER,
         table(power_rows(settings)),
         _PAIRS,
-        table(pair_rows(own, settings)),
+        table(pair_rows(our_cells, settings)),
         _PEERS,
         table(peer_rows(cells)),
         _END,
@@ -204,7 +204,7 @@ def write_page(
     if docs is not None:
         (docs / "coverage.md").write_text(page, encoding="utf-8")
         write_cells(cells, docs / "coverage.csv")
-        draw(own, docs / "coverage.png")
+        draw(our_cells, docs / "coverage.png")
     return page
 
 
@@ -218,16 +218,16 @@ def coverage_rows(cells: Sequence[Cell]) -> Iterable[Sequence[str]]:
     yield ["measure", "level", "settings", "mean", "lowest", "± error", "where", "below the goal"]
     for measure, label in NAMES.items():
         for level in (0.9, 0.95):
-            own = [cell for cell in cells if cell.measure == measure and cell.level == level]
-            if not own:
+            selected = [cell for cell in cells if cell.measure == measure and cell.level == level]
+            if not selected:
                 continue
-            worst = min(own, key=lambda cell: cell.coverage)
-            fails = sum(cell.fails for cell in own)
+            worst = min(selected, key=lambda cell: cell.coverage)
+            fails = sum(cell.fails for cell in selected)
             yield [
                 label,
                 f"{level:.0%}",
-                str(len(own)),
-                f"{np.mean([cell.coverage for cell in own]):.3f}",
+                str(len(selected)),
+                f"{np.mean([cell.coverage for cell in selected]):.3f}",
                 f"{worst.coverage:.3f}",
                 f"{worst.error:.3f}",
                 place(worst),
@@ -243,15 +243,15 @@ def place(cell: Cell) -> str:
 
 
 def by_chance(cells: Sequence[Cell]) -> str:
-    """Return how many cells would fail if each covered just what it says."""
+    """Return how many cells would fail if each covered exactly its level."""
     from scipy.special import ndtr
 
     return f"{sum(float(ndtr(-2 - ALLOWED / cell.error)) for cell in cells):.1f}"
 
 
 def failures(cells: Sequence[Cell], repeated: Sequence[Cell]) -> str:
-    found = sorted((cell for cell in cells if cell.fails), key=lambda cell: cell.coverage - cell.level)
-    if not found:
+    failed = sorted((cell for cell in cells if cell.fails), key=lambda cell: cell.coverage - cell.level)
+    if not failed:
         return "None.\n"
     again = {(cell.measure, cell.law, cell.tilt, cell.n, cell.level): cell for cell in repeated}
     rows = [
@@ -268,7 +268,7 @@ def failures(cells: Sequence[Cell], repeated: Sequence[Cell]) -> str:
             "fails again",
         ]
     ]
-    for cell in found:
+    for cell in failed:
         ratio = "" if math.isnan(cell.ratio) else f"{cell.ratio:.1f}"
         label = NAMES.get(cell.measure) or DIFFERENCES[cell.measure]
         rows.append(
@@ -295,12 +295,12 @@ def repeat(cell: Cell | None) -> list[str]:
 def width_rows(cells: Sequence[Cell]) -> Iterable[Sequence[str]]:
     yield ["measure", *REGIMES, "goals met"]
     for measure, label in NAMES.items():
-        own = [cell for cell in cells if cell.measure == measure and cell.regime]
-        if not own:
+        selected = [cell for cell in cells if cell.measure == measure and cell.regime]
+        if not selected:
             continue
         entries, met = [], []
         for regime in REGIMES:
-            ratios = [cell.relative for cell in own if cell.regime == regime and not math.isnan(cell.relative)]
+            ratios = [cell.relative for cell in selected if cell.regime == regime and not math.isnan(cell.relative)]
             if not ratios:
                 entries.append("–")
                 continue
@@ -315,19 +315,19 @@ def width_rows(cells: Sequence[Cell]) -> Iterable[Sequence[str]]:
 def size_rows(settings: Mapping[tuple[str, str, float, int], Columns]) -> Iterable[Sequence[str]]:
     yield ["test", "data sets", "size at 5 %", "size at 10 %", "± error", "lowest and highest at 10 %", "goal met"]
     for test in TESTS:
-        own = [
+        p_values = [
             unique_p(columns)
             for (measure, law, tilt, _), columns in settings.items()
             if measure == test and tilt == 1.0 and not law.startswith("alternating")
         ]
-        own = [p for p in own if len(p)]
-        if not own:
+        p_values = [p for p in p_values if len(p)]
+        if not p_values:
             continue
-        every = np.concatenate(own)
+        every = np.concatenate(p_values)
         at = {alpha: float(np.mean(every <= alpha + 1e-12)) for alpha in (0.05, 0.1)}
-        each = [float(np.mean(p <= 0.1 + 1e-12)) for p in own]
-        # A setting misses the goal where its own error does not explain it.
-        spread = [2 * math.sqrt(0.09 / len(p)) for p in own]
+        each = [float(np.mean(p <= 0.1 + 1e-12)) for p in p_values]
+        # A setting misses the goal if its standard error does not explain it.
+        spread = [2 * math.sqrt(0.09 / len(p)) for p in p_values]
         good = all(0.08 - s <= size <= 0.125 + s for size, s in zip(each, spread, strict=True))
         good = good and all(0.8 * alpha <= size <= 1.25 * alpha for alpha, size in at.items())
         error = math.sqrt(0.09 / len(every))
@@ -355,12 +355,12 @@ def power_rows(settings: Mapping[tuple[str, str, float, int], Columns]) -> Itera
     for test in TESTS:
         entries = []
         for tilt, n in columns:
-            own = [
-                unique_p(found)
-                for (measure, law, a, rows), found in settings.items()
+            p_values = [
+                unique_p(rows_of_setting)
+                for (measure, law, a, rows), rows_of_setting in settings.items()
                 if measure == test and a == tilt and rows == n and not law.startswith("alternating")
             ]
-            every = np.concatenate(own) if own else np.empty(0)
+            every = np.concatenate(p_values) if p_values else np.empty(0)
             entries.append(f"{np.mean(every <= 0.05):.2f}" if len(every) else "–")
         yield [NAMES.get(test, test), *entries]
 
@@ -406,25 +406,25 @@ def pair_rows(
     for kind in KINDS:
         laws = {pair.name for pair in PAIRS if pair.models == kind}
         for measure, label in MEASURES.items():
-            own = [cell for cell in cells if cell.measure == f"pair {measure}" and cell.law in laws]
+            selected = [cell for cell in cells if cell.measure == f"pair {measure}" and cell.law in laws]
             entries = []
             for level in (0.9, 0.95):
-                held = [cell.coverage for cell in own if cell.level == level]
+                held = [cell.coverage for cell in selected if cell.level == level]
                 entries += [f"{np.mean(held):.3f}", f"{min(held):.3f}"]
-            fails = sum(cell.fails for cell in own)
-            ratios = [cell.relative for cell in own if not math.isnan(cell.relative)]
+            fails = sum(cell.fails for cell in selected)
+            ratios = [cell.relative for cell in selected if not math.isnan(cell.relative)]
             width = f"{np.median(ratios):.2f}" if ratios else "–"
             called = "–"
             if measure == "debiased_square":
-                told = np.concatenate(
+                p_values = np.concatenate(
                     [
                         unique_p(columns)
                         for (name, law, *_), columns in settings.items()
                         if name == f"pair {measure}" and law in laws
                     ]
                 )
-                called = f"{np.mean(told <= 0.05):.3f}"
-            yield [kind, label, str(len(own) // 2), *entries, str(fails) if fails else "none", width, called]
+                called = f"{np.mean(p_values <= 0.05):.3f}"
+            yield [kind, label, str(len(selected) // 2), *entries, str(fails) if fails else "none", width, called]
 
 
 def write_cells(cells: Sequence[Cell], path: Path) -> None:
@@ -464,9 +464,9 @@ def draw(cells: Sequence[Cell], path: Path) -> None:
         figure, axes = plt.subplots(4, 4, figsize=(10, 9), sharex=True, sharey=True, layout="constrained")
         for ax, name in zip(axes.flat, shown, strict=False):
             for level, colour, shift in ((0.9, "#0072b2", 0.93), (0.95, "#d55e00", 1.07)):
-                own = [cell for cell in cells if cell.measure == name and cell.level == level]
-                x = [cell.n * shift for cell in own]
-                ax.scatter(x, [cell.coverage for cell in own], s=8, alpha=0.5, color=colour, label=f"{level:.0%}")
+                selected = [cell for cell in cells if cell.measure == name and cell.level == level]
+                x = [cell.n * shift for cell in selected]
+                ax.scatter(x, [cell.coverage for cell in selected], s=8, alpha=0.5, color=colour, label=f"{level:.0%}")
                 ax.axhline(level, color=colour, linewidth=0.8)
             ax.set_xscale("log")
             ax.set_title(NAMES[name])
@@ -482,55 +482,55 @@ def draw(cells: Sequence[Cell], path: Path) -> None:
 
 _HEAD = """# Do the intervals hold?
 
-Every interval and every test was tried on data whose calibration is known: `benchmarks/coverage.py` draws data sets,
-asks for the interval, and looks whether the true value is in it. This page and its numbers are written by that script;
+Every interval and every test was tried on data with known calibration: `benchmarks/coverage.py` draws data sets,
+computes the interval, and checks whether it holds the true value. That script writes this page and its numbers;
 {cells:,} cells (measure, law, N, level) of {sets:,} intervals are in [coverage.csv](coverage.csv).
 
 Laws of the scores: Beta(.5, .5), uniform, Beta(1, 20) (rare events), Beta(8, 1), ten tied values, the top label of a
-softmax over ten normal logits; outcomes with probability q(p) = p^a / (p^a + (1 - p)^a), calibrated at a = 1, or for
-the softmax with logits that are reported times a factor; and uniform scores with gaps of one size and alternating sign.
+softmax over ten normal logits. Outcomes have probability q(p) = p^a / (p^a + (1 - p)^a), calibrated at a = 1; the
+softmax reports its logits times a factor. One more law has uniform scores with gaps of one size and alternating sign.
 N = 200, 2,000, 20,000, 200,000; 15 bins; 199 resamples; 1,000 data sets of each calibrated setting and 300 of each
 other one, half as many from N = 20,000. True values are those of a population of a million points, for the adaptive ECE
-over each data set's own bins.
-Settings are left out in which most data sets have fewer than 15 rows of the rarer outcome: a report flags those.
+over each data set's own bins. Settings where most data sets have fewer than 15 rows of the rarer outcome are left out:
+a report flags such data.
 
 ![Coverage of the intervals of each measure against N, one dot for each law](coverage.png)
 """
 _COVERAGE = """## Coverage
 
-The goal: no setting below its level by more than two points, Monte-Carlo error aside (two standard errors). Intervals
-that hold 0 are honest near calibration and cover more than they say there.
+The goal: no setting is below its level by more than two points plus two standard errors of the simulation. Intervals
+that hold 0 are honest near calibration and cover more than their level there.
 """
-_FAILS = """What fails the goal is listed here as it is. Of so many cells {chance} would fail by chance if all covered
-just what they say; so each setting of the list was tried once more, on 600 fresh data sets.
+_FAILS = """This list has every failure. If every interval covered exactly its level, {chance} cells would fail by
+chance. So each setting of the list was tried again, on 600 fresh data sets.
 """
 _WIDTH = """## Width
 
-The median width as a multiple of the oracle's, which knows the standard deviation of the reported value and nothing of
-its bias: median over settings (maximum), by r, the true value over its noise floor. Goals: at most 1.6 for r from 3 to
-8, 1.3 from 8; the maximum is excepted.
+The median width as a multiple of the oracle's width: median over settings (maximum), by r, the true value over its
+noise floor. The oracle knows the standard deviation of the reported value, but not its bias. Goals: at most 1.6 for r
+from 3 to 8, 1.3 from 8, except for the maximum.
 """
 _SIZE = """## Tests: how often they err
 
 The share of calibrated data sets in which p is at most 5 % and 10 %. The goal is .8 to 1.25 times that, over all
-settings together and in each, two of its standard errors aside.
+settings together, and in each up to two of its standard errors.
 """
-_POWER = """## Tests: how often they find
+_POWER = """## Tests: how often they detect
 
 The share of p at most 5 %, over all laws with that tilt.
 """
 _PAIRS = """## Two models on the same rows
 
-What `compare` says of the differences, first minus second, at N = 200, 2,000 and 20,000, with x uniform, Beta(.5, .5),
-Beta(8, 1) and Beta(1, 20) the probability of the outcome. A coarse model knows only twenty values of x. The log-odds of
-models that are nearly the same are those of x times 1 and 1.05, where one is calibrated times 1 and 1.4, to opposite
-sides times 1.4 and 1 / 1.4, equally wrong times 1.4. Where two models never differ in accuracy its width has no oracle.
+Differences of `compare`, first minus second, at N = 200, 2,000 and 20,000. The probability x of the outcome is uniform,
+Beta(.5, .5), Beta(8, 1) or Beta(1, 20). A coarse model knows only twenty values of x. The models report the log-odds of
+x times two factors: nearly the same 1 and 1.05, one calibrated 1 and 1.4, to opposite sides 1.4 and 1 / 1.4, equally
+wrong 1.4 and 1.4. If two models never differ in accuracy, its width has no oracle.
 The width is the median's multiple of the oracle's; "called different" is the share of p at most 5 %, over all settings.
 """
 _PEERS = """## Others' intervals
 
-At 95 %: relplot's (basic bootstrap of its smooth ECE, widened to both sides) against ours of the smooth ECE;
-uncertainty-calibration's (basic bootstrap of the l2 error over 15 bins of equal mass; its `alpha` is in per cent)
-against ours of the RMSCE.
+At 95 %: relplot's interval (basic bootstrap of its smooth ECE, widened to both sides) against ours of the smooth ECE,
+and that of uncertainty-calibration (basic bootstrap of the l2 error over 15 bins of equal mass; its `alpha` is in per
+cent) against ours of the RMSCE.
 """
 _END = ""

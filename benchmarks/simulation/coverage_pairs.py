@@ -1,6 +1,6 @@
 """Pairs of models on the same rows, for `coverage.py`: scores, the outcome rate, and the true differences.
 
-An outcome happens with probability x, and both models report functions of x: so the true values are those of a
+An outcome happens with probability x, and both models report functions of x. So the true values are those of a
 population of a million x, as exact as for the laws of one model.
 """
 
@@ -20,7 +20,7 @@ from calibrant.results import Estimate
 
 Float64s = NDArray[np.float64]
 
-#: What differs, by its words.
+#: The labels of the measures that differ, by their keys.
 MEASURES = {
     "debiased_square": "squared error",
     "ece": "ECE",

@@ -1,4 +1,4 @@
-"""One part of the proof by simulation: data sets of one setting, and what every interval said of each."""
+"""One part of the simulation: data sets of one setting, and every interval of each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PARTS = Path(__file__).resolve().parents[1] / ".coverage"
 #: The measures of one event whose intervals are simulated; classes have data sets of their own.
 SIMULATED = [m for m in MEASURES if m.judges != "classes" and not isinstance(m.interval, Unavailable)]
 
-VERSION = 2  # of what a part holds: a new one begins anew
+VERSION = 2  # of the content of a part: a new version starts the simulation again
 
 LEVELS = (0.9, 0.95)
 RESAMPLES = 199  # (B + 1) alpha is whole at both levels, so the tests are exact where the law is continuous
@@ -71,23 +71,23 @@ class Part:
 
 def parts(quick: bool) -> list[Part]:
     """Return all parts, those that take longest first."""
-    found = []
+    all_parts = []
     sizes = SIZES[:2] if quick else SIZES
     for i, law in enumerate(laws()):
         total = NULL if law.calibrated else AWAY
         total = max(total // 10, PART) if quick else total
         for n in sizes:
-            own = total // 2 if n >= LARGE else total
-            found += [Part("event", i, n, j, PART) for j in range(own // PART)]
+            sets = total // 2 if n >= LARGE else total
+            all_parts += [Part("event", i, n, j, PART) for j in range(sets // PART)]
             if n <= 2_000 and law.name in ("Uniform", "Beta(8, 1)") and law.tilt in (1.0, 1.4):
-                found += [Part("peers", i, n, j, 10) for j in range((20 if quick else PEERS) // 10)]
+                all_parts += [Part("peers", i, n, j, 10) for j in range((20 if quick else PEERS) // 10)]
     for i in range(4):
         for n in sizes:
-            found += [Part("classwise", i, n, j, PART) for j in range((PART if quick else AWAY // 2) // PART)]
+            all_parts += [Part("classwise", i, n, j, PART) for j in range((PART if quick else AWAY // 2) // PART)]
     for i in range(len(PAIRS)):
         for n in (n for n in sizes if n <= LARGE):
-            found += [Part("pairs", i, n, j, PART) for j in range((PART if quick else AWAY) // PART)]
-    return sorted(found, key=lambda part: -part.n)
+            all_parts += [Part("pairs", i, n, j, PART) for j in range((PART if quick else AWAY) // PART)]
+    return sorted(all_parts, key=lambda part: -part.n)
 
 
 def repeats(settings: Iterable[tuple[str, int, int]], quick: bool) -> list[Part]:
@@ -131,9 +131,9 @@ def event_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     few = min(positives, part.n - positives) < 15
     for level in LEVELS:
         for measure in SIMULATED:
-            found = estimate(measure, event, inference.at(level))
-            if not math.isnan(found.high):
-                yield row(measure.name, found, {**true, **of_held}[measure.name], level, few)
+            result = estimate(measure, event, inference.at(level))
+            if not math.isnan(result.high):
+                yield row(measure.name, result, {**true, **of_held}[measure.name], level, few)
     if law.calibrated or part.n <= 2_000:
         for name, p_value in classical(table).items():
             yield row(name, Estimate(math.nan, p_value=p_value), 0.0, LEVELS[0], few)
@@ -149,7 +149,7 @@ def of_bins(law: Law, bins: binned.Bins) -> float:
 
 
 def classical(table: ReliabilityTable) -> dict[str, float]:
-    """Return the p-values of the tests that are no part of a report."""
+    """Return the p-values of the tests that a report does not have."""
     tests = {
         "Spiegelhalter": spiegelhalter_test(table),
         "Hosmer-Lemeshow": hosmer_lemeshow_test(table, sample="external"),
@@ -187,22 +187,22 @@ def class_truth(tilt: float) -> float:
     rng, gaps = np.random.default_rng(7), np.zeros((CLASSES, BINS))
     for _ in range(20):
         logits = softmax_logits(rng, POPULATION // 20).astype(np.float64)
-        said, real = softmax(tilt * logits, axis=1), softmax(logits, axis=1)
-        bins = np.clip(np.ceil(said * BINS).astype(int) - 1, 0, BINS - 1)
+        reported, rates = softmax(tilt * logits, axis=1), softmax(logits, axis=1)
+        bins = np.clip(np.ceil(reported * BINS).astype(int) - 1, 0, BINS - 1)
         for k in range(CLASSES):
-            gaps[k] += np.bincount(bins[:, k], said[:, k] - real[:, k], BINS)
+            gaps[k] += np.bincount(bins[:, k], reported[:, k] - rates[:, k], BINS)
     return float(np.abs(gaps).sum(axis=1).mean() / POPULATION)
 
 
 def class_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
-    """Judge the classes of a softmax: labels are drawn from the logits, which are reported times a factor."""
+    """Judge the classes of a softmax: labels are drawn from the logits, and the model reports them times a factor."""
     tilt = TILTS[part.law]
     logits = softmax_logits(rng, part.n).astype(np.float64)
-    said, real = softmax(tilt * logits, axis=1), softmax(logits, axis=1)
-    labels = (np.cumsum(real, axis=1) < rng.random((part.n, 1))).sum(axis=1).clip(0, CLASSES - 1)
+    reported, rates = softmax(tilt * logits, axis=1), softmax(logits, axis=1)
+    labels = (np.cumsum(rates, axis=1) < rng.random((part.n, 1))).sum(axis=1).clip(0, CLASSES - 1)
     histograms = np.zeros((3, BINS, CLASSES))
     for k in range(CLASSES):
-        table = ReliabilityTable.from_scores(said[:, k], labels == k)
+        table = ReliabilityTable.from_scores(reported[:, k], labels == k)
         bins = binned.bin_table(table, BINS)
         histograms[:, :, k] = bins.counts, bins.score_sums, bins.positives
     errors = ClassHistograms(sums=histograms, totals=float(part.n)).errors("l1")
@@ -210,8 +210,8 @@ def class_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     event = Event(table=table, n_bins=BINS, classes=classes)  # the measure looks at the classes alone
     for level in LEVELS:
         inference = Inference.of(event, Resampling.of(level, RESAMPLES, i + 1), ())
-        found = estimate(CLASSWISE_ECE, event, inference)
-        yield row("classwise_ece", found, class_truth(tilt), level, few=False)
+        result = estimate(CLASSWISE_ECE, event, inference)
+        yield row("classwise_ece", result, class_truth(tilt), level, few=False)
 
 
 def peer_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
@@ -224,8 +224,8 @@ def peer_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[str
         import calibration
         import relplot
 
-        found = relplot.prepare_rel_diagram(p, y, plot_confidence_band=False, num_bootstrap=1)
-        value, half = float(found["ce"]), float(found["ce_ci_width"])
+        diagram = relplot.prepare_rel_diagram(p, y, plot_confidence_band=False, num_bootstrap=1)
+        value, half = float(diagram["ce"]), float(diagram["ce_ci_width"])
         # Its alpha is in per cent, whatever its documentation says.
         low, middle, high = calibration.get_calibration_error_uncertainties(p, y, p=2, alpha=5.0)
     yield row("relplot", Estimate(value, value - half, value + half), true["smece"], 0.95, few=False)
