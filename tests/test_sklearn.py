@@ -1018,7 +1018,7 @@ def test_nothing_is_computed_for_options_that_do_not_exist(monkeypatch):
 
 
 def test_a_display_is_of_a_report_on_one_event():
-    with pytest.raises(InputError, match="report: expected a report on one judged event, got one on notion='classwise'"):
+    with pytest.raises(InputError, match="report: expected a report on one judged event, got one on notion='classwise"):
         ReliabilityDisplay(calibrant.evaluate(THREE, Y, notion="classwise", level=None))
     with pytest.raises(InputError, match=r"report: expected a calibrant\.Report, got a ndarray; call from_predictions"):
         ReliabilityDisplay(P)
