@@ -590,7 +590,7 @@ def test_the_text_shows_the_numbers() -> None:
     first, second, targets = sample(900, 3)
     comparison = calibrant.compare(first, second, targets, names=("old", "new"), level=0.8)
     text, pair = str(comparison), comparison.pairs[0]
-    assert text.startswith("900 rows, 2 models · judged: the event 1\n")
+    assert text.startswith("900 rows, 2 models · judged: outcome = 1\n")
     assert "old minus new  with 80 % intervals" in text
     for name, label in (("ece", "ECE"), ("brier", "Brier score"), ("nll", "log loss"), ("accuracy", "accuracy")):
         e = pair[name]
@@ -607,7 +607,7 @@ def test_the_terminal() -> None:
     plain = render.render(summary, title="a.csv", used="models: a, b", style=Style(unicode=False, width=60))
     assert plain.isascii()
     assert "\x1b" not in plain
-    assert plain.startswith("a.csv\n900 rows, 2 models - judged: the event 1\nmodels: a, b\n")
+    assert plain.startswith("a.csv\n900 rows, 2 models - judged: outcome = 1\nmodels: a, b\n")
     assert "old?[2J minus" in plain
     bold = render.render(summary, style=Style(colour=True))
     assert "\x1b[1mold?[2J minus" in bold
@@ -756,7 +756,7 @@ def test_every_option_is_explained() -> None:
 def test_the_command_on_a_csv(games: Path) -> None:
     status, out, err = run(games, "--scores", "old, new", "--outcome", "won")
     assert (status, err) == (0, "")
-    assert out.startswith(f"{games}\n300 rows, 2 models · judged: the event 1\nmodels: old, new, targets: won\n")
+    assert out.startswith(f"{games}\n300 rows, 2 models · judged: outcome = 1\nmodels: old, new, targets: won\n")
     columns = table(games)
     comparison = calibrant.compare({"old": columns["old"], "new": columns["new"]}, columns["won"])
     assert str(comparison).split("\n", 1)[1] in out

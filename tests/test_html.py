@@ -463,11 +463,11 @@ def test_weights_are_written_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (10, "90 groups, none with rows enough to be tested."),
-        (900, "1 group, 1 with rows enough to be tested. Miscalibrated: 0."),
+        (10, "90 groups, none with enough rows for a test."),
+        (900, "1 group, 1 with enough rows for a test. Miscalibrated: 0."),
         (
             450,
-            "2 groups, 2 with rows enough to be tested. Miscalibrated, after Holm's correction for looking at 2: 0, 1.",
+            "2 groups, 2 with enough rows for a test. Miscalibrated, after Holm's correction for 2 tests: 0, 1.",
         ),
     ],
 )
@@ -520,7 +520,7 @@ def test_many_groups_and_classes_are_cut_in_the_picture_alone(monkeypatch: pytes
     text = "".join(page.text)
     assert "the 5 with the largest errors; the tables have all" in text
     assert len(page.files()["classes.csv"]) == 8
-    assert "Drawn are the 3 that stand out most; the table has all." in text
+    assert "The 3 groups that stand out most are shown; the table has all." in text
     assert len(page.files()["groups.csv"]) == 7
 
 
