@@ -536,7 +536,7 @@ def test_one_row_tells_nothing_of_the_spread() -> None:
     summary = json.loads(comparison.to_json())
     assert summary["pairs"][0]["estimates"]["brier"]["low"] is None
     assert summary["not_finite"]["pairs[0].estimates.brier.low"] == "one row tells nothing of the spread"
-    assert "no interval of a single row" in str(comparison)
+    assert "no interval from a single row" in str(comparison)
     assert comparison.verdict()[0] == "No evidence in 1 row that A or B is better calibrated (p = 1.000)."
 
 
@@ -627,7 +627,7 @@ def test_the_verdict() -> None:
     )
     e = comparison.pairs[0]["brier"]
     assert brier == (
-        "By the Brier score, which also counts telling cases apart, honest is better by "
+        "By the Brier score, which also rewards discrimination, honest is better by "
         f"{-e.value:.4f} ({-e.high:.4f} to {-e.low:.4f})."
     )
     assert calibrant.compare(bold, p, y, names=("bold", "honest")).verdict() == [calibration, brier]

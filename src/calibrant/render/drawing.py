@@ -170,16 +170,16 @@ def _histogram(bins: Columns, filled: Sequence[int], x: Axis, notion: str) -> di
     scale = (_LOWER - _UPPER) / (max(positives) + max(negatives))
     words = AXES[notion][2:]
     bars = []
-    for b, positive, negative in zip(filled, positives, negatives, strict=True):
+    for b, up, down in zip(filled, positives, negatives, strict=True):
         left, right = (min(bins["edges"][i], x.high) for i in (b, b + 1))
         ends = f"{bins['edges'][b]:.3f} to {bins['edges'][b + 1]:.3f}"
         bars.append(
             {
                 "x": x.at(left),
                 "width": round(x.at(right) - x.at(left) - 1, 1),
-                "up": _length(positive, scale),
-                "down": _length(negative, scale),
-                "text": f"{ends}: {rows_text(round(positive, 6))} {words[0]}, {rows_text(round(negative, 6))} {words[1]}",
+                "up": _length(up, scale),
+                "down": _length(down, scale),
+                "text": f"{ends}: {rows_text(round(up, 6))} {words[0]}, {rows_text(round(down, 6))} {words[1]}",
             }
         )
     middle = round(_UPPER + max(positives) * scale, 1)
