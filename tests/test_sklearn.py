@@ -627,7 +627,9 @@ def test_a_label_that_the_estimator_never_saw_is_named():
     X, codes = three()
     y = NAMES[codes]
     model = GaussianNB().fit(X[codes > 0], y[codes > 0])
-    message = r"^y: expected labels among estimator\.classes_, 'ash', 'cedar', got 'birch' at row 0; .*without it"
+    message = (
+        r"^y: expected labels among estimator\.classes_, 'ash', 'cedar', got 'birch' at row 0; .*without this label"
+    )
     for own in (ECE, ReliabilityDisplay.from_estimator):
         with pytest.raises(InputError, match=message):
             own(model, X, y)
@@ -669,11 +671,11 @@ def test_bad_probabilities_are_those_of_the_estimator():
         ({"notion": "positive"}, "notion: expected 'top-label' or 'classwise' for 3 classes, .* pass pos_label"),
         (
             {"pos_label": "ash", "notion": "top-label"},
-            "notion: expected 'positive' for one class, got pos_label='ash' be",
+            "notion: expected 'positive' for one class, got pos_label='ash' with",
         ),
         (
             {"pos_label": "ash", "notion": "classwise"},
-            "notion: expected 'positive' for one class, got pos_label='ash' be",
+            "notion: expected 'positive' for one class, got pos_label='ash' with",
         ),
     ],
 )

@@ -891,7 +891,7 @@ def test_plot_of_adaptive_bins_stands_where_the_cells_are():
         (lambda: ct.SmoothCalibrationError(state="row"), r"state: expected one of .* did you mean 'rows'\?"),
         (
             lambda: ct.CalibrationError("binary", state="sketch"),
-            "state: expected 'rows' for bins of equal width, got 'sketch'; leave it out: their state is of constant",
+            "state: expected 'rows' for bins of equal width, got 'sketch'; leave it out: the state of these bins",
         ),
         (
             lambda: ct.SmoothCalibrationError("reflected", state="sketch"),

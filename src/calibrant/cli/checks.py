@@ -89,9 +89,9 @@ def _check_outputs(ctx: click.Context, options: Mapping[str, Any]) -> None:
     for name, target in (("--html", page), ("--json", numbers)):
         _check_folder(ctx, name, target)
     outputs = {"--json": numbers, "--html": page, "--sketch": options.get("sketch_path")}
-    for (one, first), (other, second) in combinations(outputs.items(), 2):
-        if first is not None and second is not None and os.path.abspath(first) == os.path.abspath(second):
-            msg = f"{one} and {other} both name {second}; give each a file of its own"
+    for (option, path), (other_option, other_path) in combinations(outputs.items(), 2):
+        if path is not None and other_path is not None and os.path.abspath(path) == os.path.abspath(other_path):
+            msg = f"{option} and {other_option} both name {other_path}; give each a file of its own"
             raise click.UsageError(msg, ctx)
     if options["title"] and page is None:
         raise click.UsageError("--title is the title of the page; pass --html too", ctx)

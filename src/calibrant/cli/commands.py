@@ -217,11 +217,11 @@ def report(ctx: click.Context, /, **options: Any) -> None:
             step(0, 0, 0)
             result = loading.evaluate(predictions, options)
         output.write(result, predictions, options)
-        held = [condition for condition in options["conditions"] if is_held(condition, result)]
-    for condition in held:
+        conditions_held = [condition for condition in options["conditions"] if is_held(condition, result)]
+    for condition in conditions_held:
         value = result.n if condition.measure == "n" else result[condition.measure].value
         click.echo(f"calibrant: --fail-if {condition.text!r} holds: {condition.measure} is {value:.6g}", err=True)
-    if held:
+    if conditions_held:
         sys.exit(CONDITION_HELD)
 
 

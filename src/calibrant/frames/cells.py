@@ -105,7 +105,7 @@ def _summed(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, score
         w = nw.col("w")
         names = {name: value * w for name, value in names.items()}
         names |= {"weight": w, "square_weight": w * w}
-        if not columns.whole:
+        if not columns.integer_weights:
             # Above 2^53 every float64 is an integer. Invalid weights must not stop an engine that floors to integers.
             chains.append([{"small": nw.when((w > 0.0) & (w < 2.0**53)).then(w).otherwise(0.0)}])
             names["broken"] = (nw.col("small") != nw.col("small").floor()).cast(nw.Float64)

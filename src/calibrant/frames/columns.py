@@ -38,7 +38,7 @@ class Columns:
         The type of the targets.
     precision : {"float16", "float32", "float64"}
         The smallest type that holds every score.
-    whole : bool
+    integer_weights : bool
         Whether the weights are integers by their type.
     names : tuple of str or None
         The names of the classes.
@@ -52,7 +52,7 @@ class Columns:
     group: str | None
     writing: Writing
     precision: str
-    whole: bool
+    integer_weights: bool
     names: tuple[str, ...] | None
     classes: bool
 

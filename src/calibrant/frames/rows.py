@@ -121,7 +121,7 @@ def judge_classes(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
         least=nw.min_horizontal(*names),
         total=added(scores),
         squares=added([p * p for p in scores]),
-        target_prob=added([p * hit for p, hit in zip(scores, is_target, strict=True)]),
+        target_prob=added([p * in_class for p, in_class in zip(scores, is_target, strict=True)]),
     )
     top, target_prob = nw.col("top"), nw.col("target_prob")
     good = nw.col("complete") & (nw.col("least") >= 0.0) & (top <= 1.0)
@@ -177,8 +177,8 @@ def judge_every_class(frame: Frame, columns: Columns) -> Frame:
     frame = frame.select(*names, *other_names, label=label)
     frame = frame.unpivot(names, index=[*other_names, "label"], variable_name="curve", value_name="p")
     p = nw.col("p")
-    is_class = (nw.col("curve") == nw.col("label")).cast(nw.Float64)
-    return frame.with_columns(p=nw.when((p >= 0.0) & (p <= 1.0)).then(p).otherwise(0.5), y=is_class)
+    in_class = (nw.col("curve") == nw.col("label")).cast(nw.Float64)
+    return frame.with_columns(p=nw.when((p >= 0.0) & (p <= 1.0)).then(p).otherwise(0.5), y=in_class)
 
 
 def _positive_alone(frame: Frame, columns: Columns) -> Frame:

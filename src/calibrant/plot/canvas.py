@@ -99,7 +99,7 @@ def panels_in(ax: Any) -> list[Any]:
     """Return the Axes of an array or a list."""
     module = matplotlib()
     panels = list(ax.flat) if isinstance(ax, np.ndarray) else list(ax) if isinstance(ax, (list, tuple)) else []
-    if not panels or not all(isinstance(one, module.axes.Axes) for one in panels):
+    if not panels or not all(isinstance(item, module.axes.Axes) for item in panels):
         remedy = "pass what plt.subplots(2, 5) returns, or leave ax out for a new figure"
         raise InputError("ax", "an array of matplotlib Axes, a Figure or a SubFigure", _kind(ax), remedy)
     return panels
@@ -107,7 +107,7 @@ def panels_in(ax: Any) -> list[Any]:
 
 def _kind(ax: Any) -> str:
     if isinstance(ax, (np.ndarray, list, tuple)):
-        types = {type(one).__name__ for one in np.asarray(ax, dtype=object).flat}
+        types = {type(item).__name__ for item in np.asarray(ax, dtype=object).flat}
         return f"{type(ax).__name__} of {', '.join(sorted(types)) or 'nothing'}"
     return type(ax).__name__
 

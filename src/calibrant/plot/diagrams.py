@@ -153,7 +153,7 @@ def score_histogram(
     check_choice("kind", kind, _HISTOGRAMS)
     diagram, right = marks.diagram_of(result)
     axes = canvas.axes_for(ax, (5.2, 4.0))
-    _, happened, failed = marks.words_of(right)
+    _, positive_label, negative_label = marks.words_of(right)
     lefts, widths, _, event_rates = marks.bins_of(diagram)
     counts = diagram.counts[diagram.counts > 0]
     unweighted = marks.are_rows(diagram)
@@ -162,8 +162,8 @@ def score_histogram(
         positives = np.rint(positives)
     up, down = (positives, positives - counts) if kind == "mirrored" else (positives, counts - positives)
     shared: dict[str, Any] = {"align": "edge", "edgecolor": canvas.paper(axes), "linewidth": 0.6}
-    axes.bar(lefts, up, widths, color=canvas.BLUE, label=happened, **shared)
-    axes.bar(lefts, down, widths, 0 if kind == "mirrored" else up, color=canvas.ORANGE, label=failed, **shared)
+    axes.bar(lefts, up, widths, color=canvas.BLUE, label=positive_label, **shared)
+    axes.bar(lefts, down, widths, 0 if kind == "mirrored" else up, color=canvas.ORANGE, label=negative_label, **shared)
     axes.axhline(0, color=canvas.ink(axes), linewidth=0.8)
     axes.yaxis.set_major_locator(canvas.matplotlib().ticker.MaxNLocator("auto", integer=unweighted))
     axes.yaxis.set_major_formatter(lambda value, _: f"{abs(value):,.10g}")

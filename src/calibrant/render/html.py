@@ -177,9 +177,9 @@ def _diagram(summary: Summary) -> dict[str, Any] | None:
 def _diagram_tables(summary: Summary) -> list[tables.Table]:
     if summary["diagram"] is None:
         return []
-    happened, level = AXES[summary["notion"]][2], summary["level"]
-    bin_tables = [tables.diagram(summary["diagram"], happened, level)]
-    return bin_tables + [tables.curve(kind, points, happened, level) for kind, points in summary["curves"].items()]
+    outcome_word, level = AXES[summary["notion"]][2], summary["level"]
+    bin_tables = [tables.diagram(summary["diagram"], outcome_word, level)]
+    return bin_tables + [tables.curve(kind, points, outcome_word, level) for kind, points in summary["curves"].items()]
 
 
 def _noise(summary: Summary) -> dict[str, Any] | None:
@@ -319,12 +319,12 @@ def _class_tile(classes: Mapping[str, Any], k: int, places: Sequence[int], kind:
 
 def _comparison(summary: Summary) -> dict[str, Any]:
     level = summary["level"]
-    happened = AXES[summary["notion"]][2]
+    outcome_word = AXES[summary["notion"]][2]
     models, files = [], []
     for i, (name, bins) in enumerate(summary["diagrams"].items()):
         picture = drawing.diagram(bins, {}, summary["notion"], level, histogram=False)
         models.append({"name": name, "diagram": picture, "label": f"{name}. {picture['alt']}"})
-        files.append(tables.diagram(bins, happened, level, f"reliability-diagram-{i + 1}"))
+        files.append(tables.diagram(bins, outcome_word, level, f"reliability-diagram-{i + 1}"))
     labels = comparison.labels_of(summary)
     decided = [pair["estimates"][summary["decides"]]["p_value"] < 1 - level for pair in summary["pairs"]]
     return {
