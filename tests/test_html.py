@@ -753,14 +753,14 @@ def test_the_predictions_are_never_written_over(tmp_path: Path, option: str) -> 
     link.symlink_to(source)
     status, out, err = command("report", source, option, link)
     assert status == 1
-    assert f"{option}: expected a file of its own, got {link}, which holds the predictions; name another" in err
+    assert f"{option}: expected another file than the input, got {link}; name another file" in err
     assert (out, source.read_text(encoding="utf-8")) == ("", text)
 
 
 def test_a_title_without_a_page_is_wrong_usage() -> None:
     status, _, err = command("report", DIGITS, "--title", "Digits")
     assert status == 2
-    assert "--title stands above the page; pass --html as well" in err
+    assert "--title is the title of the page; pass --html too" in err
 
 
 def test_the_file_of_targets_is_never_written_over(tmp_path: Path) -> None:
@@ -770,5 +770,5 @@ def test_the_file_of_targets_is_never_written_over(tmp_path: Path) -> None:
     before = target.read_bytes()
     status, _, err = command("report", tmp_path / "probs.npy", "--targets", target, "--json", target)
     assert status == 1
-    assert "which holds the predictions; name another" in err
+    assert "expected another file than the input" in err
     assert target.read_bytes() == before
