@@ -146,20 +146,24 @@ def test_the_report_of_spark_is_that_of_the_sketch(tmp_path: Path) -> None:
         ({"score": [0.5, 1.0001], "outcome": [1, 0]}, "", "; clip the values to [0, 1] if that is rounding"),
         ({"score": [0.5, 0.5], "outcome": [1, 7]}, "", "column 'outcome': expected outcomes 0 or 1, got 7"),
         ({"score": [0.5, 0.5], "outcome": [1, 7]}, "", "; name both labels with --labels, the event last, or the"),
-        ({"score": [0.5, 0.5], "outcome": [1, 0.5]}, "", "; name the column of what happened with --outcome"),
+        ({"score": [0.5, 0.5], "outcome": [1, 0.5]}, "", "; name the column of the outcomes with --outcome"),
         ({"p_0": [0.5], "p_1": [0.4], "target": [0]}, "", "; divide each row by its sum, or report on each label"),
         ({"p_0": [0.5], "p_1": [0.5], "target": [2]}, "", "; pass --labels 1-2 if the labels are 1-based, or leave"),
         ({"p_0": [0.5], "p_1": [0.5], "target": [7]}, "", "; name the column of every class with --probs, or leave"),
         ({"score": [0.5], "outcome": [1], "w": [-1]}, "--weight w", "; correct the rows, or leave such rows out with"),
-        ({"score": [0.5] * 2, "outcome": [1] * 2, "g": ["a", None]}, "--by g", "; name the rows' group, such as 'unk"),
+        (
+            {"score": [0.5] * 2, "outcome": [1] * 2, "g": ["a", None]},
+            "--by g",
+            "; fill the missing names, such as with 'unk",
+        ),
         ({"score": [0.5], "outcome": ["yes"]}, "", "; pass --labels, in the order of the columns, or of one event"),
         ({"score": [0.5], "outcome": [1]}, "--score scor", "has no column 'scor' (--score); did you mean 'score'?"),
         ({"x": SCORES, "z": [0, 1, 1, 1]}, "", "name yours, such as: calibrant report"),
         ({"score": ["low"], "outcome": [1]}, "", "column 'score': expected a column of numbers"),
-        ({"score": ["low"], "outcome": [1]}, "", "; write the column in such a type"),
+        ({"score": ["low"], "outcome": [1]}, "", "; write the column with such a type"),
         ({"score": [0.5], "outcome": [1]}, "--where 'seson > 3'", "--where 'seson > 3': "),
         ({"score": [0.5], "outcome": [1]}, "--where 'score >'", "--where 'score >': "),
-        ({"probs": [[0.5, 0.5], [1.0]], "target": [1, 0]}, "", "column 'probs' has a list of 1 values, and one of 2"),
+        ({"probs": [[0.5, 0.5], [1.0]], "target": [1, 0]}, "", "column 'probs' has lists of 1 and of 2 values"),
         ({"logits": [0.5], "outcome": [1]}, "", "holds logits, which --engine spark does not support; write"),
     ],
 )
@@ -183,7 +187,7 @@ def test_files_that_spark_cannot_read(tmp_path: Path) -> None:
     assert err.count("\n") == 1
     np.savez(tmp_path / "f.npz", probs=P, y=Y)
     _, _, err = run("report", tmp_path / "f.npz", "--engine", "spark")
-    assert "is of a kind that Spark does not read here; give .parquet, .csv or .jsonl" in err
+    assert "has a format that --engine spark cannot read; pass .parquet, .csv or .jsonl files" in err
 
 
 @needs_java
@@ -196,8 +200,8 @@ def test_files_that_are_not_alike_are_named(tmp_path: Path) -> None:
     cut = tmp_path / "c.csv"
     cut.write_text("score,outcome\n0.5\n")
     for one, other, words in (
-        (good, turned, f"{turned}: has other columns than {good}, or in another order, and Spark reads .csv by their"),
-        (first, lacking, f"{lacking}: has no column 'score', which {first} has; give files with the same columns"),
+        (good, turned, f"{turned}: has other columns than {good}, or another order, and Spark reads .csv columns by"),
+        (first, lacking, f"{lacking}: has no column 'score', which {first} has; pass files with the same columns"),
         (good, cut, f"{good} … {cut} (2 files): cannot be read on Spark (Malformed CSV record: 0.5)"),
     ):
         status, _, err = run("report", one, other, "--engine", "spark", *FAST)
@@ -228,9 +232,7 @@ def test_spark_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(spark.shutil, "which", lambda _: None)
     status, out, err = run("report", path, "--engine", "spark")
     assert (status, out) == (1, "")
-    assert err == (
-        "calibrant: --engine spark: Java is needed and not found; install Java 17 or later, or set JAVA_HOME\n"
-    )
+    assert err == ("calibrant: --engine spark: expected Java, found none; install Java 17 or later, or set JAVA_HOME\n")
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     status, out, err = run("report", path, "--engine", "spark")
     assert (status, out) == (1, "")
@@ -245,8 +247,11 @@ def test_spark_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("--engine spark --logits", "--logits is not available with --engine spark; leave one of them out"),
         ("--engine spark --keep-going", "--keep-going is not available with --engine spark"),
         ("--engine spark --notion multilabel", "--notion multilabel is not available with --engine spark; report on"),
-        ("--engine spark --exact", "--exact keeps the rows in this process, and Spark has them; leave it out"),
-        ("--master local[2]", "--master says where Spark runs; pass --engine spark as well"),
+        (
+            "--engine spark --exact",
+            "--exact keeps the rows in this process, --engine spark does not; leave one of them out",
+        ),
+        ("--master local[2]", "--master says where Spark runs; pass --engine spark too"),
         ("--engine dask", "'dask' is not one of 'embedded', 'spark'"),
     ],
 )
@@ -260,4 +265,6 @@ def test_options_that_do_not_go_with_spark(tmp_path: Path, options: str, words: 
 def test_files_of_two_places(tmp_path: Path) -> None:
     status, _, err = run("report", "s3a://bucket/*.parquet", tmp_path / "f.parquet", "--engine", "spark")
     assert status == 1
-    assert "s3a://bucket/*.parquet: is elsewhere than the other files; give files of one place at a time" in err
+    assert (
+        "s3a://bucket/*.parquet: is in another place than the other files; pass files from one place at a time" in err
+    )

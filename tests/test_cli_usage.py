@@ -274,7 +274,7 @@ def test_a_column_of_text_is_no_score() -> None:
 def test_swapped_columns_are_told_apart(style: tuple[str, ...]) -> None:
     path = table("a.csv", win=SCORES, won=WON)
     assert refused("report", path, *style, "--level", 0.9) == (
-        "a.csv: 'won' was taken for the scores and holds labels, 'win' for the outcomes and holds fractions: they look "
+        "a.csv: 'won', used as the scores, holds labels, and 'win', used as the outcomes, holds fractions: they look "
         "swapped; type: calibrant report a.csv --level 0.9 --score win --outcome won"
     )
     assert mended("report", path, *style)["outcome_rate"] == 0.5
@@ -286,7 +286,7 @@ def test_swapped_arrays_and_models_are_told_apart() -> None:
     assert refused("report", "a.npz").endswith("swapped; type: calibrant report a.npz --probs targets --target probs")
     path = table("a.csv", win=SCORES, won=WON, home=WON)
     said = refused("compare", path, "--scores", "won,home", "--outcome", "win")
-    assert "'won' was taken for the scores and holds labels, 'win' for the outcomes and holds fractions" in said
+    assert "'won', used as the scores, holds labels, and 'win', used as the outcomes, holds fractions" in said
     assert said.endswith("; name the scores with --scores and the outcomes with --outcome")
 
 
@@ -359,7 +359,7 @@ def test_a_pattern_that_the_shell_filled_in(words: tuple[str, ...], proposal: st
     for name in words[1:]:
         write(name, "x")
     said = refused("report", path, *words)
-    assert said.endswith(f"; {words[1]!r} is a file: if the shell put it there, quote the pattern: {proposal}")
+    assert said.endswith(f"; {words[1]!r} is a file: if the shell expanded a pattern, quote it: {proposal}")
     said = refused("compare", path, "--scores", f"{words[1]},other")
     assert "quote the pattern" not in said
 
@@ -681,8 +681,8 @@ QUOTED = {
     "Missing option '--scores'": "compare games.csv",
     "is no condition but": "report plain.csv --score p --outcome won --where year",
     "texts stand in single quotes": "report plain.csv --score p --outcome won --where 'won = \"Celtics\"'",
-    "is a file: if the shell put it there": "report plain.csv --probs p_y",
-    "is no condition; write it with its quotes": "report games.csv --fail-if ece",
+    "is a file: if the shell expanded a pattern": "report plain.csv --probs p_y",
+    "is not a condition; quote it": "report games.csv --fail-if ece",
     "no measure": "report games.csv --fail-if 'eces > 0.1'",
     "both say what the numbers are": "report games.csv --logits --percent",
     "holds probs in": "report numbers.parquet other.parquet",
@@ -693,7 +693,7 @@ QUOTED = {
     "expected a calibrant sketch": "report foreign.cal",
     "expected a sketch that matches its checksum": "merge one.cal cut.cal -o a.cal",
     "does not add to": "merge one.cal three.cal -o a.cal",
-    "on a sketch, in which the rows are summed up": "report one.cal --where 'a = 1'",
+    "on a sketch, which holds no rows": "report one.cal --where 'a = 1'",
     "the disk is full": "merge one.cal -o full.cal",
     "is needed": "report plain.csv --score p --outcome won --engine spark",
 }

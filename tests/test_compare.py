@@ -539,7 +539,7 @@ def test_one_row_tells_nothing_of_the_spread() -> None:
     summary = json.loads(comparison.to_json())
     assert summary["pairs"][0]["estimates"]["brier"]["low"] is None
     assert summary["not_finite"]["pairs[0].estimates.brier.low"] == "one row tells nothing of the spread"
-    assert "no interval of a single row" in str(comparison)
+    assert "no interval from a single row" in str(comparison)
     assert comparison.verdict()[0] == "No evidence in 1 row that A or B is better calibrated (p = 1.000)."
 
 
@@ -593,7 +593,7 @@ def test_the_text_shows_the_numbers() -> None:
     first, second, targets = sample(900, 3)
     comparison = calibrant.compare(first, second, targets, names=("old", "new"), level=0.8)
     text, pair = str(comparison), comparison.pairs[0]
-    assert text.startswith("900 rows, 2 models · judged: the event 1\n")
+    assert text.startswith("900 rows, 2 models · judged: outcome = 1\n")
     assert "old minus new  with 80 % intervals" in text
     for name, label in (("ece", "ECE"), ("brier", "Brier score"), ("nll", "log loss"), ("accuracy", "accuracy")):
         e = pair[name]
@@ -610,7 +610,7 @@ def test_the_terminal() -> None:
     plain = render.render(summary, title="a.csv", used="models: a, b", style=Style(unicode=False, width=60))
     assert plain.isascii()
     assert "\x1b" not in plain
-    assert plain.startswith("a.csv\n900 rows, 2 models - judged: the event 1\nmodels: a, b\n")
+    assert plain.startswith("a.csv\n900 rows, 2 models - judged: outcome = 1\nmodels: a, b\n")
     assert "old?[2J minus" in plain
     bold = render.render(summary, style=Style(colour=True))
     assert "\x1b[1mold?[2J minus" in bold
@@ -630,7 +630,7 @@ def test_the_verdict() -> None:
     )
     e = comparison.pairs[0]["brier"]
     assert brier == (
-        "By the Brier score, which also counts telling cases apart, honest is better by "
+        "By the Brier score, which also rewards discrimination, honest is better by "
         f"{-e.value:.4f} ({-e.high:.4f} to {-e.low:.4f})."
     )
     assert calibrant.compare(bold, p, y, names=("bold", "honest")).verdict() == [calibration, brier]
@@ -759,7 +759,7 @@ def test_every_option_is_explained() -> None:
 def test_the_command_on_a_csv(games: Path) -> None:
     status, out, err = run(games, "--scores", "old, new", "--outcome", "won")
     assert (status, err) == (0, "")
-    assert out.startswith(f"{games}\n300 rows, 2 models · judged: the event 1\nmodels: old, new, targets: won\n")
+    assert out.startswith(f"{games}\n300 rows, 2 models · judged: outcome = 1\nmodels: old, new, targets: won\n")
     columns = table(games)
     comparison = calibrant.compare({"old": columns["old"], "new": columns["new"]}, columns["won"])
     assert str(comparison).split("\n", 1)[1] in out

@@ -506,7 +506,7 @@ INDEX = "target: expected class indices 0 to 2, got"
 WRONG_ROWS = [
     wrong(OUT + " others in 2 rows, such as 1.5{}; if they are logits", 2, p=[0.1, 0.2, 1.5, -3.0], y=[0] * 4),
     wrong(
-        OUT + " inf{}; if they are logits, work out the probabilities in the frame first (1 / (1 + exp(-x)))",
+        OUT + " inf{}; if they are logits, compute the probabilities in the frame first (1 / (1 + exp(-x)))",
         1,
         p=[0.1, math.inf],
         y=[0, 1],
@@ -523,7 +523,7 @@ WRONG_ROWS = [
     wrong(LABEL + " 2 rows{}; filter the rows out", (0,), p=P, y=[NAN, NAN, 1.0]),
     wrong(LABEL + " 1 row{}; filter the rows", [2], p=P, y=["no", "yes", None], more=NAMED),
     wrong("outcome: expected outcomes 0 or 1, got others in 2 rows, such as 2{}; map them", 1, p=P, y=[0, 2, -1]),
-    wrong("outcome: expected outcomes 0 or 1, got 0.5{}; pass what happened", 1, p=P, y=[0.0, 0.5, 1.0]),
+    wrong("outcome: expected outcomes 0 or 1, got 0.5{}; pass outcomes", 1, p=P, y=[0.0, 0.5, 1.0]),
     wrong(
         "outcome: expected names among class_names, got 'yess'{}; did you mean 'yes'?",
         1,
@@ -535,8 +535,8 @@ WRONG_ROWS = [
     wrong(WEIGHT[:-3] + MISSING + " 2 rows{}; correct", (0,), p=P, y=Y, w=[None, 1.0, None], more=WEIGHTED),
     wrong(WEIGHT + " -2{}; correct the rows, or filter them out", 2, p=P, y=Y, w=[1.0, 0.0, -2.0], more=WEIGHTED),
     wrong(WEIGHT + " others in 2 rows, such as inf{}; correct", 1, p=P, y=Y, w=[1.0, math.inf, -2.0], more=WEIGHTED),
-    wrong(GROUP + " 1 row{}; name the rows' group in the frame", [1], p=P, y=Y, g=["a", None, "b"], more={"by": "g"}),
-    wrong(GROUP + " 1 row{}; name the rows' group in the frame", [1], p=P, y=Y, g=[1.0, NAN, 2.0], more={"by": "g"}),
+    wrong(GROUP + " 1 row{}; fill the missing names in the frame", [1], p=P, y=Y, g=["a", None, "b"], more={"by": "g"}),
+    wrong(GROUP + " 1 row{}; fill the missing names in the frame", [1], p=P, y=Y, g=[1.0, NAN, 2.0], more={"by": "g"}),
     wrong(
         "probs: expected rows that sum to 1 within 0.001, got 0.9{}; divide each row by its sum",
         1,
@@ -580,7 +580,7 @@ WRONG_ROWS = [
     ),
     wrong(
         "probs: expected values in [0, 1], got others in 2 rows, such as 1.1{} in column 'b'; if they are logits, "
-        "work out the probabilities in the frame first (softmax of the row)",
+        "compute the probabilities in the frame first (softmax of the row)",
         0,
         a=[0.1, 0.2],
         b=[1.1, 1.2],
@@ -667,9 +667,7 @@ def test_too_many_groups_are_refused(one_of_some, monkeypatch) -> None:
     with pytest.raises(InputError, match="by: expected groups of at most 20 cells, got more in 'g'; group by a column"):
         sketch(frame, **EVENT, by="g")
     frame = ENGINES[one_of_some]({"p": grids.edges("standard")[1000:1030], "y": [1] * 30})
-    with pytest.raises(
-        InputError, match="score: expected scores that are not all next to edges, got more than 20 that"
-    ):
+    with pytest.raises(InputError, match="score: expected at most 20 distinct scores next to cell edges, got more"):
         sketch(frame, **EVENT)
 
 
@@ -713,7 +711,7 @@ GAMES = {"p": [0.2, 0.9], "won": [0, 1], "a": [0.2, 0.5], "b": [0.8, 0.5], "site
 ONE = {"score": "p", "outcome": "won"}
 TWO = {"probs": ["a", "b"], "target": "won"}
 REFUSED = [
-    ({}, "score: expected the name of a column, got None; say score='...', outcome='...' for one event, or probs="),
+    ({}, "score: expected the name of a column, got None; pass score='...', outcome='...' for one event, or probs="),
     ({"score": "p"}, "outcome: expected the name of a column, got None"),
     ({"probs": ["a", "b"]}, "target: expected the name of a column, got None"),
     ({"target": "won"}, "probs: expected the name of a column, got None"),
@@ -727,7 +725,7 @@ REFUSED = [
     ({**ONE, "score": 0}, "score: expected the name of a column, got 0; pass it as a string"),
     ({**TWO, "probs": "ab"}, "probs: expected a list of columns, one for each class, got 'ab'; pass a list"),
     ({**TWO, "probs": 3}, "probs: expected a list of columns, one for each class, got 3"),
-    ({**TWO, "probs": ["a"]}, "probs: expected two columns or more, got 1; for one event say score="),
+    ({**TWO, "probs": ["a"]}, "probs: expected two columns or more, got 1; for one event pass score="),
     ({**TWO, "probs": ["a", "b", "a"]}, "probs: expected a column for each class, got 'a' more than once"),
     ({**ONE, "score": "site"}, "score: expected a column of numbers, got 'site' of type String; cast it"),
     ({**ONE, "score": "both"}, "score: expected a column of numbers, got 'both' of type List(Float64); spread"),
@@ -767,7 +765,7 @@ def test_arguments_that_do_not_fit_are_refused_before_a_row_is_read(arguments, m
             "got a str; read the file in an engine first, with duckdb.read_parquet or polars.scan_parquet",
         ),
         (pd.Series([0.5]), "got a Series; pass the whole frame"),
-        (pd.DataFrame([[1, 2]], columns=["p", "p"]), "got one that cannot be read .*; rename its columns"),
+        (pd.DataFrame([[1, 2]], columns=["p", "p"]), "got an unreadable frame .*; rename its columns"),
     ],
 )
 def test_what_is_no_frame_is_refused(frame, message) -> None:
@@ -781,7 +779,7 @@ def test_a_connection_is_no_frame() -> None:
 
 
 def test_columns_of_nothing_known_are_refused() -> None:
-    with pytest.raises(InputError, match="'p' of no type that is known: nulls alone, or objects"):
+    with pytest.raises(InputError, match="'p' of unknown type: only nulls, or objects"):
         sketch(pl.DataFrame({"p": [None], "y": [1]}), **EVENT)
 
 
@@ -850,7 +848,7 @@ P4, Y4 = np.array([0.2, 0.8, 0.5, 0.9]), np.array([0, 1, 1, 0])
 
 def test_groups_that_are_written_alike_are_refused() -> None:
     frame = pd.DataFrame({"p": P4, "y": Y4, "g": pd.Series([1, "1", 1, "1"], dtype=object)})
-    with pytest.raises(InputError, match=r"by: expected distinct names, got several in 'g' that are written alike"):
+    with pytest.raises(InputError, match=r"by: expected distinct names, got several in 'g' with the same text"):
         sketch(frame, **EVENT, by="g")
 
 
@@ -898,7 +896,7 @@ def test_a_name_that_an_engine_takes_for_others_is_refused(one_of_some, name) ->
     if name == "^a$" and one_of_some == "duckdb":
         check_same(sketch(frame, score=name, outcome="y"), of_arrays(P4, Y4))
         return
-    with pytest.raises(InputError, match=r"score: expected a name that this engine takes for one column.*; rename the"):
+    with pytest.raises(InputError, match=r"score: expected a name that means one column in this engine.*; rename the"):
         sketch(frame, score=name, outcome="y")
 
 
@@ -911,7 +909,7 @@ def test_one_of_two_columns_of_a_name_is_no_choice() -> None:
 def test_categories_that_are_numbers_are_refused() -> None:
     numbers = pd.Categorical([1, 1, 0, 1])
     frame = pd.DataFrame({"a": P4, "b": 1 - P4, "y": numbers})
-    with pytest.raises(InputError, match=r"target: .* got 'y' of categories that are no text; cast it"):
+    with pytest.raises(InputError, match=r"target: .* got 'y' with categories that are not text; cast it"):
         sketch(frame, probs=["a", "b"], target="y", class_names=["1", "2"])
     table = pa.table({"a": P4, "b": 1 - P4, "y": pa.array([1, 1, 0, 1]).dictionary_encode()})
     with pytest.raises(InputError, match=r"target: .* cast it"):

@@ -448,7 +448,7 @@ def test_an_infinite_log_loss_is_said_and_stands_in_the_file() -> None:
     assert next(row for row in table if row[0] == "log loss")[1:3] == ["inf", ""]
     rows = page.files()["measures.csv"]
     assert next(row for row in rows if row["measure"] == "nll")["value"] == "inf"
-    assert "20 outcomes happened that had probability 0" in "".join(page.text)
+    assert "20 outcomes with probability 0 happened" in "".join(page.text)
 
 
 def test_weights_are_written_as_they_are() -> None:
@@ -463,11 +463,11 @@ def test_weights_are_written_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (10, "90 groups, none with rows enough to be tested."),
-        (900, "1 group, 1 with rows enough to be tested. Miscalibrated: 0."),
+        (10, "90 groups, none with enough rows for a test."),
+        (900, "1 group, 1 with enough rows for a test. Miscalibrated: 0."),
         (
             450,
-            "2 groups, 2 with rows enough to be tested. Miscalibrated, after Holm's correction for looking at 2: 0, 1.",
+            "2 groups, 2 with enough rows for a test. Miscalibrated, after Holm's correction for 2 tests: 0, 1.",
         ),
     ],
 )
@@ -520,7 +520,7 @@ def test_many_groups_and_classes_are_cut_in_the_picture_alone(monkeypatch: pytes
     text = "".join(page.text)
     assert "the 5 with the largest errors; the tables have all" in text
     assert len(page.files()["classes.csv"]) == 8
-    assert "Drawn are the 3 that stand out most; the table has all." in text
+    assert "The 3 groups that stand out most are shown; the table has all." in text
     assert len(page.files()["groups.csv"]) == 7
 
 
@@ -753,14 +753,14 @@ def test_the_predictions_are_never_written_over(tmp_path: Path, option: str) -> 
     link.symlink_to(source)
     status, out, err = command("report", source, option, link)
     assert status == 1
-    assert f"{option}: expected a file of its own, got {link}, which holds the predictions; name another" in err
+    assert f"{option}: expected another file than the input, got {link}; name another file" in err
     assert (out, source.read_text(encoding="utf-8")) == ("", text)
 
 
 def test_a_title_without_a_page_is_wrong_usage() -> None:
     status, _, err = command("report", DIGITS, "--title", "Digits")
     assert status == 2
-    assert "--title stands above the page; pass --html as well" in err
+    assert "--title is the title of the page; pass --html too" in err
 
 
 def test_the_file_of_targets_is_never_written_over(tmp_path: Path) -> None:
@@ -770,5 +770,5 @@ def test_the_file_of_targets_is_never_written_over(tmp_path: Path) -> None:
     before = target.read_bytes()
     status, _, err = command("report", tmp_path / "probs.npy", "--targets", target, "--json", target)
     assert status == 1
-    assert "which holds the predictions; name another" in err
+    assert "expected another file than the input" in err
     assert target.read_bytes() == before

@@ -528,7 +528,7 @@ def test_classes_of_which_nothing_was_kept_are_left_out_and_said_to_be() -> None
     assert [title(panel)[0] for panel in panels] == ["class 1", "class 0"]
     assert title(panels[0])[1] == f"error {result.errors[1]:.3f}, 3 rows"
     assert panels[0].figure.get_suptitle() == "2 of 3 classes, largest error first"
-    with pytest.raises(InputError, match="report: expected a class of which scores were judged, got none"):
+    with pytest.raises(InputError, match="report: expected a class with scores that reach the threshold, got none"):
         plot.classwise(calibrant.classwise_calibration(probs, [0, 1, 1, 1], threshold=1.0))
 
 
@@ -630,7 +630,7 @@ def test_an_infinite_difference_is_said_in_a_word() -> None:
     assert [len(panel.texts) for panel in panels] == [0, 0, 0, 0, 1]
     assert not list(panels[4].collections)
     both = plot.differences(calibrant.compare(certain, certain**2, happened))
-    assert [text.get_text() for text in both[4].texts] == ["not known"]
+    assert [text.get_text() for text in both[4].texts] == ["unknown"]
 
 
 def test_a_difference_without_an_interval_is_said_in_its_number() -> None:
@@ -919,7 +919,7 @@ ERRORS = {
     ),
     "order without tests": (
         lambda: plot.groups(of_groups(None), order="p_value"),
-        "order: expected another one for a report without p-values, got 'p_value'; evaluate with level=0.95",
+        "order: expected another order for a report without p-values, got 'p_value'; evaluate with level=0.95",
     ),
     "a figure for ax": (
         lambda: plot.groups(of_groups(), ax=Figure()),

@@ -345,7 +345,7 @@ def test_a_report_from_a_sketch_says_how_exact_it_is():
     )
     assert "sketch" not in str(calibrant.evaluate([0.1, 0.7], [0, 1], level=None))
     bare = calibrant.evaluate(ReliabilityTable.from_scores([1e-9, 0.5], [1, 0], grid="standard"), level=None)
-    assert "no certified error is known for: log loss" in " ".join(str(bare).split())
+    assert "no certified error for: log loss" in " ".join(str(bare).split())
     assert json.loads(bare.to_json())["estimates"]["nll"]["error_bound"] is None
 
 

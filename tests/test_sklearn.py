@@ -557,8 +557,8 @@ def test_a_scorer_says_how_it_was_made():
         (calibrant.classwise_calibration_errors, {}, "returns a number, got classwise_calibration_errors"),
         (zero, {}, "greater_is_better: expected True or False for zero, got None; pass greater_is_better=False for an"),
         (calibrant.brier_score, {"greater_is_better": 1}, "greater_is_better: expected True or False, got 1"),
-        (calibrant.brier_score, {"weights": [1]}, "weights: expected nothing .* makes it of sample_weight"),
-        (calibrant.brier_score, {"probs": [1]}, "probs: expected nothing .* makes it of the estimator and y"),
+        (calibrant.brier_score, {"weights": [1]}, "weights: expected nothing .* takes it from sample_weight"),
+        (calibrant.brier_score, {"probs": [1]}, "probs: expected nothing .* takes it from the estimator and y"),
         (calibrant.expected_calibration_error, {"n_bin": 3}, "n_bin: expected an argument of .*did you mean 'n_bins'"),
         (calibrant.brier_score, {"n_bins": 3}, "n_bins: expected an argument of brier_score"),
         (calibrant.expected_calibration_error, {"notion": "multilabel"}, "notion: expected 'positive', 'top-label' or"),
@@ -627,7 +627,9 @@ def test_a_label_that_the_estimator_never_saw_is_named():
     X, codes = three()
     y = NAMES[codes]
     model = GaussianNB().fit(X[codes > 0], y[codes > 0])
-    message = r"^y: expected labels among estimator\.classes_, 'ash', 'cedar', got 'birch' at row 0; .*without it"
+    message = (
+        r"^y: expected labels among estimator\.classes_, 'ash', 'cedar', got 'birch' at row 0; .*without this label"
+    )
     for own in (ECE, ReliabilityDisplay.from_estimator):
         with pytest.raises(InputError, match=message):
             own(model, X, y)
@@ -642,7 +644,7 @@ def test_a_label_that_the_estimator_never_saw_is_named():
         (
             ["0", "1"],
             Fault.UNKNOWN_NAME,
-            "^y: expected labels among estimator.classes_, 0, 1, got '0' at row 0; one of the two are strings",
+            "^y: expected labels among estimator.classes_, 0, 1, got '0' at row 0; labels of one are strings",
         ),
         ([0, None], Fault.MISSING, "^y: expected a label in every row, got a missing value at row 1"),
     ],
@@ -669,11 +671,11 @@ def test_bad_probabilities_are_those_of_the_estimator():
         ({"notion": "positive"}, "notion: expected 'top-label' or 'classwise' for 3 classes, .* pass pos_label"),
         (
             {"pos_label": "ash", "notion": "top-label"},
-            "notion: expected 'positive' for one class, got pos_label='ash' be",
+            "notion: expected 'positive' for one class, got pos_label='ash' with",
         ),
         (
             {"pos_label": "ash", "notion": "classwise"},
-            "notion: expected 'positive' for one class, got pos_label='ash' be",
+            "notion: expected 'positive' for one class, got pos_label='ash' with",
         ),
     ],
 )
@@ -696,7 +698,7 @@ def test_weights_for_a_measure_without_them_are_refused():
     scorer = make_scorer(zero, greater_is_better=True)
     model = GaussianNB().fit(X, y)
     assert scorer(model, X, y) == 0
-    with pytest.raises(InputError, match="sample_weight: expected none, since zero takes no weights"):
+    with pytest.raises(InputError, match="sample_weight: expected no weights for zero"):
         scorer(model, X, y, sample_weight=np.ones(len(y)))
 
 
@@ -965,8 +967,8 @@ WORDS = np.array(["no", "yes", "yes", "no"])
         (P, WORDS, {}, "y_true: expected labels first"),
         (P, Y.astype(float), {}, "y_true: expected labels first"),
         (WORDS, P, {}, "pos_label: expected a label, .* got None, and labels 'no', 'yes'; pass pos_label"),
-        (Y + 1, P, {}, "pos_label: expected a label, where they are not 0 and 1, got None, and labels 1, 2"),
-        (P, P, {}, "pos_label: expected a label, where they are not 0 and 1"),
+        (Y + 1, P, {}, "pos_label: expected a label, unless labels are 0 and 1, got None, and labels 1, 2"),
+        (P, P, {}, "pos_label: expected a label, unless labels are 0 and 1"),
         (WORDS, P, {"pos_label": "Yes"}, "pos_label: expected one of the labels 'no', 'yes', got 'Yes'; did you mean"),
         (WORDS, P, {"class_names": "no yes"}, "class_names: expected an array, got a str"),
         (WORDS, P, {"class_names": ["yes"]}, "class_names: expected two labels or more, got 1"),
@@ -1018,7 +1020,7 @@ def test_nothing_is_computed_for_options_that_do_not_exist(monkeypatch):
 
 
 def test_a_display_is_of_a_report_on_one_event():
-    with pytest.raises(InputError, match="report: expected a report of one judged event, got one of 'classwise'"):
+    with pytest.raises(InputError, match="report: expected a report on one judged event, got one on notion='classwise"):
         ReliabilityDisplay(calibrant.evaluate(THREE, Y, notion="classwise", level=None))
     with pytest.raises(InputError, match=r"report: expected a calibrant\.Report, got a ndarray; call from_predictions"):
         ReliabilityDisplay(P)

@@ -148,7 +148,7 @@ def test_what_comes_back_are_cells(table, monkeypatch) -> None:
 @pytest.mark.parametrize("name", ["a.b", "a`b", "*"])
 def test_a_name_that_is_a_path_to_spark_is_refused(spark, name) -> None:
     frame = spark.createDataFrame(pa.table({name: [0.5, 0.2], "y": [1, 0]}))
-    with pytest.raises(InputError, match=r"score: expected a name that this engine takes for one column.*; rename"):
+    with pytest.raises(InputError, match=r"score: expected a name that means one column in this engine.*; rename"):
         sketch(frame, score=name, outcome="y")
 
 

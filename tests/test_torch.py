@@ -876,7 +876,7 @@ def test_the_bandwidth_found_is_an_attribute():
         (
             lambda: ct.SmoothCalibrationError("reflected", mesh_pts=300, method="exact"),
             ValueError,
-            "mesh options only for the mesh",
+            "no mesh options with method='exact'",
         ),
         (lambda: ct.SmoothCalibrationError(notion="classwise"), ValueError, "notion"),
         (lambda: ct.BrierScore(notion="classwise"), ValueError, "notion"),
@@ -903,7 +903,7 @@ P2, Y2 = torch.tensor([0.2, 0.7]), torch.tensor([0, 1])
         ("binary", P2, torch.tensor([0, 0.5]), "target: expected outcomes 0 or 1, got 0.5 at row 1"),
         ("binary", torch.tensor([0.2, torch.nan]), Y2, "preds: expected finite numbers, got nan at row 1"),
         ("multiclass", P2, Y2, r"preds: expected shape \(N, C\)"),
-        ("multiclass", torch.rand(2, 3).softmax(1), Y2, "preds: expected 4 classes, as num_classes says, got 3"),
+        ("multiclass", torch.rand(2, 3).softmax(1), Y2, "preds: expected 4 columns, as num_classes says, got 3"),
         ("multiclass", torch.rand(2, 4).softmax(1), torch.tensor([0, 4]), "target: expected class indices 0 to 3"),
         ("multiclass", torch.rand(2, 4).softmax(1), torch.tensor([0, -1]), "pass ignore_index=-1"),
         (
@@ -932,7 +932,7 @@ def test_bad_input_for_the_batches_before():
         metric.update(*classes(20, 3)[:2])
     with pytest.raises(InputError, match="preds: expected 4 columns, as in the batches before, got 1"):
         metric.update(*binary(20))
-    with pytest.raises(InputError, match="preds: expected a tensor on cpu, where the metric is, got one on meta"):
+    with pytest.raises(InputError, match="preds: expected a tensor on cpu, the metric's device, got a tensor on meta"):
         metric.update(*(x.to("meta") for x in classes(20, 4)[:2]))
 
 

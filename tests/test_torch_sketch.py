@@ -774,7 +774,7 @@ def test_a_shared_sketch_of_another_shape_is_noticed():
     collection.reset()
     probs = torch.rand(50, 5).softmax(1)
     collection.update(probs, torch.arange(50) % 5)  # by the first of the group, which has no number of classes
-    with pytest.raises(InputError, match="preds: expected 4 classes, as num_classes says, got 5"):
+    with pytest.raises(InputError, match="preds: expected 4 columns, as num_classes says, got 5"):
         collection.compute()
 
 
@@ -891,11 +891,11 @@ def test_plot_of_adaptive_bins_stands_where_the_cells_are():
         (lambda: ct.SmoothCalibrationError(state="row"), r"state: expected one of .* did you mean 'rows'\?"),
         (
             lambda: ct.CalibrationError("binary", state="sketch"),
-            "state: expected 'rows' for bins of equal width, got 'sketch'; leave it out: their state is of constant",
+            "state: expected 'rows' for bins of equal width, got 'sketch'; leave it out: the state of these bins",
         ),
         (
             lambda: ct.SmoothCalibrationError("reflected", state="sketch"),
-            "state: expected 'rows' for method='mesh', whose numbers need the rows, got 'sketch'; pass kernel_type=",
+            "state: expected 'rows' for method='mesh', which needs the rows, got 'sketch'; pass kernel_type=",
         ),
         (lambda: ct.SmoothCalibrationError(state="sketch"), "kernel_type='reflected' and method='exact', or leave"),
         (lambda: ct.CalibrationReport().sketch(), "state: expected 'sketch' for a metric's sketch, got 'rows'; make"),

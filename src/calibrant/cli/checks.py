@@ -1,4 +1,4 @@
-"""What is wrong usage, before any file is opened."""
+"""Checks of the usage, before any file is opened."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 
 def check_report(ctx: click.Context, options: Mapping[str, Any]) -> None:
-    """Refuse, as usage, what is wrong before any file is opened."""
+    """Reject wrong usage of the report's options, before any file is opened."""
     from calibrant.notions import NOTIONS
 
     _check_judging(ctx, options, NOTIONS)
@@ -21,7 +21,7 @@ def check_report(ctx: click.Context, options: Mapping[str, Any]) -> None:
             hint = f"{options[name]}; pass 0 or more"
             raise click.BadParameter(hint, ctx, param_hint=f"--{name.replace('_', '-')}")
     if options["score"] and options["probs"]:
-        raise click.UsageError("--score names one event, --probs many classes; pass one of the two", ctx)
+        raise click.UsageError("--score is for one event, --probs for many classes; pass one of the two", ctx)
     if options["outcome"] and options["target"]:
         raise click.UsageError("--outcome and --target both name the truth; pass one of the two", ctx)
     _check_conditions(ctx, options)
@@ -29,9 +29,11 @@ def check_report(ctx: click.Context, options: Mapping[str, Any]) -> None:
     if options["exact"] and options["sketch_path"] is not None:
         raise click.UsageError("--exact keeps the rows, --sketch makes a sketch of them; pass one of the two", ctx)
     if options["exact"] and options["engine"] == "spark":
-        raise click.UsageError("--exact keeps the rows in this process, and Spark has them; leave it out", ctx)
+        raise click.UsageError(
+            "--exact keeps the rows in this process, --engine spark does not; leave one of them out", ctx
+        )
     if options["master"] is not None and options["engine"] != "spark":
-        raise click.UsageError("--master says where Spark runs; pass --engine spark as well", ctx)
+        raise click.UsageError("--master says where Spark runs; pass --engine spark too", ctx)
 
 
 def _check_conditions(ctx: click.Context, options: Mapping[str, Any]) -> None:
@@ -46,7 +48,7 @@ def _check_conditions(ctx: click.Context, options: Mapping[str, Any]) -> None:
 
 
 def check_models(ctx: click.Context, options: Mapping[str, Any]) -> list[str]:
-    """Return the models to compare; refuse, as usage, what is wrong before any file is opened."""
+    """Return the models to compare; reject wrong usage, before any file is opened."""
     _check_judging(ctx, options, ("positive", "top-label"))
     scores = [part.strip() for part in options["scores"].split(",") if part.strip()]
     if len(set(scores)) < max(len(scores), 2):
@@ -57,7 +59,7 @@ def check_models(ctx: click.Context, options: Mapping[str, Any]) -> list[str]:
 
 
 def check_level(ctx: click.Context, level: float) -> None:
-    """Refuse a confidence that is none."""
+    """Reject a level outside [0.5, 1)."""
     if not 0.5 <= level < 1:
         hint = f"{level:g}; pass a share from 0.5 to below 1, such as 0.95"
         raise click.BadParameter(hint, ctx, param_hint="--level")
@@ -87,16 +89,16 @@ def _check_outputs(ctx: click.Context, options: Mapping[str, Any]) -> None:
     for name, target in (("--html", page), ("--json", numbers)):
         _check_folder(ctx, name, target)
     outputs = {"--json": numbers, "--html": page, "--sketch": options.get("sketch_path")}
-    for (one, first), (other, second) in combinations(outputs.items(), 2):
-        if first is not None and second is not None and os.path.abspath(first) == os.path.abspath(second):
-            msg = f"{one} and {other} both name {second}; give each a file of its own"
+    for (option, path), (other_option, other_path) in combinations(outputs.items(), 2):
+        if path is not None and other_path is not None and os.path.abspath(path) == os.path.abspath(other_path):
+            msg = f"{option} and {other_option} both name {other_path}; give each a file of its own"
             raise click.UsageError(msg, ctx)
     if options["title"] and page is None:
-        raise click.UsageError("--title stands above the page; pass --html as well", ctx)
+        raise click.UsageError("--title is the title of the page; pass --html too", ctx)
 
 
 def check_sketch(ctx: click.Context, path: str | None) -> None:
-    """Refuse a name for a sketch by which it would not be known again."""
+    """Reject a file name for a sketch that does not end in .cal."""
     if path is not None and not path.lower().endswith(".cal"):
         hint = f"{path!r}; name a file that ends in .cal, such as week.cal"
         raise click.BadParameter(hint, ctx, param_hint="--sketch")

@@ -16,7 +16,7 @@ from calibrant.cli.conditions import ConditionType, is_held
 from calibrant.cli.errors import failing
 from calibrant.cli.usage import Commands, Count, Wanted
 
-#: An exit status; 1 is of bad data (`errors`), 2, for usage, is click's own.
+#: The exit status if a condition holds; 1 is for bad data (`errors`), 2 for usage (click).
 CONDITION_HELD: Final = 3
 
 _MOST_LABELS = 100_000
@@ -25,7 +25,7 @@ _MOST_LABELS = 100_000
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="calibrant", message="%(prog)s %(version)s")
 def main() -> None:
-    """Tell how far predicted probabilities can be trusted.
+    """Measure how far predicted probabilities can be trusted.
 
     \b
     calibrant report predictions.parquet
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def _names(ctx: click.Context, option: click.Parameter, listed: str | None) -> list[str] | None:
-    """Split the names of an option at their commas; 1-3 stands for 1,2,3."""
+    """Return the names of an option, split at commas; 1-3 means 1,2,3."""
     if listed is None:
         return None
     names = [name.strip() for name in listed.split(",")]
@@ -53,7 +53,7 @@ def _names(ctx: click.Context, option: click.Parameter, listed: str | None) -> l
 
 
 def _measures(ctx: click.Context, option: click.Parameter, listed: str) -> str | list[str]:
-    """Return the profile that is named, or the measures of a list with commas."""
+    """Return the name of a profile, or the measures of a list, split at commas."""
     from calibrant.errors import InputError
     from calibrant.measures.listed import PROFILES, chosen
 
@@ -80,13 +80,13 @@ _weight = click.option(
     "--weight", metavar="COLUMN", help="How often each row counts.", shell_complete=completion.columns
 )
 _where = click.option("--where", metavar="SQL", help="Leave out the rows that do not meet this condition.")
-_percent = click.option("--percent", is_flag=True, help="The numbers are per cent, or texts such as '85%'.")
+_percent = click.option("--percent", is_flag=True, help="The numbers are per cent, or text such as '85%'.")
 _n_bins = click.option("--n-bins", type=int, default=15, show_default=True, help="The number of bins.")
 _class_names = click.option(
     "--class-names",
     metavar="NAMES",
     callback=_names,
-    help="Names of the classes in column order, with commas between them.",
+    help="Names of the classes in column order, separated by commas.",
 )
 _labels = click.option(
     "--labels",
@@ -97,12 +97,12 @@ _labels = click.option(
 _ignore_index = click.option("--ignore-index", type=int, metavar="LABEL", help="Leave out the rows with this label.")
 _level = click.option("--level", type=float, default=0.95, show_default=True, help="The confidence of the intervals.")
 _json = click.option(
-    "--json", "json_path", metavar="PATH", help="Write every number there as JSON; - for standard output."
+    "--json", "json_path", metavar="PATH", help="Write every number to this file as JSON; - for standard output."
 )
-_html = click.option("--html", "html_path", metavar="PATH", help="Write it there as a page that needs no other file.")
-_title = click.option("--title", metavar="TEXT", help="What stands above the page; without it the file's name.")
+_html = click.option("--html", "html_path", metavar="PATH", help="Write an HTML page that needs no other file.")
+_title = click.option("--title", metavar="TEXT", help="The title of the page; default: the file's name.")
 _keep_going = click.option(
-    "--keep-going", is_flag=True, help="Leave out files that cannot be used, name them, and count the rest."
+    "--keep-going", is_flag=True, help="Leave out files that cannot be used, name them, and use the rest."
 )
 
 
@@ -132,21 +132,21 @@ _keep_going = click.option(
     shell_complete=completion.files,
 )
 @_weight
-@click.option("--by", metavar="COLUMN", help="Report on each group of rows as well.", shell_complete=completion.columns)
+@click.option("--by", metavar="COLUMN", help="Report on each group of rows too.", shell_complete=completion.columns)
 @_where
-@click.option("--logits", is_flag=True, help="The numbers are logits, no probabilities.")
+@click.option("--logits", is_flag=True, help="The numbers are logits, not probabilities.")
 @_percent
 @click.option(
     "--notion",
     metavar="NOTION",
-    help="The event judged: positive, top-label, classwise or multilabel.",
+    help="The judged event: positive, top-label, classwise or multilabel.",
     shell_complete=completion.notions,
 )
 @_n_bins
 @click.option(
     "--classwise/--no-classwise",
     default=None,
-    help="Whether every class is judged as well; by default if the rows are kept, or the classes are few.",
+    help="Judge every class too; default: on, unless the rows are streamed and there are many classes.",
 )
 @_labels
 @_class_names
@@ -159,13 +159,13 @@ _keep_going = click.option(
     show_default=True,
     callback=_measures,
     shell_complete=completion.measures,
-    help="What is shown: a profile, or measures with commas between them, such as ece,ks.",
+    help="The measures to show: a profile, or names separated by commas, such as ece,ks.",
 )
 @click.option(
     "--n-resamples", type=int, default=1000, show_default=True, help="Replicates behind the noise floors; 0 for none."
 )
 @click.option("--rng", type=int, default=0, show_default=True, help="The seed of the replicates.")
-@click.option("--exact", is_flag=True, help="Keep every row, however many; without it many become a sketch.")
+@click.option("--exact", is_flag=True, help="Keep every row; by default many rows become a sketch.")
 @_keep_going
 @click.option(
     "--engine",
@@ -173,15 +173,15 @@ _keep_going = click.option(
     type=click.Choice(loading.ENGINES),
     default=loading.ENGINES[0],
     show_default=True,
-    help="What reads the files: embedded, in this process, or spark.",
+    help="The engine that reads the files: embedded (this process) or spark.",
 )
-@click.option("--master", metavar="URL", help="Where Spark runs, such as 'local[2]'; by default on this machine.")
+@click.option("--master", metavar="URL", help="Where Spark runs, such as 'local[2]'; default: this machine.")
 @click.option(
     "--sketch",
     "sketch_path",
     metavar="PATH",
     shell_complete=completion.files,
-    help="Write a sketch of the predictions there, a .cal to add to others.",
+    help="Write a sketch of the predictions to this .cal file, to merge with others.",
 )
 @_json
 @_html
@@ -198,8 +198,8 @@ _keep_going = click.option(
 def report(ctx: click.Context, /, **options: Any) -> None:
     """Report on the predictions in FILE...: .npz, .npy, .csv, .parquet, .arrow, .jsonl, .cal, or patterns of them.
 
-    Columns with the usual names (probs, p_*, score; target, label, outcome) are found by themselves, and the report
-    says which were used. Files may be larger than the memory.
+    Columns with the usual names (probs, p_*, score; target, label, outcome) are found automatically, and the
+    report names the used ones. Files may be larger than memory.
 
     \b
     calibrant report digits.parquet --html report.html
@@ -208,7 +208,7 @@ def report(ctx: click.Context, /, **options: Any) -> None:
     calibrant report 'logs/*.parquet' --keep-going --sketch week.cal
     calibrant report model.npz --logits --json report.json --fail-if 'ece > 0.05'
 
-    Exit status: 0; 1 for data that cannot be used; 2 for wrong usage; 3 where a --fail-if holds.
+    Exit status: 0; 1 for data that cannot be used; 2 for wrong usage; 3 if a --fail-if holds.
     """  # noqa: D301
     checks.check_report(ctx, options)
     with failing(ctx) as files:
@@ -217,11 +217,11 @@ def report(ctx: click.Context, /, **options: Any) -> None:
             step(0, 0, 0)
             result = loading.evaluate(predictions, options)
         output.write(result, predictions, options)
-        held = [condition for condition in options["conditions"] if is_held(condition, result)]
-    for condition in held:
+        conditions_held = [condition for condition in options["conditions"] if is_held(condition, result)]
+    for condition in conditions_held:
         value = result.n if condition.measure == "n" else result[condition.measure].value
         click.echo(f"calibrant: --fail-if {condition.text!r} holds: {condition.measure} is {value:.6g}", err=True)
-    if held:
+    if conditions_held:
         sys.exit(CONDITION_HELD)
 
 
@@ -233,7 +233,7 @@ def report(ctx: click.Context, /, **options: Any) -> None:
     metavar="COLUMNS",
     type=Wanted("Name the models' columns, such as --scores old,new."),
     shell_complete=completion.models,
-    help="The models, with commas between them: for each its column, or a pattern of a column for each class.",
+    help="The models, separated by commas: a column for each, or a pattern such as 'p_*' for its classes.",
 )
 @click.option(
     "--outcome",
@@ -244,12 +244,12 @@ def report(ctx: click.Context, /, **options: Any) -> None:
 )
 @_weight
 @_where
-@click.option("--logits", is_flag=True, help="The numbers are logits, no probabilities, of all models.")
+@click.option("--logits", is_flag=True, help="The numbers of all models are logits, not probabilities.")
 @_percent
 @click.option(
     "--notion",
     metavar="NOTION",
-    help="The event judged: positive or top-label.",
+    help="The judged event: positive or top-label.",
     shell_complete=completion.notions,
 )
 @_n_bins
@@ -262,7 +262,7 @@ def report(ctx: click.Context, /, **options: Any) -> None:
 @_title
 @click.pass_context
 def compare(ctx: click.Context, /, **options: Any) -> None:
-    """Compare models whose predictions of the same rows are in FILE..., and say which is better calibrated.
+    """Compare models on the same rows of FILE..., and say which is better calibrated.
 
     \b
     calibrant compare games.csv --scores old,new --outcome won
@@ -292,7 +292,7 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
                 ignore_index=options["ignore_index"],
                 class_names=predictions.class_names,
                 level=options["level"],
-                logits={name: options["logits"] or found for name, found in predictions.logits.items()},
+                logits={name: options["logits"] or is_logits for name, is_logits in predictions.logits.items()},
             )
         output.write(result, predictions, options)
 
@@ -314,12 +314,12 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
     required=True,
     type=Wanted("Name the file for the sum, such as --sketch week.cal."),
     shell_complete=completion.files,
-    help="Where the sum is written: a .cal, which may be one of those that are read.",
+    help="The .cal file for the sum; it may be one of the files to add.",
 )
 @_keep_going
 @click.pass_context
 def merge(ctx: click.Context, /, **options: Any) -> None:
-    """Add the sketches in FILE..., which calibrant report --sketch wrote, and write their sum.
+    """Add the sketches in FILE..., written by calibrant report --sketch, and write their sum.
 
     \b
     calibrant merge monday.cal tuesday.cal --sketch week.cal
@@ -331,13 +331,13 @@ def merge(ctx: click.Context, /, **options: Any) -> None:
     with failing(ctx):
         from calibrant.files import read_sketches, write_sketch
 
-        found = read_sketches(options["files"], keep_going=options["keep_going"])
-        write_sketch(found.sketch, options["sketch_path"])
-        click.echo(f"{options['sketch_path']}: {output.holding(found.sketch)}, from {output.count(found.paths)}")
-        output.warn(found)
+        merged = read_sketches(options["files"], keep_going=options["keep_going"])
+        write_sketch(merged.sketch, options["sketch_path"])
+        click.echo(f"{options['sketch_path']}: {output.holding(merged.sketch)}, from {output.count(merged.paths)}")
+        output.warn(merged)
 
 
-@main.command(short_help="What noise alone shows, before there are any data.")
+@main.command(short_help="What noise alone shows, before there is any data.")
 @click.option("--n", "n", type=Count(min=1), required=True, help="The number of predictions.")
 @click.option(
     "--bins",
@@ -354,7 +354,7 @@ def merge(ctx: click.Context, /, **options: Any) -> None:
 @_json
 @click.pass_context
 def floor(ctx: click.Context, /, **options: Any) -> None:
-    """Print what noise alone shows: the calibration errors of perfectly calibrated scores, before there are any data.
+    """Print the noise floor: the calibration errors of perfectly calibrated scores, before there is any data.
 
     \b
     calibrant floor --n 500 --bins 15
@@ -367,17 +367,19 @@ def floor(ctx: click.Context, /, **options: Any) -> None:
 
         names = ("n", "n_bins", "level", "n_resamples", "rng")
         with output.progress():
-            found = [noise_floor(scores=law, **{name: options[name] for name in names}) for law in SCORE_LAWS]
+            results = [noise_floor(scores=law, **{name: options[name] for name in names}) for law in SCORE_LAWS]
         summary = {
             **{name: options[name] for name in names},
-            "measures": {measure.name: measure.label for measure in MEASURES if measure.name in found[0].floors},
+            "measures": {measure.name: measure.label for measure in MEASURES if measure.name in results[0].floors},
             "laws": {
-                one.scores: {
-                    "description": SCORE_LAWS[one.scores][2],
-                    "floors": {name: {"mean": own.mean, "upper": own.upper} for name, own in one.floors.items()},
-                    "rows_for_ece_of_0.01": one.rows_for(0.01),
+                result.scores: {
+                    "description": SCORE_LAWS[result.scores][2],
+                    "floors": {
+                        name: {"mean": noise.mean, "upper": noise.upper} for name, noise in result.floors.items()
+                    },
+                    "rows_for_ece_of_0.01": result.rows_for(0.01),
                 }
-                for one in found
+                for result in results
             },
         }
         output.write_summary(summary, options["json_path"], lambda: render.render(summary, style=output.style()))
@@ -386,7 +388,7 @@ def floor(ctx: click.Context, /, **options: Any) -> None:
 @main.command("completion", short_help="Make the TAB key complete commands, in bash, zsh or fish.")
 @click.argument("shell", type=click.Choice(completion.SHELLS))
 def complete(shell: str) -> None:
-    """Print what makes the TAB key complete commands, options, files and the columns in them.
+    """Print the shell code that lets the TAB key complete commands, options, files and their columns.
 
     \b
     eval "$(calibrant completion bash)"    a line for ~/.bashrc

@@ -1,4 +1,4 @@
-"""What the TAB key offers: files, columns of the files that were named, notions and conditions."""
+"""The proposals of the TAB key: files, columns of the named files, notions and conditions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from click.shell_completion import CompletionItem, get_completion_class
 SHELLS: Final = ("bash", "zsh", "fish")
 _VARIABLE: Final = "_CALIBRANT_COMPLETE"
 
-# click's own script for bash puts values into the line as they are. Names of columns and conditions need quotes there,
-# and a name may hold anything: what is inserted must be one word of the shell, whatever it says.
+# click's own script for bash inserts values without quotes. Names of columns and conditions need quotes, and a name may
+# hold any character: each inserted value must be one word of the shell.
 _BASH: Final = r"""
 _calibrant_complete() {
     local kind value word current words=()
     COMPREPLY=()
     for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
-        # bash takes --score=win apart, and click wants its two ends.
+        # bash splits --score=win, and click wants its two ends.
         if [[ $word == = && $current == --* ]]; then
             current=
             continue
@@ -54,7 +54,7 @@ complete -o nosort -F _calibrant_complete calibrant 2>/dev/null ||
 
 
 def script(shell: str, command: click.Command) -> str:
-    """Return the lines that make a shell complete the command."""
+    """Return the shell code that completes the command."""
     if shell == "bash":
         return _BASH.lstrip("\n")
     maker = get_completion_class(shell)
@@ -73,12 +73,12 @@ def notions(ctx: click.Context, _param: click.Parameter, incomplete: str) -> lis
     """Offer the events that can be judged."""
     from calibrant.notions import NOTIONS
 
-    known = NOTIONS if ctx.command.name == "report" else ("positive", "top-label")
-    return _starting(known, incomplete)
+    notions_of_command = NOTIONS if ctx.command.name == "report" else ("positive", "top-label")
+    return _starting(notions_of_command, incomplete)
 
 
 def conditions(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the beginnings of conditions: measures, and which way they may fail."""
+    """Offer the beginnings of conditions: each measure with > and <."""
     from calibrant.measures.listed import BY_NAME
 
     return _starting([f"{name} {sign}" for name in (*BY_NAME, "n") for sign in "><"], incomplete.lstrip())
@@ -95,7 +95,7 @@ def measures(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
 
 
 def columns(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the columns of the files that stand before."""
+    """Offer the columns of the files that are typed already."""
     return _starting(_columns(ctx), incomplete)
 
 
@@ -105,34 +105,34 @@ def patterns(ctx: click.Context, _param: click.Parameter, incomplete: str) -> li
 
 
 def models(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer columns and patterns after each comma, those left out that stand there already."""
+    """Offer columns and patterns after each comma, without those that are typed already."""
     before, comma, last = incomplete.rpartition(",")
     free = [name for name in _with_patterns(_columns(ctx)) if name not in before.split(",")]
     return [CompletionItem(before + comma + item.value) for item in _starting(free, last)]
 
 
 def _columns(ctx: click.Context) -> tuple[str, ...]:
-    """Return the columns of the first file that can be looked into; silently none where there is none."""
+    """Return the columns of the first readable file; empty without one, and no error."""
     from calibrant.files import column_names
 
-    # Where an option waits for its value, click has not come to sort the arguments.
+    # While an option waits for its value, click has not sorted the arguments yet.
     for name in ctx.params.get("files") or ctx.args:
         path = os.path.expanduser(name)
-        for found in [path] if os.path.isfile(path) else sorted(glob.glob(path))[:1]:
+        for file in [path] if os.path.isfile(path) else sorted(glob.glob(path))[:1]:
             try:
-                return column_names(found)
-            except Exception:  # whatever is wrong with it, a line that is being typed is not the place to say so
+                return column_names(file)
+            except Exception:  # no error may appear in a line that is being typed
                 continue
     return ()
 
 
 def _with_patterns(names: Sequence[str]) -> list[str]:
-    """Return names, those that differ by a number at their end replaced by their pattern, and the pattern first."""
+    """Return patterns, then names; a pattern replaces names that differ only by a final number."""
     stems = Counter(match[1] for name in names if (match := re.fullmatch(r"(.*\D)\d+", name)))
     many = [stem for stem, count in stems.items() if count > 2]
     return [f"{stem}*" for stem in many] + [name for name in names if name.rstrip("0123456789") not in many]
 
 
 def _starting(values: Sequence[str], incomplete: str) -> list[CompletionItem]:
-    # A line break would be taken for the end of a value.
+    # A line break would end the value.
     return [CompletionItem(value) for value in values if value.startswith(incomplete) and value.isprintable()]

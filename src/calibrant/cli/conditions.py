@@ -38,7 +38,7 @@ class Condition:
 
 
 class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
-    """Parses a condition on a measure."""
+    """The parser of a condition on a measure."""
 
     name = "CONDITION"
 
@@ -50,8 +50,8 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
             return value
         match = re.fullmatch(r"\s*(\w+)\s*(<=|>=|==|!=|<|>)\s*([-+.\w]+)\s*", value)
         if match is None:
-            hint = "write it with its quotes like --fail-if 'ece > 0.05', or the shell takes > for itself"
-            self.fail(f"{value!r} is no condition; {hint}", param, ctx)
+            hint = "quote it, such as --fail-if 'ece > 0.05', or the shell takes the > as its own"
+            self.fail(f"{value!r} is not a condition; {hint}", param, ctx)
         measure, sign, bound = match.groups()
         if measure not in (*BY_NAME, "n"):
             self.fail(f"no measure {measure!r}; {nearest(measure, (*BY_NAME, 'n'))}", param, ctx)
@@ -59,19 +59,19 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
             number = float(bound)
         except ValueError:
             number = math.nan
-        if math.isnan(number):  # with which no comparison holds
-            self.fail(f"{bound!r} is no number; write it like '{measure} {sign} 0.05'", param, ctx)
+        if math.isnan(number):  # no comparison with NaN holds
+            self.fail(f"{bound!r} is not a number; write it like '{measure} {sign} 0.05'", param, ctx)
         return Condition(value.strip(), measure, sign, number)
 
 
 def is_held(condition: Condition, result: Report) -> bool:
-    """Say whether a report meets a condition; raise where the measure cannot be had."""
+    """Return whether a condition holds for a report; raise if the measure has no value."""
     from calibrant.errors import CalibrantError
 
     if condition.measure == "n":
         return condition.holds(result.n)
     estimate = result[condition.measure]
     if math.isnan(estimate.value):
-        msg = f"--fail-if {condition.text!r}: {condition.measure} cannot be had ({estimate.details.get('reason')})"
+        msg = f"--fail-if {condition.text!r}: {condition.measure} has no value ({estimate.details.get('reason')})"
         raise CalibrantError(msg)
     return condition.holds(estimate.value)

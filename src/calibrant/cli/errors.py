@@ -1,4 +1,4 @@
-"""Bad data in the words of the file and of the command: one line that ends with what to type."""
+"""Errors about bad data: one line about the file and its columns, that ends with what to type."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 #: The exit status of bad data.
 BAD_DATA: Final = 1
 
-#: Where more than this share of the outcomes is not 0 or 1, it is the column that is wrong, not its rows.
+#: If less than this share of the outcomes is 0 or 1, the column is wrong, not its rows.
 _FEW: Final = 0.5
 _LISTED: Final = 20  # labels that a remedy lists
 
-#: What remedies ask of the command, where a function has arguments.
+#: The words of remedies: the command has these options.
 _TERMS: Final = Terms(
     logits="pass --logits",
     no_logits="leave --logits out, or save",
@@ -39,7 +39,7 @@ _TERMS: Final = Terms(
     ignore_index="--ignore-index {}",
     class_names="--class-names",
 )
-#: Faults of single targets, which `_for_targets` can mend with options.
+#: Faults of single targets: `_for_targets` proposes options against them.
 _OF_TARGETS: Final = (Fault.OUTCOMES, Fault.CLASS_INDICES, Fault.LABEL_TYPE, Fault.LABEL_NAMES)
 _ARGUMENTS: Final = {
     "class_names": "--class-names",
@@ -54,9 +54,9 @@ _ARGUMENTS: Final = {
 
 @contextmanager
 def failing(ctx: click.Context) -> Iterator[list[FileRows]]:
-    """End with one line and the status of bad data on errors; those about rows say where these stand in the files.
+    """On errors, print one line and exit with the status of bad data; errors about rows name their place in the files.
 
-    The rows of the files belong into the list that is given, once they are read.
+    The caller appends the rows of the files to the list, once they are read.
     """
     from calibrant.errors import CalibrantError, FileError, InputError
 
@@ -88,21 +88,23 @@ def _with_command(error: FileError, ctx: click.Context) -> str:
 
 
 def _for_filled_in(error: FileError, ctx: click.Context) -> str:
-    """Say how to quote a pattern of columns that the shell took for one of files."""
+    """Return how to quote a pattern of columns that the shell expanded to files."""
     from calibrant.errors import FileFault
 
     option = "--probs" if ctx.params.get("probs") else "--scores"
     value, files = ctx.params.get(option[2:]), ctx.params.get("files", ())
     if not value or not os.path.isfile(value) or error.fault is FileFault.UNREADABLE:
         return ""
-    beside = [name for name in files[1:] if name[:1] == value[0]]  # where the rest of what was filled in went
-    alike = [pair[0] for pair in takewhile(lambda pair: len(set(pair)) == 1, zip(value, *beside, strict=False))]
-    prefix = "".join(alike) if beside else re.sub(r"[^_]*$", "", value)
-    return f"; {value!r} is a file: if the shell put it there, quote the pattern: {option} '{prefix}*'"
+    other_files = [name for name in files[1:] if name[:1] == value[0]]  # the shell's other files
+    common_letters = [
+        pair[0] for pair in takewhile(lambda pair: len(set(pair)) == 1, zip(value, *other_files, strict=False))
+    ]
+    prefix = "".join(common_letters) if other_files else re.sub(r"[^_]*$", "", value)
+    return f"; {value!r} is a file: if the shell expanded a pattern, quote it: {option} '{prefix}*'"
 
 
 def _place(error: InputError, predictions: FileRows, ctx: click.Context) -> str:
-    """Say where in the files an error of the library is, and what option mends it."""
+    """Return an error of the library with its place in the files, and the option to type."""
     if error.fault is Fault.SWAPPED:
         return _swapped(error, predictions, ctx)
     if error.argument in predictions.columns:
@@ -121,12 +123,12 @@ def _swapped(error: InputError, predictions: FileRows, ctx: click.Context) -> st
     if "score" in ctx.params:
         names = ("--score", "--outcome") if ctx.params["score"] is not None else ("--probs", "--target")
         remedy = f"type: {command_line(ctx, (names[0], outcome, names[1], score))}"
-    problem = f"{score!r} was taken for the scores and holds labels, {outcome!r} for the outcomes and holds fractions"
+    problem = f"{score!r}, used as the scores, holds labels, and {outcome!r}, used as the outcomes, holds fractions"
     return f"{predictions.paths[0]}: {problem}: they look swapped; {remedy}"
 
 
 def _remedy(error: InputError, predictions: FileRows, ctx: click.Context) -> str:
-    """Return what to type against an error of the library."""
+    """Return the remedy for an error of the library."""
     if error.fault is Fault.PROBABILITIES_AS_LOGITS and not ctx.params.get("logits"):
         return "its name says that it holds logits: rename it to probs"
     remedy = None
@@ -141,7 +143,7 @@ def _remedy(error: InputError, predictions: FileRows, ctx: click.Context) -> str
 
 
 def _for_scores(predictions: FileRows, ctx: click.Context) -> str | None:
-    """Return what to type where the scores are whole numbers such as a year; None where they may be logits."""
+    """Return what to type if the scores are integers such as a year; None if they may be logits."""
     from calibrant.files import likely_score
 
     scores, path = predictions.arrays["probs"], predictions.paths[0]
@@ -156,7 +158,7 @@ def _for_scores(predictions: FileRows, ctx: click.Context) -> str | None:
 
 
 def _for_models(predictions: FileRows, ctx: click.Context) -> str:
-    """Return what to type where the columns of classes may be those of models."""
+    """Return what to type if the columns of classes may be models."""
     probs, targets = ctx.params.get("probs"), predictions.targets
     if not probs or "," not in probs or targets.ndim > 1 or targets.dtype.kind not in "fiub":
         return ""
@@ -170,9 +172,11 @@ def _for_models(predictions: FileRows, ctx: click.Context) -> str:
 
 
 def _for_names(predictions: FileRows, ctx: click.Context) -> str | None:
-    """Return what to type if the targets are numbers and the columns have names; None if that cannot be the reason."""
+    """Return what to type if the targets are numbers and the columns have names; None if these do not match."""
     names, distinct = predictions.class_names or (), _distinct(predictions.targets)
-    if any(re.fullmatch(r"-?\d+", name) for name in names) or not all(re.fullmatch(r"\d+", own) for own in distinct):
+    if any(re.fullmatch(r"-?\d+", name) for name in names) or not all(
+        re.fullmatch(r"\d+", label) for label in distinct
+    ):
         return None
     numbers, width = sorted(map(int, distinct)), len(names)
     if numbers[0] == 0 and numbers[-1] < width:
@@ -181,19 +185,21 @@ def _for_names(predictions: FileRows, ctx: click.Context) -> str | None:
         first = 1
     else:
         return None
-    kept = first == 0 and not ctx.params.get("labels") and width <= _LISTED and all("," not in own for own in names)
-    # The names of the columns are kept where the labels are indices already.
-    options = ("--class-names", ",".join(names)) if kept else ("--labels", f"{first}-{width - 1 + first}")
+    names_kept = (
+        first == 0 and not ctx.params.get("labels") and width <= _LISTED and all("," not in label for label in names)
+    )
+    # If the labels are indices already, the names of the columns stay.
+    options = ("--class-names", ",".join(names)) if names_kept else ("--labels", f"{first}-{width - 1 + first}")
     return f"if {first} is {names[0]!r}, and so on, type: {command_line(ctx, options)}"
 
 
 def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context) -> str | None:
-    """Return what to type where the targets are not what they should be; None for the library's own words."""
+    """Return what to type against wrong targets; None for the library's own remedy."""
     if isinstance(error.facts, NameFacts):
         remedy = _for_names(predictions, ctx)
         names = error.facts.names
         if remedy is None and len(names) <= _LISTED and not meant(error.facts.name, names):
-            return "pass --labels as the file spells them, or correct the row"  # the problem lists the names already
+            return "pass --labels as the file spells them, or correct the row"  # the problem lists the names
         return remedy
     if error.fault not in _OF_TARGETS:
         return None
@@ -222,13 +228,13 @@ def _typed(ctx: click.Context, labels: str) -> str:
 
 
 def _distinct(targets: np.ndarray[Any, Any]) -> list[str]:
-    """List the labels as the file spells them, in their order."""
+    """Return the distinct labels as the file spells them, sorted."""
     values = sorted(set(targets.tolist())) if targets.dtype.kind == "O" else np.unique(targets).tolist()
     return [str(int(v)) if isinstance(v, float) and v.is_integer() else str(v) for v in values]
 
 
 def _for_outcomes(predictions: FileRows, ctx: click.Context) -> str | None:
-    """Return what to type where a column that should say what happened holds something else."""
+    """Return what to type if the column of outcomes holds something else."""
     from calibrant.files import likely_outcome, sql_name, where_option
 
     targets = predictions.targets

@@ -1,4 +1,4 @@
-"""From the options of the command to predictions, as rows or as a sketch, and to the report on them."""
+"""Load the predictions that the options name, as rows or as a sketch, and report on them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     Step = Callable[[int, int, int], None]
 
-#: What may read the files.
+#: The engines that can read files.
 ENGINES: Final = ("embedded", "spark")
 
-#: What is settled once a sketch has been made.
-_SETTLED: Final = (
+#: The options that no longer have an effect once a sketch exists.
+_FIXED_BY_SKETCH: Final = (
     "score",
     "outcome",
     "probs",
@@ -46,27 +46,27 @@ _SETTLED: Final = (
 def load(
     ctx: click.Context, options: Mapping[str, Any], step: Step, rows: list[FileRows]
 ) -> FilePredictions | FileSketch:
-    """Read the files; the rows that an error is about are put into the list."""
+    """Read the files; append to ``rows`` what an error may be about."""
     from calibrant import files
     from calibrant.files.paths import expand, kind_of
     from calibrant.inputs import check_logits
 
-    if options["engine"] == "spark" and any("://" in name for name in options["files"]):  # which only Spark can find
-        return spark.load(ctx, options, options["files"], _asked(options))
+    if options["engine"] == "spark" and any("://" in name for name in options["files"]):  # only Spark finds these
+        return spark.load(ctx, options, options["files"], _column_options(options))
     paths = expand(options["files"])
     output.check_targets([*paths, options["targets_file"]], options)
     if kind_of(paths[0]) == "sketch":
-        _check_settled(ctx, options)
-        return _judged(files.read_sketches(paths, keep_going=options["keep_going"]))
+        _check_sketch_options(ctx, options)
+        return _check_rows(files.read_sketches(paths, keep_going=options["keep_going"]))
     if options["engine"] == "spark":
-        return spark.load(ctx, options, paths, _asked(options))
-    asked = _asked(options)
+        return spark.load(ctx, options, paths, _column_options(options))
+    column_options = _column_options(options)
     judging = files.Judging(options["notion"], options["classwise"], options["ignore_index"], options["logits"])
     keep = True if options["exact"] else False if options["sketch_path"] is not None else None
     try:
-        predictions = files.read_predictions(
+        loaded = files.read_predictions(
             paths,
-            asked,
+            column_options,
             judging,
             targets_file=options["targets_file"],
             keep=keep,
@@ -76,11 +76,11 @@ def load(
     except files.BadRows as bad:
         rows.append(bad.rows)
         raise bad.error from None
-    if isinstance(predictions, files.FilePredictions):
-        rows.append(predictions)
-        if options["logits"] or predictions.logits:
-            check_logits(predictions.probs)
-    return predictions
+    if isinstance(loaded, files.FilePredictions):
+        rows.append(loaded)
+        if options["logits"] or loaded.logits:
+            check_logits(loaded.probs)
+    return loaded
 
 
 def load_models(options: Mapping[str, Any], scores: Sequence[str], step: Step) -> FileModels:
@@ -102,15 +102,15 @@ def load_models(options: Mapping[str, Any], scores: Sequence[str], step: Step) -
 
 
 def evaluate(predictions: FilePredictions | FileSketch, options: Mapping[str, Any]) -> Report:
-    """Report on what was read."""
+    """Return the report on the predictions."""
     from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.files import FileSketch
 
     common = {name: options[name] for name in ("n_bins", "level", "measures", "n_resamples", "rng")}
     if isinstance(predictions, FileSketch):
-        found = evaluate_predictions(predictions.sketch, **common)
-        return replace(found, omitted=dict(predictions.omitted))
-    found = evaluate_predictions(
+        report = evaluate_predictions(predictions.sketch, **common)
+        return replace(report, omitted=dict(predictions.omitted))
+    report = evaluate_predictions(
         predictions.probs,
         predictions.targets,
         notion=options["notion"],
@@ -122,11 +122,11 @@ def evaluate(predictions: FilePredictions | FileSketch, options: Mapping[str, An
         classwise=options["classwise"] is not False,
         **common,
     )
-    return replace(found, omitted=dict(predictions.omitted))
+    return replace(report, omitted=dict(predictions.omitted))
 
 
-def _asked(options: Mapping[str, Any]) -> Options:
-    """Return which columns are asked for."""
+def _column_options(options: Mapping[str, Any]) -> Options:
+    """Return the options that name columns."""
     from calibrant.files import Options
 
     names = ("score", "outcome", "probs", "target", "weight", "where", "by", "percent")
@@ -141,23 +141,23 @@ def _tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(names)
 
 
-def _check_settled(ctx: click.Context, options: Mapping[str, Any]) -> None:
-    """Refuse options that would change what a sketch holds."""
+def _check_sketch_options(ctx: click.Context, options: Mapping[str, Any]) -> None:
+    """Reject options that cannot change a sketch."""
     flags = {param.name: max(param.opts, key=len) for param in ctx.command.params}
-    given = [flags[name] for name in _SETTLED if options[name] is not None and options[name] is not False]
+    useless = [flags[name] for name in _FIXED_BY_SKETCH if options[name] is not None and options[name] is not False]
     if options["engine"] != ENGINES[0]:
-        given.append("--engine")
+        useless.append("--engine")
     if options["classwise"] is False:
-        given.append("--no-classwise")
-    if given:
-        verb = "has" if len(given) == 1 else "have"
-        msg = f"{', '.join(given)} {verb} no effect on a sketch, in which the rows are summed up; leave it out"
+        useless.append("--no-classwise")
+    if useless:
+        verb = "has" if len(useless) == 1 else "have"
+        msg = f"{', '.join(useless)} {verb} no effect on a sketch, which holds no rows; leave it out"
         raise click.UsageError(msg if verb == "has" else msg.replace("leave it out", "leave them out"), ctx)
 
 
-def _judged(found: FileSketch) -> FileSketch:
+def _check_rows(sketch: FileSketch) -> FileSketch:
     from calibrant.errors import FileError
 
-    if found.sketch.n == 0:
-        raise FileError(found.paths[0], "holds a sketch without a row", "name one of predictions")
-    return found
+    if sketch.sketch.n == 0:
+        raise FileError(sketch.paths[0], "holds a sketch without rows", "name a sketch of predictions")
+    return sketch

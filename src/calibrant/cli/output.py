@@ -1,4 +1,4 @@
-"""What the command writes: the report or its JSON, a page, a sketch, and a progress bar while it works."""
+"""The output of the command: the report or its JSON, a page, a sketch, and a progress bar."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _PATIENCE: Final = 1.0  # seconds before a progress bar appears
 
 
 def write(result: Report | Comparison, predictions: FileRows | FileSketch, options: Mapping[str, Any]) -> None:
-    """Write a result to wherever the options say: the terminal, a file of JSON, a page, a sketch.
+    """Write a result as the options say: to the terminal, to a JSON file, as a page, as a sketch.
 
     Raises
     ------
     calibrant.errors.FileError
-        The first, where files cannot be written; the others are written all the same.
+        The first error, if files cannot be written; the other files are written first.
     """
     from calibrant.errors import CalibrantError
     from calibrant.render import comparison, terminal
@@ -40,11 +40,11 @@ def write(result: Report | Comparison, predictions: FileRows | FileSketch, optio
     sources = {"files": list(predictions.paths), "columns": dict(predictions.sources), "where": options.get("where")}
     used, title = predictions.described(), _title(predictions.paths)
     render = comparison.render if "pairs" in summary else terminal.render
-    whole = {**summary, "source": sources}
+    full_summary = {**summary, "source": sources}
     failures = []
     works: tuple[Callable[[], None], ...] = (
         lambda: _write_sketch(predictions, options.get("sketch_path")),
-        lambda: _write_json(whole, options["json_path"]),
+        lambda: _write_json(full_summary, options["json_path"]),
         lambda: _write_page(summary, predictions, sources, options),
     )
     for work in works:
@@ -52,21 +52,21 @@ def write(result: Report | Comparison, predictions: FileRows | FileSketch, optio
             work()
         except CalibrantError as error:
             failures.append(error)
-    # At last, for whoever reads it may have gone away.
-    show(whole, options["json_path"], lambda: render(summary, title=title, used=used, style=style()))
+    # Write to the terminal last: the pipe may be closed.
+    show(full_summary, options["json_path"], lambda: render(summary, title=title, used=used, style=style()))
     warn(predictions)
     if failures:
         raise failures[0]
 
 
 def write_summary(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
-    """Write a summary as JSON where that was asked for, and the text to the terminal unless the JSON goes there."""
+    """Write a summary as JSON if requested, and the text to the terminal unless the JSON goes there."""
     show(summary, target, text)
     _write_json(summary, target)
 
 
 def show(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
-    """Write to the terminal: the text, or the JSON if that is to go there."""
+    """Write to the terminal: the text, or the JSON if ``target`` is "-"."""
     click.echo(_json(summary) if target == "-" else text(), nl=target != "-")
 
 
@@ -93,13 +93,13 @@ def _write_page(
     from calibrant.files import replace_file
     from calibrant.render import html
 
-    # Of folders a reader has no need.
-    named = {**sources, "files": [Path(path).name for path in predictions.paths]}
+    # Show file names only.
+    named_sources = {**sources, "files": [Path(path).name for path in predictions.paths]}
     omitted = {Path(path).name: reason for path, reason in predictions.omitted}
     if len(omitted) == len(predictions.omitted):
         summary = {**summary, "omitted": omitted}
-    title = options["title"] or _title(named["files"])
-    page = html.page(summary, title=title, used=predictions.described(), sources=named).encode()
+    title = options["title"] or _title(named_sources["files"])
+    page = html.page(summary, title=title, used=predictions.described(), sources=named_sources).encode()
     replace_file(target, page)
     click.echo(f"calibrant: wrote {target} ({len(page) / 1000:,.0f} kB)", err=True)
 
@@ -113,7 +113,7 @@ def _write_sketch(predictions: FileRows | FileSketch, target: str | None) -> Non
 
 
 def warn(predictions: FileRows | FileSketch) -> None:
-    """Say on standard error that files were left out."""
+    """Name on standard error the files that were left out."""
     if predictions.omitted:
         files = len(predictions.omitted) + len(predictions.paths)
         click.echo(f"calibrant: left out {len(predictions.omitted):,} of {files:,} files:", err=True)
@@ -122,12 +122,12 @@ def warn(predictions: FileRows | FileSketch) -> None:
 
 
 def holding(sketch: CalibrationSketch) -> str:
-    """Say what a sketch holds."""
+    """Return the content of a sketch in words."""
     return repr(sketch).removeprefix("<CalibrationSketch: ").removesuffix(">")
 
 
 def count(paths: Sequence[str]) -> str:
-    """Return how many files there are, in words."""
+    """Return the number of files in words."""
     return f"{len(paths):,} file{'s' * (len(paths) != 1)}"
 
 
@@ -136,7 +136,7 @@ def _title(paths: Sequence[str]) -> str:
 
 
 def check_targets(read: Sequence[str | None], options: Mapping[str, Any]) -> None:
-    """Raise, before any work is done, where a file that is read would be written over."""
+    """Reject an output that would overwrite a file that is read."""
     from calibrant.errors import CalibrantError
 
     for name in ("json", "html", "sketch"):
@@ -144,7 +144,7 @@ def check_targets(read: Sequence[str | None], options: Mapping[str, Any]) -> Non
         if target in (None, "-") or not os.path.exists(target):
             continue
         if any(os.path.samefile(target, path) for path in read if path is not None):
-            msg = f"--{name}: expected a file of its own, got {target}, which holds the predictions; name another"
+            msg = f"--{name}: expected another file than the input, got {target}; name another file"
             raise CalibrantError(msg)
 
 
@@ -167,9 +167,9 @@ def style() -> Style:
 
 @contextmanager
 def progress() -> Iterator[Callable[[int, int, int], None]]:
-    """Show a bar on standard error, if that is a terminal, from the moment the work has taken a second.
+    """Show a bar on standard error, if it is a terminal, after one second of work.
 
-    The function that is handed out takes the bytes done, the bytes in all, and the rows; (0, 0, 0) where all is read.
+    Yields a function of the bytes done, all bytes, and the rows; (0, 0, 0) means that everything is read.
     """
     if not sys.stderr.isatty():
         yield lambda _done, _total, _rows: None

@@ -1,4 +1,4 @@
-"""The same report on Spark: the files are read there, and only the cells of a sketch come back."""
+"""Reports on Spark: Spark reads the files, and only the cells of a sketch come back."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
     from calibrant.files import FileSketch, Options
     from calibrant.files.columns import Selection
 
-#: What this engine has no way to do.
+#: The options that this engine does not support.
 _MISSING: Final = {"targets_file": "--targets", "logits": "--logits", "keep_going": "--keep-going"}
 _KINDS: Final = ("parquet", "csv", "json")
-_HEAD: Final = 2_000  # rows that are looked at for columns which look right
+_HEAD: Final = 2_000  # rows to read for the likely columns
 
 _LEAVE_OUT: Final = "leave such rows out with --where"
 
-#: What mends the faults of a frame here.
+#: The remedies for faults of a frame.
 _OF_FAULTS: Final = {
     Fault.MISSING: _LEAVE_OUT,
     Fault.WEIGHT: f"correct the rows, or {_LEAVE_OUT}",
     Fault.ROW_SUM: "divide each row by its sum, or report on each label with --score and --outcome",
     Fault.OUTCOMES: "name both labels with --labels, the event last, or the columns of classes with --probs",
     Fault.CLASS_INDICES: f"name the column of every class with --probs, or {_LEAVE_OUT}",
-    Fault.LABEL_NAMES: "pass --labels, in the order of the columns, or of one event the event last",
+    Fault.LABEL_NAMES: "pass --labels in the order of the columns; for one event, the event last",
     Fault.COLUMN_NAME: "rename the column",
-    Fault.COLUMN_TYPE: "write the column in such a type",
+    Fault.COLUMN_TYPE: "write the column with such a type",
     Fault.TOO_FINE: "round the values",
 }
 _OF_MISTAKES: Final = {
     Mistake.PERCENT: "pass --percent if the numbers are per cent",
     Mistake.ROUNDING: "clip the values to [0, 1] if that is rounding",
     Mistake.LOGITS: "if they are logits, pass --logits and leave --engine spark out",
-    Mistake.PROBABILITY_TARGETS: "name the column of what happened with --outcome",
+    Mistake.PROBABILITY_TARGETS: "name the column of the outcomes with --outcome",
     Mistake.NESTED: "write a column for each class",
 }
 
 _LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _SETTINGS: Final = {
-    "spark.sql.ansi.enabled": "true",  # a cell that is no number is an error, not a null
+    "spark.sql.ansi.enabled": "true",  # a cell that is not a number is an error, not a null
     "spark.sql.caseSensitive": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
@@ -58,19 +58,21 @@ _SETTINGS: Final = {
 }
 
 
-def load(ctx: click.Context, options: Mapping[str, Any], patterns: Sequence[str], asked: Options) -> FileSketch:
-    """Read files on Spark, and return the sketch of their predictions; ``asked`` says which columns are meant."""
+def load(
+    ctx: click.Context, options: Mapping[str, Any], patterns: Sequence[str], column_options: Options
+) -> FileSketch:
+    """Read files on Spark, and return the sketch of their predictions; ``column_options`` names the columns."""
     from calibrant.errors import FileError
     from calibrant.files import FileSketch
 
     _check_options(ctx, options)
     paths, kind, title = _paths(patterns)
     if kind not in _KINDS:
-        raise FileError(title, "is of a kind that Spark does not read here", "give .parquet, .csv or .jsonl")
+        raise FileError(title, "has a format that --engine spark cannot read", "pass .parquet, .csv or .jsonl files")
     with _session(options["master"]) as session, _without_logs():
         try:
             frame = _read(session, paths, kind, title)
-            selection, frame = _select(frame, title, asked)
+            selection, frame = _select(frame, title, column_options)
             if "://" not in patterns[0]:
                 _check_alike(patterns, kind, selection.used)
             sketch = _sketch(frame, selection, title, options)
@@ -91,24 +93,24 @@ def _check_options(ctx: click.Context, options: Mapping[str, Any]) -> None:
 
 
 def _paths(patterns: Sequence[str]) -> tuple[list[str], str, str]:
-    """Return the paths for Spark, their kind, and what stands for them in errors.
+    """Return the paths for Spark, their kind, and their name in errors.
 
-    Names with a scheme (``s3a://``, ``hdfs://``) are Spark's own; others are files here, which every worker must see.
+    Spark resolves names with a scheme (``s3a://``, ``hdfs://``). Others are local files that every worker must see.
     """
     from calibrant.errors import FileError
     from calibrant.files.paths import check_bytes, expand, kind_of
 
     remote = [pattern for pattern in patterns if "://" in pattern]
     if remote and len(remote) < len(patterns):
-        raise FileError(remote[0], "is elsewhere than the other files", "give files of one place at a time")
+        raise FileError(remote[0], "is in another place than the other files", "pass files from one place at a time")
     if remote:
         return remote, kind_of(remote[0]), _title(remote)
     paths = expand(patterns)
     for path in paths:
         check_bytes(path)
-    # What is left of a pattern in a name means itself.
-    own = ["file://" + re.sub(r"[\[\]{}*?\\,]", r"\\\g<0>", os.path.abspath(path)) for path in paths]
-    return own, kind_of(paths[0]), _title(paths)
+    # Pattern characters that are left in a name are literal.
+    urls = ["file://" + re.sub(r"[\[\]{}*?\\,]", r"\\\g<0>", os.path.abspath(path)) for path in paths]
+    return urls, kind_of(paths[0]), _title(paths)
 
 
 def _title(paths: Sequence[str]) -> str:
@@ -121,17 +123,17 @@ def _check_alike(patterns: Sequence[str], kind: str, used: Sequence[str]) -> Non
     from calibrant.files.paths import expand
     from calibrant.files.sources import table_of
 
-    paths = expand(patterns) if kind != "json" else []  # whose keys Spark puts together itself
+    paths = expand(patterns) if kind != "json" else []  # Spark merges the keys of JSON lines itself
     columns = {path: table_of(path, kind, None).columns for path in paths}
     for path, names in columns.items():
         first = columns[paths[0]]
         lacking = [name for name in used if name not in names]
         if lacking:
             problem = f"has no column {lacking[0]!r}, which {paths[0]} has"
-            raise FileError(path, problem, "give files with the same columns")
+            raise FileError(path, problem, "pass files with the same columns")
         if kind == "csv" and names != first:
-            problem = f"has other columns than {paths[0]}, or in another order, and Spark reads .csv by their places"
-            raise FileError(path, problem, "write them alike, or leave --engine spark out")
+            problem = f"has other columns than {paths[0]}, or another order, and Spark reads .csv columns by position"
+            raise FileError(path, problem, "write all files with the same columns, or leave --engine spark out")
 
 
 # ---------------------------------------------------------------- the session
@@ -139,7 +141,7 @@ def _check_alike(patterns: Sequence[str], kind: str, used: Sequence[str]) -> Non
 
 @contextmanager
 def _session(master: str | None) -> Iterator[Any]:
-    """Yield a session; one that is started here is stopped in the end, and says nothing in between."""
+    """Yield a session. A session that is started here is silent, and is stopped at the end."""
     from calibrant.errors import CalibrantError, MissingDependencyError
 
     try:
@@ -151,7 +153,7 @@ def _session(master: str | None) -> Iterator[Any]:
         yield running
         return
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
-        msg = "--engine spark: Java is needed and not found; install Java 17 or later, or set JAVA_HOME"
+        msg = "--engine spark: expected Java, found none; install Java 17 or later, or set JAVA_HOME"
         raise CalibrantError(msg)
     builder = SparkSession.builder.appName("calibrant").master(master or "local[*]")
     for name, value in _SETTINGS.items():
@@ -168,15 +170,15 @@ def _session(master: str | None) -> Iterator[Any]:
     finally:
         session.stop()
         gateway = getattr(session.sparkContext, "_gateway", None)
-        if gateway is not None:  # without this the virtual machine lives as long as this process
+        if gateway is not None:  # otherwise the Java process lives as long as this one
             gateway.shutdown()
 
 
 @contextmanager
 def _silent() -> Iterator[str]:
-    """Have what is started meanwhile write its log into a file; yield its name."""
+    """Redirect standard error of this process and its children to a file; yield its name."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    stderr_copy = os.dup(2)
     with tempfile.TemporaryDirectory() as folder:
         log = os.path.join(folder, "log")
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT)
@@ -185,14 +187,14 @@ def _silent() -> Iterator[str]:
             yield log
         finally:
             sys.stderr.flush()
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(stderr_copy, 2)
+            os.close(stderr_copy)
             os.close(descriptor)
 
 
 @contextmanager
 def _without_logs() -> Iterator[None]:
-    """Have the loggers of pyspark say nothing of errors that are put into words here."""
+    """Silence the loggers of pyspark: this module words the errors."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -220,7 +222,7 @@ def _read(session: Any, paths: list[str], kind: str, title: str) -> Any:
         return session.read.parquet(*paths)
     if kind == "json":
         return session.read.json(paths, mode="FAILFAST")
-    # Quotes within quotes are doubled, as everybody but Spark writes them.
+    # Quotes within quotes are doubled, as all programs except Spark write them.
     separator = "\t" if ".tsv" in title.lower() else ","
     return session.read.csv(
         paths,
@@ -236,25 +238,25 @@ def _read(session: Any, paths: list[str], kind: str, title: str) -> Any:
     )
 
 
-def _select(frame: Any, title: str, asked: Options) -> tuple[Selection, Any]:
-    """Choose the columns, and return the rows that meet the condition with lists spread and labels written out."""
+def _select(frame: Any, title: str, column_options: Options) -> tuple[Selection, Any]:
+    """Choose the columns, and return them with the rows that meet the condition."""
     from calibrant.errors import FileError
     from calibrant.files.columns import Unnamed, select
     from calibrant.files.suggestions import look, proposed
 
     try:
-        selection = select(title, frame.columns, asked)
+        selection = select(title, frame.columns, column_options)
     except Unnamed as error:
         rows = frame.limit(_HEAD).collect()
         cells = {name: [row[place] for row in rows] for place, name in enumerate(frame.columns)}
-        raise proposed(error, look(cells), asked) from None
+        raise proposed(error, look(cells), column_options) from None
     if selection.logits:
         problem = "holds logits, which --engine spark does not support"
         raise FileError(title, problem, "write probabilities, or leave --engine spark out")
     if len(selection.targets) > 1:
         raise FileError(title, "holds one-hot targets", "name a column of class indices with --target")
-    if asked.where is not None:
-        frame = frame.where(asked.where)
+    if column_options.where is not None:
+        frame = frame.where(column_options.where)
     return selection, frame
 
 
@@ -271,8 +273,8 @@ def _sketch(frame: Any, selection: Selection, title: str, options: Mapping[str, 
     if len(probs) == 1 and kinds[probs[0]].startswith("array"):
         frame, probs = _spread(frame, probs[0], title)
     if options["ignore_index"] is not None:
-        own = functions.col(_quoted(target))
-        frame = frame.where(own.isNull() | (own != options["ignore_index"]))
+        target_column = functions.col(_quoted(target))
+        frame = frame.where(target_column.isNull() | (target_column != options["ignore_index"]))
     if selection.labels and kinds[target] != "string":
         frame = frame.withColumn(target, _spelled(functions, target, kinds[target]))
     if selection.percent:
@@ -288,25 +290,31 @@ def _sketch(frame: Any, selection: Selection, title: str, options: Mapping[str, 
     named = {"probs": list(probs), "target": target} if several else {"score": probs[0], "outcome": target}
     words = selection.labels or dict(frame.dtypes)[target] == "string"
     names = selection.class_names if several or words else None
-    beside = {"weight": selection.weights, "by": selection.groups}
-    used = dict.fromkeys((*probs, target, *filter(None, beside.values())))
-    asked: Any = {**named, **beside, "notion": options["notion"], "classwise": bool(classwise), "class_names": names}
+    weight_and_group = {"weight": selection.weights, "by": selection.groups}
+    used = dict.fromkeys((*probs, target, *filter(None, weight_and_group.values())))
+    arguments: Any = {
+        **named,
+        **weight_and_group,
+        "notion": options["notion"],
+        "classwise": bool(classwise),
+        "class_names": names,
+    }
     try:
-        found = frames.sketch(frame.select(*[functions.col(_quoted(name)) for name in used]), **asked)
+        sketches = frames.sketch(frame.select(*[functions.col(_quoted(name)) for name in used]), **arguments)
     except InputError as error:
-        column = {"score": probs[0], "outcome": target, "target": target, **beside}.get(error.argument)
+        column = {"score": probs[0], "outcome": target, "target": target, **weight_and_group}.get(error.argument)
         place = f"column {column!r}" if column else error.argument
         raise FileError(title, f"{place}: expected {error.expected}, got {error.got}", _remedy(error)) from error
-    return CalibrationSketch.of_groups(found) if selection.groups is not None else found
+    return CalibrationSketch.of_groups(sketches) if selection.groups is not None else sketches
 
 
 def _remedy(error: InputError) -> str:
-    """Return what to type, or to change in the files, against an error of a frame."""
+    """Return the remedy for an error of a frame: options to type, or changes in the files."""
     facts = error.facts
     if isinstance(facts, LabelFacts) and facts.mistake is Mistake.ONE_BASED:
         return f"pass --labels 1-{facts.n_classes} if the labels are 1-based, or {_LEAVE_OUT}"
     if isinstance(facts, MissingFacts) and facts.entry == "name":
-        return "name the rows' group, such as 'unknown'"
+        return "fill the missing names, such as with 'unknown'"
     if facts.mistake is not None:
         return _OF_MISTAKES.get(facts.mistake, error.remedy)
     return _OF_FAULTS.get(error.fault, error.remedy)
@@ -322,21 +330,21 @@ def _spread(frame: Any, name: str, title: str) -> tuple[Any, tuple[str, ...]]:
     first = frame.where(lists.isNotNull()).select(functions.size(lists)).first()
     if first is None:
         raise FileError(title, f"column {name!r} holds no lists", "write the predictions again")
-    odd = frame.where(functions.size(lists) != first[0]).select(functions.size(lists)).first()
-    if odd is not None:
-        problem = f"column {name!r} has a list of {odd[0]} values, and one of {first[0]}"
+    other_length = frame.where(functions.size(lists) != first[0]).select(functions.size(lists)).first()
+    if other_length is not None:
+        problem = f"column {name!r} has lists of {other_length[0]} and of {first[0]} values"
         raise FileError(title, problem, "give every row a value for each class")
     names = tuple(f"{name}[{k}]" for k in range(first[0]))
-    return frame.withColumns({own: lists[k] for k, own in enumerate(names)}), names
+    return frame.withColumns({column: lists[k] for k, column in enumerate(names)}), names
 
 
 def _spelled(functions: Any, target: str, kind: str) -> Any:
-    """Return numbers as labels are written: 1.0 as 1."""
-    own = functions.col(_quoted(target))
+    """Return labels as text, with 1.0 written as 1."""
+    column = functions.col(_quoted(target))
     if kind in ("float", "double") or kind.startswith("decimal"):
-        whole = own.cast("bigint")
-        return functions.when(own == whole, whole.cast("string")).otherwise(own.cast("string"))
-    return own.cast("string")
+        integer = column.cast("bigint")
+        return functions.when(column == integer, integer.cast("string")).otherwise(column.cast("string"))
+    return column.cast("string")
 
 
 def _quoted(name: str) -> str:
@@ -355,8 +363,8 @@ def _explained(error: Exception, title: str, options: Mapping[str, Any]) -> Exce
     cause = getattr(error, "java_exception", None)
     while cause is not None and cause.getCause() is not None:
         cause = cause.getCause()
-    said = first_line(error) if cause is None or not cause.getMessage() else cause.getMessage().splitlines()[0]
-    text = re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", said).removesuffix(" SQLSTATE")
+    message = first_line(error) if cause is None or not cause.getMessage() else cause.getMessage().splitlines()[0]
+    text = re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", message).removesuffix(" SQLSTATE")
     text = re.sub(r"\s*SQLSTATE:.*$", "", text)
     where = options["where"]
     if where is not None and condition.startswith(("UNRESOLVED", "PARSE", "DATATYPE", "INVALID")):

@@ -1,4 +1,4 @@
-"""How the command answers to wrong usage, and how its help is laid out."""
+"""The command's answers to wrong usage, and the layout of its help."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import click
 from calibrant.errors import nearest
 from calibrant.files.paths import KINDS
 
-#: Where the words that were typed stand in a context's ``meta``.
+#: The key of the typed words in a context's ``meta``.
 TYPED: Final = "calibrant.typed"
 
 #: The exit status after Ctrl-C: 128 and the number of the signal.
@@ -31,9 +31,9 @@ SECTIONS: Final = {
     "Output": ("measures", "json_path", "html_path", "title", "sketch_path", "conditions"),
 }
 
-_MANY: Final = 10  # so many options need an order
+_MANY: Final = 10  # a command with so many options needs sections
 
-#: What other programs call an option.
+#: The names of options in other programs.
 _ELSEWHERE: Final = {
     "--bins": "--n-bins",
     "--seed": "--rng",
@@ -48,10 +48,10 @@ _ELSEWHERE: Final = {
 
 
 class Command(click.Command):
-    """A command that says which option was meant, and whose help has sections."""
+    """A command that proposes an option for a misspelt one, and has sections in its help."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, and propose an option for one that there is not."""
+        """Parse, and propose an option for an unknown one."""
         typed = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -61,16 +61,16 @@ class Command(click.Command):
             name = error.option_name
             if not name.startswith("--"):
                 name = next((word for word in typed if word.startswith(name)), name)
-            found = _meant(name, options)
-            if found == ["--json"] and _value_of(name, typed).lower().endswith((".html", ".htm")):
-                found = ["--html"]
-            meant = " or ".join(map(repr, found))
+            matches = _meant(name, options)
+            if matches == ["--json"] and _value_of(name, typed).lower().endswith((".html", ".htm")):
+                matches = ["--html"]
+            meant = " or ".join(map(repr, matches))
             hint = f"did you mean {meant}?" if meant else f"'{ctx.command_path} --help' lists them"
             msg = f"No such option {name!r}; {hint}"
             raise click.UsageError(msg, ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options by section, all with their explanations in one column."""
+        """Write the options by section; all explanations are in one column."""
         of_section: dict[str, list[tuple[str, str]]] = {}
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         if len(options) < _MANY:
@@ -90,7 +90,7 @@ class Command(click.Command):
 
 
 class Commands(click.Group):
-    """The commands; it knows a file where a command should be, and a command that is misspelt."""
+    """The commands; it recognises a file in place of a command, and a misspelt command."""
 
     command_class = Command
 
@@ -101,21 +101,23 @@ class Commands(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Remember what was typed, for errors that say what to type."""
+        """Remember the typed words, for errors that say what to type."""
         typed = list(args)
         ctx = super().make_context(info_name, args, parent, **extra)
         ctx.meta[TYPED] = typed
         return ctx
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, and say where an option of a command belongs."""
+        """Parse, and name the command of an option that stands before it."""
         typed = list(args)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             name = error.option_name
             owners = [
-                own.name or "" for own in self.commands.values() if any(name in param.opts for param in own.params)
+                command.name or ""
+                for command in self.commands.values()
+                if any(name in param.opts for param in command.params)
             ]
             if owners:
                 owner = "report" if "report" in owners else owners[0]
@@ -124,7 +126,7 @@ class Commands(click.Group):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; Ctrl-C ends it with the status that shells give it, and no traceback."""
+        """Run the command; Ctrl-C ends it with the shells' exit status and no traceback."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -134,7 +136,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say what may have been meant."""
+        """Find the command, or propose one."""
         if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
             hint = f"did you mean: calibrant report {shlex.join(args)}?"
             if not _looks_like_file(args[0]):
@@ -145,17 +147,17 @@ class Commands(click.Group):
 
 
 class Count(click.IntRange):
-    """A number of things, called "integer"; click's own name, "integer range", means nothing to users."""
+    """A number of things. Errors call it "integer", not "integer range" as click does."""
 
     name = "integer"
 
     def get_missing_message(self, param: click.Parameter, *_: Any, **__: Any) -> str:
-        """Return what is wanted."""
+        """Return what to pass."""
         return f"Pass a number, such as {param.opts[0]} 500."
 
 
 class Wanted(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
-    """Any text; where it is missing, the error says what is wanted."""
+    """Any text; if it is missing, the error says what to pass."""
 
     name = "text"
 
@@ -163,18 +165,18 @@ class Wanted(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic
         self.words = words
 
     def get_missing_message(self, *_: Any, **__: Any) -> str:
-        """Return what is wanted."""
+        """Return what to pass."""
         return self.words
 
 
 def command_line(ctx: click.Context, options: Sequence[str]) -> str:
-    """Return what was typed with some options, each followed by its value, added or changed."""
+    """Return the typed command with some options added or changed; a value follows each option."""
     params = {name: param for param in ctx.command.params for name in param.opts}
     changed = {params[name] for name in options if name in params}
     words, skip = ["calibrant"], False
     for word in ctx.meta.get(TYPED, ()):
-        own = params.get(word.partition("=")[0]) if word.startswith("--") else None
-        if skip or (own is not None and own in changed):
+        option = params.get(word.partition("=")[0]) if word.startswith("--") else None
+        if skip or (option is not None and option in changed):
             skip = not skip and "=" not in word
             continue
         words.append(word)
@@ -182,15 +184,15 @@ def command_line(ctx: click.Context, options: Sequence[str]) -> str:
 
 
 def _meant(name: str, options: Sequence[str]) -> list[str]:
-    """Return the options that a wrong one may stand for, if that can be told."""
+    """Return up to three options that a wrong one may stand for."""
     word = f"--{name.lstrip('-').partition('=')[0].replace('_', '-').lower()}"
-    exact = [own for own in options if own in (word, _ELSEWHERE.get(word))]
-    begins = [own for own in options if own.startswith(word) or word.startswith(own)]
+    exact = [option for option in options if option in (word, _ELSEWHERE.get(word))]
+    begins = [option for option in options if option.startswith(word) or word.startswith(option)]
     return (exact or begins or difflib.get_close_matches(word, options, n=1, cutoff=0.7))[:3]
 
 
 def _value_of(name: str, typed: Sequence[str]) -> str:
-    """Return what was typed behind a wrong option; nothing where that was its name's own beginning."""
+    """Return the value typed after a wrong option; empty if the option is not found."""
     for word, following in zip(typed, (*typed[1:], ""), strict=True):
         option, equals, value = word.partition("=")
         if option == name.partition("=")[0]:

@@ -1,6 +1,6 @@
-"""Functions under the names and signatures that people already use: change the import, keep the code.
+"""Functions with the names and signatures that people already use: change the import, keep the code.
 
-``calibrant.compat.bensemble`` and ``calibrant.compat.pyhealth`` stand in for those packages' functions,
-``calibrant.compat.triples`` for the functions of confidences, predictions and labels that many have copied from a page
-on calibration metrics. They need none of these packages.
+``calibrant.compat.bensemble`` and ``calibrant.compat.pyhealth`` replace the functions of those packages.
+``calibrant.compat.triples`` replaces functions of confidences, predictions and labels that many have copied from a page
+on calibration metrics. None of these packages is needed.
 """

@@ -1,8 +1,8 @@
 """The functions of ``bensemble.metrics``: tensors or arrays in, floats and lists out.
 
-Bins are right-closed, ((j-1)/M, j/M], of the top label's probability. Where numbers differ from bensemble's: edges are
-j / M rounded to the type of the probabilities, not those of a float32 ``linspace``; sums are double precision, so half
-precision works; rows that are no probabilities are errors.
+Bins of the top label's probability are right-closed, ((j-1)/M, j/M]. Numbers differ from bensemble's for three reasons:
+edges are j / M rounded to the type of the probabilities, not a float32 ``linspace``; sums are double precision, so half
+precision works; rows that are not probabilities raise errors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["brier_score", "expected_calibration_error", "negative_log_likelihood
 def negative_log_likelihood(probs: Any, targets: Any, eps: float = 1e-8) -> float:
     r"""Return the negative log likelihood: the mean of :math:`-\log(p_y + \varepsilon)`, in nats.
 
-    A proper score but for the shift; at most :math:`-\log\varepsilon`, lower is better.
+    A proper score except for the shift; at most :math:`-\log\varepsilon`, lower is better.
     `calibrant.negative_log_likelihood` has no shift and is infinite where an outcome had probability 0.
 
     Parameters
@@ -33,12 +33,12 @@ def negative_log_likelihood(probs: Any, targets: Any, eps: float = 1e-8) -> floa
     targets : (N,) tensor or array
         Class indices.
     eps : float, default 1e-8
-        Added to each probability.
+        The shift added to each probability.
 
     Raises
     ------
     calibrant.errors.InputError
-        For what is no probability or no class index, and an eps below 0.
+        For invalid probabilities or class indices, and for an eps below 0.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def negative_log_likelihood(probs: Any, targets: Any, eps: float = 1e-8) -> floa
 def brier_score(probs: Any, targets: Any) -> float:
     r"""Return the Brier score: the mean over rows of :math:`\sum_k (p_k - [y = k])^2`.
 
-    A proper score in [0, 2], lower is better. Parameters and errors are those of `negative_log_likelihood`.
+    A proper score in [0, 2], lower is better. Parameters and errors: see `negative_log_likelihood`.
 
     References
     ----------
@@ -75,8 +75,8 @@ def expected_calibration_error(probs: Any, targets: Any, n_bins: int = 15) -> fl
     r"""Return the expected calibration error of the top label: :math:`\sum_b o_b |P_b - Y_b|`.
 
     With :math:`o_b` the share of the rows in bin b, :math:`P_b` their mean confidence and :math:`Y_b` their accuracy.
-    In [0, 1], lower is better; empty bins add nothing; the lowest of equal classes is the predicted one. Parameters
-    and errors are those of `negative_log_likelihood`, and ``n_bins``, the number of bins.
+    In [0, 1], lower is better. Empty bins add nothing. If classes tie, the one with the lowest index is predicted.
+    ``n_bins`` is the number of bins; other parameters and errors: see `negative_log_likelihood`.
 
     References
     ----------
@@ -94,13 +94,13 @@ def expected_calibration_error(probs: Any, targets: Any, n_bins: int = 15) -> fl
 def reliability_diagram(probs: Any, targets: Any, n_bins: int = 15) -> dict[str, list[float]]:
     """Return the bins of a reliability diagram as lists, to draw it.
 
-    Parameters and errors are those of `expected_calibration_error`.
+    Parameters and errors: see `expected_calibration_error`.
 
     Returns
     -------
     dict
         ``"confidences"``, the mean confidence of each bin; ``"accuracies"``; ``"proportions"``, its share of the rows.
-        An empty bin has its midpoint, 0.0 and 0.0.
+        An empty bin has its midpoint as confidence, and 0.0 twice.
 
     Examples
     --------

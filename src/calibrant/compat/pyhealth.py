@@ -1,9 +1,9 @@
 """The functions of ``pyhealth.metrics.calibration``.
 
 Uniform bins are right-closed, ((j-1)/M, j/M], with 0 in the first. Adaptive bins hold N // M rows each, and the last
-N % M of them one more. Where numbers differ from PyHealth's: the binary error judges class 1, as its documentation
-says, and takes one-dimensional labels; tied scores on both sides of an adaptive boundary share their outcomes; edges
-are rounded to the type of the probabilities, so that 0.6 is on the edge 0.6 in single precision too.
+N % M of them one more. Numbers differ from PyHealth's for three reasons: the binary error judges class 1, as
+PyHealth's documentation says, and takes one-dimensional labels; tied scores on both sides of an adaptive boundary share
+their outcomes; edges are rounded to the type of the probabilities, so that 0.6 is on the edge 0.6 in float32 too.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def ece_confidence_multiclass(prob: Any, label: Any, bins: int = 20, adaptive: b
 
     .. math:: \mathrm{ECE} = \sum_{m=1}^{M} \frac{|B_m|}{N}\,|\mathrm{acc}(B_m) - \mathrm{conf}(B_m)|
 
-    with acc the accuracy and conf the mean top probability of the rows in bin :math:`B_m`. In [0, 1], lower is better;
-    empty bins add nothing, the lowest of equal classes is the predicted one.
+    with acc the accuracy and conf the mean top probability of the rows in bin :math:`B_m`. In [0, 1], lower is better.
+    Empty bins add nothing. If classes tie, the one with the lowest index is predicted.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ def ece_confidence_multiclass(prob: Any, label: Any, bins: int = 20, adaptive: b
     bins : int, default 20
         The number of bins.
     adaptive : bool, default False
-        Bins of equal mass in place of equal width.
+        Whether bins have equal mass, not equal width.
 
     Raises
     ------
     calibrant.errors.InputError
-        For what is no probability, no label or no number of bins.
+        For invalid probabilities, labels or numbers of bins.
 
     References
     ----------
@@ -55,8 +55,8 @@ def ece_confidence_multiclass(prob: Any, label: Any, bins: int = 20, adaptive: b
 
     Examples
     --------
-    The bins are [0, 0.5] and (0.5, 1]. The first holds one row, with confidence .49, which is wrong; the second two,
-    with mean confidence .7, both right: (1/3) .49 + (2/3) .3.
+    The bins are [0, 0.5] and (0.5, 1]. The first holds one row, which is wrong, with confidence .49. The second holds
+    two, both right, with mean confidence .7. The error is (1/3) .49 + (2/3) .3.
 
     >>> from calibrant.compat.pyhealth import ece_confidence_multiclass
     >>> pred = [[0.2, 0.2, 0.6], [0.2, 0.31, 0.49], [0.1, 0.1, 0.8]]
@@ -72,15 +72,15 @@ def ece_confidence_multiclass(prob: Any, label: Any, bins: int = 20, adaptive: b
 
 
 def ece_confidence_binary(prob: Any, label: Any, bins: int = 20, adaptive: bool = False) -> float:
-    r"""Return the expected calibration error of class 1: of the event "the label is 1" with its probability.
+    r"""Return the expected calibration error of the event "the label is 1", with the probability of class 1.
 
-    As `ece_confidence_multiclass`, with the mean probability of class 1 for conf and the share of label 1 for acc.
+    The formula of `ece_confidence_multiclass`, with conf the mean probability of class 1 and acc the share of label 1.
     PyHealth 1.1.6 judges column 0 of both arrays and fails on one-dimensional ones.
 
     Parameters
     ----------
     prob : (N,), (N, 1) or (N, 2) array
-        The probability of class 1, alone or beside that of class 0.
+        The probability of class 1, alone or after the probability of class 0.
     label : (N,) or (N, 1) array, or one-hot (N, 2)
         0 or 1.
     bins, adaptive
@@ -108,8 +108,8 @@ def ece_classwise(prob: Any, label: Any, bins: int = 20, threshold: float = 0.0,
 
     .. math:: \frac{1}{C'} \sum_k \mathrm{ECE}_k
 
-    over the C' classes of which the threshold kept a score. In [0, 1], lower is better. A class absent from the labels
-    counts like any other; NaN only where nothing at all was kept.
+    over the C' classes with at least one score that reaches the threshold. In [0, 1], lower is better. A class absent
+    from the labels counts like any other. NaN only if no score reaches the threshold.
 
     Parameters
     ----------
@@ -120,8 +120,8 @@ def ece_classwise(prob: Any, label: Any, bins: int = 20, threshold: float = 0.0,
     bins, adaptive
         As in `ece_confidence_multiclass`.
     threshold : float, default 0
-        Scores p >= threshold are kept. With many classes most are near 0: about 1/C then keeps those that say
-        something.
+        Scores p >= threshold are kept. With many classes most scores are near 0: a threshold of about 1/C keeps the
+        informative ones.
 
     References
     ----------
@@ -143,8 +143,8 @@ def ece_classwise(prob: Any, label: Any, bins: int = 20, threshold: float = 0.0,
         if not adaptive:
             return read_histograms(predictions, "classwise", bins, threshold=float(threshold)).errors("l1").value
         read(predictions, "top-label", scoring=False)
-        kept = [events for events, _ in class_events(predictions, float(threshold)) if len(events.scores)]
-        return binned.combine(np.array([_error(events, bins, adaptive) for events in kept]), "l1")
+        events_by_class = [events for events, _ in class_events(predictions, float(threshold)) if len(events.scores)]
+        return binned.combine(np.array([_error(events, bins, adaptive) for events in events_by_class]), "l1")
 
 
 def brier_top1(prob: Any, label: Any) -> float:

@@ -1,8 +1,8 @@
-"""The functions of confidences, predictions and labels that many have copied from a page on calibration metrics.
+"""Functions of confidences, predictions and labels that many have copied from a page on calibration metrics.
 
 Uniform bins are right-closed, ((j-1)/M, j/M]; a confidence of 0, which the page's code drops, is in the first. Adaptive
-bins hold N // M rows each and the last takes the rest, also where there are fewer rows than bins; tied confidences on
-both sides of a boundary share their outcomes, so that the order of rows plays no part.
+bins hold N // M rows each, and the last takes the rest, even if there are fewer rows than bins. Tied confidences on
+both sides of a boundary share their outcomes, so that the order of rows has no effect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["compute_adaptive_ece", "compute_brier_score", "compute_ece", "comput
 def compute_ece(
     confidences: Any, predictions: Any, labels: Any, n_bins: int = 15
 ) -> tuple[float, list[dict[str, float]]]:
-    r"""Return the expected calibration error, and what each bin holds.
+    r"""Return the expected calibration error, and the numbers of each bin.
 
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{N} |\mathrm{acc}_b - \mathrm{conf}_b|
 
@@ -37,7 +37,7 @@ def compute_ece(
     confidences : (N,) array
         The probability of each predicted class, in [0, 1].
     predictions, labels : (N,) arrays
-        Predicted and true classes, numbers or strings; a row is right where they are equal.
+        Predicted and true classes, numbers or strings; a row is right if they are equal.
     n_bins : int, default 15
         The number of bins.
 
@@ -45,12 +45,12 @@ def compute_ece(
     -------
     ece : float
     bin_data : list of dict
-        Of each bin that is not empty, in order: ``"acc"``, ``"conf"`` and ``"count"``.
+        ``"acc"``, ``"conf"`` and ``"count"`` of each bin that is not empty, in order.
 
     Raises
     ------
     calibrant.errors.InputError
-        For confidences outside [0, 1], NaN, lengths that differ, and n_bins that is no number of bins.
+        For confidences outside [0, 1], NaN, different lengths, and an invalid n_bins.
 
     References
     ----------
@@ -75,7 +75,7 @@ def compute_ece(
 def compute_mce(confidences: Any, predictions: Any, labels: Any, n_bins: int = 15) -> float:
     r"""Return the maximum calibration error: the largest :math:`|\mathrm{acc}_b - \mathrm{conf}_b|` of any bin.
 
-    In [0, 1], lower is better; a bin of one row can decide it. Parameters and errors are those of `compute_ece`.
+    In [0, 1], lower is better; a bin of one row can decide it. Parameters and errors: see `compute_ece`.
 
     Examples
     --------
@@ -113,9 +113,9 @@ def compute_brier_score(probs: Any, labels: Any) -> float:
 
 
 def compute_adaptive_ece(confidences: Any, predictions: Any, labels: Any, n_bins: int = 15) -> float:
-    """Return the expected calibration error over bins of N // n_bins sorted rows, of which the last takes the rest.
+    """Return the expected calibration error over bins of N // n_bins sorted rows; the last takes the rest.
 
-    In [0, 1], lower is better. With fewer rows than bins all are in the last. Parameters and errors are those of
+    In [0, 1], lower is better. If there are fewer rows than bins, all are in the last. Parameters and errors: see
     `compute_ece`.
 
     References
@@ -140,8 +140,8 @@ def _bins(confidences: Any, predictions: Any, labels: Any, n_bins: int) -> binne
 
 def _events(confidences: Any, predictions: Any, labels: Any) -> Events:
     """Return the events "the prediction is right"."""
-    told, true = as_array("predictions", predictions), as_array("labels", labels)
-    for name, values in (("predictions", told), ("labels", true)):
+    predicted, true = as_array("predictions", predictions), as_array("labels", labels)
+    for name, values in (("predictions", predicted), ("labels", true)):
         if values.ndim != 1:
             raise InputError(name, "shape (N,)", f"shape {values.shape}", "pass one class a row")
         if values.dtype.kind == "f" and np.isnan(values).any():
@@ -149,13 +149,15 @@ def _events(confidences: Any, predictions: Any, labels: Any) -> Events:
             facts = MissingFacts(entry="label", place=Place(row))
             got, remedy = f"nan at row {row}", "filter the row out first"
             raise InputError(name, "a class in every row", got, remedy, fault=Fault.MISSING, facts=facts)
-    if len(told) != len(true):
-        raise InputError("labels", f"{len(told)} labels, one for each prediction", f"{len(true)}", "pass the same rows")
-    if (told.dtype.kind in "UST") != (true.dtype.kind in "UST"):
+    if len(predicted) != len(true):
+        raise InputError(
+            "labels", f"{len(predicted)} labels, one for each prediction", f"{len(true)}", "pass the same rows"
+        )
+    if (predicted.dtype.kind in "UST") != (true.dtype.kind in "UST"):
         got = "numbers and strings"
-        raise InputError("labels", "the kind of predictions", got, "name the classes alike in both")
+        raise InputError("labels", "the type of predictions", got, "use the same class names in both")
     with renaming(probs="confidences", targets="predictions"):
-        judged = as_predictions(confidences, told == true)
+        judged = as_predictions(confidences, predicted == true)
         if judged.layout != "binary" or np.ndim(confidences) > 1:
             raise InputError("probs", "shape (N,)", "several columns", "pass the predicted class's probability")
         return read(judged, "positive", scoring=False).events

@@ -1,4 +1,4 @@
-"""Sketches of predictions in frames: the engine that holds the rows counts them, only cells come back."""
+"""Sketches of predictions in frames: the frame's engine counts the rows, and only cells come back."""
 
 from calibrant.frames.api import sketch
 

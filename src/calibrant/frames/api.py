@@ -1,4 +1,4 @@
-"""`sketch`: the sketch of predictions that lie in a frame, worked out by the frame's own engine."""
+"""`sketch`: the sketch of predictions in a frame, computed by the frame's own engine."""
 
 from __future__ import annotations
 
@@ -61,28 +61,28 @@ def sketch(
     class_names: Sequence[str] | None = None,
     grid: grids.Grid = "standard",
 ) -> CalibrationSketch | dict[str, CalibrationSketch]:
-    r"""Sketch the predictions in a DataFrame, a table or a query, where they are.
+    r"""Return the sketch of the predictions in a DataFrame, a table or a query.
 
-    The engine of the frame does the counting, in one query; what comes back is a row for each occupied cell, however
-    many rows there are. The sketch is the one that `CalibrationSketch.update` makes of the same numbers: the same
-    cells and counts, sums that agree to 1e-12 of themselves.
+    The engine of the frame counts, in one query, and returns a row for each occupied cell, for any number of rows.
+    The sketch equals that of `CalibrationSketch.update` on the same numbers: the same cells and counts, and sums that
+    agree to a relative 1e-12.
 
     Parameters
     ----------
     frame : DataFrame, table, query
-        Of pandas, Polars (eager or lazy), PyArrow, DuckDB (a relation), Ibis, Dask or PySpark; it is not changed.
+        From pandas, Polars (eager or lazy), PyArrow, DuckDB (a relation), Ibis, Dask or PySpark; it is not changed.
     score, outcome : str
-        Of one event: the columns of the probability that it happens, and of what happened (0 and 1, booleans, or the
-        names of `class_names`, the event last).
+        For one event: the column of its probability, and the column of its outcomes (0 and 1, booleans, or the names
+        in `class_names`, the event last).
     probs, target : list of str, str
-        Of classes: the columns of their probabilities, and that of the true class, an index from 0 in the order of
-        ``probs``, or a name of `class_names`.
+        For classes: the columns of their probabilities, and the column of the true class: an index from 0 in the order
+        of ``probs``, or a name in `class_names`.
     weight : str, optional
         The column of the rows' frequency weights: 2 counts a row twice. Rows of weight 0 are left out.
     by : str, optional
         The column of the rows' groups.
     notion : {"positive", "top-label", "classwise"}, optional
-        The judged event, as in `expected_calibration_error`; by default "positive" of one event and "top-label" of
+        The judged event, as in `expected_calibration_error`; by default "positive" for one event and "top-label" for
         classes.
     classwise, class_names, grid
         As in `CalibrationSketch`.
@@ -90,24 +90,24 @@ def sketch(
     Returns
     -------
     CalibrationSketch or dict of str to CalibrationSketch
-        With ``by`` the sketch of each group, by its name; groups without weight are left out.
+        With ``by``, the sketch of each group by its name; groups of weight 0 are left out.
 
     Raises
     ------
     calibrant.errors.InputError
-        For a column that is not there or not of a fitting type, and with the number of rows for missing values (null or
-        NaN), scores outside [0, 1], rows of classes that do not sum to 1, unknown labels, negative weights. No
-        row is dropped in silence.
+        For a missing column or one of the wrong type; and, with the number of rows, for missing values (null or NaN),
+        scores outside [0, 1], rows of classes that do not sum to 1, unknown labels and negative weights. No row is
+        dropped silently.
     calibrant.errors.MissingDependencyError
-        Without PyArrow, for engines that hand over their rows through it (DuckDB, Ibis, PySpark).
+        Without PyArrow, for engines that return rows through it (DuckDB, Ibis, PySpark).
 
     Notes
     -----
-    Scores of float32 (and of smaller types) are compared with edges rounded to float32, everything else as float64.
-    Arithmetic alone finds the cell, up to some 1e-7 of a cell; scores nearer to an edge, about one in a million, come
-    back unchanged and are placed here. So no table is sent to the engine, and nothing is written.
+    Scores of float32 (and smaller types) are compared with edges rounded to float32, all others as float64.
+    Arithmetic alone finds the cell, to about 1e-7 of a cell. Scores nearer to an edge, about one in a million, come
+    back unchanged, and Python finds their cells. So no table is sent to the engine, and nothing is written.
 
-    Cost: one pass of the engine over the columns, and with the curves of single classes, a row for each row and class.
+    Cost: one pass of the engine over the columns; with curves of single classes, N x C rows more.
 
     Examples
     --------
@@ -122,20 +122,20 @@ def sketch(
     >>> calibrant.frames.sketch(games, score="p", outcome="won", by="site")["b"].n
     2
     """
-    own = as_frame(frame)
+    source = as_frame(frame)
     columns = resolve_columns(
-        own, score=score, outcome=outcome, probs=probs, target=target, weight=weight, by=by, class_names=class_names
+        source, score=score, outcome=outcome, probs=probs, target=target, weight=weight, by=by, class_names=class_names
     )
     wanted = resolve_judgement(columns, notion, classwise, grid)
-    found = cells.gather(own, columns, wanted, lambda: faults.explain(own, columns))
-    make = cells.make_of(columns, wanted)
-    if not found:
+    sums_by_group = cells.gather(source, columns, wanted, lambda: faults.explain(source, columns))
+    config = cells.config_of(columns, wanted)
+    if not sums_by_group:
         remedy = "leave weight out to count every row once"
         raise NothingJudgedError("weight", "at least one above 0", "only zeros", remedy)
     if by is None:
-        return CalibrationSketch.of_parts(make, found[None])
-    named = {group_name(name): part for name, part in found.items()}
-    if len(named) < len(found):
+        return CalibrationSketch.of_parts(config, sums_by_group[None])
+    named = {group_name(name): part for name, part in sums_by_group.items()}
+    if len(named) < len(sums_by_group):
         remedy = "convert the column to one type first"
-        raise InputError("by", "distinct names", f"several in {by!r} that are written alike", remedy)
-    return {name: CalibrationSketch.of_parts(make, named[name]) for name in sorted(named)}
+        raise InputError("by", "distinct names", f"several in {by!r} with the same text", remedy)
+    return {name: CalibrationSketch.of_parts(config, named[name]) for name in sorted(named)}

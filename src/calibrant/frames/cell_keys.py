@@ -1,17 +1,18 @@
-"""Which cell a score is in, by arithmetic that every engine has.
+"""Find the cell of a score by arithmetic that every engine has.
 
-Engines share no way to look a score up among edges, and no arcsine. So each row gets a *key*, and the cell follows from
-it here. With m the distance to the nearer end of [0, 1], the edges passed on the way from that end are counted by
+Engines share no way to search edges, and no arcsine. So each row gets a *key*, and `cells_of` turns it into a cell.
+With m the distance to the nearer end of [0, 1], the number of edges between that end and the score is
 
     floor(2K / pi * asin(sqrt m)) + floor(M m),
 
-the first of the sin(pi j / 2K)^2 and the second of the i / M (see `calibrant.grid`). The arcsine is a polynomial, good
-to 9e-12 of itself, so the two arguments are off by less than 8e-8 (`tests/test_frames.py` measures it). A score whose
-argument is not within `NEAR` of a whole number is in the cell that this says, whatever an engine does to the last bit.
-Of the others, one in a million, the key is the score itself, and `cells_of` compares it with the edges.
+where the first term counts the edges sin(pi j / 2K)^2 and the second the edges i / M (see `calibrant.grid`). The
+arcsine is a polynomial with a relative error below 9e-12, so the two arguments are off by less than 8e-8
+(`tests/test_frames.py` measures it). If neither argument is within `NEAR` of an integer, the formula finds the right
+cell, however an engine rounds the last bit. Otherwise (one score in a million) the key is the score itself, and
+`cells_of` compares it with the edges.
 
 Scores of float32 are compared with edges rounded to float32. No float32 lies between an edge and its rounding, so the
-middle between a score and the next smaller float32 is on the same side of both: its edges are counted.
+midpoint between a score and the next smaller float32 is on the same side of both: the formula uses this midpoint.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from numpy.typing import NDArray
 
 from calibrant import grid as grids
 
-#: How near to a whole number an argument is undecided.
+#: An argument this near to an integer is undecided.
 NEAR: Final = 2.0**-22
 
-#: The keys of rows that are wrong, and of rows without weight; those of undecided scores are between -1 and 1.
+#: The keys of invalid rows, and of rows with weight 0. Keys of undecided scores are between -1 and 1.
 WRONG, WEIGHTLESS = -3.0, -2.0
 
-#: Added to the keys of decided scores: Arrow puts small whole numbers of float64 all in one place when it groups.
+#: Added to the keys of decided scores: Arrow hashes all small float64 integers to one place when it groups.
 DECIDED: Final = 2.0**40
 
 #: K and M of each grid.
@@ -39,12 +40,12 @@ _FAMILIES: Final = {"standard": (4096, 300), "fine": (16384, 3600)}
 _DEGREE: Final = 11
 
 
-#: Columns to be added to a frame, those of a step from those before.
+#: Columns to add to a frame; each step uses the columns of the steps before.
 Steps = list[dict[str, nw.Expr]]
 
 
 class Cells(NamedTuple):
-    """Of each key: the outcome, whether the score is a half or more, the cell."""
+    """The outcome of each key, whether its score is 0.5 or more, and its cell."""
 
     outcomes: NDArray[np.int64]
     upper: NDArray[np.bool_]
@@ -64,13 +65,13 @@ def arcsine() -> tuple[float, ...]:
 
 
 def key(grid: grids.Grid, *, single: bool, good: nw.Expr, fault: nw.Expr) -> tuple[Steps, nw.Expr]:
-    """Return the key of a row, and step by step the columns behind it.
+    """Return the steps that compute the columns of a row's key, and the key.
 
-    It is that of ``p``, a score in [0, 1], and ``y``, an outcome 0 or 1, both Float64; ``single`` says that the scores
-    are of float32. Rows that are not ``good``, whose score must be a half, have the key ``fault``.
+    The key is for ``p``, a score in [0, 1], and ``y``, an outcome 0 or 1, both Float64; ``single`` means that the
+    scores are float32. Rows that are not ``good`` must have the score 0.5; they get the key ``fault``.
 
-    Choices between two values are sums of products with 0 and 1, which are exact, and quicker than a choice by
-    row in an engine that works on columns.
+    A choice between two values is a sum of products with 0 and 1: exact, and faster in a column engine than a choice
+    for each row.
     """
     p, y, upper, far, inside = (nw.col(name) for name in ("p", "y", "upper", "far", "inside"))
     first, second, low, high = (nw.col(name) for name in ("first", "second", "low", "high"))
@@ -79,7 +80,7 @@ def key(grid: grids.Grid, *, single: bool, good: nw.Expr, fault: nw.Expr) -> tup
     within = (far > 0.0).cast(nw.Float64)
     if single:
         below = (p * (1 - 2.0**-24)).cast(nw.Float32).cast(nw.Float64)  # the next smaller float32
-        depth = upper * (far + within * 2.0**-25) + (1.0 - upper) * (p + below) * 0.5  # that of half a step below p
+        depth = upper * (far + within * 2.0**-25) + (1.0 - upper) * (p + below) * 0.5  # for p minus half a step
         steps.append({"depth": depth})
     depth = nw.col("depth") if single else far
     k, m = _FAMILIES[grid]
@@ -91,27 +92,27 @@ def key(grid: grids.Grid, *, single: bool, good: nw.Expr, fault: nw.Expr) -> tup
     steps.append(
         {
             "high": (first + NEAR).floor() + (second + NEAR).floor(),
-            "low": (first - NEAR).abs().floor() + (second - NEAR).abs().floor(),  # below NEAR nothing has been passed
+            "low": (first - NEAR).abs().floor() + (second - NEAR).abs().floor(),  # below NEAR no edge has been passed
         }
     )
-    # A half of float64 is undecided, so that of decided rows nobody need ask whether they are good.
+    # In float64 the score 0.5 is undecided, so decided rows need no check of `good`.
     decided = good & (high == low) if single else high == low
-    number = ((low + inside) * 2.0 + upper) * 2.0 + y + DECIDED
-    itself = nw.when(good).then((1.0 - y * 2.0) * p).otherwise(fault)
-    return steps, nw.when(decided).then(number).otherwise(itself)
+    cell_key = ((low + inside) * 2.0 + upper) * 2.0 + y + DECIDED
+    score_key = nw.when(good).then((1.0 - y * 2.0) * p).otherwise(fault)
+    return steps, nw.when(decided).then(cell_key).otherwise(score_key)
 
 
 def cells_of(keys: NDArray[np.float64], grid: grids.Grid, *, single: bool) -> Cells:
-    """Return what the keys of scores say."""
+    """Return outcomes and cells of keys."""
     edges = grids.edges(grid)
     last = len(edges)
-    itself = keys < DECIDED
-    parts = np.where(itself, 0, keys - DECIDED).astype(np.int64)
+    is_score = keys < DECIDED
+    parts = np.where(is_score, 0, keys - DECIDED).astype(np.int64)
     outcomes, upper, passed = parts & 1, (parts & 2).astype(bool), parts >> 2
-    # A half itself has passed the edge there from above, where both families have one.
+    # Both families have an edge at 0.5: a score of 0.5 has passed it from above.
     cells = np.where(upper, np.maximum(last - passed, last // 2), passed)
-    if itself.any():
-        scores = np.abs(keys[itself])
-        outcomes[itself], upper[itself] = keys[itself] < 0, scores >= 0.5
-        cells[itself] = grids.cell_of(scores.astype(np.float32 if single else np.float64), grid)
+    if is_score.any():
+        scores = np.abs(keys[is_score])
+        outcomes[is_score], upper[is_score] = keys[is_score] < 0, scores >= 0.5
+        cells[is_score] = grids.cell_of(scores.astype(np.float32 if single else np.float64), grid)
     return Cells(outcomes, upper, cells)

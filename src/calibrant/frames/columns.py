@@ -1,4 +1,4 @@
-"""Which columns of a frame say what: settled by their names and types, before any row is read."""
+"""Resolve the columns of a frame by their names and types, before any row is read."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from calibrant.faults import Facts, Fault, Mistake, Suspicion
 from calibrant.inputs import Notion, names_of, sum_tolerance
 from calibrant.notions import DEFAULTS, NOTIONS
 
-#: How targets are written.
+#: The types of targets.
 Writing = Literal["integers", "numbers", "booleans", "words"]
 
 _FRAMES: Final = "a frame of pandas, Polars, PyArrow, DuckDB, Ibis, Dask or PySpark"
 _CAST: Final = "cast it in the frame first"
 _NESTED: Final = Facts(suspicion=Suspicion(Mistake.NESTED))
-_SAY: Final = "say score='...', outcome='...' for one event, or probs=[...], target='...' for classes"
+_BOTH_FORMS: Final = "pass score='...', outcome='...' for one event, or probs=[...], target='...' for classes"
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns that are read, all of them there and of a type that fits.
+    """The columns to read; all exist and have a suitable type.
 
     Attributes
     ----------
     scores : tuple of str
         The column of the event's score, or the columns of the classes' probabilities.
     target, weight, group : str
-        The others; None for those that were not asked for.
+        The other columns; None if not used.
     writing : {"integers", "numbers", "booleans", "words"}
-        How the targets are written.
+        The type of the targets.
     precision : {"float16", "float32", "float64"}
-        The type that holds every score.
-    whole : bool
-        Whether the type of the weights has whole numbers only.
+        The smallest type that holds every score.
+    integer_weights : bool
+        Whether the weights are integers by their type.
     names : tuple of str or None
         The names of the classes.
     classes : bool
-        Whether the scores are of classes, not of one event.
+        Whether the scores belong to classes, not to one event.
     """
 
     scores: tuple[str, ...]
@@ -52,39 +52,39 @@ class Columns:
     group: str | None
     writing: Writing
     precision: str
-    whole: bool
+    integer_weights: bool
     names: tuple[str, ...] | None
     classes: bool
 
     @property
     def single(self) -> bool:
-        """Whether scores are compared with edges rounded to float32."""
+        """Return whether scores are compared with edges rounded to float32."""
         return self.precision != "float64"
 
     @property
     def tolerance(self) -> float:
-        """How far the sum of a row's probabilities may be from 1."""
+        """Return how far the sum of a row's probabilities may be from 1."""
         return sum_tolerance(self.precision)
 
     @property
     def n_classes(self) -> int:
-        """The number of values that a target may have."""
+        """Return the number of values that a target may have."""
         return len(self.scores) if self.classes else 2
 
     @property
     def score_argument(self) -> str:
-        """What the caller calls the scores."""
+        """Return the name of the argument for the scores."""
         return "probs" if self.classes else "score"
 
     @property
     def target_argument(self) -> str:
-        """What the caller calls the targets."""
+        """Return the name of the argument for the targets."""
         return "target" if self.classes else "outcome"
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the sketch of the columns should hold."""
+    """What the sketch of the columns must hold."""
 
     notion: Notion
     classwise: bool
@@ -92,12 +92,12 @@ class Wanted:
 
 
 def as_frame(frame: Any) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
-    """Return the frame as Narwhals sees it.
+    """Return the frame, wrapped by Narwhals.
 
     Raises
     ------
     InputError
-        For anything that is no frame of a library that Narwhals knows.
+        For an object that Narwhals does not support.
     """
     try:
         return nw.from_native(frame)  # type: ignore[no-any-return]
@@ -106,7 +106,7 @@ def as_frame(frame: Any) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
         got = "None" if frame is None else f"{'an' if kind[0] in 'aeiouAEIO' else 'a'} {kind}"
         raise InputError("frame", _FRAMES, got, _instead(frame)) from None
     except nw.exceptions.NarwhalsError as error:
-        got = f"one that cannot be read ({' '.join(str(error).split())})"
+        got = f"an unreadable frame ({' '.join(str(error).split())})"
         raise InputError("frame", _FRAMES, got, "rename its columns") from error
 
 
@@ -136,61 +136,66 @@ def resolve_columns(
     Raises
     ------
     InputError
-        For arguments that do not go together, a column that is not there, and one of a type that does not fit.
+        For arguments that contradict each other, a missing column, and a column of the wrong type.
     """
     classes = probs is not None or target is not None
-    given = {"score": score, "outcome": outcome} if classes else {"probs": probs, "target": target}
-    for name, value in given.items():
+    other_arguments = {"score": score, "outcome": outcome} if classes else {"probs": probs, "target": target}
+    for name, value in other_arguments.items():
         if value is not None:
-            raise InputError(name, "one event or classes", "columns for both", _SAY)
-    wanted = {"probs": probs, "target": target} if classes else {"score": score, "outcome": outcome}
-    for name, value in wanted.items():
+            raise InputError(name, "one event or classes", "columns for both", _BOTH_FORMS)
+    needed = {"probs": probs, "target": target} if classes else {"score": score, "outcome": outcome}
+    for name, value in needed.items():
         if value is None:
-            raise InputError(name, "the name of a column", "None", _SAY)
+            raise InputError(name, "the name of a column", "None", _BOTH_FORMS)
     schema: dict[str, nw.dtypes.DType] = dict(frame.collect_schema())
     scores = _scores(schema, probs) if classes else (_named(schema, "score", score),)
     argument = "target" if classes else "outcome"
-    own = _named(schema, argument, target if classes else outcome)
+    target_column = _named(schema, argument, target if classes else outcome)
     names = None if class_names is None else _names(class_names, len(scores) if classes else 2)
-    kept = None if weight is None else _named(schema, "weight", weight)
-    if kept is not None:
-        _check_numbers(schema, "weight", kept)
+    weight_column = None if weight is None else _named(schema, "weight", weight)
+    if weight_column is not None:
+        _check_numbers(schema, "weight", weight_column)
     group = None if by is None else _named(schema, "by", by)
     if group is not None and (schema[group].is_nested() or str(schema[group]) == "Float16"):
         got, remedy = _kind(schema, group), "pass a column with one value a row"
         raise InputError("by", "a column of names", got, remedy, fault=Fault.COLUMN_TYPE, facts=_NESTED)
     for column in scores:
         _check_numbers(schema, "probs" if classes else "score", column)
-    if isinstance(frame, nw.DataFrame) and schema[own] == nw.Categorical:
-        _check_categories(frame.get_column(own), argument)
-    used = {"probs" if classes else "score": scores, argument: (own,), "weight": (kept,), "by": (group,)}
-    for of, columns in used.items():
+    if isinstance(frame, nw.DataFrame) and schema[target_column] == nw.Categorical:
+        _check_categories(frame.get_column(target_column), argument)
+    used = {
+        "probs" if classes else "score": scores,
+        argument: (target_column,),
+        "weight": (weight_column,),
+        "by": (group,),
+    }
+    for argument_name, columns in used.items():
         for column in filter(None, columns):
-            _check_name(frame, of, column)
+            _check_name(frame, argument_name, column)
     return Columns(
         scores,
-        own,
-        kept,
+        target_column,
+        weight_column,
         group,
-        _writing(schema, argument, own, names),
+        _writing(schema, argument, target_column, names),
         _precision([schema[s] for s in scores]),
-        kept is None or schema[kept].is_integer() or schema[kept] == nw.Boolean,
+        weight_column is None or schema[weight_column].is_integer() or schema[weight_column] == nw.Boolean,
         names,
         classes,
     )
 
 
 def resolve_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) -> Wanted:
-    """Check what the sketch of the columns should hold.
+    """Return what the sketch of the columns must hold.
 
     Raises
     ------
     InputError
-        For an unknown notion or grid, and for one that the columns cannot have.
+        For an unknown notion or grid, and for a notion that does not suit the columns.
     """
     check_choice("grid", grid, grids.GRIDS)
     if not isinstance(classwise, (bool, np.bool_)):
-        raise InputError("classwise", "True or False", repr(classwise), "say whether classes are judged as well")
+        raise InputError("classwise", "True or False", repr(classwise), "pass True to judge each class too")
     if notion is None:
         notion = DEFAULTS["multiclass" if columns.classes else "binary"]
     check_choice("notion", notion, NOTIONS)
@@ -216,11 +221,11 @@ def _scores(schema: dict[str, nw.dtypes.DType], probs: Any) -> tuple[str, ...]:
         raise InputError("probs", "a list of columns, one for each class", repr(probs), remedy)
     names = tuple(_named(schema, "probs", name) for name in probs)
     if len(names) < 2:
-        remedy = "for one event say score='...', outcome='...'"
+        remedy = "for one event pass score='...', outcome='...'"
         raise InputError("probs", "two columns or more", f"{len(names)}", remedy)
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError("probs", "a column for each class", f"{twice[0]!r} more than once", "name each column once")
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise InputError("probs", "a column for each class", f"{repeated[0]!r} more than once", "name each column once")
     return names
 
 
@@ -228,42 +233,42 @@ def _named(schema: dict[str, nw.dtypes.DType], argument: str, name: Any) -> str:
     if not isinstance(name, str):
         raise InputError(argument, "the name of a column", repr(name), "pass it as a string")
     if name not in schema:
-        names = [str(own) for own in schema]
+        names = [str(column) for column in schema]
         remedy = "name the columns with strings first" if name in names else nearest(name, names)
         raise InputError(argument, "a column of the frame", repr(name), remedy)
     return name
 
 
 def _check_name(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], argument: str, name: str) -> None:
-    """Reject a column whose name an engine cannot find, or takes for another column's."""
+    """Reject a column name that the engine cannot find, or takes for another column."""
     engine = frame.implementation
     if engine.is_duckdb() or engine.is_pyspark():
-        names = [str(own) for own in nw.to_native(frame).columns]
-        if engine.is_duckdb():  # its names are case-insensitive
-            names, wanted = [own.casefold() for own in names], name.casefold()
+        names = [str(column) for column in nw.to_native(frame).columns]
+        if engine.is_duckdb():  # DuckDB names are case-insensitive
+            names, sought = [column.casefold() for column in names], name.casefold()
         else:
-            wanted = name
-        if names.count(wanted) > 1:
+            sought = name
+        if names.count(sought) > 1:
             expected, remedy = "one column of this name", "rename them in the frame first"
             raise InputError(argument, expected, f"several {name!r}", remedy, fault=Fault.COLUMN_NAME)
     pattern = engine.is_polars() and name.startswith("^") and name.endswith("$")
     path = engine.is_pyspark() and bool({".", "`"} & set(name))
     if pattern or path or (name == "*" and not engine.is_pandas()):
-        expected = "a name that this engine takes for one column"
+        expected = "a name that means one column in this engine"
         remedy = "rename the column in the frame first"
         raise InputError(argument, expected, repr(name), remedy, fault=Fault.COLUMN_NAME)
 
 
 def _check_categories(column: nw.Series[Any], argument: str) -> None:
-    """Refuse categories that are numbers: a name of a class, and an index, would be two things."""
+    """Reject categories that are numbers: they could be names of classes, or indices."""
     if not all(isinstance(name, str) for name in column.drop_nulls().head(1).to_list()):
-        expected, got = "numbers, booleans or names", f"{column.name!r} of categories that are no text"
+        expected, got = "numbers, booleans or names", f"{column.name!r} with categories that are not text"
         raise InputError(argument, expected, got, _CAST, fault=Fault.COLUMN_TYPE)
 
 
 def _kind(schema: dict[str, nw.dtypes.DType], column: str) -> str:
     if schema[column] == nw.Unknown:
-        return f"{column!r} of no type that is known: nulls alone, or objects"
+        return f"{column!r} of unknown type: only nulls, or objects"
     return f"{column!r} of type {schema[column]}"
 
 
@@ -273,7 +278,7 @@ def _check_numbers(schema: dict[str, nw.dtypes.DType], argument: str, column: st
         return
     got, remedy, facts = _kind(schema, column), _CAST, Facts()
     if dtype.is_nested():
-        remedy, facts = "spread it into a column for each class first", _NESTED
+        remedy, facts = "make one column for each class first", _NESTED
     raise InputError(argument, "a column of numbers", got, remedy, fault=Fault.COLUMN_TYPE, facts=facts)
 
 
@@ -294,7 +299,7 @@ def _writing(schema: dict[str, nw.dtypes.DType], argument: str, column: str, nam
         got = _kind(schema, column)
         raise InputError(argument, "numbers, booleans or names", got, _CAST, fault=Fault.COLUMN_TYPE)
     if names is None:
-        order = "in the order of probs" if argument == "target" else "the one that is the event last"
+        order = "in the order of probs" if argument == "target" else "the event last"
         got, remedy = _kind(schema, column), f"pass class_names, {order}"
         raise InputError(argument, "numbers or booleans", got, remedy, fault=Fault.LABEL_NAMES)
     return "words"
@@ -306,6 +311,6 @@ def _names(class_names: Any, n_classes: int) -> tuple[str, ...]:
         expected = f"{n_classes} names, one per class"
         raise InputError("class_names", expected, f"{len(names)}", "name the classes in the order of their columns")
     if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError("class_names", "distinct names", f"{twice!r} more than once", "rename one of them")
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise InputError("class_names", "distinct names", f"{repeated!r} more than once", "rename one of them")
     return names

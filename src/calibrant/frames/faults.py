@@ -1,4 +1,4 @@
-"""What is wrong with a frame's rows, and the words for it: worked out once the sums have shown that something is."""
+"""Find the invalid rows of a frame, and word the error, after the sums have shown that there are some."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from calibrant.frames.columns import Columns
 from calibrant.mistakes import look_percent, of_score
 from calibrant.wording import expected_labels, expected_sum, number
 
-#: The kinds of faults, in the order in which they are reported: of a row, and of a frame, only the first.
+#: The kinds of faults, in the order of reports: only the first of a row counts, and only the first of a frame.
 _GROUP, _NO_TARGET, _TARGET, _NO_WEIGHT, _WEIGHT, _NO_SCORE, _SCORE, _SUM = range(8)
 _NONE: Final = -1
 _FILTER: Final = "filter the rows out of the frame first"
-_HEAD: Final = 200  # rows that are looked at for what holds of most
+_HEAD: Final = 200  # rows to read for the likely mistake
 
 
 @dataclass(frozen=True)
-class Found:
-    """A fault, the number of rows that have it, the values of the first of them, and its place where rows have one."""
+class RowFault:
+    """A fault: its kind, the number of rows with it, the values of the first, and its index if rows have an order."""
 
     kind: int
     n: int
@@ -46,7 +46,7 @@ class Found:
     row: int | None
 
     def among(self, value: str) -> str:
-        """Say that a value is one of several."""
+        """Return a value in words, as one of several."""
         at = "" if self.row is None else f" at row {self.row}"
         return f"{value}{at}" if self.n == 1 else f"others in {self.n:,} rows, such as {value}{at}"
 
@@ -56,35 +56,35 @@ class Found:
 
     @property
     def missing(self) -> str:
-        """Say how many values are missing."""
+        """Return the number of missing values in words."""
         first = "" if self.row is None else f" (row {self.row})" if self.n == 1 else f", the first at row {self.row}"
         return f"missing values (null or NaN) in {self.n:,} row{'s' * (self.n != 1)}{first}"
 
 
 def explain(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> InputError:
-    """Return the error of a frame with wrong rows: what is wrong, in how many, and one of them."""
-    found = _in_memory(frame, columns) if isinstance(frame, nw.DataFrame) else _in_engine(frame, columns)
-    if found.kind in (_GROUP, _NO_TARGET, _TARGET):
-        return _of_target(found, columns)
-    if found.kind in (_NO_WEIGHT, _WEIGHT):
+    """Return the error of a frame with invalid rows: the fault, the number of rows, and one of them."""
+    row_fault = _in_memory(frame, columns) if isinstance(frame, nw.DataFrame) else _in_engine(frame, columns)
+    if row_fault.kind in (_GROUP, _NO_TARGET, _TARGET):
+        return _of_target(row_fault, columns)
+    if row_fault.kind in (_NO_WEIGHT, _WEIGHT):
         expected, remedy = "finite numbers of 0 or more", "correct the rows, or filter them out of the frame"
-        if found.kind == _NO_WEIGHT:
-            missing = MissingFacts(entry="number", place=found.place(), n_rows=found.n)
-            return _error("weight", expected, found.missing, remedy, Fault.MISSING, missing)
-        weight = WeightFacts(value=found.values["w"], place=found.place(), n_rows=found.n)
-        return _error("weight", expected, found.among(number(weight.value)), remedy, Fault.WEIGHT, weight)
-    return _of_scores(found, frame, columns)
+        if row_fault.kind == _NO_WEIGHT:
+            missing = MissingFacts(entry="number", place=row_fault.place(), n_rows=row_fault.n)
+            return _error("weight", expected, row_fault.missing, remedy, Fault.MISSING, missing)
+        weight = WeightFacts(value=row_fault.values["w"], place=row_fault.place(), n_rows=row_fault.n)
+        return _error("weight", expected, row_fault.among(number(weight.value)), remedy, Fault.WEIGHT, weight)
+    return _of_scores(row_fault, frame, columns)
 
 
-def _in_engine(frame: nw.LazyFrame[Any], columns: Columns) -> Found:
+def _in_engine(frame: nw.LazyFrame[Any], columns: Columns) -> RowFault:
     faults = _faults(frame, columns)
     table = fetch(faults.group_by("fault").agg(nw.len().alias("n")))
     counts = dict(zip(table.get_column("fault").to_list(), table.get_column("n").to_list(), strict=True))
     kind = min(int(fault) for fault in counts if fault != _NONE)
-    return Found(kind, int(counts[kind]), _first(fetch(faults.filter(nw.col("fault") == kind).head(1))), None)
+    return RowFault(kind, int(counts[kind]), _first(fetch(faults.filter(nw.col("fault") == kind).head(1))), None)
 
 
-def _in_memory(frame: nw.DataFrame[Any], columns: Columns) -> Found:
+def _in_memory(frame: nw.DataFrame[Any], columns: Columns) -> RowFault:
     counts: Counter[int] = Counter()
     firsts: dict[int, tuple[dict[str, Any], int]] = {}
     start = 0
@@ -97,11 +97,11 @@ def _in_memory(frame: nw.DataFrame[Any], columns: Columns) -> Found:
             firsts.setdefault(kind, (_first(table[place : place + 1]), start + place))
         start += len(table)
     kind = min(counts)
-    return Found(kind, counts[kind], *firsts[kind])
+    return RowFault(kind, counts[kind], *firsts[kind])
 
 
 def _first(table: nw.DataFrame[Any]) -> dict[str, Any]:
-    """Return the values of the first row, None for every kind of a missing one."""
+    """Return the values of the first row; None for all kinds of missing values."""
     values = {name: table.get_column(name).to_list()[0] for name in table.columns}
     return {
         name: None if type(value).__name__ == "NAType" or value != value else value for name, value in values.items()
@@ -111,7 +111,7 @@ def _first(table: nw.DataFrame[Any]) -> dict[str, Any]:
 def _faults(frame: nw.LazyFrame[Any], columns: Columns) -> nw.LazyFrame[Any]:
     """Return the used columns unchanged, and the kind of each row's first fault."""
     schema, names = frame.collect_schema(), rows.score_names(columns)
-    raw = {own: nw.col(name) for own, name in zip(names, columns.scores, strict=True)}
+    raw = {column: nw.col(name) for column, name in zip(names, columns.scores, strict=True)}
     raw["t"] = nw.col(columns.target)
     scores = [nw.col(name).cast(nw.Float64) for name in columns.scores]
     valid, _ = rows.target_of(columns)
@@ -142,18 +142,20 @@ def _faults(frame: nw.LazyFrame[Any], columns: Columns) -> nw.LazyFrame[Any]:
 # ---------------------------------------------------------------- in words
 
 
-def _of_target(found: Found, columns: Columns) -> InputError:
+def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
     argument = columns.target_argument
-    if found.kind in (_GROUP, _NO_TARGET):
-        missing = MissingFacts(entry="name" if found.kind == _GROUP else "label", place=found.place(), n_rows=found.n)
-        if found.kind == _NO_TARGET:
-            return _error(argument, "a label in every row", found.missing, _FILTER, Fault.MISSING, missing)
-        remedy = "name the rows' group in the frame, such as 'unknown'"
-        return _error("by", "a name in every row", found.missing, remedy, Fault.MISSING, missing)
-    value = found.values["t"]
+    if row_fault.kind in (_GROUP, _NO_TARGET):
+        missing = MissingFacts(
+            entry="name" if row_fault.kind == _GROUP else "label", place=row_fault.place(), n_rows=row_fault.n
+        )
+        if row_fault.kind == _NO_TARGET:
+            return _error(argument, "a label in every row", row_fault.missing, _FILTER, Fault.MISSING, missing)
+        remedy = "fill the missing names in the frame, such as with 'unknown'"
+        return _error("by", "a name in every row", row_fault.missing, remedy, Fault.MISSING, missing)
+    value = row_fault.values["t"]
     if columns.writing == "words" and columns.names is not None:
-        names = NameFacts(name=str(value), names=columns.names, place=found.place(), n_rows=found.n)
-        got, remedy = found.among(repr(value)), nearest(str(value), columns.names)
+        names = NameFacts(name=str(value), names=columns.names, place=row_fault.place(), n_rows=row_fault.n)
+        got, remedy = row_fault.among(repr(value)), nearest(str(value), columns.names)
         return _error(argument, "names among class_names", got, remedy, Fault.UNKNOWN_NAME, names)
     n_classes = columns.n_classes if columns.classes else None
     mistake = None
@@ -162,38 +164,42 @@ def _of_target(found: Found, columns: Columns) -> InputError:
         if value == columns.n_classes:
             mistake, remedy = Mistake.ONE_BASED, f"subtract 1 if the labels are 1-based, or {remedy}"
     elif 0 < value < 1:
-        mistake, remedy = Mistake.PROBABILITY_TARGETS, "pass what happened, no probability"
+        mistake, remedy = Mistake.PROBABILITY_TARGETS, "pass outcomes, not probabilities"
     else:
-        remedy = "map them to 0 and 1 in the frame, or for classes say probs=[...]"
+        remedy = "map them to 0 and 1 in the frame, or pass probs=[...] for classes"
     suspicion = None if mistake is None else Suspicion(mistake)
-    facts = LabelFacts(value=value, n_classes=n_classes, suspicion=suspicion, place=found.place(), n_rows=found.n)
+    facts = LabelFacts(
+        value=value, n_classes=n_classes, suspicion=suspicion, place=row_fault.place(), n_rows=row_fault.n
+    )
     fault = Fault.CLASS_INDICES if columns.classes else Fault.OUTCOMES
-    return _error(argument, expected_labels(n_classes), found.among(number(value)), remedy, fault, facts)
+    return _error(argument, expected_labels(n_classes), row_fault.among(number(value)), remedy, fault, facts)
 
 
-def _of_scores(found: Found, frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> InputError:
-    argument, values = columns.score_argument, [found.values[name] for name in rows.score_names(columns)]
-    if found.kind == _SUM:
+def _of_scores(row_fault: RowFault, frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> InputError:
+    argument, values = columns.score_argument, [row_fault.values[name] for name in rows.score_names(columns)]
+    if row_fault.kind == _SUM:
         total = sum(map(float, values))
-        facts = SumFacts(total=total, tolerance=columns.tolerance, place=found.place(), n_rows=found.n)
-        got, remedy = found.among(f"{total:.6g}"), "divide each row by its sum, or make a sketch for each label"
+        facts = SumFacts(total=total, tolerance=columns.tolerance, place=row_fault.place(), n_rows=row_fault.n)
+        got, remedy = row_fault.among(f"{total:.6g}"), "divide each row by its sum, or make a sketch for each label"
         return _error(argument, expected_sum(columns.tolerance), got, remedy, Fault.ROW_SUM, facts)
-    if found.kind == _NO_SCORE:
+    if row_fault.kind == _NO_SCORE:
         column = values.index(None)
-        got = found.missing + (f", in column {columns.scores[column]!r}" if columns.classes else "")
-        missing = MissingFacts(entry="number", place=found.place(column, len(values)), n_rows=found.n)
+        got = row_fault.missing + (f", in column {columns.scores[column]!r}" if columns.classes else "")
+        missing = MissingFacts(entry="number", place=row_fault.place(column, len(values)), n_rows=row_fault.n)
         return _error(argument, "numbers in every row", got, _FILTER, Fault.MISSING, missing)
     column = next(k for k, value in enumerate(values) if not 0 <= value <= 1)
-    got = found.among(number(values[column])) + (f" in column {columns.scores[column]!r}" if columns.classes else "")
+    got = row_fault.among(number(values[column])) + (
+        f" in column {columns.scores[column]!r}" if columns.classes else ""
+    )
     suspicion = _suspect(float(values[column]), frame, columns)
     how = "softmax of the row" if columns.classes else "1 / (1 + exp(-x))"
     remedies = {
         Mistake.PERCENT: "the values look like percent: divide them by 100 in the frame",
         Mistake.ROUNDING: "clip the values to [0, 1] in the frame if that is rounding",
-        Mistake.LOGITS: f"if they are logits, work out the probabilities in the frame first ({how})",
+        Mistake.LOGITS: f"if they are logits, compute the probabilities in the frame first ({how})",
     }
     score = ScoreFacts(
-        value=values[column], suspicion=suspicion, place=found.place(column, len(values)), n_rows=found.n
+        value=values[column], suspicion=suspicion, place=row_fault.place(column, len(values)), n_rows=row_fault.n
     )
     return _error(argument, "values in [0, 1]", got, remedies[suspicion.mistake], Fault.OUTSIDE_RANGE, score)
 

@@ -1,6 +1,6 @@
-"""From the columns of a frame to rows of judged events and their scores, as expressions that every engine knows.
+"""Turn the columns of a frame into judged events and their scores, with expressions that every engine has.
 
-The same definitions as in `kernels/reference.py`: `read_events` for one event and `read_probs` for classes.
+The definitions are those of `kernels/reference.py`: `read_events` for one event and `read_probs` for classes.
 """
 
 from __future__ import annotations
@@ -17,66 +17,68 @@ from calibrant.frames.columns import Columns, Wanted
 #: The largest float64: weights are finite.
 _LARGEST: Final = 1.7976931348623157e308
 
-#: Columns that DuckDB is asked for itself: the logarithm of Narwhals first asks of each row whether it is above 0.
+#: Columns in DuckDB's own SQL: the logarithm of Narwhals would first check each row for values above 0.
 _DUCKDB: Final = {"likelihood": "ln(possible) AS likelihood"}
 
 Frame = nw.LazyFrame[Any]
 
 
 def read(frame: Frame, columns: Columns) -> Frame:
-    """Return the columns that are used, under names of our own and as Float64.
+    """Return the used columns, under internal names and as Float64.
 
-    They are ``group`` and ``w``, if there are such; ``t``, the target as a number; ``p``, or ``p0``, ``p1``, ... of
-    classes; and ``known``, whether group, target and weight are what they should be.
+    They are ``group`` and ``w``, if used; ``t``, the target as a number; ``p``, or ``p0``, ``p1``, ... for classes;
+    and ``complete``, whether group, target and weight are valid.
     """
     names = score_names(columns)
-    parts = {own: nw.col(name).cast(nw.Float64) for own, name in zip(names, columns.scores, strict=True)}
-    known, target = target_of(columns)
+    parts = {column: nw.col(name).cast(nw.Float64) for column, name in zip(names, columns.scores, strict=True)}
+    complete, target = target_of(columns)
     parts["t"] = target
     if columns.weight is not None:
         parts["w"] = weight = nw.col(columns.weight).cast(nw.Float64)
-        known = known & proper_weight(weight)
+        complete = complete & proper_weight(weight)
     if columns.group is not None:
         parts["group"] = group = nw.col(columns.group)
-        known = known & ~missing(group, frame.collect_schema()[columns.group])
-    return frame.select(known=known, **parts)
+        complete = complete & ~missing(group, frame.collect_schema()[columns.group])
+    return frame.select(complete=complete, **parts)
 
 
 def score_names(columns: Columns) -> list[str]:
-    """Return what `read` calls the scores."""
+    """Return the internal names of the scores."""
     return [f"p{k}" for k in range(len(columns.scores))] if columns.classes else ["p"]
 
 
 def missing(value: nw.Expr, dtype: nw.dtypes.DType) -> nw.Expr:
-    """Whether a value is null or NaN."""
+    """Return whether a value is null or NaN."""
     return value.is_null() | value.is_nan() if dtype.is_float() else value.is_null()
 
 
 def proper_weight(weight: nw.Expr) -> nw.Expr:
-    """Whether a weight is finite and not negative."""
+    """Return whether a weight is finite and not negative."""
     return (weight >= 0.0) & (weight <= _LARGEST)
 
 
 def target_of(columns: Columns) -> tuple[nw.Expr, nw.Expr]:
-    """Return whether the target is one, and the target as a number."""
+    """Return whether the target is valid, and the target as a number."""
     target = nw.col(columns.target)
     if columns.writing == "booleans":
         return ~target.is_null(), target.cast(nw.Float64)
     if columns.writing == "words" and columns.names is not None:
-        places = [hit_of(columns, k) * float(k) for k in range(1, len(columns.names))]
+        places = [is_class(columns, k) * float(k) for k in range(1, len(columns.names))]
         return target.cast(nw.String).is_in(columns.names), added(places)
     number = target.cast(nw.Float64)
     if columns.n_classes == 2:
         return (number == 0.0) | (number == 1.0), number
     inside = (number >= 0.0) & (number <= columns.n_classes - 1.0)
     if columns.writing == "numbers":
-        finite = nw.when(inside).then(number).otherwise(0.0)  # some engines floor to integers, and stop at others
+        finite = (
+            nw.when(inside).then(number).otherwise(0.0)
+        )  # some engines floor to integers, and fail on larger numbers
         inside = inside & (finite == finite.floor())
     return inside, number
 
 
-def hit_of(columns: Columns, k: int) -> nw.Expr:
-    """Return 1 where the target is class k, else 0."""
+def is_class(columns: Columns, k: int) -> nw.Expr:
+    """Return 1 if the target is class k, else 0."""
     target = nw.col(columns.target)
     if columns.writing == "words" and columns.names is not None:
         return (target.cast(nw.String) == columns.names[k]).cast(nw.Float64)
@@ -84,7 +86,7 @@ def hit_of(columns: Columns, k: int) -> nw.Expr:
 
 
 def added(terms: Sequence[nw.Expr]) -> nw.Expr:
-    """Return the sum of terms, added up pair by pair: engines have a limit to how deep an expression nests."""
+    """Return the sum of terms, added pair by pair: engines limit how deep an expression nests."""
     rows = list(terms)
     while len(rows) > 1:
         pairs = [a + b for a, b in zip(rows[::2], rows[1::2], strict=False)]
@@ -93,13 +95,13 @@ def added(terms: Sequence[nw.Expr]) -> nw.Expr:
 
 
 def judge_event(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
-    """Judge one event: adds ``good``, ``p`` and ``y`` (a half for wrong rows), and the columns of its scores."""
+    """Judge one event: add ``good``, ``p`` (0.5 for invalid rows), ``y``, and the columns of its scores."""
     p, t = nw.col("p"), nw.col("t")
-    frame = frame.with_columns(good=_positive(nw.col("known") & (p >= 0.0) & (p <= 1.0), columns))
+    frame = frame.with_columns(good=_positive(nw.col("complete") & (p >= 0.0) & (p <= 1.0), columns))
     positive = {"y": t} if wanted.notion == "positive" else {}
     frame = frame.with_columns(p=nw.when(nw.col("good")).then(p).otherwise(0.5), **positive)
-    # The distance of p from 1 - t is p, or 1 - p: without a choice by row, see `places.key`.
-    parts = {"own": ((1.0 - t) - p).abs(), "brier": (p - t) * (p - t)}
+    # The distance of p from 1 - t is p or 1 - p, without a choice for each row: see `cell_keys.key`.
+    parts = {"target_prob": ((1.0 - t) - p).abs(), "brier": (p - t) * (p - t)}
     if positive:
         return frame.with_columns(**parts)
     other = (1.0 - p).cast(nw.Float32).cast(nw.Float64) if columns.single else 1.0 - p
@@ -110,31 +112,31 @@ def judge_event(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
 
 
 def judge_classes(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
-    """Judge the top label of classes, or the second of two: adds what `judge_event` does, and ``right``."""
+    """Judge the top label, or the second of two classes: add the columns of `judge_event`, and ``right``."""
     names = score_names(columns)
     scores, t = [nw.col(name) for name in names], nw.col("t")
-    hits = [(t == float(k)).cast(nw.Float64) for k in range(len(scores))]
+    is_target = [(t == float(k)).cast(nw.Float64) for k in range(len(scores))]
     frame = frame.with_columns(
         top=nw.max_horizontal(*names),
         least=nw.min_horizontal(*names),
         total=added(scores),
         squares=added([p * p for p in scores]),
-        own=added([p * hit for p, hit in zip(scores, hits, strict=True)]),
+        target_prob=added([p * in_class for p, in_class in zip(scores, is_target, strict=True)]),
     )
-    top, own = nw.col("top"), nw.col("own")
-    good = nw.col("known") & (nw.col("least") >= 0.0) & (top <= 1.0)
+    top, target_prob = nw.col("top"), nw.col("target_prob")
+    good = nw.col("complete") & (nw.col("least") >= 0.0) & (top <= 1.0)
     good = _positive(good & ((nw.col("total") - 1.0).abs() <= columns.tolerance), columns)
-    # Of classes with the same probability the lowest is predicted.
+    # If classes tie, the one with the lowest index is predicted.
     lower = added([((p == top) & (t > float(k))).cast(nw.Float64) for k, p in enumerate(scores)])
     frame = frame.with_columns(good=good, lower=lower)
-    right = ((own == top) & (nw.col("lower") == 0.0)).cast(nw.Float64)
+    right = ((target_prob == top) & (nw.col("lower") == 0.0)).cast(nw.Float64)
     event, outcome = (nw.col("p1"), t) if wanted.notion == "positive" else (top, right)
     return frame.with_columns(
         right=right,
         y=outcome,
-        brier=nw.col("squares") - own * 2.0 + 1.0,
+        brier=nw.col("squares") - target_prob * 2.0 + 1.0,
         p=nw.when(nw.col("good")).then(event).otherwise(0.5),
-        own=nw.when(nw.col("good")).then(own).otherwise(0.5),
+        target_prob=nw.when(nw.col("good")).then(target_prob).otherwise(0.5),
     )
 
 
@@ -143,19 +145,19 @@ def _positive(good: nw.Expr, columns: Columns) -> nw.Expr:
 
 
 def losses() -> Steps:
-    """Return the columns ``likelihood``, the logarithm of ``own`` where that is finite, and ``infinite``."""
-    own = nw.col("own")
-    nothing = (own == 0.0).cast(nw.Float64)
-    return [{"infinite": nothing, "possible": own + nothing}, {"likelihood": nw.col("possible").log()}]
+    """Return the steps for ``likelihood``, the logarithm of ``target_prob`` if finite, and for ``infinite``."""
+    target_prob = nw.col("target_prob")
+    nothing = (target_prob == 0.0).cast(nw.Float64)
+    return [{"infinite": nothing, "possible": target_prob + nothing}, {"likelihood": nw.col("possible").log()}]
 
 
 def judge_class(frame: Frame, columns: Columns, k: int) -> Frame:
-    """Judge the event "this is class k" of the frame's own columns: ``p`` and ``y``, and ``group`` and ``w`` if there.
+    """Judge the event "this is class k" from the frame's columns: ``p`` and ``y``, and ``group`` and ``w`` if used.
 
-    Nothing is checked: that is done where the top label is judged.
+    Nothing is checked here: the top label's query checks all rows.
     """
     score = nw.col(columns.scores[k]).cast(nw.Float64)
-    parts = {"p": nw.when((score >= 0.0) & (score <= 1.0)).then(score).otherwise(0.5), "y": hit_of(columns, k)}
+    parts = {"p": nw.when((score >= 0.0) & (score <= 1.0)).then(score).otherwise(0.5), "y": is_class(columns, k)}
     if columns.group is not None:
         parts["group"] = nw.col(columns.group)
     if columns.weight is not None:
@@ -164,17 +166,19 @@ def judge_class(frame: Frame, columns: Columns, k: int) -> Frame:
 
 
 def judge_every_class(frame: Frame, columns: Columns) -> Frame:
-    """Judge what `judge_class` does for all classes at once, a row for each row and class; ``curve`` is p0, p1, ..."""
+    """Judge all classes at once, with a row for each row and class; ``curve`` is p0, p1, ..."""
     names = score_names(columns)
-    kept = [name for name, column in (("group", columns.group), ("w", columns.weight)) if column is not None]
+    other_names = [name for name, column in (("group", columns.group), ("w", columns.weight)) if column is not None]
     frame = _positive_alone(read(frame, columns), columns)
-    target = nw.when(nw.col("known")).then(nw.col("t")).otherwise(0.0)  # some engines stop at what is no integer
+    target = (
+        nw.when(nw.col("complete")).then(nw.col("t")).otherwise(0.0)
+    )  # some engines fail on numbers that are not integers
     label = nw.concat_str(nw.lit("p"), target.cast(nw.Int64).cast(nw.String))
-    frame = frame.select(*names, *kept, label=label)
-    frame = frame.unpivot(names, index=[*kept, "label"], variable_name="curve", value_name="p")
+    frame = frame.select(*names, *other_names, label=label)
+    frame = frame.unpivot(names, index=[*other_names, "label"], variable_name="curve", value_name="p")
     p = nw.col("p")
-    hit = (nw.col("curve") == nw.col("label")).cast(nw.Float64)
-    return frame.with_columns(p=nw.when((p >= 0.0) & (p <= 1.0)).then(p).otherwise(0.5), y=hit)
+    in_class = (nw.col("curve") == nw.col("label")).cast(nw.Float64)
+    return frame.with_columns(p=nw.when((p >= 0.0) & (p <= 1.0)).then(p).otherwise(0.5), y=in_class)
 
 
 def _positive_alone(frame: Frame, columns: Columns) -> Frame:
@@ -182,13 +186,13 @@ def _positive_alone(frame: Frame, columns: Columns) -> Frame:
 
 
 def with_steps(frame: Frame, *chains: Steps) -> Frame:
-    """Add the columns of several chains of steps, the first steps of all of them together, and so on."""
+    """Add the columns of several chains of steps: first the first step of every chain, then the second, ..."""
     for level in zip_longest(*chains, fillvalue=dict[str, nw.Expr]()):
         columns = {name: value for step in level for name, value in step.items()}
-        own = [_DUCKDB[name] for name in columns if name in _DUCKDB and frame.implementation.is_duckdb()]
-        if own:
+        duckdb_columns = [_DUCKDB[name] for name in columns if name in _DUCKDB and frame.implementation.is_duckdb()]
+        if duckdb_columns:
             columns = {name: value for name, value in columns.items() if name not in _DUCKDB}
         frame = frame.with_columns(**columns)
-        if own:
-            frame = nw.from_native(nw.to_native(frame).project(", ".join(["*", *own])))
+        if duckdb_columns:
+            frame = nw.from_native(nw.to_native(frame).project(", ".join(["*", *duckdb_columns])))
     return frame

@@ -1,8 +1,8 @@
 """Figures of results, drawn with matplotlib.
 
 ``import calibrant.plot as cp``, then ``cp.reliability_diagram(report)``. Each function takes a result, draws it, and
-returns the Axes. It estimates nothing, changes no settings, and takes ``ax`` to draw on. matplotlib is imported by
-the first call.
+returns the Axes. It estimates nothing, changes no settings, and takes ``ax`` to draw on. The first call imports
+matplotlib.
 """
 
 from calibrant.plot.curves import calibration_curve

@@ -1,4 +1,4 @@
-"""What all figures share: the axes they draw on, colours that everyone can tell apart, the place of the legend."""
+"""What all figures share: their axes, colours that everyone can tell apart, the place of the legend."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from calibrant.render.style import short
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: The colours of Okabe and Ito, which people of any colour vision tell apart.
+#: The colours of Okabe and Ito: people with any colour vision can tell them apart.
 BLUE: Final = "#0072B2"
 VERMILION: Final = "#D55E00"
 ORANGE: Final = "#E69F00"
-#: For series, the lighter ones last; as many markers as make no pair of the two come again soon.
+#: Colours of series, light ones last. The two lengths differ, so that a pair of colour and marker repeats late.
 COLOURS: Final = (BLUE, VERMILION, "#009E73", "#CC79A7", ORANGE, "#56B4E9", "#000000")
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
 FAINT: Final = "0.45"
-#: Of what calibrated scores would show: it lets through what is behind it.
+#: The colour of consistency bands and noise floors, transparent.
 GREY: Final = (0.4, 0.4, 0.4, 0.25)
 
-#: What the diagonal is called, and what the words for a band around it begin with.
+#: The name of the diagonal in the legend; the name of a band around it begins with it too.
 CALIBRATED: Final = "Calibrated"
 
-#: Of the artists by which a later call knows what stands on the axes.
+#: The ids of artists: a later call finds the series on the axes by them.
 SERIES: Final = "calibrant-series"
 _DIAGONAL: Final = "calibrant-diagonal"
 
 _LEGEND: Final[dict[str, Any]] = {"frameon": False, "fontsize": "small", "handlelength": 1.6, "columnspacing": 1.2}
-_TICK: Final = 7.0  # points of a tick and the room below it
-_LEADING: Final = 1.3  # of a line of text, by its size
-_LETTER: Final = 0.55  # width of a letter, by its size
-_HANDLE: Final = 3.7  # width of what stands before and between the words, likewise
+_TICK: Final = 7.0  # points: a tick and the room below it
+_LEADING: Final = 1.3  # height of a line of text, in font sizes
+_LETTER: Final = 0.55  # width of a letter, in font sizes
+_HANDLE: Final = 3.7  # width of a handle and the gaps around it, in font sizes
 
-#: Inches of a figure in which the axes are about square, with a strip above them and a legend below.
+#: The size of a figure in inches: about square axes, a strip above them, a legend below.
 SQUARE: Final = (4.8, 5.9)
 
-MARGIN: Final = 0.02  # beside [0, 1], so that what lies on its edge is seen
+MARGIN: Final = 0.02  # around [0, 1], so that marks on its edge can be seen
 
 
 def matplotlib() -> ModuleType:
@@ -57,23 +57,23 @@ def matplotlib() -> ModuleType:
 
 
 def axes_for(ax: Any, size: tuple[float, float]) -> Axes:
-    """Return the Axes given, or those of a new figure."""
+    """Return ``ax``, or the Axes of a new figure."""
     module = matplotlib()
     if ax is None:
         from matplotlib import pyplot as plt
 
         ax = plt.subplots(figsize=size, layout="constrained")[1]
     elif not isinstance(ax, module.axes.Axes):
-        remedy = "pass one, as plt.subplots() returns it, or leave ax out for a new figure"
+        remedy = "pass an Axes from plt.subplots(), or leave ax out for a new figure"
         raise InputError("ax", "a matplotlib Axes", _kind(ax), remedy)
     axes: Axes = ax
     return axes
 
 
 def panels_for(ax: Any, n: int, columns: int, size: tuple[float, float], *, shared: bool) -> tuple[list[Any], Any]:
-    """Return n Axes, of which ``ax`` has enough or which it makes room for, and the figure that was divided, if any.
+    """Return n Axes, from ``ax`` or from a figure that is divided, and this figure, if any.
 
-    ``size`` is that of a panel in a new figure. ``shared`` says whether all have the same limits.
+    ``size`` is the size of a panel in a new figure. ``shared`` says whether all panels have the same limits.
     """
     module = matplotlib()
     rows = math.ceil(n / columns)
@@ -86,55 +86,55 @@ def panels_for(ax: Any, n: int, columns: int, size: tuple[float, float], *, shar
         grid = figure.subplots(rows, columns, sharex=shared, sharey=shared, squeeze=False)
         for spare in grid.flat[n:]:
             spare.remove()
-        for above in grid.flat[max(n - columns, 0) : n]:  # the lowest of its column
+        for above in grid.flat[max(n - columns, 0) : n]:  # the lowest panel of each column
             above.tick_params(labelbottom=True)
         return list(grid.flat[:n]), figure
-    given = given_panels(ax)
-    if len(given) < n:
-        raise InputError("ax", f"{n} Axes or more", f"{len(given)}", "pass more, or a Figure or SubFigure to divide")
-    return given[:n], None
+    panels = panels_in(ax)
+    if len(panels) < n:
+        raise InputError("ax", f"{n} Axes or more", f"{len(panels)}", "pass more, or a Figure or SubFigure to divide")
+    return panels[:n], None
 
 
-def given_panels(ax: Any) -> list[Any]:
-    """Return the Axes of an array or a list of them."""
+def panels_in(ax: Any) -> list[Any]:
+    """Return the Axes of an array or a list."""
     module = matplotlib()
-    found = list(ax.flat) if isinstance(ax, np.ndarray) else list(ax) if isinstance(ax, (list, tuple)) else []
-    if not found or not all(isinstance(one, module.axes.Axes) for one in found):
+    panels = list(ax.flat) if isinstance(ax, np.ndarray) else list(ax) if isinstance(ax, (list, tuple)) else []
+    if not panels or not all(isinstance(item, module.axes.Axes) for item in panels):
         remedy = "pass what plt.subplots(2, 5) returns, or leave ax out for a new figure"
         raise InputError("ax", "an array of matplotlib Axes, a Figure or a SubFigure", _kind(ax), remedy)
-    return found
+    return panels
 
 
 def _kind(ax: Any) -> str:
     if isinstance(ax, (np.ndarray, list, tuple)):
-        of = {type(one).__name__ for one in np.asarray(ax, dtype=object).flat}
-        return f"{type(ax).__name__} of {', '.join(sorted(of)) or 'nothing'}"
+        types = {type(item).__name__ for item in np.asarray(ax, dtype=object).flat}
+        return f"{type(ax).__name__} of {', '.join(sorted(types)) or 'nothing'}"
     return type(ax).__name__
 
 
 def literal(name: str, limit: int = 40) -> str:
-    """Return a name as matplotlib shows it: ``$`` is no formula, and ``_`` at its beginning hides nothing."""
+    """Return a name that matplotlib shows unchanged: ``$`` starts no formula, a first ``_`` hides no entry."""
     text = short(name, limit).replace("$", r"\$")
     return f"\N{HAIR SPACE}{text}" if text.startswith("_") else text
 
 
 def place_of(ax: Any) -> int:
-    """Return how many series stand on the axes."""
+    """Return the number of series on the axes."""
     return sum(str(artist.get_gid()).startswith(SERIES) for artist in ax.get_children())
 
 
 def look_of(place: int) -> tuple[str, str]:
-    """Return colour and marker of a series, by its place among all."""
+    """Return colour and marker of a series, by its index."""
     return COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
 
 
 def ink(ax: Any) -> str:
-    """Return the colour in which the axes are written, so that marks are seen in a dark style too."""
+    """Return the colour of the axis labels, which can be seen in dark styles too."""
     return str(ax.xaxis.label.get_color())
 
 
 def paper(ax: Any) -> tuple[float, ...]:
-    """Return the colour behind the axes."""
+    """Return the background colour of the axes."""
     from matplotlib.colors import to_rgba
 
     red, green, blue, strength = to_rgba(ax.get_facecolor())
@@ -142,16 +142,16 @@ def paper(ax: Any) -> tuple[float, ...]:
 
 
 def tint(ax: Any, colour: str, strength: float) -> tuple[float, ...]:
-    """Return a colour mixed with that behind the axes."""
+    """Return a colour mixed with the background."""
     from matplotlib.colors import to_rgb
 
     return tuple(
-        strength * own + (1 - strength) * behind for own, behind in zip(to_rgb(colour), paper(ax), strict=True)
+        strength * value + (1 - strength) * behind for value, behind in zip(to_rgb(colour), paper(ax), strict=True)
     )
 
 
 def unit_square(ax: Any, xlabel: str, ylabel: str) -> None:
-    """Make the axes those of score and rate, with the diagonal on which calibrated scores are."""
+    """Set the axes to score and rate in [0, 1], and draw the diagonal of calibrated scores."""
     if any(line.get_gid() == _DIAGONAL for line in ax.lines):
         return
     (line,) = ax.plot([0, 1], [0, 1], linestyle=(0, (4, 3)), color=FAINT, linewidth=1, zorder=1.2, label=CALIBRATED)
@@ -163,7 +163,7 @@ def unit_square(ax: Any, xlabel: str, ylabel: str) -> None:
 
 
 def open_frame(ax: Any) -> None:
-    """Take away the frame's right and upper side."""
+    """Remove the right and upper side of the frame."""
     ax.spines[["right", "top"]].set_visible(False)
     ax.set_axisbelow(True)
 
@@ -172,16 +172,16 @@ def open_frame(ax: Any) -> None:
 
 
 def handles_of(axes: Iterable[Any]) -> tuple[list[Any], list[str]]:
-    """Return what a legend names, the series first, each word once, the diagonal with the band around it."""
-    found: dict[str, Any] = {}
+    """Return the entries of a legend: series first, each name once, the diagonal together with its band."""
+    handles: dict[str, Any] = {}
     for ax in axes:
         for handle, word in zip(*ax.get_legend_handles_labels(), strict=True):
-            found.setdefault(word, handle)
-    around = next((word for word in found if word.startswith(f"{CALIBRATED} ")), None)
-    if around and CALIBRATED in found:
-        found[around] = (found[around], found.pop(CALIBRATED))
-    words = sorted(found, key=lambda word: not _is_series(found[word]))
-    return [found[word] for word in words], words
+            handles.setdefault(word, handle)
+    around = next((word for word in handles if word.startswith(f"{CALIBRATED} ")), None)
+    if around and CALIBRATED in handles:
+        handles[around] = (handles[around], handles.pop(CALIBRATED))
+    words = sorted(handles, key=lambda word: not _is_series(handles[word]))
+    return [handles[word] for word in words], words
 
 
 def _is_series(handle: Any) -> bool:
@@ -191,7 +191,7 @@ def _is_series(handle: Any) -> bool:
 
 
 def legend_below(ax: Any, handles: list[Any], words: list[str], *, most: int = 9) -> None:
-    """Put the legend below the axes, where it hides nothing, in as many columns as fit, ``most`` of them."""
+    """Put the legend below the axes, in as many columns as fit, at most ``most``."""
     from matplotlib.transforms import ScaledTranslation
 
     label, ticks = ax.xaxis.label, ax.xaxis.get_ticklabels()
@@ -213,7 +213,7 @@ def legend_below(ax: Any, handles: list[Any], words: list[str], *, most: int = 9
 
 
 def legend_of_all(panels: list[Any], figure: Any) -> None:
-    """Put one legend below all panels: of the figure where it is divided and has a layout, else of the last panel."""
+    """Put one legend below all panels: on the figure if it was divided and has a layout, else on the last panel."""
     handles, words = handles_of(panels)
     if figure is None or figure.get_layout_engine() is None:
         legend_below(panels[-1], handles, words)
@@ -223,13 +223,15 @@ def legend_of_all(panels: list[Any], figure: Any) -> None:
 
 
 def _columns(words: list[str], room: float) -> int:
-    """Return how many columns of entries fit into so many points, each as wide as its longest word and its handle."""
+    """Return how many columns fit into ``room`` points; a column is as wide as its longest entry."""
     from matplotlib.font_manager import FontProperties
 
     size = float(FontProperties(size=_LEGEND["fontsize"]).get_size_in_points())
 
     def width(columns: int) -> float:
-        longest = [int(max(column)) for column in np.array_split([len(word) for word in words], columns)]  # as they do
+        longest = [
+            int(max(column)) for column in np.array_split([len(word) for word in words], columns)
+        ]  # as matplotlib does
         return size * (_LETTER * sum(longest) + _HANDLE * columns)
 
     return next((columns for columns in range(len(words), 1, -1) if width(columns) <= room), 1)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Kind = Literal["isotonic", "smooth"]
 
 _KINDS: Final = ("isotonic", "smooth")
-_FEW: Final = 30  # points, of which each is marked
+_FEW: Final = 30  # curves with at most so many points have a marker at each
 
 
 def calibration_curve(
@@ -36,29 +36,28 @@ def calibration_curve(
     """Draw the outcome rate as a function of the score, with its confidence band and its consistency band.
 
     The confidence band, around the curve, is where the true rate may be. The consistency band, around the dashed
-    diagonal, is where the curve would be if the scores were right.
+    diagonal, is where the curve would be if the scores were calibrated.
 
-    Lines join the scores at which the curve is given. An isotonic curve is flat where scores were pooled; between two
-    neighbours of different rates it steps up somewhere, and the line joins the two. A curve of few scores has a marker
-    at each.
+    Lines join the points of the curve. An isotonic curve is flat over pooled scores. Between two neighbours with
+    different rates it steps up somewhere, and the line joins them. A curve with few points has a marker at each.
 
     Parameters
     ----------
     result : Report or CalibrationCurve
         From `calibrant.evaluate`, or one of its ``curves``.
     kind : {"isotonic", "smooth"}, optional
-        Which curve of a report; "isotonic" without it.
+        Which curve of a report; by default "isotonic".
     confidence, consistency : bool, default True
-        Whether to draw the bands, where the curve has them: those of the isotonic curve need resampling. The
-        consistency band is that of the first series on the axes.
+        Whether to draw the bands, if the curve has them: the isotonic curve needs resampling for its bands. Only the
+        first series on the axes has a consistency band.
     counts : bool, default True
         Whether to draw the share of the rows in each bin of a report on a strip above the axes.
     label : str, optional
-        What the legend calls the curve; "Outcome rate, isotonic" and the like without it.
+        The name in the legend; by default "Outcome rate, isotonic" or similar.
     legend : bool, default True
         Whether to draw a legend, below the axes.
     ax : matplotlib.axes.Axes, optional
-        What to draw on; a new figure without it. A second curve on the same axes has another colour.
+        The axes to draw on; by default a new figure. A second curve on the same axes has another colour.
 
     Returns
     -------
@@ -68,7 +67,7 @@ def calibration_curve(
     Raises
     ------
     calibrant.errors.InputError
-        For another kind than there is, for what is no such result, for a report without intervals or on every class.
+        For a kind that the result lacks, for another type of result, for a report without intervals or on every class.
     calibrant.errors.MissingDependencyError
         Without matplotlib.
 
@@ -94,7 +93,7 @@ def calibration_curve(
         _between(
             axes, curve.scores, curve.confidence_lows, curve.confidence_highs, look, 1.1, f"{share} band of the rate"
         )
-    given: dict[str, Any] = {"marker": marker, "markersize": 4} if len(curve.scores) <= _FEW else {}
+    markers: dict[str, Any] = {"marker": marker, "markersize": 4} if len(curve.scores) <= _FEW else {}
     (line,) = axes.plot(
         curve.scores,
         curve.rates,
@@ -102,7 +101,7 @@ def calibration_curve(
         linewidth=1.6,
         zorder=2.4,
         label=label or f"{rate}, {curve.kind}",
-        **given,
+        **markers,
     )
     line.set_gid(f"{canvas.SERIES}-{place}")
     if counts and isinstance(result, Report) and result.diagram is not None:
@@ -141,7 +140,7 @@ def _between(
     zorder: float,
     label: str,
 ) -> None:
-    """Fill a band, where there is one. Of a single score it is a stroke."""
+    """Fill a band, unless it is missing. At a single score it is a stroke."""
     if np.isnan(lows).all():
         return
     if len(scores) == 1:

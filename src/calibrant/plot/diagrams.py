@@ -29,35 +29,34 @@ def reliability_diagram(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a reliability diagram: what was claimed in each bin, and what happened.
+    """Draw a reliability diagram: the mean score and the outcome rate of each bin.
 
-    Bars stand where the bins stand and are as high as the outcome rate; a line across marks the mean score, and the
-    gap between the two is filled. With ``kind="points"`` each bin is a point at its mean score and outcome rate, of an
-    area that grows with its rows. The dashed diagonal is where calibrated scores are.
+    A bar has the place and width of its bin and the height of the outcome rate. A line across it marks the mean score,
+    and the gap between the two is filled. With ``kind="points"`` each bin is a point at its mean score and outcome
+    rate; its area grows with its rows. Calibrated scores lie on the dashed diagonal.
 
-    A second call on the same axes adds a series in another colour, with another marker: draw points then, and give
-    each a ``label``. The band is that of the first series.
+    A second call on the same axes adds a series with another colour and marker: draw points then, and pass a ``label``
+    for each. Only the first series has a band.
 
     Parameters
     ----------
     result : Report or ReliabilityDiagram
         From `calibrant.evaluate` or `calibrant.reliability_diagram`. Only a report has intervals and a band.
     kind : {"bars", "points"}, default "bars"
-        What the bins are drawn as.
+        How the bins are drawn.
     intervals : bool, default True
-        Whether to draw the interval of each bin's rate, a whisker at its mean score, where the result has them.
+        Whether to draw the interval of each bin's rate, a whisker at its mean score, if the result has intervals.
     band : bool, default True
-        Whether to draw the consistency band, what each rate would be within if the scores were right, where the
-        result has it.
+        Whether to draw the consistency band, if the result has one: the range of each rate for calibrated scores.
     counts : bool, default True
         Whether to draw the share of the rows in each bin on a strip above the axes, with the number of rows and the
         largest share.
     label : str, optional
-        What the legend calls the series; "Outcome rate" or "Share right" without it.
+        The name in the legend; by default "Outcome rate" or "Share right".
     legend : bool, default True
         Whether to draw a legend, below the axes.
     ax : matplotlib.axes.Axes, optional
-        What to draw on; a new figure without it.
+        The axes to draw on; by default a new figure.
 
     Returns
     -------
@@ -67,14 +66,13 @@ def reliability_diagram(
     Raises
     ------
     calibrant.errors.InputError
-        For another kind, for what is no such result, for a report on every class (see `classwise`).
+        For another kind, for another type of result, for a report on every class (see `classwise`).
     calibrant.errors.MissingDependencyError
         Without matplotlib.
 
     Notes
     -----
-    Bins without rows are left out. Quantile bins that hold one score only, and so have no width, are drawn as thin
-    ones.
+    Bins without rows are left out. Quantile bins with a single score have no width, and are drawn as thin bars.
 
     Examples
     --------
@@ -120,12 +118,12 @@ def score_histogram(
     result : Report or ReliabilityDiagram
         From `calibrant.evaluate` or `calibrant.reliability_diagram`.
     kind : {"mirrored", "stacked"}, default "mirrored"
-        Mirrored: what happened upwards, what did not downwards. Stacked: what happened below what did not, so that the
-        whole bar is all rows.
+        "mirrored": rows where the event happened go up, other rows go down. "stacked": other rows stand on top of
+        these, so that the bar shows all rows.
     legend : bool, default True
         Whether to draw a legend, below the axes.
     ax : matplotlib.axes.Axes, optional
-        What to draw on; a new figure without it.
+        The axes to draw on; by default a new figure.
 
     Returns
     -------
@@ -135,13 +133,13 @@ def score_histogram(
     Raises
     ------
     calibrant.errors.InputError
-        For another kind, for what is no such result, for a report on every class (see `classwise`).
+        For another kind, for another type of result, for a report on every class (see `classwise`).
     calibrant.errors.MissingDependencyError
         Without matplotlib.
 
     Notes
     -----
-    The bars are of the bins of the result. Those of quantile bins have about the same number of rows each.
+    Each bar is a bin of the result. Quantile bins have about the same number of rows each.
 
     Examples
     --------
@@ -155,21 +153,21 @@ def score_histogram(
     check_choice("kind", kind, _HISTOGRAMS)
     diagram, right = marks.diagram_of(result)
     axes = canvas.axes_for(ax, (5.2, 4.0))
-    _, happened, failed = marks.words_of(right)
-    lefts, widths, _, rates = marks.bins_of(diagram)
+    _, positive_label, negative_label = marks.words_of(right)
+    lefts, widths, _, event_rates = marks.bins_of(diagram)
     counts = diagram.counts[diagram.counts > 0]
-    whole = marks.are_rows(diagram)
-    positives = counts * rates
-    if whole:
+    unweighted = marks.are_rows(diagram)
+    positives = counts * event_rates
+    if unweighted:
         positives = np.rint(positives)
     up, down = (positives, positives - counts) if kind == "mirrored" else (positives, counts - positives)
     shared: dict[str, Any] = {"align": "edge", "edgecolor": canvas.paper(axes), "linewidth": 0.6}
-    axes.bar(lefts, up, widths, color=canvas.BLUE, label=happened, **shared)
-    axes.bar(lefts, down, widths, 0 if kind == "mirrored" else up, color=canvas.ORANGE, label=failed, **shared)
+    axes.bar(lefts, up, widths, color=canvas.BLUE, label=positive_label, **shared)
+    axes.bar(lefts, down, widths, 0 if kind == "mirrored" else up, color=canvas.ORANGE, label=negative_label, **shared)
     axes.axhline(0, color=canvas.ink(axes), linewidth=0.8)
-    axes.yaxis.set_major_locator(canvas.matplotlib().ticker.MaxNLocator("auto", integer=whole))
+    axes.yaxis.set_major_locator(canvas.matplotlib().ticker.MaxNLocator("auto", integer=unweighted))
     axes.yaxis.set_major_formatter(lambda value, _: f"{abs(value):,.10g}")
-    axes.set(xlim=(-canvas.MARGIN, 1 + canvas.MARGIN), xlabel="Score", ylabel="Rows" if whole else "Weight")
+    axes.set(xlim=(-canvas.MARGIN, 1 + canvas.MARGIN), xlabel="Score", ylabel="Rows" if unweighted else "Weight")
     canvas.open_frame(axes)
     if legend:
         canvas.legend_below(axes, *canvas.handles_of([axes]))

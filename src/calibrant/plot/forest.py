@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _ORDERS: Final = ("index", "error", "support", "p_value")
 _NAME: Final = 32  # characters of a group's name
-_MANY: Final = 25  # groups, beyond which their names are smaller
+_MANY: Final = 25  # with more groups, their names are smaller
 
 
 def groups(
@@ -26,23 +26,23 @@ def groups(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the ECE of every group, with its interval and with what noise alone would show in so many rows.
+    """Draw the ECE of every group, with its interval and its noise floor.
 
-    The grey box goes from the mean of the ECE under perfect calibration to what it then stays below in a share
-    ``level`` of samples. Compare a group with its own box, not with other groups. Called out are the groups that are
-    miscalibrated after Holm's correction for the number of groups.
+    The grey box shows the ECE of perfectly calibrated scores with as many rows: from its mean to its quantile at
+    ``level``. Compare a group with its own box, not with other groups. The groups that are miscalibrated after Holm's
+    correction for the number of groups are called out.
 
     Parameters
     ----------
     report : Report
         From `calibrant.evaluate` with ``groups``.
     order : {"index", "error", "support", "p_value"}, default "index"
-        From above: the order of the report, the largest ECE first, most rows first, the smallest p-value first (those
-        that are too small to be tested last).
+        The order of the report, the largest ECE first, most rows first, or the smallest p-value first (groups that
+        are too small for a test come last).
     legend : bool, default True
         Whether to draw a legend, below the axes.
     ax : matplotlib.axes.Axes, optional
-        What to draw on; a new figure without it, as high as the groups need.
+        The axes to draw on; by default a new figure, as high as the groups need.
 
     Returns
     -------
@@ -52,7 +52,8 @@ def groups(
     Raises
     ------
     calibrant.errors.InputError
-        For another order, for what is no report, for a report without groups, for ``order="p_value"`` without tests.
+        For another order, for an argument that is not a report, for a report without groups, and for
+        ``order="p_value"`` without tests.
     calibrant.errors.MissingDependencyError
         Without matplotlib.
 
@@ -73,14 +74,14 @@ def groups(
     _floors(axes, [group.ece for group in shown])
     called, small = [group.called_out for group in shown], [bool(group.flag) for group in shown]
     plain = [not (a or b) for a, b in zip(called, small, strict=True)]
-    for word, own, colour, marker in (
+    for word, chosen, colour, marker in (
         ("ECE", plain, canvas.BLUE, "o"),
         ("Called out", called, canvas.VERMILION, "D"),
         ("Too few rows", small, canvas.FAINT, "o"),
     ):
-        rows = [(y, group.ece) for y, group in enumerate(shown) if own[y]]
+        rows = [(y, group.ece) for y, group in enumerate(shown) if chosen[y]]
         if rows:
-            _draw(axes, rows, word, colour, marker, hollow=own is small)
+            _draw(axes, rows, word, colour, marker, hollow=chosen is small)
     names = [f"{canvas.literal(group.name, _NAME)} ({group.report.n:,})" for group in shown]
     axes.set_yticks(range(len(shown)), names, fontsize="small" if len(shown) > _MANY else None)
     largest = axes.get_xlim()[1]
@@ -94,27 +95,27 @@ def groups(
 
 
 def _floors(ax: Any, estimates: list[Estimate]) -> None:
-    """Draw what noise alone shows, from its mean to what it stays below."""
-    known = [(y, e.floor, e.level) for y, e in enumerate(estimates) if e.floor is not None]
-    if known:
-        lefts = [floor.mean for _, floor, _ in known]
+    """Draw the noise floors, from their mean to their upper end."""
+    floors = [(y, e.floor, e.level) for y, e in enumerate(estimates) if e.floor is not None]
+    if floors:
+        lefts = [floor.mean for _, floor, _ in floors]
         ax.barh(
-            [y for y, _, _ in known],
-            [floor.upper - floor.mean for _, floor, _ in known],
+            [y for y, _, _ in floors],
+            [floor.upper - floor.mean for _, floor, _ in floors],
             0.62,
             lefts,
             color=canvas.GREY,
             zorder=0.6,
-            label=f"Noise alone: mean to {percent(known[0][2])}",
+            label=f"Noise alone: mean to {percent(floors[0][2])}",
         )
 
 
 def _draw(ax: Any, rows: list[tuple[int, Estimate]], word: str, colour: str, marker: str, *, hollow: bool) -> None:
-    """Draw values and their intervals, those that have one."""
-    known = [(y, e) for y, e in rows if not math.isnan(e.low)]
-    if known:
-        share = f"{percent(known[0][1].level)} interval"
-        places, lows, highs = zip(*((y, e.low, e.high) for y, e in known), strict=True)
+    """Draw the values, and the intervals of those that have one."""
+    intervals = [(y, e) for y, e in rows if not math.isnan(e.low)]
+    if intervals:
+        share = f"{percent(intervals[0][1].level)} interval"
+        places, lows, highs = zip(*((y, e.low, e.high) for y, e in intervals), strict=True)
         ax.hlines(places, lows, highs, colors=colour, linewidth=1.4, zorder=2.2, label=share)
     face = canvas.paper(ax) if hollow else colour
     ax.scatter(
@@ -140,12 +141,14 @@ def _groups_of(report: Any, order: str) -> list[GroupReport]:
             "report", "a report with groups", "one without", "evaluate with groups=..., a name for each row"
         )
     if order == "p_value" and report.level is None:
-        raise InputError("order", "another one for a report without p-values", "'p_value'", "evaluate with level=0.95")
-    found = list(report.groups)
+        raise InputError(
+            "order", "another order for a report without p-values", "'p_value'", "evaluate with level=0.95"
+        )
+    ordered = list(report.groups)
     if order == "error":
-        found.sort(key=lambda group: -group.ece.value)
+        ordered.sort(key=lambda group: -group.ece.value)
     elif order == "support":
-        found.sort(key=lambda group: -group.report.n)
-    elif order == "p_value":  # those that were not tested last
-        found.sort(key=lambda group: math.inf if math.isnan(group.p_value) else group.p_value)
-    return found
+        ordered.sort(key=lambda group: -group.report.n)
+    elif order == "p_value":  # groups without a test come last
+        ordered.sort(key=lambda group: math.inf if math.isnan(group.p_value) else group.p_value)
+    return ordered

@@ -1,4 +1,4 @@
-"""The marks of a reliability diagram: bars and points, intervals, band, rows. They draw what is given to them.
+"""The marks of a reliability diagram: bars and points, intervals, band, rows. They estimate nothing.
 
 Positions are multiplied by ``scale``: 1 for axes of shares, 100 for axes of per cent.
 """
@@ -15,7 +15,7 @@ from calibrant.render.style import percent
 from calibrant.report import Report
 from calibrant.results import ReliabilityDiagram
 
-_AREA: Final = (16.0, 110.0)  # square points of the smallest and of the largest point
+_AREA: Final = (16.0, 110.0)  # square points: the smallest and the largest mark
 _LEAST_WIDTH: Final = 0.008
 _STRIP: Final = "calibrant-rows"
 _STRIP_GAP: Final = 0.08  # inches between the axes and the strip above
@@ -23,7 +23,7 @@ _STRIP_HEIGHT: Final = (0.26, 0.62)  # inches at least and at most
 
 
 def diagram_of(result: Any) -> tuple[ReliabilityDiagram, bool]:
-    """Return the diagram of a report, or the diagram itself, and whether its outcomes are right answers."""
+    """Return the diagram of a report, or ``result`` itself, and whether its outcomes are right predictions."""
     if isinstance(result, ReliabilityDiagram):
         return result, False
     if not isinstance(result, Report):
@@ -36,14 +36,14 @@ def diagram_of(result: Any) -> tuple[ReliabilityDiagram, bool]:
 
 
 def words_of(right: bool) -> tuple[str, str, str]:
-    """Return what an outcome rate is called, and what happened or did not."""
+    """Return the words for the outcome rate, for outcome 1 and for outcome 0."""
     return ("Share right", "Right", "Wrong") if right else ("Outcome rate", "Happened", "Did not happen")
 
 
 def bins_of(diagram: ReliabilityDiagram, scale: float = 1.0) -> tuple[Any, ...]:
-    """Return of the bins that are not empty: left ends, widths, mean scores and rates.
+    """Return left ends, widths, mean scores and event rates of the bins that are not empty.
 
-    Quantile bins of a score that many rows share have no width. They get one that is just seen.
+    A quantile bin with a single score has no width. It gets one that can just be seen.
     """
     filled = diagram.counts > 0
     lefts, widths = diagram.edges[:-1][filled], np.diff(diagram.edges)[filled]
@@ -54,7 +54,7 @@ def bins_of(diagram: ReliabilityDiagram, scale: float = 1.0) -> tuple[Any, ...]:
 def whiskers(
     ax: Any, diagram: ReliabilityDiagram, colour: str | None = None, *, scale: float = 1.0, weight: float = 1.0
 ) -> Any:
-    """Draw the intervals of the rates at the bins' mean scores; None where there are none."""
+    """Draw the intervals of the event rates at the mean scores; None if the diagram has no intervals."""
     if diagram.lows is None or diagram.highs is None:
         return None
     filled = diagram.counts > 0
@@ -67,7 +67,7 @@ def whiskers(
 
 
 def band(ax: Any, diagram: ReliabilityDiagram, *, scale: float = 1.0) -> Any:
-    """Draw the consistency band as a box in each bin, steps around the diagonal; None where there is none."""
+    """Draw the consistency band as a box in each bin; None if the diagram has no band."""
     if diagram.band_lows is None or diagram.band_highs is None:
         return None
     lefts, widths, _, _ = bins_of(diagram, scale)
@@ -78,29 +78,35 @@ def band(ax: Any, diagram: ReliabilityDiagram, *, scale: float = 1.0) -> Any:
 
 
 def bars(ax: Any, diagram: ReliabilityDiagram, colour: str, label: str, gid: str, *, weight: float = 1.0) -> None:
-    """Draw the rate of each bin as a bar, its mean score as a line across, and what is between the two."""
-    lefts, widths, scores, rates = bins_of(diagram)
+    """Draw the event rate of each bin as a bar, its mean score as a line across, and the gap between them."""
+    lefts, widths, mean_scores, event_rates = bins_of(diagram)
     edge = {"align": "edge", "edgecolor": canvas.paper(ax), "linewidth": 0.8 * weight}
-    drawn = ax.bar(lefts, rates, widths, color=canvas.tint(ax, colour, 0.3), zorder=0.8, label=label, **edge)
-    least, orange = np.minimum(rates, scores), canvas.tint(ax, canvas.ORANGE, 0.4)
-    ax.bar(lefts, np.abs(rates - scores), widths, least, color=orange, zorder=0.9, label="Gap", **edge)
-    ax.hlines(rates, lefts, lefts + widths, colors=colour, linewidth=2.2 * weight, zorder=2.1)
+    drawn = ax.bar(lefts, event_rates, widths, color=canvas.tint(ax, colour, 0.3), zorder=0.8, label=label, **edge)
+    least, orange = np.minimum(event_rates, mean_scores), canvas.tint(ax, canvas.ORANGE, 0.4)
+    ax.bar(lefts, np.abs(event_rates - mean_scores), widths, least, color=orange, zorder=0.9, label="Gap", **edge)
+    ax.hlines(event_rates, lefts, lefts + widths, colors=colour, linewidth=2.2 * weight, zorder=2.1)
     ax.hlines(
-        scores, lefts, lefts + widths, colors=canvas.ink(ax), linewidth=1.6 * weight, zorder=2.2, label="Mean score"
+        mean_scores,
+        lefts,
+        lefts + widths,
+        colors=canvas.ink(ax),
+        linewidth=1.6 * weight,
+        zorder=2.2,
+        label="Mean score",
     )
     for first in drawn.patches[:1]:
         first.set_gid(gid)
 
 
 def points(ax: Any, diagram: ReliabilityDiagram, look: tuple[str, str], label: str, gid: str) -> None:
-    """Draw each bin as a point at its mean score and rate, of an area that grows with its rows."""
-    _, _, scores, rates = bins_of(diagram)
+    """Draw each bin as a point at its mean score and event rate; its area grows with its rows."""
+    _, _, mean_scores, event_rates = bins_of(diagram)
     shares = diagram.proportions[diagram.counts > 0]
     least, most = _AREA
     areas = least + (most - least) * shares / shares.max() if len(shares) else shares
     drawn = ax.scatter(
-        scores,
-        rates,
+        mean_scores,
+        event_rates,
         areas,
         color=look[0],
         marker=look[1],
@@ -113,9 +119,9 @@ def points(ax: Any, diagram: ReliabilityDiagram, look: tuple[str, str], label: s
 
 
 def strip(ax: Any, diagram: ReliabilityDiagram, colour: str) -> None:
-    """Draw the share of the rows in each bin on a strip above the axes, and say how many there are."""
+    """Draw the share of the rows in each bin on a strip above the axes, and write the number of rows."""
     top = next((child for child in ax.child_axes if child.get_label() == _STRIP), None)
-    said = rows_of(diagram)
+    amount_text = rows_of(diagram)
     if top is None:
         top = _above(ax)
     if any(_same(drawn.get_data(), diagram) for drawn in top.patches):
@@ -123,22 +129,22 @@ def strip(ax: Any, diagram: ReliabilityDiagram, colour: str) -> None:
     edges = diagram.edges if np.isfinite(diagram.edges).all() else np.linspace(0, 1, len(diagram.edges))
     look = (
         {"facecolor": canvas.tint(ax, colour, 0.3)} if not top.patches else {"fill": False}
-    )  # further ones only as outlines
+    )  # further series are outlines only
     top.stairs(diagram.proportions, edges, **{"fill": True, "edgecolor": colour, "linewidth": 1, **look})
     highest = max([float(diagram.proportions.max()), *(top.get_yticks() if top.texts else ())])
     top.set(ylim=(0, 1.7 * (highest or 1.0)), yticks=[highest])
     top.set_yticklabels([f"{100 * highest:.3g} %"])
     if not top.texts:
         filled = diagram.counts > 0
-        right = diagram.proportions[filled] @ diagram.confidences[filled] < 0.5  # where fewer rows are
+        right = diagram.proportions[filled] @ diagram.confidences[filled] < 0.5  # the text goes where fewer rows are
         place = {"x": 1.0, "ha": "right"} if right else {"x": 0.0, "ha": "left"}
-        top.text(y=1, s=said, va="top", transform=top.transAxes, fontsize="small", color=canvas.FAINT, **place)
-    elif said not in top.texts[0].get_text().split("; "):
-        top.texts[0].set_text(f"{top.texts[0].get_text()}; {said}")
+        top.text(y=1, s=amount_text, va="top", transform=top.transAxes, fontsize="small", color=canvas.FAINT, **place)
+    elif amount_text not in top.texts[0].get_text().split("; "):
+        top.texts[0].set_text(f"{top.texts[0].get_text()}; {amount_text}")
 
 
 def _above(ax: Any) -> Any:
-    """Return axes for a strip above others, of a height in inches, which no layout has to guess."""
+    """Return axes for a strip above others; its height is in inches, so that layouts need not guess it."""
     from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
     height = ax.get_window_extent().height / ax.figure.dpi
@@ -157,22 +163,22 @@ def _above(ax: Any) -> Any:
 
 
 def _same(drawn: Any, diagram: ReliabilityDiagram) -> bool:
-    """Say whether a histogram is that of a diagram."""
+    """Return whether a histogram shows this diagram."""
     return np.array_equal(drawn.values, diagram.proportions) and np.array_equal(drawn.edges, diagram.edges)
 
 
 def are_rows(diagram: ReliabilityDiagram) -> bool:
-    """Say whether what a diagram counts is rows, no weights."""
+    """Return whether the counts of a diagram are rows, not weights."""
     return bool(
         np.issubdtype(diagram.counts.dtype, np.integer) or np.array_equal(np.rint(diagram.counts), diagram.counts)
     )
 
 
 def rows_of(diagram: ReliabilityDiagram) -> str:
-    """Return how many rows a diagram has, in words."""
+    """Return the number of rows of a diagram, in words."""
     return amount(float(diagram.counts.sum()), rows=are_rows(diagram))
 
 
 def amount(total: float, *, rows: bool) -> str:
-    """Return a number of rows, or what they weigh, in words."""
+    """Return a number of rows, or their weight, in words."""
     return f"{total:,.0f} row{'s' * (total != 1)}" if rows else f"weight {total:,.6g}"

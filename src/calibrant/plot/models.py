@@ -1,4 +1,4 @@
-"""Pictures of a comparison: the models' diagrams in one, and how the models differ."""
+"""Pictures of a comparison: the diagrams of all models in one, and the differences between models."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def compare(
 ) -> Axes:
     """Draw the reliability diagrams of several models in one.
 
-    Each model has a colour and a marker; a point is a bin, at its mean score and outcome rate, of an area that grows
-    with its rows. The legend says each model's ECE. Whether models differ is in `differences`.
+    Each model has a colour and a marker. A point is a bin, at its mean score and outcome rate; its area grows with its
+    rows. The legend shows each model's ECE. `differences` shows whether models differ.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def compare(
     legend : bool, default True
         Whether to draw a legend, below the axes.
     ax : matplotlib.axes.Axes, optional
-        What to draw on; a new figure without it.
+        The axes to draw on; by default a new figure.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def compare(
     Raises
     ------
     calibrant.errors.InputError
-        For what is no comparison.
+        For an argument that is not a comparison.
     calibrant.errors.MissingDependencyError
         Without matplotlib.
 
@@ -87,10 +87,10 @@ def compare(
 
 
 def differences(comparison: Comparison, *, legend: bool = True, ax: Any = None) -> Any:
-    """Draw how models differ: a panel for each measure, in it every pair's difference with its interval.
+    """Draw the differences between models: a panel for each measure, with every pair's difference and interval.
 
-    A difference is *first minus second*: left of 0 the first model has less of it. Those whose interval holds 0 are
-    hollow. The squared calibration error decides, so its p-values are written beside it.
+    A difference is *first minus second*: left of 0 the first model has the smaller value. Differences whose interval
+    holds 0 are hollow. The squared calibration error decides, so the labels of its panel show the p-values.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def differences(comparison: Comparison, *, legend: bool = True, ax: Any = None) 
     legend : bool, default True
         Whether to draw one legend, below all panels.
     ax : array of matplotlib.axes.Axes, Figure or SubFigure, optional
-        What to draw on: five Axes, or a figure to divide. A new figure without it.
+        Five Axes to draw on, or a figure to divide. By default a new figure.
 
     Returns
     -------
@@ -109,14 +109,14 @@ def differences(comparison: Comparison, *, legend: bool = True, ax: Any = None) 
     Raises
     ------
     calibrant.errors.InputError
-        For what is no comparison, for fewer Axes.
+        For an argument that is not a comparison, and for fewer Axes.
     calibrant.errors.MissingDependencyError
         Without matplotlib.
 
     Notes
     -----
-    A difference that is infinite or has no interval is said in words. With more than two models the p-values are
-    adjusted for the number of pairs, the intervals are of one pair each.
+    Words replace a difference that is infinite or has no interval. With more than two models the p-values are adjusted
+    for the number of pairs; each interval is for one pair alone.
 
     Examples
     --------
@@ -136,9 +136,9 @@ def differences(comparison: Comparison, *, legend: bool = True, ax: Any = None) 
     for panel, (key, measure) in zip(panels, measures.items(), strict=True):
         _draw(panel, [pair[key] for pair in pairs], percent(comparison.level))
         heads = [measure.label] if alone else names
-        p_values = [pair[key].p_value for pair in pairs]  # of the measure that decides
-        said = ["" if math.isnan(p) else f", p {chance(p)}" for p in p_values]
-        panel.set_yticks(range(len(pairs)), [head + more for head, more in zip(heads, said, strict=True)])
+        p_values = [pair[key].p_value for pair in pairs]  # NaN except for the measure that decides
+        p_texts = ["" if math.isnan(p) else f", p {chance(p)}" for p in p_values]
+        panel.set_yticks(range(len(pairs)), [head + p_text for head, p_text in zip(heads, p_texts, strict=True)])
         if not alone:
             panel.set_title(measure.label, loc="left", fontsize="medium")
     panels[-1].set_xlabel(names[0] if alone else "First minus second")
@@ -148,21 +148,21 @@ def differences(comparison: Comparison, *, legend: bool = True, ax: Any = None) 
 
 
 def _draw(ax: Any, estimates: list[Estimate], share: str) -> None:
-    """Draw the differences of one measure, those whose interval holds 0 hollow."""
+    """Draw the differences of one measure; a mark is hollow if its interval holds 0."""
     ax.axvline(0, color=canvas.FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1.2)
-    known = [(y, e) for y, e in enumerate(estimates) if math.isfinite(e.low) and math.isfinite(e.high)]
+    intervals = [(y, e) for y, e in enumerate(estimates) if math.isfinite(e.low) and math.isfinite(e.high)]
     for word, clear, colour in (("without 0", True, canvas.BLUE), ("with 0", False, canvas.FAINT)):
-        own = [(y, e) for y, e in known if (e.low > 0 or e.high < 0) == clear]
-        if own:
-            places, values, lows, highs = zip(*((y, e.value, e.low, e.high) for y, e in own), strict=True)
+        drawn = [(y, e) for y, e in intervals if (e.low > 0 or e.high < 0) == clear]
+        if drawn:
+            places, values, lows, highs = zip(*((y, e.value, e.low, e.high) for y, e in drawn), strict=True)
             ax.hlines(places, lows, highs, colors=colour, linewidth=1.6, zorder=2.2)
             face, named = colour if clear else canvas.paper(ax), f"{share} interval {word}"
             ax.scatter(values, places, 34, facecolor=face, edgecolor=colour, linewidth=1.2, zorder=2.6, label=named)
     for y, estimate in enumerate(estimates):
-        if y not in dict(known):
+        if y not in dict(intervals):
             across, word = ax.get_yaxis_transform(), _without_interval(estimate.value)
             ax.text(0.02, y, word, transform=across, va="center", fontsize="small", color=canvas.FAINT)
-    if known:
+    if intervals:
         ax.locator_params(axis="x", nbins=4, min_n_ticks=2)
     else:
         ax.set(xlim=(-1, 1), xticks=[0])
@@ -174,7 +174,7 @@ def _draw(ax: Any, estimates: list[Estimate], share: str) -> None:
 def _without_interval(value: float) -> str:
     if math.isfinite(value):
         return f"{value:+z.4g}, no interval"
-    return "not known" if math.isnan(value) else "infinite"
+    return "unknown" if math.isnan(value) else "infinite"
 
 
 def _check(comparison: Any) -> None:

@@ -12,9 +12,9 @@ from calibrant.plot import canvas, marks
 from calibrant.report import Report
 from calibrant.results import ClasswiseCalibration
 
-#: The orders of classes, and what is said of them.
+#: The orders of classes, and their words in the title.
 _ORDERS: Final = {"error": "largest error first", "support": "most frequent first", "index": "in their order"}
-_MOST: Final = 12  # classes, where nobody says how many
+_MOST: Final = 12  # panels by default
 _NAME: Final = 24  # characters of a class's name
 
 
@@ -27,26 +27,26 @@ def classwise(
     legend: bool = True,
     ax: Any = None,
 ) -> Any:
-    """Draw the reliability diagrams of single classes, one beside the other.
+    """Draw the reliability diagrams of single classes, in a grid of panels.
 
-    Each panel says the class, its error and how many rows are of it. Where classes are left out, the figure says how
-    many are shown.
+    The title of a panel names the class, its error and its number of rows. If classes are left out, the figure says
+    how many are shown.
 
     Parameters
     ----------
     report : Report or ClasswiseCalibration
         From `calibrant.evaluate` or `calibrant.classwise_calibration`. Only a report has intervals.
     order : {"error", "support", "index"}, default "error"
-        Which classes come first: those of the largest error, those with most rows, or those of the first columns.
+        Which classes come first: the largest error, most rows, or the first column.
     max_classes : int, optional
-        The most panels; without it 12, or as many as there are Axes in ``ax``.
+        The largest number of panels; by default 12, or the number of Axes in ``ax``.
     intervals : bool, default True
-        Whether to draw the interval of each bin's rate, where the result has them.
+        Whether to draw the interval of each bin's rate, if the result has intervals.
     legend : bool, default True
         Whether to draw one legend, below all panels.
     ax : array of matplotlib.axes.Axes, Figure or SubFigure, optional
-        What to draw on: a panel on each of the Axes, of which the rest stay as they are, or a figure to divide. A new
-        figure without it.
+        The Axes to draw on, one for each panel (further Axes stay empty), or a figure to divide. By default a new
+        figure.
 
     Returns
     -------
@@ -56,14 +56,14 @@ def classwise(
     Raises
     ------
     calibrant.errors.InputError
-        For another order, for what is no such result, for a report without classes, for fewer Axes than
-        ``max_classes`` asks for, for a single one.
+        For another order, for another type of result, for a report without classes, for a single Axes, and for fewer
+        Axes than panels.
     calibrant.errors.MissingDependencyError
         Without matplotlib.
 
     Notes
     -----
-    Classes of which a threshold kept no score are left out.
+    Classes without a score that reaches the threshold are left out.
 
     Examples
     --------
@@ -78,13 +78,13 @@ def classwise(
     '2 of 3 classes, largest error first'
     """
     check_choice("order", order, _ORDERS)
-    whole = isinstance(max_classes, (int, np.integer)) and not isinstance(max_classes, bool)
-    if max_classes is not None and not (whole and max_classes >= 1):
+    is_integer = isinstance(max_classes, (int, np.integer)) and not isinstance(max_classes, bool)
+    if max_classes is not None and not (is_integer and max_classes >= 1):
         raise InputError("max_classes", "an integer from 1", repr(max_classes), "pass the number of panels, such as 12")
     result, names = _classes_of(report)
     shown = _ordered(result, order)
     if max_classes is None:
-        max_classes = _MOST if ax is None or hasattr(ax, "subplots") else len(canvas.given_panels(ax))
+        max_classes = _MOST if ax is None or hasattr(ax, "subplots") else len(canvas.panels_in(ax))
     shown = shown[:max_classes]
     columns = len(shown) if len(shown) <= 4 else math.ceil(math.sqrt(len(shown)))
     panels, figure = canvas.panels_for(ax, len(shown), columns, (1.9, 2.1), shared=True)
@@ -108,7 +108,7 @@ def classwise(
 
 
 def _say(panels: list[Any], figure: Any, columns: int, words: str, left_out: bool) -> None:
-    """Write the words for the axes, and which classes these are: above them where the figure is divided."""
+    """Label the axes, and say which classes these are: above the panels if the figure was divided."""
     lowest = panels if figure is None else panels[-columns:]
     for panel in lowest:
         panel.set_xlabel("Score")
@@ -116,14 +116,14 @@ def _say(panels: list[Any], figure: Any, columns: int, words: str, left_out: boo
         for panel in panels:
             panel.set_ylabel("Outcome rate")
         if left_out:
-            panels[-1].set_xlabel(f"Score\n{words}", loc="right")  # a long line goes to the left
+            panels[-1].set_xlabel(f"Score\n{words}", loc="right")  # right-aligned, so a long line grows to the left
     else:
         figure.supylabel("Outcome rate", fontsize="medium")
         figure.suptitle(words, fontsize="medium")
 
 
 def _classes_of(report: Any) -> tuple[ClasswiseCalibration, tuple[str, ...]]:
-    """Return what is known of the classes, and their names."""
+    """Return the results of the classes, and their names."""
     if isinstance(report, ClasswiseCalibration):
         return report, tuple(f"class {k}" for k in range(len(report.errors)))
     if not isinstance(report, Report):
@@ -137,10 +137,10 @@ def _classes_of(report: Any) -> tuple[ClasswiseCalibration, tuple[str, ...]]:
 
 
 def _ordered(result: ClasswiseCalibration, order: str) -> list[int]:
-    """Return the classes of which anything was judged, in order."""
+    """Return the classes with judged rows, in order."""
     judged = np.flatnonzero(result.counts.sum(axis=1) > 0)
     if len(judged) == 0:
-        raise InputError("report", "a class of which scores were judged", "none", "lower the threshold")
+        raise InputError("report", "a class with scores that reach the threshold", "none", "lower the threshold")
     keys = {"error": -result.errors, "support": -result.supports, "index": np.arange(len(result.errors))}[order]
     ordered: list[int] = judged[np.argsort(keys[judged], kind="stable")].tolist()
     return ordered

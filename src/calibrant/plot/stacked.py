@@ -1,4 +1,4 @@
-"""A reliability diagram above a histogram of the scores, in per cent: what the torch metrics draw."""
+"""A reliability diagram above a histogram of the scores, in per cent. The torch metrics draw it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from calibrant.plot import canvas, marks
 from calibrant.results import ReliabilityDiagram
 
-#: What the axes are called: score and outcome rate, by what is judged.
+#: The labels of the axes, score and outcome rate, by judged event.
 WORDS: Final = {
     "top-label": ("Top-class Confidence (%)", "Success Rate (%)"),
     "positive": ("Predicted Probability (%)", "Observed Frequency (%)"),
@@ -26,14 +26,14 @@ def reliability_figure(
     Parameters
     ----------
     diagram : ReliabilityDiagram
-        The bins: each bar stands where its bin stands, from mean score to outcome rate, the darker the more rows. Its
-        intervals and its consistency band are drawn where it has them.
+        The bins. Each bar has the place of its bin and goes from mean score to outcome rate; a darker bar has more
+        rows. Intervals and consistency band are drawn if the diagram has them.
     number : str
-        What is written into the picture.
+        The text in the lower right corner, such as the error.
     title : str
-        Above it.
+        The title.
     labels : (str, str, str, str)
-        Of the diagram's two axes and of the histogram's.
+        The labels of the diagram's two axes, then of the histogram's.
 
     Returns
     -------
@@ -49,15 +49,15 @@ def reliability_figure(
     from matplotlib import pyplot as plt
 
     figure, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=(6, 8), height_ratios=(4, 1), layout="constrained")
-    lefts, widths, scores, rates = marks.bins_of(diagram, 100)
+    lefts, widths, mean_scores, event_rates = marks.bins_of(diagram, 100)
     shares = 100 * diagram.proportions[diagram.counts > 0]
     strength = 0.25 + 0.75 * shares / shares.max()
     red = [(0.84, 0.19, 0.15, alpha) for alpha in strength]
     gaps = top.bar(
         lefts,
-        np.abs(rates - scores),
+        np.abs(event_rates - mean_scores),
         widths,
-        np.minimum(rates, scores),
+        np.minimum(event_rates, mean_scores),
         align="edge",
         color=red,
         edgecolor=red,
@@ -65,7 +65,7 @@ def reliability_figure(
         label="Gap",
     )
     rate = labels[1].removesuffix(" (%)")
-    reached = top.hlines(rates, lefts, lefts + widths, colors=canvas.ink(top), linewidth=2, label=rate)
+    reached = top.hlines(event_rates, lefts, lefts + widths, colors=canvas.ink(top), linewidth=2, label=rate)
     top.plot([0, 100], [0, 100], linestyle="--", color=canvas.FAINT, linewidth=1)
     band, whiskers = marks.band(top, diagram, scale=100), marks.whiskers(top, diagram, scale=100)
     top.text(0.97, 0.03, number, ha="right", va="bottom", transform=top.transAxes)
@@ -73,7 +73,7 @@ def reliability_figure(
     handles = [handle for handle in (gaps, reached, whiskers, band) if handle is not None]
     top.legend(handles=handles, loc="upper left")
     bottom.bar(lefts, shares, widths, align="edge", color="0.75", edgecolor=canvas.FAINT, linewidth=0.8)
-    mean_rate, mean_score = (float(values @ shares) / 100 for values in (rates, scores))
+    mean_rate, mean_score = (float(values @ shares) / 100 for values in (event_rates, mean_scores))
     lines = [
         bottom.axvline(mean_rate, color=canvas.ink(bottom), linewidth=2, label=f"Mean {rate.lower()}"),
         bottom.axvline(mean_score, color=canvas.ink(bottom), linestyle=":", linewidth=2, label="Mean score"),

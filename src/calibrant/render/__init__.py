@@ -1,1 +1,1 @@
-"""Pictures and pages as functions of plain results: nothing here estimates anything."""
+"""Texts and pages of plain results: nothing here estimates anything."""

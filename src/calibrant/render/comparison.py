@@ -1,4 +1,4 @@
-"""A comparison for the terminal, from the dictionary that `Comparison.to_dict` returns."""
+"""A comparison for the terminal, from the dictionary of `Comparison.to_dict`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _NAME: Final = 24  # characters of a model's name
 
 
 def labels_of(summary: Summary) -> dict[str, str]:
-    """Return the labels of the measures that models are compared by, the one that decides first."""
+    """Return the labels of the compared measures; the first one decides."""
     return {key: str(measure["label"]) for key, measure in summary["measures"].items()}
 
 
 def headline(summary: Summary) -> str:
-    """Say how many rows and models were judged, and which event."""
+    """Return the numbers of rows and models and the judged event, in words."""
     classes = summary["n_classes"]
-    of = f" of {classes:,} classes" if classes else ""
-    return f"{_rows(summary['n'])}{of}, {len(summary['models'])} models · judged: {EVENTS[summary['notion']]}"
+    of_classes = f" of {classes:,} classes" if classes else ""
+    return f"{_rows(summary['n'])}{of_classes}, {len(summary['models'])} models · judged: {EVENTS[summary['notion']]}"
 
 
 def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:
@@ -36,15 +36,17 @@ def render(summary: Summary, *, title: str = "", used: str = "", style: Style | 
 
 
 def verdict(summary: Summary) -> list[str]:
-    """Say of each pair which model is better calibrated, or that these rows do not tell."""
+    """Return which model of each pair is better calibrated, or that the rows do not show it."""
     pairs = summary["pairs"]
     sentences = [_decision(pair, summary) for pair in pairs]
     if len(pairs) == 1:
         sentences += _sharpness(pairs[0])
     else:
-        sentences.append(f"The p-values are adjusted for {len(pairs)} pairs (Holm); intervals are of one pair each.")
+        sentences.append(
+            f"The p-values are adjusted for {len(pairs)} pairs (Holm); each interval is for one pair alone."
+        )
     if not summary["paired"]:
-        sentences.append("Sketches hold no single rows: both models' errors are added, which is safe, and wide.")
+        sentences.append("Sketches hold no single rows: intervals add both models' errors, so they are safe but wide.")
     flags = [pair["estimates"][summary["decides"]]["details"].get("flag") for pair in pairs]
     return sentences + [f"Caution: {flag}." for flag in dict.fromkeys(flags) if flag]
 
@@ -67,16 +69,16 @@ def _rows(n: int) -> str:
 
 
 def _sharpness(pair: Mapping[str, Any]) -> list[str]:
-    """Say which model has the better Brier score, which calibration is only a part of, where the rows tell."""
+    """Return which model has the better Brier score, if the rows show it. Calibration is only a part of it."""
     estimate = pair["estimates"]["brier"]
     if estimate["low"] is None or estimate["low"] <= 0 <= estimate["high"]:
         return []
     better = short(pair["second"] if estimate["value"] > 0 else pair["first"])
-    return [f"By the Brier score, which also counts telling cases apart, {better} is better by {_size(estimate)}."]
+    return [f"By the Brier score, which also rewards discrimination, {better} is better by {_size(estimate)}."]
 
 
 def _size(estimate: Mapping[str, Any]) -> str:
-    """Return the size of a difference and, in brackets, its interval, which does not hold 0."""
+    """Return the size of a difference and, in brackets, its interval, which excludes 0."""
     places = _places(estimate)
     ends = sorted(abs(estimate[end]) for end in ("low", "high"))
     return f"{abs(estimate['value']):.{places}f} ({ends[0]:.{places}f} to {ends[1]:.{places}f})"
@@ -110,7 +112,7 @@ def _pair(pair: Mapping[str, Any], summary: Summary, style: Style) -> list[str]:
 
 
 def difference(estimate: Mapping[str, Any]) -> tuple[str, str]:
-    """Return a difference and its interval, which some have not, as they are written."""
+    """Return a difference and its interval as text; the interval may be missing."""
     places = _places(estimate)
     value = "" if estimate["value"] is None else f"{estimate['value']:+z.{places}f}"
     if estimate["low"] is None:
@@ -119,10 +121,10 @@ def difference(estimate: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def note_of(name: str, estimate: Mapping[str, Any], summary: Summary) -> str:
-    """Return what belongs to a difference."""
+    """Return the remark on a difference."""
     details = estimate["details"]
     if estimate["low"] is None:
-        return str(details.get("reason", "no interval of a single row"))
+        return str(details.get("reason", "no interval from a single row"))
     if name == summary["decides"]:
         return f"decides: p {chance(estimate['p_value'])}"
     if summary["measures"][name]["binning"] is not None:
@@ -131,12 +133,12 @@ def note_of(name: str, estimate: Mapping[str, Any], summary: Summary) -> str:
 
 
 def _alone(details: Mapping[str, Any]) -> str:
-    """Say how many rows each model alone was right on."""
+    """Return how many rows each model alone predicted right."""
     return f"right alone: {details['only_first']:,.6g} and {details['only_second']:,.6g} rows"
 
 
 def _places(estimate: Mapping[str, Any]) -> int:
-    """Return the decimal places that show two digits of the interval's half width, four at least."""
+    """Return the decimal places that show two digits of the interval's half width; at least four."""
     if estimate["low"] is None or estimate["high"] <= estimate["low"]:
         return 4
     return min(max(4, 1 - math.floor(math.log10((estimate["high"] - estimate["low"]) / 2))), 9)

@@ -1,6 +1,6 @@
-"""Where things stand in the pictures of a page: from the plain numbers of a result to coordinates.
+"""The coordinates of a page's pictures, from the plain numbers of a result.
 
-The pictures are SVG of 440 units in width; y grows downwards. Nothing is estimated here, and no markup is written.
+The pictures are SVG, 440 units wide; y grows downwards. This module estimates nothing and writes no markup.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 428, 10, 390  # the square of the diagram
 _UPPER, _LOWER = 450, 534  # the histogram
 _ROW: Final = 26  # the height of a row of a chart
 _TILE: Final = 100
-BESIDE: Final = 118  # room for a name beside a chart
-_SIZES: Final = (4, 7, 11)  # diameters of a small diagram's points: below 2 % of the rows, below 20 %, above
+NAME_ROOM: Final = 118  # room for a name left of a chart
+_SIZES: Final = (4, 7, 11)  # diameters of points in a small diagram: below 2 % of the rows, below 20 %, above
 
-#: What the axes are called, by the judged event: the score, what happened, what did not.
+#: The labels of the axes by notion, score and event rate, and the words for outcomes 1 and 0.
 AXES: Final = {
     "top-label": ("confidence of the predicted class", "share right", "right", "wrong"),
     "positive": ("predicted probability", "share that happened", "happened", "did not happen"),
@@ -44,9 +44,9 @@ class Axis:
         return round(self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start), 1)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return about five round values with their places."""
+        """Return about five round values, each with its coordinate and text."""
         step = _round_step((self.high - self.low) / 5)
-        if step < 1e-4:  # whose places would take too much room
+        if step < 1e-4:  # long labels need more room
             step = _round_step((self.high - self.low) / 3)
         places = max(0, -math.floor(math.log10(step) + 1e-9))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
@@ -55,7 +55,7 @@ class Axis:
 
 
 def _round_step(least: float) -> float:
-    """Return the smallest of 1, 2 and 5 times a power of ten that is not below a number."""
+    """Return the smallest 1, 2 or 5 times a power of ten that is not below ``least``."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(m * power for m in (1, 2, 5, 10) if m * power >= least * (1 - 1e-9))
 
@@ -71,13 +71,13 @@ def line(points: Iterable[tuple[float, float]]) -> str:
 def diagram(
     bins: Columns, curves: Mapping[str, Columns], notion: str, level: float | None, *, histogram: bool = True
 ) -> dict[str, Any]:
-    """Return the picture of a reliability diagram: bins, curves with their bands, and the scores by outcome."""
-    filled = [b for b, said in enumerate(bins["confidences"]) if said is not None]
+    """Return the picture of a reliability diagram: bins, curves with bands, and the histogram by outcome."""
+    filled = [b for b, score in enumerate(bins["confidences"]) if score is not None]
     top = _limit(bins, curves, filled)
     x, y = Axis(0, top, _LEFT, _RIGHT), Axis(0, top, _BOTTOM, _TOP)
     most = max(bins["proportions"][b] for b in filled)
     points = [_point(bins, b, x, y, most, notion, level) for b in filled]
-    happened = AXES[notion][2]
+    outcome_word = AXES[notion][2]
     return {
         "x": x,
         "y": y,
@@ -85,17 +85,17 @@ def diagram(
         "points": points,
         "frame": (_LEFT, _TOP, _RIGHT - _LEFT, _BOTTOM - _TOP),
         "height": 556 if histogram else 432,
-        "curves": {name: _curve(curve, x, y, happened, level) for name, curve in curves.items()},
+        "curves": {name: _curve(curve, x, y, outcome_word, level) for name, curve in curves.items()},
         **(_histogram(bins, filled, x, notion) if histogram else {"bars": []}),
         "alt": _alt(points, notion),
     }
 
 
 def _limit(bins: Columns, curves: Mapping[str, Columns], filled: Sequence[int]) -> float:
-    """Return where the axes end: at 1, or nearer where all scores and rates are far below."""
+    """Return the upper end of the axes: 1, or less if all scores and rates are far below."""
     tops = [bins[name][b] for b in filled for name in ("confidences", "accuracies")]
     tops += [value for curve in curves.values() for name in ("scores", "rates") for value in curve[name]]
-    if len(filled) > 1:  # within a single bin the curves show more than its band, which would dwarf them
+    if len(filled) > 1:  # not for a single bin: its band would dwarf the curves
         ends = [_of(bins, name, b) for b in filled for name in ("highs", "band_highs")]
         tops += [end for end in ends if end is not None]
     return next(limit for limit in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1) if max(tops) <= limit)
@@ -106,38 +106,38 @@ def _of(bins: Columns, name: str, b: int) -> Any:
 
 
 def _point(bins: Columns, b: int, x: Axis, y: Axis, most: float, notion: str, level: float | None) -> dict[str, Any]:
-    said, rate = bins["confidences"][b], bins["accuracies"][b]
+    mean_score, event_rate = bins["confidences"][b], bins["accuracies"][b]
     low, high, least, greatest = (_of(bins, name, b) for name in ("lows", "highs", "band_lows", "band_highs"))
-    outside = least is not None and not least <= rate <= greatest
+    outside = least is not None and not least <= event_rate <= greatest
     left, right = (min(bins["edges"][i], x.high) for i in (b, b + 1))
     words = [
         f"{bins['edges'][b]:.3f} to {bins['edges'][b + 1]:.3f}: {rows_words(bins['counts'][b])} "
         f"({share_text(bins['proportions'][b])})",
-        f"claimed {said:.3f}, {AXES[notion][2]} {rate:.3f}",
+        f"claimed {mean_score:.3f}, {AXES[notion][2]} {event_rate:.3f}",
     ]
-    found: dict[str, Any] = {
-        "x": x.at(said),
-        "y": y.at(rate),
+    point: dict[str, Any] = {
+        "x": x.at(mean_score),
+        "y": y.at(event_rate),
         "r": round(2.5 + 4 * math.sqrt(bins["proportions"][b] / most), 1),
-        "diamond": _diamond(x.at(said), y.at(rate), 3.4 + 5.4 * math.sqrt(bins["proportions"][b] / most)),
+        "diamond": _diamond(x.at(mean_score), y.at(event_rate), 3.4 + 5.4 * math.sqrt(bins["proportions"][b] / most)),
         "outside": outside,
         "left": x.at(left),
         "width": round(x.at(right) - x.at(left), 1),
     }
     if low is not None and level is not None:
         words.append(f"{percent(level)} interval {low:.3f} to {high:.3f}")
-        found |= {"low": y.at(min(low, y.high)), "high": y.at(min(high, y.high))}
+        point |= {"low": y.at(min(low, y.high)), "high": y.at(min(high, y.high))}
     if least is not None:
-        found |= {"least": y.at(min(least, y.high)), "greatest": y.at(min(greatest, y.high))}
+        point |= {"least": y.at(min(least, y.high)), "greatest": y.at(min(greatest, y.high))}
         words.append(f"if calibrated, {least:.3f} to {greatest:.3f}" + (": outside" if outside else ""))
-    return {**found, "text": "; ".join(words)}
+    return {**point, "text": "; ".join(words)}
 
 
 def _diamond(x: float, y: float, r: float) -> str:
     return f"M{x:g} {y - r:.1f}l{r:.1f} {r:.1f}l{-r:.1f} {r:.1f}l{-r:.1f} {-r:.1f}z"
 
 
-def _curve(curve: Columns, x: Axis, y: Axis, happened: str, level: float | None) -> dict[str, Any]:
+def _curve(curve: Columns, x: Axis, y: Axis, outcome_word: str, level: float | None) -> dict[str, Any]:
     scores, rates = curve["scores"], curve["rates"]
 
     def band(name: str) -> str:
@@ -153,7 +153,7 @@ def _curve(curve: Columns, x: Axis, y: Axis, happened: str, level: float | None)
 
     marks = []
     for i in shown_points(len(scores)):
-        text = f"score {scores[i]:.3f}: {happened} {rates[i]:.3f}"
+        text = f"score {scores[i]:.3f}: {outcome_word} {rates[i]:.3f}"
         if curve["confidence_lows"][i] is not None and level is not None:
             ends = f"{curve['confidence_lows'][i]:.3f} to {curve['confidence_highs'][i]:.3f}"
             text += f"; {percent(level)} band {ends}"
@@ -163,33 +163,33 @@ def _curve(curve: Columns, x: Axis, y: Axis, happened: str, level: float | None)
 
 
 def _histogram(bins: Columns, filled: Sequence[int], x: Axis, notion: str) -> dict[str, Any]:
-    """Return bars of the rows in which the event happened, upwards, and did not, downwards, on one scale."""
+    """Return bars on one scale: rows with the event upwards, rows without it downwards."""
     counts = [bins["counts"][b] for b in filled]
-    hits = [count * bins["accuracies"][b] for b, count in zip(filled, counts, strict=True)]
-    misses = [count - hit for count, hit in zip(counts, hits, strict=True)]
-    scale = (_LOWER - _UPPER) / (max(hits) + max(misses))
-    happened, missed = AXES[notion][2:]
+    positives = [count * bins["accuracies"][b] for b, count in zip(filled, counts, strict=True)]
+    negatives = [count - positive for count, positive in zip(counts, positives, strict=True)]
+    scale = (_LOWER - _UPPER) / (max(positives) + max(negatives))
+    words = AXES[notion][2:]
     bars = []
-    for b, hit, miss in zip(filled, hits, misses, strict=True):
+    for b, up, down in zip(filled, positives, negatives, strict=True):
         left, right = (min(bins["edges"][i], x.high) for i in (b, b + 1))
         ends = f"{bins['edges'][b]:.3f} to {bins['edges'][b + 1]:.3f}"
         bars.append(
             {
                 "x": x.at(left),
                 "width": round(x.at(right) - x.at(left) - 1, 1),
-                "up": _length(hit, scale),
-                "down": _length(miss, scale),
-                "text": f"{ends}: {rows_text(round(hit, 6))} {happened}, {rows_text(round(miss, 6))} {missed}",
+                "up": _length(up, scale),
+                "down": _length(down, scale),
+                "text": f"{ends}: {rows_text(round(up, 6))} {words[0]}, {rows_text(round(down, 6))} {words[1]}",
             }
         )
-    middle = round(_UPPER + max(hits) * scale, 1)
-    ticks = [(_UPPER, max(hits)), (_LOWER, max(misses))]
+    middle = round(_UPPER + max(positives) * scale, 1)
+    ticks = [(_UPPER, max(positives)), (_LOWER, max(negatives))]
     shown = [(at, _brief(count)) for at, count in ticks if abs(at - middle) >= 12]
     return {"bars": bars, "upper": _UPPER, "lower": _LOWER, "middle": middle, "ticks": [*shown, (middle, "0")]}
 
 
 def _brief(count: float) -> str:
-    """Return a number of rows in five characters or so."""
+    """Return a number of rows in about five characters."""
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e5, "k")):
         if count >= size:
             return f"{count / (1e3 if letter == 'k' else size):.3g}{letter}"
@@ -197,7 +197,7 @@ def _brief(count: float) -> str:
 
 
 def _length(count: float, scale: float) -> float:
-    """Return the length of a bar, which can be seen where there is one row."""
+    """Return the length of a bar; even a single row can be seen."""
     return round(max(count * scale, 0.8), 1) if count > 1e-9 else 0.0
 
 
@@ -212,27 +212,29 @@ def _alt(points: Sequence[Mapping[str, Any]], notion: str) -> str:
 # ---------------------------------------------------------------- a diagram of one class or group
 
 
-def tile(said: Sequence[float], rates: Sequence[float], counts: Sequence[float], ends: Sequence[Any]) -> dict[str, Any]:
-    """Return a small diagram of filled bins: points of three sizes as paths, and their intervals, if any, as one."""
+def tile(
+    mean_scores: Sequence[float], event_rates: Sequence[float], counts: Sequence[float], ends: Sequence[Any]
+) -> dict[str, Any]:
+    """Return a small diagram: one path for the points of each size, and one for all intervals, if any."""
     total = sum(counts)
-    groups: list[list[str]] = [[], [], []]
-    for p, rate, count in zip(said, rates, counts, strict=True):
+    paths_by_size: list[list[str]] = [[], [], []]
+    for p, event_rate, count in zip(mean_scores, event_rates, counts, strict=True):
         size = (count >= 0.02 * total) + (count >= 0.2 * total)
-        groups[size].append(f"M{_TILE * p:.1f} {_TILE * (1 - rate):.1f}h0")
-    points = [(width, "".join(own)) for width, own in zip(_SIZES, groups, strict=True) if own]
+        paths_by_size[size].append(f"M{_TILE * p:.1f} {_TILE * (1 - event_rate):.1f}h0")
+    points = [(width, "".join(paths)) for width, paths in zip(_SIZES, paths_by_size, strict=True) if paths]
     whiskers = "".join(
         f"M{_TILE * p:.1f} {_TILE * (1 - high):.1f}v{_TILE * (high - low):.1f}"
-        for p, (low, high) in zip(said, ends, strict=bool(ends))
+        for p, (low, high) in zip(mean_scores, ends, strict=bool(ends))
     )
     return {"points": points, "whiskers": whiskers}
 
 
-# ---------------------------------------------------------------- estimates beside their floors
+# ---------------------------------------------------------------- estimates with their floors
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a chart: a value, perhaps with its interval and its floor, (mean, upper)."""
+    """One row of a chart: a value, and its interval and floor (mean, upper) if it has them."""
 
     label: str
     value: float
@@ -243,7 +245,7 @@ class Row:
 
 
 def fit(name: str, room: float) -> str:
-    """Return a name cut to so many units of width, as far as its letters tell."""
+    """Return a name, cut to a width of ``room`` units, estimated from its letters."""
     used = 0.0
     text = shown(name, "?")
     for i, c in enumerate(text):
@@ -256,7 +258,7 @@ def fit(name: str, room: float) -> str:
 
 
 def chart(rows: Sequence[Row], *, signed: bool = False) -> dict[str, Any]:
-    """Return a picture with a row for each estimate: its dot, its interval as a line, its floor as a shade from 0."""
+    """Return a picture with a row for each estimate: a dot, its interval as a line, its floor as a box from 0."""
     values = [row.value for row in rows]
     values += [end for row in rows for pair in (row.interval, row.floor) if pair is not None for end in pair]
     low, high = min(0.0, *values), max(0.0, *values)
@@ -266,17 +268,17 @@ def chart(rows: Sequence[Row], *, signed: bool = False) -> dict[str, Any]:
     x = Axis(low - 0.02 * span * (low < 0), high + 0.02 * span * (high > 0 or span == 1.0), 128, _RIGHT)
     drawn = []
     for i, row in enumerate(rows):
-        found: dict[str, Any] = {
+        picture: dict[str, Any] = {
             "y": _ROW * i + 18,
-            "name": fit(row.label, BESIDE),
+            "name": fit(row.label, NAME_ROOM),
             "x": x.at(row.value),
             "marked": row.marked,
             "diamond": _diamond(x.at(row.value), _ROW * i + 18, 6),
             "text": row.text,
         }
         if row.interval is not None:
-            found |= {"low": x.at(row.interval[0]), "high": x.at(row.interval[1])}
+            picture |= {"low": x.at(row.interval[0]), "high": x.at(row.interval[1])}
         if row.floor is not None:
-            found |= {"mean": x.at(row.floor[0]), "upper": x.at(row.floor[1])}
-        drawn.append(found)
+            picture |= {"mean": x.at(row.floor[0]), "upper": x.at(row.floor[1])}
+        drawn.append(picture)
     return {"x": x, "zero": x.at(0.0), "rows": drawn, "bottom": _ROW * len(rows) + 6, "height": _ROW * len(rows) + 30}

@@ -1,4 +1,4 @@
-"""The noise floor for the terminal, from the dictionary that the command writes."""
+"""The noise floor for the terminal, from the command's dictionary."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from calibrant.render.style import Style, Summary, number, paragraphs, percent
 
 
 def render(summary: Summary, *, style: Style | None = None) -> str:
-    """Return the floors of each law of scores as lines of text."""
+    """Return the floors for each distribution of scores as lines of text."""
     style = style or Style()
     n, share = summary["n"], percent(summary["level"])
     blocks = [[style.bold(f"What perfectly calibrated scores show at N = {n:,}, by chance alone")]]
@@ -28,5 +28,5 @@ def render(summary: Summary, *, style: Style | None = None) -> str:
     notes.append(f"{summary['n_bins']} bins; up to: in {share} of samples")
     blocks.append([style.faint(line) for line in paragraphs(notes, style)])
     rows = ", ".join(f"{law['rows_for_ece_of_0.01']:,} ({name})" for name, law in laws.items())
-    blocks.append(paragraphs([f"For a mean ECE of 0.01 by chance it takes about this many rows: {rows}."], style))
+    blocks.append(paragraphs([f"The mean ECE by chance is 0.01 at about this many rows: {rows}."], style))
     return style.plain("\n\n".join("\n".join(block) for block in blocks))

@@ -1,4 +1,4 @@
-"""A report, or a comparison, as one page of HTML that needs nothing else: from the plain dictionary to the text.
+"""A report or a comparison as one HTML page that needs no other file, from the dictionary of `to_dict`.
 
 The markup is in `templates`; every text passes through jinja2's escaping. Nothing is estimated here.
 """
@@ -22,13 +22,13 @@ from calibrant.render.style import EVENTS, Summary, number, percent, shown
 from calibrant.render.words import headline, label_of, remarks, shown_estimates, verdict
 from calibrant.results import Code
 
-#: What stands above a page that got no title: of a report, of a comparison.
+#: The default titles of pages, for a report and a comparison.
 TITLES: Final = ("Calibration report", "Comparison of models")
 
-_CLASSES_DRAWN: Final = 1_000  # with which a page has about a megabyte
+_CLASSES_DRAWN: Final = 1_000  # a page with so many has about a megabyte
 _FEW_CLASSES: Final = 12  # in a notebook's cell
 _GROUPS_DRAWN: Final = 40
-_HARD_SPACE: Final = "\N{NO-BREAK SPACE}"  # which parts no number from its sign
+_HARD_SPACE: Final = "\N{NO-BREAK SPACE}"  # keeps a number and its sign on one line
 
 
 def page(summary: Summary, *, title: str = "", used: str = "", sources: Mapping[str, Any] | None = None) -> str:
@@ -39,17 +39,17 @@ def page(summary: Summary, *, title: str = "", used: str = "", sources: Mapping[
     summary
         What `to_dict` returns.
     title, used
-        What stands above it, and which columns were read.
+        The title of the page, and the columns that were read.
     sources
-        The ``files`` and the condition ``where``, if there are any.
+        The ``files`` and the condition ``where``, if any.
     """
     return _render("page.html", summary, title, used, sources or {}, _CLASSES_DRAWN)
 
 
 def cell(summary: Summary, text: Callable[[], str]) -> str:
-    """Return the same for a notebook's cell: a part of a page, without scripts, of the worst classes alone.
+    """Return a part of a page for a notebook's cell, without scripts and with the worst classes alone.
 
-    Without jinja2 it is ``text``, that of the terminal.
+    Without jinja2 it is ``text``, the text for the terminal.
     """
     try:
         return _render("fragment.html", summary, "", "", {}, _FEW_CLASSES)
@@ -58,7 +58,7 @@ def cell(summary: Summary, text: Callable[[], str]) -> str:
 
 
 def write_page(text: str, path: str | os.PathLike[str]) -> Path:
-    """Write a page, and return where it is."""
+    """Write a page, and return its path."""
     target = Path(path)
     target.write_text(text, encoding="utf-8", newline="\n")
     return target
@@ -98,12 +98,12 @@ def _environment() -> Any:
 
 
 def _clean(text: str) -> str:
-    """Return a text with nothing in it that has no place in a page, such as half of a surrogate pair."""
+    """Return a text without characters that a page cannot hold, such as half of a surrogate pair."""
     return shown(text, "\N{REPLACEMENT CHARACTER}")
 
 
 def _unbroken(sentences: Sequence[str]) -> list[str]:
-    """Return sentences in which no number is parted from its sign."""
+    """Return sentences with hard spaces between numbers and their signs."""
     return [re.sub(r" (?=%)|(?<=[=<≤]) | (?=[=<≤])", _HARD_SPACE, sentence) for sentence in sentences]
 
 
@@ -114,30 +114,30 @@ def _version() -> str:
 
 
 def _facts(summary: Summary, sources: Mapping[str, Any], used: str) -> list[tuple[str, str]]:
-    """Return what was asked for."""
+    """Return the settings of the report, as names and texts."""
     weight = _weight(summary)
-    found = [
+    rows = [
         ("rows judged", f"{summary['n']:,}"),
         *([("their weight", weight)] if weight else []),
         ("event judged", EVENTS[summary["notion"]]),
     ]
     if summary["n_classes"]:
         word = "labels" if summary["notion"] == "multilabel" else "classes"
-        found.append((word, f"{summary['n_classes']:,}"))
-    found.append(("bins", f"{summary['n_bins']:,}, a score on an edge belongs to the bin on its left"))
+        rows.append((word, f"{summary['n_classes']:,}"))
+    rows.append(("bins", f"{summary['n_bins']:,}, a score on an edge belongs to the bin on its left"))
     if summary["level"] is None:
-        found.append(("intervals", "none asked for"))
+        rows.append(("intervals", "not requested"))
     else:
-        found.append(("confidence", f"{percent(summary['level'])} of every interval"))
+        rows.append(("confidence", f"{percent(summary['level'])} for every interval"))
     if summary.get("n_resamples"):
-        found.append(("noise floors", f"from {summary['n_resamples']:,} samples of calibrated outcomes"))
-    asked = {"files": ", ".join(sources.get("files", [])), "columns": used, "condition": sources.get("where")}
-    found += [(name, text) for name, text in asked.items() if text]
-    return [*found, ("made by", f"calibrant {_version()}")]
+        rows.append(("noise floors", f"from {summary['n_resamples']:,} samples of calibrated outcomes"))
+    source_texts = {"files": ", ".join(sources.get("files", [])), "columns": used, "condition": sources.get("where")}
+    rows += [(name, text) for name, text in source_texts.items() if text]
+    return [*rows, ("made by", f"calibrant {_version()}")]
 
 
 def _weight(summary: Summary) -> str:
-    """Return the weight of all rows, where it is not their number."""
+    """Return the weight of all rows, if it differs from their number."""
     diagrams = [summary.get("diagram"), *summary.get("diagrams", {}).values()]
     totals = [sum(bins["counts"]) for bins in diagrams if bins is not None]
     return tables.rows_text(totals[0]) if totals and abs(totals[0] - summary["n"]) > 1e-6 * summary["n"] else ""
@@ -146,7 +146,7 @@ def _weight(summary: Summary) -> str:
 # ---------------------------------------------------------------- a report
 
 
-def _report(summary: Summary, most_classes: int, whole: bool) -> dict[str, Any]:
+def _report(summary: Summary, most_classes: int, is_page: bool) -> dict[str, Any]:
     level, shown = summary["level"], shown_estimates(summary)
     return {
         "body": "report.html",
@@ -160,7 +160,7 @@ def _report(summary: Summary, most_classes: int, whole: bool) -> dict[str, Any]:
         "measures": tables.measures(summary),
         "remarks": remarks(summary),
         "groups": _groups(summary) if summary["groups"] else None,
-        "classes": _classes(summary, most_classes, whole) if summary["classwise"] is not None else None,
+        "classes": _classes(summary, most_classes, is_page) if summary["classwise"] is not None else None,
         "methods": [
             {"label": label_of(summary, key), "meaning": _meaning(summary, key), "method": part["method"]}
             for key, part in shown.items()
@@ -177,13 +177,13 @@ def _diagram(summary: Summary) -> dict[str, Any] | None:
 def _diagram_tables(summary: Summary) -> list[tables.Table]:
     if summary["diagram"] is None:
         return []
-    happened, level = AXES[summary["notion"]][2], summary["level"]
-    found = [tables.diagram(summary["diagram"], happened, level)]
-    return found + [tables.curve(kind, points, happened, level) for kind, points in summary["curves"].items()]
+    outcome_word, level = AXES[summary["notion"]][2], summary["level"]
+    bin_tables = [tables.diagram(summary["diagram"], outcome_word, level)]
+    return bin_tables + [tables.curve(kind, points, outcome_word, level) for kind, points in summary["curves"].items()]
 
 
 def _noise(summary: Summary) -> dict[str, Any] | None:
-    """Return the chart of the errors that share a scale, next to their noise floors."""
+    """Return the chart of the errors that share a scale, with their noise floors."""
     parts = {key: part for key, part in shown_estimates(summary).items() if part["value"] is not None}
     measures = summary["measures"]
     errors = [key for key in parts if (measures[key]["scale"], measures[key]["better"]) == ("probability", "lower")]
@@ -217,13 +217,15 @@ def _groups(summary: Summary) -> dict[str, Any]:
     drawn = sorted(order[:_GROUPS_DRAWN]) if len(groups) > _GROUPS_DRAWN else list(range(len(groups)))
     rows = []
     for i in drawn:
-        found = groups[i]
-        row = _row(found["name"], found["ece"], summary, marked=found["called_out"])
-        few = f"; {found['flag']}" if found["flag"] else ""
+        group = groups[i]
+        row = _row(group["name"], group["ece"], summary, marked=group["called_out"])
+        few = f"; {group['flag']}" if group["flag"] else ""
         rows.append(Row(row.label, row.value, row.interval, row.floor, row.marked, row.text + few))
     diagrams = [groups[i] for i in drawn if groups[i]["report"]["diagram"] is not None]
     left_out = (
-        f"Drawn are the {len(drawn):,} that stand out most; the table has all." if len(drawn) < len(groups) else ""
+        f"The {len(drawn):,} groups that stand out most are shown; the table has all."
+        if len(drawn) < len(groups)
+        else ""
     )
     return {
         "words": _groups_words(groups, level),
@@ -235,17 +237,19 @@ def _groups(summary: Summary) -> dict[str, Any]:
 
 
 def _groups_words(groups: Sequence[Mapping[str, Any]], level: float | None) -> str:
-    """Say how many groups there are, how many could be tested, and which are called out."""
+    """Return the numbers of groups and of tested groups, and the names that are called out, in words."""
     many = f"{len(groups):,} group{'s' * (len(groups) != 1)}"
     if level is None:
         return f"{many}."
     tested = sum(group["adjusted_p_value"] is not None for group in groups)
     if not tested:
-        return f"{many}, none with rows enough to be tested."
+        return f"{many}, none with enough rows for a test."
     called = [group["name"] for group in groups if group["called_out"]]
-    after = f", after Holm's correction for looking at {tested:,}" if tested > 1 else ""
-    said = f"Miscalibrated{after}: {', '.join(called)}." if called else f"None is miscalibrated beyond noise{after}."
-    return f"{many}, {tested:,} with rows enough to be tested. {said}"
+    after = f", after Holm's correction for {tested:,} tests" if tested > 1 else ""
+    called_text = (
+        f"Miscalibrated{after}: {', '.join(called)}." if called else f"No group is miscalibrated beyond noise{after}."
+    )
+    return f"{many}, {tested:,} with enough rows for a test. {called_text}"
 
 
 def _ece(group: Mapping[str, Any]) -> float:
@@ -254,49 +258,51 @@ def _ece(group: Mapping[str, Any]) -> float:
 
 def _group_tile(group: Mapping[str, Any]) -> dict[str, Any]:
     bins = group["report"]["diagram"]
-    filled = [b for b, said in enumerate(bins["confidences"]) if said is not None]
-    said, rates, counts = ([bins[name][b] for b in filled] for name in ("confidences", "accuracies", "counts"))
+    filled = [b for b, score in enumerate(bins["confidences"]) if score is not None]
+    mean_scores, event_rates, counts = (
+        [bins[name][b] for b in filled] for name in ("confidences", "accuracies", "counts")
+    )
     ends = [] if bins["lows"] is None else [(bins["lows"][b], bins["highs"][b]) for b in filled]
     text = f"ECE {_ece(group):.4f}, {tables.rows_words(group['report']['n'])}"
     return {
         "name": group["name"],
         "text": text,
         "label": f"{group['name']}: {text}",
-        "picture": drawing.tile(said, rates, counts, ends),
+        "picture": drawing.tile(mean_scores, event_rates, counts, ends),
     }
 
 
-def _classes(summary: Summary, most: int, whole: bool) -> dict[str, Any]:
-    found, notion = summary["classwise"], summary["notion"]
+def _classes(summary: Summary, most: int, is_page: bool) -> dict[str, Any]:
+    classes, notion = summary["classwise"], summary["notion"]
     kind, word = ("label", "labels") if notion == "multilabel" else ("class", "classes")
-    order, total = tables.by_error(found["errors"]), len(found["errors"])
+    order, total = tables.by_error(classes["errors"]), len(classes["errors"])
     places: dict[int, list[int]] = {k: [] for k in range(total)}
-    for i, k in enumerate(found["bins"]["class"]):
+    for i, k in enumerate(classes["bins"]["class"]):
         places[k].append(i)
     shown = "the largest error first"
     if total > most:
         shown = f"the {most:,} with the largest errors"
-        shown += "; the tables have all" if whole else "; the page of the report has all"
+        shown += "; the tables have all" if is_page else "; the page of the report has all"
     words = (
         f"Each {kind} by its own probability, {shown}. Larger points: more "
-        "rows (2 %, 20 % of all). Sideways: claimed, upwards: happened, both from 0 to 1."
+        "rows (2 %, 20 % of all). Horizontal: claimed; vertical: happened; both from 0 to 1."
     )
     return {
         "heading": f"The {total:,} {word}",
         "word": word,
         "words": words,
-        "tiles": [_class_tile(found, k, places[k], kind) for k in order[:most]],
-        "table": tables.classes(summary, None if whole else most),
-        "bins": tables.class_bins(summary) if whole else None,
+        "tiles": [_class_tile(classes, k, places[k], kind) for k in order[:most]],
+        "table": tables.classes(summary, None if is_page else most),
+        "bins": tables.class_bins(summary) if is_page else None,
     }
 
 
-def _class_tile(found: Mapping[str, Any], k: int, places: Sequence[int], kind: str) -> dict[str, Any]:
-    bins, error, support = found["bins"], found["errors"][k], found["supports"][k]
-    said, rates, counts = ([bins[name][i] for i in places] for name in ("confidence", "accuracy", "count"))
+def _class_tile(classes: Mapping[str, Any], k: int, places: Sequence[int], kind: str) -> dict[str, Any]:
+    bins, error, support = classes["bins"], classes["errors"][k], classes["supports"][k]
+    mean_scores, event_rates, counts = ([bins[name][i] for i in places] for name in ("confidence", "accuracy", "count"))
     ends = [(bins["low"][i], bins["high"][i]) for i in places] if "low" in bins else []
     text = "no rows" if error is None else f"ECE {error:.4f}; {tables.rows_text(support)} of this {kind}"
-    name = str(found["names"][k])
+    name = str(classes["names"][k])
     return {
         "index": k,
         "name": name,
@@ -304,7 +310,7 @@ def _class_tile(found: Mapping[str, Any], k: int, places: Sequence[int], kind: s
         "rows": support,
         "text": text,
         "label": f"{name}: {text}",
-        "picture": drawing.tile(said, rates, counts, ends),
+        "picture": drawing.tile(mean_scores, event_rates, counts, ends),
     }
 
 
@@ -313,12 +319,12 @@ def _class_tile(found: Mapping[str, Any], k: int, places: Sequence[int], kind: s
 
 def _comparison(summary: Summary) -> dict[str, Any]:
     level = summary["level"]
-    happened = AXES[summary["notion"]][2]
+    outcome_word = AXES[summary["notion"]][2]
     models, files = [], []
     for i, (name, bins) in enumerate(summary["diagrams"].items()):
         picture = drawing.diagram(bins, {}, summary["notion"], level, histogram=False)
         models.append({"name": name, "diagram": picture, "label": f"{name}. {picture['alt']}"})
-        files.append(tables.diagram(bins, happened, level, f"reliability-diagram-{i + 1}"))
+        files.append(tables.diagram(bins, outcome_word, level, f"reliability-diagram-{i + 1}"))
     labels = comparison.labels_of(summary)
     decided = [pair["estimates"][summary["decides"]]["p_value"] < 1 - level for pair in summary["pairs"]]
     return {
@@ -348,7 +354,7 @@ def _comparison(summary: Summary) -> dict[str, Any]:
 
 
 def _method(summary: Summary, key: str) -> str:
-    """Return how a difference was inferred, from a pair that has it."""
+    """Return the method of a difference, from a pair that has this difference."""
     parts = [pair["estimates"][key] for pair in summary["pairs"]]
     return str(next((part["method"] for part in parts if part["value"] is not None), parts[0]["method"]))
 
@@ -358,7 +364,7 @@ def _finite(summary: Summary, key: str) -> bool:
 
 
 def _differences(summary: Summary, key: str) -> dict[str, Any]:
-    """Return the chart of one measure's differences, a row for each two models."""
+    """Return the chart of one measure's differences, a row for each pair of models."""
     rows, notes = [], []
     for pair in summary["pairs"]:
         part = pair["estimates"][key]
@@ -368,7 +374,7 @@ def _differences(summary: Summary, key: str) -> dict[str, Any]:
         beyond = ends is not None and not ends[0] <= 0 <= ends[1]
         if key == summary["decides"]:
             beyond = part["p_value"] < 1 - summary["level"]
-        label = " − ".join(drawing.fit(pair[end], drawing.BESIDE / 2 - 8) for end in ("first", "second"))
+        label = " − ".join(drawing.fit(pair[end], drawing.NAME_ROOM / 2 - 8) for end in ("first", "second"))
         value, interval = comparison.difference(part)
         note = comparison.note_of(key, part, summary)
         words = [f"{pair['first']} minus {pair['second']}: {value}"]

@@ -1,4 +1,4 @@
-"""What texts for the terminal have in common: what it can show, how a number and a sentence are written."""
+"""The common parts of terminal texts: the style of the terminal, numbers, sentences."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _BEFORE_BAR = 52  # characters of a line of the diagram before its bar
 
 #: The judged event of each notion.
 EVENTS: Final = {
-    "positive": "the event 1",
+    "positive": "outcome = 1",
     "top-label": "whether the predicted class is right",
-    "classwise": "every class by itself",
-    "multilabel": "every label by itself",
+    "classwise": "each class separately",
+    "multilabel": "each label separately",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What the terminal can show: colours, more than ASCII, how many characters in a line."""
+    """What the terminal can show: colours, Unicode, and the width of a line."""
 
     colour: bool = False
     unicode: bool = True
@@ -31,7 +31,7 @@ class Style:
 
     @property
     def bar(self) -> int:
-        """Characters of a bar from 0 to 1."""
+        """Return the characters of a bar from 0 to 1."""
         return min(max(self.width - _BEFORE_BAR, 20), 40)
 
     def bold(self, text: str) -> str:
@@ -41,25 +41,25 @@ class Style:
         return f"\x1b[2m{text}\x1b[0m" if self.colour else text
 
     def plain(self, text: str) -> str:
-        """Return the text in characters that the terminal has."""
+        """Return the text in characters that the terminal can show."""
         return text if self.unicode else text.translate(_ASCII)
 
 
-#: What a terminal must be able to show for `Style.unicode`.
+#: The characters that `Style.unicode` needs.
 GLYPHS: Final = "█░┃·–…≤"
 
 _ASCII = str.maketrans({"█": "#", "░": "-", "┃": "|", "·": "-", "–": "-", "…": "...", "≤": "<="})
 
 
 def head(line: str, title: str, used: str, style: Style) -> list[str]:
-    """Return the first lines: what was read, how much of it, and which columns."""
+    """Return the first lines: title, number of rows, used columns."""
     if not title:
         return [style.bold(line)]
     return [style.bold(title), line, *([style.faint(used)] if used else [])]
 
 
 def paragraphs(sentences: Iterable[str], style: Style) -> list[str]:
-    """Return sentences, each on lines of its own, with no line that begins with a per cent sign."""
+    """Return sentences as wrapped lines; no line begins with a per cent sign."""
     lines = []
     for sentence in sentences:
         joined = sentence.replace(" %", "\N{NO-BREAK SPACE}%")
@@ -68,7 +68,7 @@ def paragraphs(sentences: Iterable[str], style: Style) -> list[str]:
 
 
 def number(value: float | None) -> str:
-    """Return a measure, of which only an infinite one may be missing."""
+    """Format a value; None means infinity."""
     return "inf" if value is None else f"{value:z.4f}"
 
 
@@ -78,14 +78,14 @@ def percent(share: float) -> str:
 
 
 def signed(value: float) -> str:
-    """Return a difference, with its sign."""
+    """Return a difference with its sign."""
     return f"{value:+z.4f}"
 
 
 def shown(text: str, instead: str) -> str:
-    """Return a text without what acts rather than being seen: control characters, halves of pairs, turns of direction.
+    """Return a text without invisible control: control characters, surrogates, changes of direction.
 
-    A space of any kind becomes an ordinary one, but for that which holds words together; joiners within words stay.
+    Every space becomes an ordinary one, except the no-break space. Joiners within words stay.
     """
     if text.isprintable():
         return text
@@ -102,6 +102,6 @@ def _shown(c: str, instead: str) -> str:
 
 
 def short(name: str, limit: int = 40) -> str:
-    """Return a name with nothing in it that a terminal would act on, cut to a length."""
+    """Return a name without control characters, cut to ``limit`` characters."""
     printable = shown(name, "?")
     return printable if len(printable) <= limit else printable[: limit - 1] + "…"

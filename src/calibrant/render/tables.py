@@ -1,4 +1,4 @@
-"""The numbers behind each picture of a page: a table to be read, and the same as CSV to be downloaded."""
+"""The numbers behind each picture of a page: a table to read, and the same as CSV to download."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LISTED: Final = 32  # points of a curve
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Numbers: ``columns`` has the exact ones by name, ``rows`` stand on the page, under the ``headings``.
+    """Numbers: ``columns`` holds the exact ones by name, ``rows`` the texts on the page, under ``headings``.
 
-    ``name`` is what the file is called; ``marked`` are the rows that stand out, ``texts`` the columns of words.
+    ``name`` is the name of the file, ``marked`` the rows that stand out, ``texts`` the columns of words.
     """
 
     name: str
@@ -35,16 +35,16 @@ class Table:
         return f"{self.name}.csv"
 
     def to_csv(self) -> str:
-        """Return the exact values as CSV, nothing where there is none."""
+        """Return the exact values as CSV; missing values are empty."""
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\r\n")  # by which a name with either is quoted
+        writer = csv.writer(text, lineterminator="\r\n")  # so that names with \r or \n are quoted
         writer.writerow(self.columns)
         writer.writerows(zip(*self.columns.values(), strict=True))
         return text.getvalue()
 
     @property
     def link(self) -> str:
-        """The CSV as an address that needs no server."""
+        """Return the CSV as a data URL, which needs no server."""
         return "data:text/csv;charset=utf-8," + quote(self.to_csv(), safe=",.:;+-_", errors="replace")
 
 
@@ -57,36 +57,38 @@ def rows_text(count: float) -> str:
 
 
 def rows_words(count: float) -> str:
-    """Return the same with the word."""
+    """Return a number of rows with the word."""
     return f"{rows_text(count)} row{'s' * (count != 1)}"
 
 
 def share_text(share: float) -> str:
-    """Return a share in per cent, with three digits."""
+    """Return a share in per cent, to three digits."""
     return f"{100 * share:.3g} %"
 
 
 def score_text(value: float | None) -> str:
-    """Return a score or a rate; nothing where there is none."""
+    """Return a score or a rate; empty if missing."""
     return "" if value is None else f"{value:.3f}"
 
 
 def ends_text(low: float | None, high: float | None, write: Callable[[float], str] = number) -> str:
-    """Return an interval; nothing where there is none."""
+    """Return an interval; empty if missing."""
     return "" if low is None or high is None else f"{write(low)} – {write(high)}"
 
 
 def chance_text(p_value: float | None, n_resamples: int = 0) -> str:
-    """Return a p-value without a sign of equality; nothing where there is none."""
+    """Return a p-value without an equals sign; empty if missing."""
     return "" if p_value is None else chance(p_value, n_resamples).removeprefix("= ")
 
 
 # ---------------------------------------------------------------- the tables
 
 
-def diagram(bins: Mapping[str, Any], happened: str, level: float | None, name: str = "reliability-diagram") -> Table:
+def diagram(
+    bins: Mapping[str, Any], outcome_word: str, level: float | None, name: str = "reliability-diagram"
+) -> Table:
     """Return the filled bins of a diagram."""
-    filled = [b for b, said in enumerate(bins["confidences"]) if said is not None]
+    filled = [b for b, score in enumerate(bins["confidences"]) if score is not None]
 
     def of(key: str, shift: int = 0) -> list[Any]:
         return [bins[key][b + shift] for b in filled]
@@ -99,13 +101,13 @@ def diagram(bins: Mapping[str, Any], happened: str, level: float | None, name: s
         "confidence": of("confidences"),
         "accuracy": of("accuracies"),
     }
-    headings = ["score", "rows", "share", "claimed", happened]
+    headings = ["score", "rows", "share", "claimed", outcome_word]
     shown = [
         [ends_text(left, right, score_text) for left, right in zip(columns["left"], columns["right"], strict=True)],
         [rows_text(count) for count in columns["count"]],
         [share_text(share) for share in columns["proportion"]],
-        [score_text(said) for said in columns["confidence"]],
-        [score_text(rate) for rate in columns["accuracy"]],
+        [score_text(mean_score) for mean_score in columns["confidence"]],
+        [score_text(event_rate) for event_rate in columns["accuracy"]],
     ]
     for names, keys, heading in (
         (("low", "high"), ("lows", "highs"), "interval"),
@@ -120,21 +122,21 @@ def diagram(bins: Mapping[str, Any], happened: str, level: float | None, name: s
 
 
 def shown_points(n: int) -> list[int]:
-    """Return the places of the points of a curve that are listed on the page; the file has all."""
+    """Return the indices of a curve's points that the page lists; the file has all."""
     return sorted({round(i * (n - 1) / (_LISTED - 1)) for i in range(_LISTED)})
 
 
-def curve(kind: str, found: Mapping[str, Any], happened: str, level: float) -> Table:
-    """Return the points of a curve with its bands, of which the page lists some."""
+def curve(kind: str, points_by_name: Mapping[str, Any], outcome_word: str, level: float) -> Table:
+    """Return the points of a curve with its bands; the page lists some of them."""
     columns = {
-        "score": found["scores"],
-        "rate": found["rates"],
-        "confidence_low": found["confidence_lows"],
-        "confidence_high": found["confidence_highs"],
-        "consistency_low": found["consistency_lows"],
-        "consistency_high": found["consistency_highs"],
+        "score": points_by_name["scores"],
+        "rate": points_by_name["rates"],
+        "confidence_low": points_by_name["confidence_lows"],
+        "confidence_high": points_by_name["confidence_highs"],
+        "consistency_low": points_by_name["consistency_lows"],
+        "consistency_high": points_by_name["consistency_highs"],
     }
-    headings = ("score", happened, f"{percent(level)} band", "if calibrated")
+    headings = ("score", outcome_word, f"{percent(level)} band", "if calibrated")
     points = list(zip(*columns.values(), strict=True))
     rows = []
     for i in shown_points(len(points)):
@@ -184,11 +186,11 @@ def _floor(mean: float | None, upper: float | None) -> tuple[str, str]:
 
 
 def classes(summary: Summary, most: int | None = None) -> Table:
-    """Return the errors of all classes, or of the most miscalibrated, the largest first."""
-    found = summary["classwise"]
-    order = by_error(found["errors"])[:most]
+    """Return the errors of all classes, or of the ``most`` worst, the largest first."""
+    classwise = summary["classwise"]
+    order = by_error(classwise["errors"])[:most]
     sources = {"class": "names", "rows": "supports", "ece": "errors", "kept": "kept"}
-    columns = {name: [found[source][k] for k in order] for name, source in sources.items()}
+    columns = {name: [classwise[source][k] for k in order] for name, source in sources.items()}
     rows = [
         (str(name), rows_text(count), "" if error is None else number(error))
         for name, count, error in zip(columns["class"], columns["rows"], columns["ece"], strict=True)
@@ -197,26 +199,26 @@ def classes(summary: Summary, most: int | None = None) -> Table:
 
 
 def by_error(errors: Sequence[float | None]) -> list[int]:
-    """Return the places of errors, the largest first, those that are missing last."""
+    """Return the indices of errors, the largest first, missing ones last."""
     return sorted(range(len(errors)), key=lambda k: (errors[k] is None, -(errors[k] or 0.0)))
 
 
 def class_bins(summary: Summary) -> Table:
     """Return the filled bins of all classes."""
-    found = summary["classwise"]
-    columns = {"index": found["bins"]["class"], **found["bins"]}
-    columns["class"] = [found["names"][k] for k in columns["index"]]
+    classwise = summary["classwise"]
+    columns = {"index": classwise["bins"]["class"], **classwise["bins"]}
+    columns["class"] = [classwise["names"][k] for k in columns["index"]]
     return Table("class-bins", columns, (), ())
 
 
 def groups(summary: Summary) -> Table:
-    """Return the ECE of every group, with interval and floor, and its test."""
-    found, level = summary["groups"], summary["level"]
-    eces = [group["ece"] for group in found]
+    """Return the ECE of every group, with its interval, floor and test."""
+    reports, level = summary["groups"], summary["level"]
+    eces = [group["ece"] for group in reports]
     columns: dict[str, list[Any]] = {
-        "group": [group["name"] for group in found],
-        "rows": [group["report"]["n"] for group in found],
-        "mean_gap": [group["mean_gap"]["value"] for group in found],
+        "group": [group["name"] for group in reports],
+        "rows": [group["report"]["n"] for group in reports],
+        "mean_gap": [group["mean_gap"]["value"] for group in reports],
         "ece": [ece["value"] for ece in eces],
     }
     rows: list[tuple[str, ...]] = [
@@ -231,10 +233,10 @@ def groups(summary: Summary) -> Table:
         "high": [ece["high"] for ece in eces],
         "noise_mean": [floor["mean"] for floor in floors],
         "noise_upper": [floor["upper"] for floor in floors],
-        "p_value": [group["p_value"] for group in found],
-        "adjusted_p_value": [group["adjusted_p_value"] for group in found],
-        "called_out": [group["called_out"] for group in found],
-        "flag": [group["flag"] for group in found],
+        "p_value": [group["p_value"] for group in reports],
+        "adjusted_p_value": [group["adjusted_p_value"] for group in reports],
+        "called_out": [group["called_out"] for group in reports],
+        "flag": [group["flag"] for group in reports],
     }
     full = [
         (
@@ -243,19 +245,22 @@ def groups(summary: Summary) -> Table:
             _floor(floor["mean"], floor["upper"])[1],
             group["flag"] or chance_text(group["adjusted_p_value"]),
         )
-        for row, ece, floor, group in zip(rows, eces, floors, found, strict=True)
+        for row, ece, floor, group in zip(rows, eces, floors, reports, strict=True)
     ]
     headings = (*headings, f"{percent(level)} interval", "noise up to", "p adjusted")
-    return Table("groups", columns, headings, full, [group["called_out"] for group in found])
+    return Table("groups", columns, headings, full, [group["called_out"] for group in reports])
 
 
 def models(summary: Summary, labels: Mapping[str, str]) -> Table:
     """Return the measures of each model of a comparison."""
-    found = summary["models"]
-    columns = {"model": list(found), **{key: [own[key] for own in found.values()] for key in labels}}
+    values_by_model = summary["models"]
+    columns = {
+        "model": list(values_by_model),
+        **{key: [values[key] for values in values_by_model.values()] for key in labels},
+    }
     rows = [
-        (name, *(f"{own[key]:.6f}" if key == summary["decides"] else number(own[key]) for key in labels))
-        for name, own in found.items()
+        (name, *(f"{values[key]:.6f}" if key == summary["decides"] else number(values[key]) for key in labels))
+        for name, values in values_by_model.items()
     ]
     return Table("models", columns, ("model", *labels.values()), rows)
 
@@ -263,7 +268,7 @@ def models(summary: Summary, labels: Mapping[str, str]) -> Table:
 def differences(
     summary: Summary, labels: Mapping[str, str], write: Callable[[str, Mapping[str, Any]], tuple[str, ...]]
 ) -> Table:
-    """Return the differences of each two models; ``write`` turns one into its number, its interval and a remark."""
+    """Return the differences of each pair of models; ``write`` returns the texts of value, interval and remark."""
     listed = [(pair, key, pair["estimates"][key]) for pair in summary["pairs"] for key in labels]
     columns = {
         "first": [pair["first"] for pair, _, _ in listed],

@@ -19,7 +19,7 @@ _CLASSES = 5  # classes listed, the worst first
 
 
 def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:
-    """Return the report as lines of text, as wide as the style says but for long names."""
+    """Return the report as lines of text, as wide as the style; long names may exceed it."""
     style = style or Style()
     blocks = [_head(summary, title, used, style), paragraphs(verdict(summary), style), _numbers(summary, style)]
     if summary["diagram"] is not None:
@@ -63,39 +63,41 @@ def _numbers(summary: Summary, style: Style) -> list[str]:
 
 def _diagram(summary: Summary, style: Style) -> list[str]:
     diagram = summary["diagram"]
-    happened = "right" if summary["notion"] == "top-label" else "happened"
+    outcome_word = "right" if summary["notion"] == "top-label" else "happened"
     scale = "0" + " " * (style.bar - 2) + "1"
     lines = [
         style.bold("Reliability diagram"),
-        f"  {'score':^13} {'rows':>9} {'claimed':>7} {happened:>8} {'gap':>6}   {scale}",
+        f"  {'score':^13} {'rows':>9} {'claimed':>7} {outcome_word:>8} {'gap':>6}   {scale}",
     ]
     edges, empty = diagram["edges"], 0
     columns = zip(diagram["counts"], diagram["confidences"], diagram["accuracies"], strict=True)
-    for b, (count, said, hit) in enumerate(columns):
-        if said is None:
+    for b, (count, mean_score, event_rate) in enumerate(columns):
+        if mean_score is None:
             empty += 1
             continue
         ends = f"{edges[b]:.3f} – {edges[b + 1]:.3f}"
-        numbers = f"{count:>9,.0f} {said:>7.3f} {hit:>8.3f} {said - hit:>+6.3f}{_mark(diagram, b)}"
-        lines.append(f"  {ends:^13} {numbers}  {_bar(said, hit, style.bar)}")
-    notes = [f"█ {happened}  ┃ claimed  ░ claimed too much"]
+        numbers = (
+            f"{count:>9,.0f} {mean_score:>7.3f} {event_rate:>8.3f} {mean_score - event_rate:>+6.3f}{_mark(diagram, b)}"
+        )
+        lines.append(f"  {ends:^13} {numbers}  {_bar(mean_score, event_rate, style.bar)}")
+    notes = [f"█ {outcome_word}  ┃ claimed  ░ claimed too much"]
     if empty:
         notes.append(f"({empty} empty bin{'s' * (empty > 1)} left out)")
     if summary["level"] is not None:
-        notes.append(f"* outside what calibration shows in {percent(summary['level'])} of samples")
+        notes.append(f"* outside the band of calibrated scores ({percent(summary['level'])} of samples)")
     return lines + [style.faint(line) for line in paragraphs(notes, style)]
 
 
 def _mark(diagram: Summary, b: int) -> str:
-    """Mark a bin whose outcome rate lies outside the consistency band."""
+    """Return a mark if the event rate of a bin lies outside the consistency band."""
     if diagram["band_lows"] is None or diagram["band_lows"][b] is None:
         return " "
     return " " if diagram["band_lows"][b] <= diagram["accuracies"][b] <= diagram["band_highs"][b] else "*"
 
 
-def _bar(said: float, hit: float, size: int) -> str:
-    """Draw a bar as long as the outcome rate, with a mark where the mean score is."""
-    filled, mark = round(hit * size), min(round(said * size), size - 1)
+def _bar(mean_score: float, event_rate: float, size: int) -> str:
+    """Return a bar as long as the event rate, with a mark at the mean score."""
+    filled, mark = round(event_rate * size), min(round(mean_score * size), size - 1)
     cells = ["█" if i < filled else "░" if i < mark else " " for i in range(size)]
     cells[mark] = "┃"
     return "".join(cells).rstrip()
@@ -103,11 +105,11 @@ def _bar(said: float, hit: float, size: int) -> str:
 
 def _classes(summary: Summary, style: Style) -> list[str]:
     classes = summary["classwise"]
-    known = [k for k, error in enumerate(classes["errors"]) if error is not None]
-    worst = sorted(known, key=lambda k: -classes["errors"][k])[:_CLASSES]
+    judged = [k for k, error in enumerate(classes["errors"]) if error is not None]
+    worst = sorted(judged, key=lambda k: -classes["errors"][k])[:_CLASSES]
     width = max(len("class"), *(len(short(classes["names"][k])) for k in worst))
     word = "labels" if summary["notion"] == "multilabel" else "classes"
-    lines = [style.bold(f"The worst of {len(known):,} {word}"), f"  {'class':<{width}}  {'rows':>10}  {'ECE':>7}"]
+    lines = [style.bold(f"The worst of {len(judged):,} {word}"), f"  {'class':<{width}}  {'rows':>10}  {'ECE':>7}"]
     for k in worst:
         lines.append(
             f"  {short(classes['names'][k]):<{width}}  {classes['supports'][k]:>10,.0f}  {classes['errors'][k]:>7.4f}"
@@ -134,7 +136,7 @@ def _groups(summary: Summary, style: Style) -> list[str]:
         lines.append(line + (" *" if group["called_out"] else f"  {group['flag']}" if group["flag"] else ""))
     if inferred:
         tested = [group for group in groups if group["adjusted_p_value"] is not None]
-        found = sum(group["called_out"] for group in tested) or "none"
-        note = f"* miscalibrated after Holm's correction for {len(tested)} groups: {found}"
+        n_called_out = sum(group["called_out"] for group in tested) or "none"
+        note = f"* miscalibrated after Holm's correction for {len(tested)} groups: {n_called_out}"
         lines.append(style.faint(f"  {note}"))
     return lines

@@ -1,4 +1,4 @@
-"""What a report says in words, from the dictionary that `Report.to_dict` returns: the verdict and remarks."""
+"""The words of a report, from the dictionary of `Report.to_dict`: verdict and remarks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Facts = Mapping[str, Any]
 
 
 def headline(summary: Summary) -> str:
-    """Say how many predictions were judged, and which event."""
+    """Return the number of predictions and the judged event, in words."""
     classes = summary["n_classes"]
-    of = f" of {classes:,} {'labels' if summary['notion'] == 'multilabel' else 'classes'}" if classes else ""
-    return f"{summary['n']:,} prediction{'s' * (summary['n'] != 1)}{of} · judged: {EVENTS[summary['notion']]}"
+    of_classes = f" of {classes:,} {'labels' if summary['notion'] == 'multilabel' else 'classes'}" if classes else ""
+    return f"{summary['n']:,} prediction{'s' * (summary['n'] != 1)}{of_classes} · judged: {EVENTS[summary['notion']]}"
 
 
 def label_of(summary: Summary, key: str) -> str:
@@ -30,7 +30,7 @@ def label_of(summary: Summary, key: str) -> str:
 
 
 def shown_estimates(summary: Summary) -> dict[str, Facts]:
-    """Return the estimates that are shown: of a profile those that have a value, of a list all."""
+    """Return the estimates to show: those with a value for a profile, all for a list."""
     estimates: dict[str, Facts] = summary["estimates"]
     if summary["profile"] is None:
         return dict(estimates)
@@ -43,14 +43,14 @@ def is_infinite(part: Facts) -> bool:
 
 
 def value_text(part: Facts, write: Callable[[float], str]) -> str:
-    """Return the value of an estimate as it is shown; a dash if there is none."""
+    """Return the value of an estimate as text; a dash if it is missing."""
     if part["value"] is None:
         return number(None) if is_infinite(part) else "–"
     return write(part["value"])
 
 
 def chance(p_value: float, n_resamples: int = 0) -> str:
-    """Return a p-value with its sign of equality; at the limit of what the resamples resolve it is a bound."""
+    """Return a p-value with its sign: "=", or a bound at the limit of the resamples."""
     if n_resamples and math.isclose(p_value, 1 / (n_resamples + 1), rel_tol=1e-9):
         return f"≤ {p_value:.3f}"
     return f"= {p_value:.3f}" if p_value >= 0.0005 else "< 0.001"
@@ -60,7 +60,7 @@ def chance(p_value: float, n_resamples: int = 0) -> str:
 
 
 def verdict(summary: Summary) -> list[str]:
-    """Say whether there is evidence of miscalibration, which way it goes, and what recalibration could gain."""
+    """Return the findings in words: evidence of miscalibration, its direction, the gain of recalibration."""
     sentences = [_SENTENCES[finding["code"]](finding, summary) for finding in summary["findings"]]
     return sentences + _omissions(summary["omitted"])
 
@@ -94,8 +94,8 @@ def _right_on_average(facts: Facts, summary: Summary) -> str:
 
 
 def _claim(facts: Facts, summary: Summary) -> str:
-    happened = " and is right in" if summary["notion"] == "top-label" else ", the event happened in"
-    return f"it claims {100 * facts['mean_score']:.1f} %{happened} {100 * facts['event_rate']:.1f} %"
+    outcome_words = " and is right in" if summary["notion"] == "top-label" else ", the event happened in"
+    return f"it claims {100 * facts['mean_score']:.1f} %{outcome_words} {100 * facts['event_rate']:.1f} %"
 
 
 def _confidence_off(facts: Facts, _: Summary) -> str:
@@ -109,7 +109,7 @@ def _rightly_confident(facts: Facts, _: Summary) -> str:
 
 
 def _as_far(facts: Facts, sign: str) -> str:
-    """Say how far rows can tell, as an interval in percentage points; nothing without an interval."""
+    """Return the uncertainty, as an interval in percentage points; empty without an interval."""
     if facts["low"] == facts["high"]:
         return ""
     low, high = (f"{100 * facts[end]:{sign}.1f}" for end in ("low", "high"))
@@ -123,11 +123,13 @@ def _size(facts: Facts) -> str:
 
 def _gain(facts: Facts, summary: Summary) -> str:
     gain, score = facts["gain"], facts["score"]
-    of = "the Brier score of the judged event" if summary["diagram"] is not None else "the classes' mean Brier score"
+    score_name = (
+        "the Brier score of the judged event" if summary["diagram"] is not None else "the classes' mean Brier score"
+    )
     if gain < 5e-7:
-        return f"A monotone recalibration could not lower {of} of {score:.4f}."
+        return f"A monotone recalibration could not lower {score_name} of {score:.4f}."
     share = f"{100 * gain / score:.0f}" if gain >= 0.005 * score else "less than 1"
-    return f"A monotone recalibration could lower {of} from {score:.4f} by at most {gain:.4f}, {share} % of it."
+    return f"A monotone recalibration could lower {score_name} from {score:.4f} by at most {gain:.4f}, {share} % of it."
 
 
 def _falling(_: Facts, summary: Summary) -> str:
@@ -156,19 +158,19 @@ _SENTENCES: Final[dict[str, Callable[[Facts, Summary], str]]] = {
 
 
 def _omissions(omitted: Mapping[str, str]) -> list[str]:
-    """Say what was left out, the first few by name."""
+    """Return what was left out; the first few by name."""
     if not omitted:
         return []
-    named = [f"{name} ({reason})" for name, reason in itertools.islice(omitted.items(), _NAMED)]
-    more = f"; and {len(omitted) - _NAMED:,} more" if len(omitted) > _NAMED else ""
-    return [f"Caution: left out, and in none of these numbers: {'; '.join(named)}{more}."]
+    first_ones = [f"{name} ({reason})" for name, reason in itertools.islice(omitted.items(), _NAMED)]
+    rest = f"; and {len(omitted) - _NAMED:,} more" if len(omitted) > _NAMED else ""
+    return [f"Caution: left out, and in none of these numbers: {'; '.join(first_ones)}{rest}."]
 
 
 # ---------------------------------------------------------------- remarks
 
 
 def remarks(summary: Summary) -> list[str]:
-    """Return what belongs to single numbers."""
+    """Return the remarks on single numbers."""
     shown = shown_estimates(summary)
     notes = [*_bins(summary, shown), *_single(summary, shown)]
     if {"miscalibration", "discrimination", "uncertainty"} <= shown.keys():
@@ -183,7 +185,7 @@ def remarks(summary: Summary) -> list[str]:
 
 
 def _bins(summary: Summary, shown: Mapping[str, Facts]) -> list[str]:
-    """Say over which bins measures are computed."""
+    """Return the bins of the measures, in words."""
     labels: dict[str, list[str]] = {}
     for key in shown:
         binning = summary["measures"][key]["binning"]
@@ -199,7 +201,7 @@ def _single(summary: Summary, shown: Mapping[str, Facts]) -> list[str]:
     for key, part in shown.items():
         label, details = label_of(summary, key), part["details"]
         if "infinite_rows" in details:
-            notes.append(f"{label}: {details['infinite_rows']:,} outcomes happened that had probability 0")
+            notes.append(f"{label}: {details['infinite_rows']:,} outcomes with probability 0 happened")
         if "bin" in details:
             ends = f"{details['left']:.3f} – {details['right']:.3f}"
             notes.append(f"{label}: the worst is bin {ends} with {details['count']:,} rows")
@@ -219,10 +221,10 @@ def _single(summary: Summary, shown: Mapping[str, Facts]) -> list[str]:
 
 
 def _exactness(summary: Summary, grid: str) -> str:
-    """Say how far the numbers of a sketch can be from those of the predictions, if four digits show it."""
+    """Return the certified errors of a sketch's numbers, if four digits show them."""
     bounds = {label_of(summary, key): part["error_bound"] for key, part in shown_estimates(summary).items()}
-    seen = [f"{label} {bound:.4f}" for label, bound in bounds.items() if bound is not None and bound >= 5e-5]
-    known = f"certified to be within: {', '.join(seen)}; the others are" if seen else "every number shown is"
-    unknown = [label for label, bound in bounds.items() if bound is None]
-    doubt = f"; no certified error is known for: {', '.join(unknown)}" if unknown else ""
-    return f"from a sketch ({grid}), {known} exact to the digits shown{doubt}"
+    errors = [f"{label} {bound:.4f}" for label, bound in bounds.items() if bound is not None and bound >= 5e-5]
+    certified = f"certified to be within: {', '.join(errors)}; the others are" if errors else "every number shown is"
+    uncertified = [label for label, bound in bounds.items() if bound is None]
+    doubt = f"; no certified error for: {', '.join(uncertified)}" if uncertified else ""
+    return f"from a sketch ({grid}), {certified} exact to the digits shown{doubt}"

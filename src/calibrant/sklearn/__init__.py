@@ -1,4 +1,4 @@
-"""For scikit-learn: a reliability diagram with its uncertainty as a display, and scorers for model selection."""
+"""For scikit-learn: a display of the reliability diagram with its uncertainty, and scorers for model selection."""
 
 from calibrant.sklearn.display import ReliabilityDisplay
 from calibrant.sklearn.scorer import Scorer, make_scorer

@@ -1,4 +1,4 @@
-"""The reliability diagram as one of scikit-learn's displays."""
+"""The reliability diagram as a scikit-learn display."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calibrant.sklearn.labels import OF_ARRAYS, OF_ESTIMATOR, Rows, of_arrays, o
 
 Kind = Literal["bars", "points", "isotonic", "smooth"]
 
-#: What draws each kind.
+#: The function that draws each kind.
 _DRAWN_BY: Final[Mapping[Kind, Callable[..., Any]]] = {
     "bars": plot.reliability_diagram,
     "points": plot.reliability_diagram,
@@ -27,35 +27,35 @@ _DRAWN_BY: Final[Mapping[Kind, Callable[..., Any]]] = {
 
 
 class ReliabilityDisplay:
-    """A reliability diagram with its uncertainty, as one of scikit-learn's displays.
+    """A reliability diagram with its uncertainty, as a scikit-learn display.
 
-    Make it with `from_estimator` or `from_predictions`, or from any `calibrant.Report` of one judged event. What is
-    computed is computed once; ``display.plot(...)`` draws it again, in other ways or onto other axes.
+    Make it with `from_estimator` or `from_predictions`, or from any `calibrant.Report` of one judged event. Numbers
+    are computed once; ``display.plot(...)`` draws them again, in other ways or on other axes.
 
     Parameters
     ----------
     report : Report
-        What `calibrant.evaluate` found.
+        The result of `calibrant.evaluate`.
     name : str, optional
-        What the legend calls it.
+        The name in the legend.
     pos_label : label, optional
         The label that is the judged event, for the axes.
 
     Attributes
     ----------
     report : Report
-        Every number behind the picture, and the others: ``print(display.report)``.
+        All numbers, in the picture or not: ``print(display.report)``.
     name, pos_label
-        As given.
+        The arguments.
     ax_ : matplotlib.axes.Axes
-        What it was last drawn on.
+        The axes of the last drawing.
     figure_ : matplotlib.figure.Figure
         The figure of these axes.
 
     Raises
     ------
     calibrant.errors.InputError
-        For a report in which every class is judged by itself, which has no single diagram.
+        For a report that judges each class, which has no single diagram.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class ReliabilityDisplay:
             raise InputError("report", "a calibrant.Report", f"a {type(report).__name__}", "call from_predictions")
         if report.diagram is None:
             remedy = "evaluate with notion='positive' or 'top-label', or one class's column at a time"
-            raise InputError("report", "a report of one judged event", f"one of {report.notion!r}", remedy)
+            raise InputError("report", "a report on one judged event", f"one on notion={report.notion!r}", remedy)
         self.report, self.name, self.pos_label = report, name, pos_label
 
     @classmethod
@@ -102,7 +102,7 @@ class ReliabilityDisplay:
         ax: Any = None,
         **options: Any,
     ) -> Self:
-        """Evaluate a fitted classifier on rows it was not fitted on, and draw its reliability diagram.
+        """Evaluate a fitted classifier on new rows, and draw its reliability diagram.
 
         Parameters
         ----------
@@ -113,10 +113,10 @@ class ReliabilityDisplay:
         y : array, (N,)
             The true labels, as in `fit`.
         sample_weight, pos_label, notion, n_bins, level, n_resamples, rng, kind, ax, options
-            As in `from_predictions`. With two classes the judged event is ``classes_[1]`` unless ``pos_label`` says
-            otherwise.
+            As in `from_predictions`. For two classes the judged event is ``classes_[1]``, unless ``pos_label`` is
+            passed.
         name : str, optional
-            What the legend calls it; by default the class of the estimator.
+            The name in the legend; by default the class of the estimator.
 
         Returns
         -------
@@ -125,17 +125,17 @@ class ReliabilityDisplay:
         Raises
         ------
         calibrant.errors.InputError
-            As `from_predictions`; for an estimator without `predict_proba`, or of one class or several outputs; for
-            labels that it was not fitted on.
+            As in `from_predictions`; for an estimator without `predict_proba`, or with one class or several outputs;
+            for labels that it was not fitted on.
         sklearn.exceptions.NotFittedError
-            By the estimator itself.
+            From the estimator.
         """
         _check_options(kind, options, notion)
         with renaming(**OF_ESTIMATOR):
             rows = of_estimator(estimator, X, y, pos_label, notion)
             report = _report(rows, sample_weight, n_bins=n_bins, level=level, n_resamples=n_resamples, rng=rng)
-        own = type(estimator).__name__ if name is None else name
-        return cls(report, name=own, pos_label=rows.pos_label).plot(ax, kind=kind, **options)
+        shown_name = type(estimator).__name__ if name is None else name
+        return cls(report, name=shown_name, pos_label=rows.pos_label).plot(ax, kind=kind, **options)
 
     @classmethod
     def from_predictions(
@@ -167,17 +167,17 @@ class ReliabilityDisplay:
         sample_weight : array, (N,), optional
             Frequency weights: 2 equals the row twice.
         pos_label : label, optional
-            The label whose probability is judged, against all others. By default 1 for a single column and labels 0
-            and 1 (or -1 and 1), the last of two classes; with more than two classes there is none, and the event is
-            that the predicted class is right.
+            The label whose probability is judged, against all others. By default 1, for a single column and labels 0
+            and 1 (or -1 and 1); the last of two classes; for more than two classes no label: the event is that the
+            predicted class is right.
         class_names : sequence of labels, optional
             The labels in the order of the columns: ``estimator.classes_``. By default 0 to C - 1.
         notion : {"positive", "top-label"}, optional
-            The judged event, as in `calibrant.evaluate`; by default "positive" where one label is judged.
+            The judged event, as in `calibrant.evaluate`; by default "positive" if one label is judged.
         n_bins, level, n_resamples, rng
             As in `calibrant.evaluate`.
         name : str, optional
-            What the legend calls it.
+            The name in the legend.
         kind, ax, options
             As in `plot`.
 
@@ -188,8 +188,8 @@ class ReliabilityDisplay:
         Raises
         ------
         calibrant.errors.InputError
-            As `calibrant.evaluate`; for swapped arguments, labels that are not among ``class_names``, labels other
-            than 0 and 1 of which ``pos_label`` does not say which is judged.
+            As in `calibrant.evaluate`; for swapped arguments, for labels that are not in ``class_names``, and for
+            labels other than 0 and 1 without ``pos_label``.
 
         Examples
         --------
@@ -213,9 +213,9 @@ class ReliabilityDisplay:
         ax : matplotlib.axes.Axes, optional
             Where to draw; by default on a new figure.
         kind : {"bars", "points", "isotonic", "smooth"}, default "bars"
-            The bins as bars or as points, or the curve of the report that needs no bins.
+            The bins as bars or as points, or a calibration curve, which needs no bins.
         name : str, optional
-            What the legend calls it, in place of the display's name.
+            The name in the legend, instead of the display's name.
         options
             Passed on to `calibrant.plot.reliability_diagram` for bins, to `calibrant.plot.calibration_curve` for
             curves.
@@ -223,14 +223,14 @@ class ReliabilityDisplay:
         Returns
         -------
         ReliabilityDisplay
-            The display itself, its ``ax_`` and ``figure_`` set.
+            The display itself, with ``ax_`` and ``figure_`` set.
         """
         _check_options(kind, options)
         label = self.name if name is None else name
         self.ax_ = _DRAWN_BY[kind](self.report, kind=kind, label=label, ax=ax, **options)
         self.figure_ = self.ax_.figure
         event, label = f" (positive class: {canvas.literal(str(self.pos_label))})", self.ax_.get_xlabel()
-        if self.pos_label is not None and event not in label:  # of another display on the same axes
+        if self.pos_label is not None and event not in label:  # unless another display on these axes wrote it
             self.ax_.set_xlabel(label + event)
         return self
 
@@ -241,7 +241,7 @@ def _report(rows: Rows, weights: Any, **kwargs: Any) -> Report:
 
 
 def _check_options(kind: Any, options: Mapping[str, Any], notion: object = None) -> None:
-    """Raise before anything is computed."""
+    """Reject wrong options before any computation."""
     check_choice("kind", kind, _DRAWN_BY)
     check_arguments(_DRAWN_BY[kind], options, ("result", "kind", "label", "ax"))
     if notion is not None:

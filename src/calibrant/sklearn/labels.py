@@ -1,4 +1,4 @@
-"""From labels and probabilities as scikit-learn has them to the targets and columns that calibrant judges."""
+"""Turn scikit-learn's labels and probabilities into the targets and columns that calibrant judges."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from calibrant.inputs import Notion
 from calibrant.mistakes import look_swapped
 from calibrant.notions import PER_CLASS
 
-#: What the public signatures call the arguments that errors are about.
+#: The names of the arguments in the public signatures, for errors.
 OF_ESTIMATOR: Final = {"probs": "estimator.predict_proba(X)", "targets": "y", "weights": "sample_weight"}
 OF_ARRAYS: Final = {"probs": "y_prob", "targets": "y_true", "weights": "sample_weight"}
 
 
 class Rows(NamedTuple):
-    """What calibrant takes: the probability of one label with targets 0 and 1, or a column for each class."""
+    """The input of calibrant: the probability of one label with targets 0 and 1, or a column for each class."""
 
     probs: Any
     targets: NDArray[np.int64]
@@ -30,7 +30,7 @@ class Rows(NamedTuple):
 
 
 def of_estimator(estimator: Any, X: Any, y: Any, pos_label: Any, notion: Any) -> Rows:
-    """Ask a classifier for its probabilities, and match labels to its classes."""
+    """Compute a classifier's probabilities, and match labels to its classes."""
     if not hasattr(estimator, "predict_proba"):
         remedy = "take one that has it, or wrap it in sklearn.calibration.CalibratedClassifierCV"
         raise InputError("estimator", "a classifier with predict_proba", f"a {type(estimator).__name__}", remedy)
@@ -46,15 +46,15 @@ def of_estimator(estimator: Any, X: Any, y: Any, pos_label: Any, notion: Any) ->
         remedy = "fit it on rows of every class"
         raise InputError("estimator", "two classes or more", f"one class, {_words(classes)}", remedy)
     if probs.ndim != 2 or probs.shape[1] != len(classes):
-        remedy = "pass an estimator whose classes_ are those of its columns"
+        remedy = "pass an estimator with one column for each of its classes_"
         raise InputError("probs", f"a column for each of {len(classes)} classes", f"shape {probs.shape}", remedy)
-    remedy = "the estimator was fitted without it: fit on rows of every class, for instance with stratified folds"
+    remedy = "the estimator was fitted without this label: fit on rows of every class, such as with stratified folds"
     places = _places(_labels(y, len(probs)), classes, "estimator.classes_", remedy)
     return _rows(probs, probs, places, classes, pos_label, notion)
 
 
 def of_arrays(y_true: Any, y_prob: Any, class_names: Any, pos_label: Any, notion: Any) -> Rows:
-    """Match labels to the columns that were given."""
+    """Match labels to the columns of ``y_prob``."""
     probs = as_array("probs", y_prob)
     if probs.ndim not in (1, 2) or probs.size == 0:
         remedy = "pass a row of probabilities for each label"
@@ -77,7 +77,7 @@ def of_arrays(y_true: Any, y_prob: Any, class_names: Any, pos_label: Any, notion
 
 
 def _named(class_names: Any, columns: int) -> NDArray[Any]:
-    """Return the labels of the columns; for a single one those of the event and of what it is not."""
+    """Return the labels of the columns; a single column is the probability of one of several labels."""
     classes = as_array("class_names", class_names).reshape(-1)
     wrong = len(classes) < 2 if columns == 1 else len(classes) != columns
     if wrong:
@@ -85,12 +85,12 @@ def _named(class_names: Any, columns: int) -> NDArray[Any]:
         remedy = "pass the labels in the order of the columns, such as estimator.classes_"
         raise InputError("class_names", expected, f"{len(classes)}", remedy)
     if len(set(classes.tolist())) < len(classes):
-        raise InputError("class_names", "distinct labels", _words(classes), "leave out the one that is there twice")
+        raise InputError("class_names", "distinct labels", _words(classes), "name each label once")
     return classes
 
 
 def _of_one_column(labels: NDArray[Any], pos_label: Any) -> NDArray[Any]:
-    """Return the labels that there are, where a single column is the probability of one of them."""
+    """Return the labels in the data, if a single column is the probability of one of them."""
     classes = np.unique(labels)
     if pos_label is not None:
         if pos_label not in classes.tolist():
@@ -102,58 +102,58 @@ def _of_one_column(labels: NDArray[Any], pos_label: Any) -> NDArray[Any]:
         if set(classes.tolist()) <= set(pair):
             return np.array(pair)
     remedy = "pass pos_label, the label whose probability y_prob is"
-    raise InputError("pos_label", "a label, where they are not 0 and 1", f"None, and labels {_words(classes)}", remedy)
+    raise InputError("pos_label", "a label, unless labels are 0 and 1", f"None, and labels {_words(classes)}", remedy)
 
 
 def _rows(
-    probs: NDArray[Any], given: Any, places: NDArray[np.int64], classes: NDArray[Any], pos_label: Any, notion: Any
+    probs: NDArray[Any], original: Any, places: NDArray[np.int64], classes: NDArray[Any], pos_label: Any, notion: Any
 ) -> Rows:
-    """Take the judged column, or all of them; ``places`` are the labels as places among the classes."""
-    width, known = probs.shape[1] if probs.ndim == 2 else 1, classes.tolist()
-    names = tuple(map(str, known))
-    if pos_label is None and (len(known) > 2 or notion in PER_CLASS):
+    """Return the judged column, or all columns; ``places`` are the labels as indices of classes."""
+    width, labels = probs.shape[1] if probs.ndim == 2 else 1, classes.tolist()
+    names = tuple(map(str, labels))
+    if pos_label is None and (len(labels) > 2 or notion in PER_CLASS):
         if width == 1:
             remedy = "pass pos_label, the label whose probability y_prob is"
             raise InputError("pos_label", f"one of {_words(classes)}", "None", remedy)
         if notion == "positive":
             remedy = "pass pos_label, the class to judge against the rest"
-            raise InputError("notion", f"'top-label' or 'classwise' for {len(known)} classes", "'positive'", remedy)
-        return Rows(given, places, notion, None, names)
-    if pos_label is not None and pos_label not in known:
+            raise InputError("notion", f"'top-label' or 'classwise' for {len(labels)} classes", "'positive'", remedy)
+        return Rows(original, places, notion, None, names)
+    if pos_label is not None and pos_label not in labels:
         raise InputError("pos_label", f"one of {_words(classes)}", repr(pos_label), nearest(str(pos_label), names))
-    k = 1 if pos_label is None else known.index(pos_label)
-    if notion in PER_CLASS or (notion == "top-label" and len(known) > 2):
-        got = f"pos_label={pos_label!r} beside {notion!r}"
+    k = 1 if pos_label is None else labels.index(pos_label)
+    if notion in PER_CLASS or (notion == "top-label" and len(labels) > 2):
+        got = f"pos_label={pos_label!r} with notion={notion!r}"
         raise InputError("notion", "'positive' for one class", got, "leave one of the two out")
-    column = given
-    if width > 1:  # of bfloat16, as_array gives the bits
-        column = given[:, k] if is_bfloat16(given, probs) else probs[:, k]
-    pair = (names[1 - k], names[k]) if len(known) == 2 else None
-    return Rows(column, (places == k).astype(np.int64), notion, known[k], pair)
+    column = original
+    if width > 1:  # as_array returns bfloat16 as its bits
+        column = original[:, k] if is_bfloat16(original, probs) else probs[:, k]
+    pair = (names[1 - k], names[k]) if len(labels) == 2 else None
+    return Rows(column, (places == k).astype(np.int64), notion, labels[k], pair)
 
 
 def _places(labels: NDArray[Any], classes: NDArray[Any], where: str, remedy: str) -> NDArray[np.int64]:
-    """Return each label's place among the classes."""
+    """Return the class index of each label."""
     distinct, inverse = np.unique(labels, return_inverse=True)
     place = {label: k for k, label in enumerate(classes.tolist())}
-    found = np.array([place.get(label, -1) for label in distinct.tolist()], dtype=np.int64)[inverse.reshape(-1)]
-    if found.min() < 0:
-        row = int(np.argmin(found))
+    places = np.array([place.get(label, -1) for label in distinct.tolist()], dtype=np.int64)[inverse.reshape(-1)]
+    if places.min() < 0:
+        row = int(np.argmin(places))
         strings = [array.dtype.kind in "UST" for array in (labels, classes)]
         if strings[0] != strings[1]:
-            remedy = "one of the two are strings and the other numbers: convert one of them"
+            remedy = "labels of one are strings and of the other numbers: convert one of them"
         expected, got = f"labels among {where}, {_words(classes)}", f"{labels[row].item()!r} at row {row}"
         raise InputError("targets", expected, got, remedy, fault=Fault.UNKNOWN_NAME, row=row)
-    return found
+    return places
 
 
 def _labels(y: Any, n: int) -> NDArray[Any]:
-    """Return one label a row, with no label missing."""
+    """Return the labels, one for each row; reject missing labels."""
     labels = as_array("targets", y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
-        remedy = "pass class labels; of several labels a row judge one at a time"
+        remedy = "pass class labels; judge several labels of a row one at a time"
         raise InputError("targets", "one label a row", f"shape {labels.shape}", remedy)
     if len(labels) != n:
         expected = f"{n} label{'s' * (n != 1)}, one for each row of probabilities"
@@ -168,6 +168,6 @@ def _labels(y: Any, n: int) -> NDArray[Any]:
 
 
 def _words(classes: NDArray[Any]) -> str:
-    """Return the first labels, as they are typed."""
-    known = classes.tolist()
-    return ", ".join([repr(label) for label in known[:6]] + ["..."] * (len(known) > 6))
+    """Return the first six labels as Python writes them."""
+    labels = classes.tolist()
+    return ", ".join([repr(label) for label in labels[:6]] + ["..."] * (len(labels) > 6))

@@ -1,4 +1,4 @@
-"""The measures as scorers of scikit-learn, for cross-validation and for the choice of models."""
+"""The measures as scikit-learn scorers, for cross-validation and model selection."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _NO_NUMBER: Final = tuple(
 
 
 class Scorer:
-    """A measure of calibrant as a scorer of scikit-learn: ``scorer(estimator, X, y) -> float``, greater is better.
+    """A measure of calibrant as a scikit-learn scorer: ``scorer(estimator, X, y) -> float``, greater is better.
 
-    It is made by `make_scorer`, can be pickled, and takes part in scikit-learn's metadata routing.
+    `make_scorer` builds it. It can be pickled, and takes part in scikit-learn's metadata routing.
 
     Attributes
     ----------
     metric, greater_is_better, pos_label
-        As given to `make_scorer`.
+        The arguments of `make_scorer`.
     kwargs : mapping
-        What is passed on to the measure.
+        Passed on to the measure.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Scorer:
         self._request: bool | str | None = None
 
     def __call__(self, estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> float:
-        """Return the measure of a fitted classifier on these rows, with the sign turned unless greater is better.
+        """Return the measure of a fitted classifier on these rows; the sign is turned unless greater is better.
 
         Parameters
         ----------
@@ -76,12 +76,12 @@ class Scorer:
         Raises
         ------
         calibrant.errors.InputError
-            As `ReliabilityDisplay.from_estimator`, and what the measure itself raises.
+            As in `ReliabilityDisplay.from_estimator`, and the errors of the measure.
         """
         weights = {} if sample_weight is None else {"weights": sample_weight}
         if weights and not takes(self.metric, "weights"):
             remedy = "give the metric a keyword argument 'weights', or score without sample_weight"
-            raise InputError("sample_weight", f"none, since {name_of(self.metric)} takes no weights", "weights", remedy)
+            raise InputError("sample_weight", f"no weights for {name_of(self.metric)}", "weights", remedy)
         with renaming(**OF_ESTIMATOR):
             rows = of_estimator(estimator, X, y, self.pos_label, self._notion)
             value = self.metric(rows.probs, rows.targets, **weights, **self.kwargs)
@@ -91,17 +91,17 @@ class Scorer:
 
     @property
     def _notion(self) -> Any:
-        """The judged event, of which the classwise ones need a column for each class, also with two classes."""
+        """The judged event; classwise measures need a column for each class, even for two classes."""
         classwise = self.metric is measures.classwise_calibration_error
         return self.kwargs.get("notion", "classwise" if classwise else None)
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
-        """Say whether scikit-learn shall hand sample weights to this scorer, where metadata routing is enabled.
+        """Request sample weights from scikit-learn's metadata routing, or decline them.
 
         Parameters
         ----------
         sample_weight : bool, None or str
-            True or False; None for an error where weights are given; or the name under which they are given.
+            True or False; None raises if weights are passed; a string is the name under which they are passed.
 
         Returns
         -------
@@ -111,7 +111,7 @@ class Scorer:
         Raises
         ------
         calibrant.errors.InputError
-            Where metadata routing is not enabled.
+            If metadata routing is not enabled.
         """
         if not get_config().get("enable_metadata_routing", False):
             remedy = "call sklearn.set_config(enable_metadata_routing=True) first"
@@ -123,51 +123,51 @@ class Scorer:
         return self
 
     def get_metadata_routing(self) -> Any:
-        """Return what was requested, as scikit-learn's routing asks for it."""
+        """Return the request for scikit-learn's metadata routing."""
         request = MetadataRequest(owner=self)
         request.score.add_request(param="sample_weight", alias=self._request)
         return request
 
     def __repr__(self) -> str:
-        own = {"greater_is_better": self.greater_is_better}
+        options = {"greater_is_better": self.greater_is_better}
         if self.pos_label is not None:
-            own["pos_label"] = self.pos_label
-        said = ", ".join(f"{name}={value!r}" for name, value in {**own, **self.kwargs}.items())
-        return f"make_scorer({name_of(self.metric)}, {said})"
+            options["pos_label"] = self.pos_label
+        words = ", ".join(f"{name}={value!r}" for name, value in {**options, **self.kwargs}.items())
+        return f"make_scorer({name_of(self.metric)}, {words})"
 
 
 def make_scorer(metric: Any, *, greater_is_better: bool | None = None, pos_label: Any = None, **kwargs: Any) -> Scorer:
     """Make a scorer of scikit-learn from a measure of calibrant.
 
-    What `cross_val_score`, `cross_validate`, `GridSearchCV`, `learning_curve` and the like take as ``scoring``. The
-    labels are matched to ``estimator.classes_``, so that they may be anything, and a fold may lack a class.
+    Pass it as ``scoring`` to `cross_val_score`, `cross_validate`, `GridSearchCV`, `learning_curve` and the like. It
+    matches labels to ``estimator.classes_``: labels may be of any type, and a fold may lack a class.
 
     Parameters
     ----------
     metric : callable
-        One of calibrant's measures that return a number, or a function ``metric(probs, targets, **kwargs)`` of your
-        own. With two classes ``probs`` is (N,), the probability of one label, and ``targets`` are 0 and 1; with more
-        (or with ``notion="classwise"``) they are (N, C) and 0 to C - 1 in the order of ``estimator.classes_``. Sample
-        weights come as ``weights``.
+        A measure of calibrant that returns a number, or your own function ``metric(probs, targets, **kwargs)``. For
+        two classes ``probs`` is (N,), the probability of one label, and ``targets`` are 0 and 1. For more classes (or
+        ``notion="classwise"``) they are (N, C) and 0 to C - 1 in the order of ``estimator.classes_``. Sample weights
+        are passed as ``weights``.
     greater_is_better : bool, optional
-        Whether more is better; if not, the sign is turned, as scikit-learn's searches look for the maximum. Of
-        calibrant's own measures it is known (all but `calibrant.accuracy` are errors); for others it must be said.
+        Whether greater is better; if not, the sign is turned, because scikit-learn's searches maximise. The default
+        is right for calibrant's measures (all except `calibrant.accuracy` are errors); other functions need it.
     pos_label : label, optional
-        The label whose probability is judged, with more than two classes against all others. By default
-        ``estimator.classes_[1]`` of two classes, and with more the measure gets all.
+        The label whose probability is judged, against all others if there are more than two classes. By default
+        ``estimator.classes_[1]`` for two classes; for more, the measure gets all classes.
     kwargs
         Passed on to the measure: ``n_bins``, ``notion``, ``norm``...
 
     Returns
     -------
     Scorer
-        It takes ``sample_weight``, by `set_score_request` also through scikit-learn's metadata routing.
+        It takes ``sample_weight``, and after `set_score_request` also through scikit-learn's metadata routing.
 
     Raises
     ------
     calibrant.errors.InputError
-        For a metric that is no function or returns no number, for arguments that it does not take, and where it is
-        not known whether greater is better.
+        For a metric that is not a function or does not return a number, for arguments that it does not take, and if
+        ``greater_is_better`` is missing for a function that is not calibrant's.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def make_scorer(metric: Any, *, greater_is_better: bool | None = None, pos_label
     while isinstance(metric, functools.partial) and not metric.args:
         metric, kwargs = metric.func, {**metric.keywords, **kwargs}
     if metric in _NO_NUMBER:
-        remedy = "pass one that does, or a function of your own that returns a part of it"
+        remedy = "pass another one, or your own function that returns one of its numbers"
         raise InputError("metric", "a measure that returns a number", name_of(metric), remedy)
     if next(iter(parameters_of(metric) or ()), "") == "y_true":
         remedy = "pass scikit-learn's own measures to sklearn.metrics.make_scorer"
@@ -204,7 +204,9 @@ def make_scorer(metric: Any, *, greater_is_better: bool | None = None, pos_label
     for name in ("probs", "targets", "weights"):
         if name in kwargs:
             source = "sample_weight" if name == "weights" else "the estimator and y"
-            raise InputError(name, "nothing in make_scorer", "a value", f"the scorer makes it of {source}")
+            raise InputError(
+                name, "nothing in make_scorer", "a value", f"leave it out: the scorer takes it from {source}"
+            )
     check_arguments(metric, kwargs, ("probs", "targets", "weights"))
     if kwargs.get("notion") == "multilabel":
         remedy = "score one label at a time, with an estimator for each"

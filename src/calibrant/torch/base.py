@@ -1,4 +1,4 @@
-"""What the torch metrics have in common: reading a batch, logits or probabilities, faults, states that merge."""
+"""The base of the torch metrics: it reads batches, tells logits from probabilities, counts faults, merges states."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Increments = dict[str, Tensor]
 
 
 class Batch(NamedTuple):
-    """A batch that has been read: its number of columns and what it adds."""
+    """A batch after reading: its number of columns, and what it adds to the states."""
 
     width: int
     increments: Increments
@@ -43,7 +43,7 @@ _NAMES: Final = {"probs": "preds", "targets": "target"}
 _FAST: Final = (torch.float32, torch.float64)
 _DECLARE: Final = "pass logits=True or logits=False to the metric"
 
-#: What a device counts, as faults.
+#: The counts of a device, as faults.
 _FAULTS: Final = {
     "infinite": Fault.NOT_FINITE,
     "outside": Fault.OUTSIDE_RANGE,
@@ -51,7 +51,7 @@ _FAULTS: Final = {
     "target": Fault.LABEL_RANGE,
     "scale": Fault.PROBABILITIES_AS_LOGITS,
 }
-#: What remedies ask of a metric, where a function has arguments.
+#: The words of remedies: a metric has these arguments.
 _TERMS: Final = Terms(
     probs="preds",
     targets="target",
@@ -62,30 +62,30 @@ _TERMS: Final = Terms(
 
 
 class ProbabilityMetric(Metric):
-    """A metric of predicted probabilities: `update` reads a batch once and adds what it found to the states.
+    """A metric of predicted probabilities: `update` reads a batch once and adds its sums to the states.
 
-    On the host the library's own kernels read, and what is wrong is raised before any state changes. On other devices
-    torch reads, nothing waits for the device, and what is wrong is counted and raised by `compute`.
+    On the host the library's kernels read, and errors are raised before any state changes. On other devices torch
+    reads and nothing waits for the device: faults are counted, and `compute` raises.
 
-    A subclass says which states a batch adds to (`_read_host_batch`, `_read_device_batch`) and what they amount to
-    (`_value`).
+    A subclass says what a batch adds to the states (`_read_host_batch`, `_read_device_batch`), and computes the value
+    from them (`_value`).
 
     Parameters
     ----------
     layout : {"binary", "multiclass", "multilabel"} or None
         None follows the shape: (N,) and (N, 1) binary, (N, C) multiclass.
     num_classes : int or None
-        The number of classes, if the caller said so.
+        The number of classes, if the caller passed it.
     notion : str or None
         The judged event; None follows the layout.
     ignore_index, logits, validate_args
         As in `CalibrationError`.
     make : tuple
-        Whatever else decides what the states mean: metrics of one make may share them in a `MetricCollection`.
+        What else decides the meaning of the states: metrics of one make may share them in a `MetricCollection`.
     by_shape : bool
-        Whether the layout and the number of classes decide it too.
+        Whether the layout and the number of classes decide this too.
     kwargs
-        Of `torchmetrics.Metric`.
+        Passed on to `torchmetrics.Metric`.
     """
 
     is_differentiable = False
@@ -93,7 +93,7 @@ class ProbabilityMetric(Metric):
     full_state_update = False
     plot_lower_bound = 0.0
 
-    #: Whether top labels and targets are all that is needed of a batch of classes: then a device reads it once.
+    #: Whether a metric needs only top labels and targets of a batch of classes: then a device reads it once.
     of_rows: ClassVar[bool] = True
 
     seen: Tensor
@@ -115,7 +115,7 @@ class ProbabilityMetric(Metric):
     ) -> None:
         super().__init__(**kwargs)
         if logits not in (None, True, False):
-            remedy = "leave it out to have the first batch decide"
+            remedy = "leave it out to let the first batch decide"
             raise InputError("logits", "True, False or None", repr(logits), remedy)
         if ignore_index is not None and (isinstance(ignore_index, bool) or not isinstance(ignore_index, int)):
             remedy = "pass the target of the rows to leave out, say -1"
@@ -126,10 +126,10 @@ class ProbabilityMetric(Metric):
         self.ignore_index = ignore_index
         self.logits = logits
         self.validate_args = validate_args
-        self._width: int | None = None  # the classes of the batches so far
-        self._agreed: list[int] | None = None  # what all ranks have seen, as of the last compute
+        self._width: int | None = None  # the number of columns of the batches so far
+        self._agreed: list[int] | None = None  # `seen` of all ranks, at the last compute
         self._lists: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
-        self._batch: Batch | None = None  # read by forward, for the updates that it makes
+        self._batch: Batch | None = None  # read by `forward`, for the updates that it calls
         shape = (layout, num_classes) if by_shape else ()
         kind = (*shape, notion, ignore_index, logits, *make)
         digest = hashlib.blake2b(repr(kind).encode(), digest_size=8).digest()
@@ -150,13 +150,13 @@ class ProbabilityMetric(Metric):
         self.add_state(name, [], dist_reduce_fx="cat")
 
     def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Any = "") -> Any:
-        """Move the states, turning float64 sums into pairs of float32 for a device that has no float64, and back."""
+        """Move the states; a device without float64 gets its sums as pairs of float32."""
         here = tensors.has_float64(self.device)
         there = tensors.has_float64(fn(torch.zeros(0, device=self.device)).device)
         if here and not there:
             self._convert_sums(tensors.paired)
 
-        def place(x: Tensor) -> Tensor:  # .to(torch.float16) moves, and changes no state's type
+        def place(x: Tensor) -> Tensor:  # .to(torch.float16) moves states and keeps their types
             placed = fn(x)
             return placed if placed.dtype == x.dtype else x.to(placed.device)
 
@@ -176,20 +176,20 @@ class ProbabilityMetric(Metric):
                 setattr(self, name, [convert(x).reshape(-1) for x in pairs])
 
     def set_dtype(self, dst_type: str | torch.dtype) -> ProbabilityMetric:
-        """Do nothing: counts are integers and sums double whatever the data's type; the value follows the data's."""
+        """Do nothing: counts stay integers and sums double; the value has the type of the data."""
         del dst_type
         return self
 
     def reset(self) -> None:
-        """Forget all batches, and what they decided."""
+        """Forget all batches, their width and their scale."""
         super().reset()
         self._width = self._agreed = None
 
     def sync(self, *args: Any, **kwargs: Any) -> None:
-        """Gather the states of all ranks; a rank without rows takes part with empty tensors of the right type."""
+        """Gather the states of all ranks; a rank without rows sends empty tensors of the right type."""
         for name, (dtype, columns) in self._lists.items():
             state = getattr(self, name)
-            if isinstance(state, list) and not state:  # a tensor is one that has been gathered
+            if isinstance(state, list) and not state:  # a tensor has been gathered already
                 form = tensors.wide(self.device) if dtype == torch.float64 else dtype
                 setattr(self, name, [torch.zeros((0, *columns), dtype=form, device=self.device)])
         super().sync(*args, **kwargs)
@@ -197,7 +197,7 @@ class ProbabilityMetric(Metric):
     # ------------------------------------------------------------ a batch
 
     def forward(self, preds: Tensor, target: Tensor) -> Any:
-        """Add a batch and return its own value. The batch is read once, and before anything changes."""
+        """Add a batch and return the value of this batch alone. It is read once, before anything changes."""
         self._batch = self._read(preds, target)
         try:
             return super().forward(preds, target)
@@ -216,7 +216,7 @@ class ProbabilityMetric(Metric):
         """
         batch = self._read(preds, target) if self._batch is None else self._batch
         self._width = batch.width
-        states = self.__dict__  # where they are; a Module's __setattr__ would first look for them among its parameters
+        states = self.__dict__  # direct: a Module's __setattr__ would first search its parameters
         for name, increment in batch.increments.items():
             state = states[name]
             if isinstance(state, list):
@@ -239,7 +239,7 @@ class ProbabilityMetric(Metric):
         return Batch(width, read(preds, target, layout))
 
     def _checked(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Check what the host knows of a batch: types, shapes, devices. A single event comes back as (n,)."""
+        """Check types, shapes and devices of a batch. A single event comes back as (n,)."""
         _check_tensor("preds", preds, self.device)
         _check_tensor("target", target, self.device)
         if preds.dtype not in _FLOATS:
@@ -261,11 +261,11 @@ class ProbabilityMetric(Metric):
             remedy = "move the labels to the last axis and reshape to (N, C)"
             raise InputError("preds", "shape (N, C) for multilabel", f"{tuple(preds.shape)}", remedy)
         self._check_width(preds.shape[1])
-        wanted = [(preds.shape[0], *preds.shape[2:]), tuple(preds.shape)]
+        shapes = [(preds.shape[0], *preds.shape[2:]), tuple(preds.shape)]
         if self.layout == "multilabel" or preds.shape[1] < 2:
-            wanted = wanted[1:]
-        if tuple(target.shape) not in wanted:
-            expected = " or ".join(map(str, wanted))
+            shapes = shapes[1:]
+        if tuple(target.shape) not in shapes:
+            expected = " or ".join(map(str, shapes))
             raise InputError("target", f"shape {expected}", f"{tuple(target.shape)}", "pass one label a row")
         return preds, target
 
@@ -273,7 +273,7 @@ class ProbabilityMetric(Metric):
         check_notion(self.notion, NOTIONS, width)
         if self.num_classes is not None and width != self.num_classes:
             got, remedy = f"{width}", "check num_classes and the shape of preds"
-            raise InputError("preds", f"{self.num_classes} classes, as num_classes says", got, remedy)
+            raise InputError("preds", f"{self.num_classes} columns, as num_classes says", got, remedy)
         if self._width not in (None, width):
             got, remedy = f"{width}", "use a metric for each kind of predictions"
             raise InputError("preds", f"{self._width} columns, as in the batches before", got, remedy)
@@ -288,11 +288,11 @@ class ProbabilityMetric(Metric):
             and target.ndim == 1
             and preds.is_contiguous()
             and target.is_contiguous()
-        ):  # the plain case, in one read; whatever is out of the ordinary is read again below, and explained
-            found = self._of_plain(preds.numpy(), target.numpy(), self._judged(layout))
-            if found is not None:
+        ):  # the plain case, in one read; everything else is read again below, with full errors
+            increments = self._read_plain_batch(preds.numpy(), target.numpy(), self._judged(layout))
+            if increments is not None:
                 width = 1 if preds.ndim == 1 else preds.shape[1]
-                return {**found, "seen": _seen(False, preds.dtype == torch.float64, width)}
+                return {**increments, "seen": _seen(False, preds.dtype == torch.float64, width)}
         try:
             predictions = as_predictions(
                 preds,
@@ -301,12 +301,12 @@ class ProbabilityMetric(Metric):
                 logits=logits,
                 notion="multilabel" if layout == "multilabel" else None,
             )
-            found = self._read_host_batch(predictions, self._judged(layout))
+            increments = self._read_host_batch(predictions, self._judged(layout))
         except NothingJudgedError:
             return {}
         except InputError as error:
             raise self._explained(error) from None
-        return {**found, "seen": _seen(logits, preds.dtype == torch.float64, predictions.n_classes)}
+        return {**increments, "seen": _seen(logits, preds.dtype == torch.float64, predictions.n_classes)}
 
     def _explained(self, error: InputError) -> InputError:
         translated = translate(error, _NAMES, _TERMS)
@@ -317,7 +317,7 @@ class ProbabilityMetric(Metric):
         return translated
 
     def _scale(self, preds: Tensor, target: Tensor, layout: Layout) -> bool:
-        """Say whether the batch holds logits: as declared, as decided before, or by its own values."""
+        """Return whether the batch holds logits: as declared, as decided before, or by its values."""
         if self.logits is not None:
             return self.logits
         seen = self._agreed or self.seen.tolist()
@@ -359,15 +359,15 @@ class ProbabilityMetric(Metric):
                 preds, target = preds.movedim(1, -1).reshape(-1, preds.shape[1]), target.reshape(-1)
             values = preds[:, None] if layout == "binary" else preds
             reading = tensors.read(values, target, layout=layout, **options)
-        found = self._read_device_batch(reading, layout, judged)
-        return {**found, "seen": reading.seen, "faults": reading.faults}
+        increments = self._read_device_batch(reading, layout, judged)
+        return {**increments, "seen": reading.seen, "faults": reading.faults}
 
     def _judged(self, layout: Layout) -> Notion:
         """Return the judged event of a batch."""
         return self.notion or DEFAULTS[layout]  # type: ignore[return-value]
 
-    def _of_plain(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
-        """Judge probabilities in one read, if this metric can and nothing is out of the ordinary."""
+    def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
+        """Judge plain probabilities in one read; None if this metric or batch needs the longer way."""
         del probs, targets, notion
         return None
 
@@ -377,7 +377,7 @@ class ProbabilityMetric(Metric):
 
     @abstractmethod
     def _read_device_batch(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
-        """Return what a batch adds to the state, where it is, without waiting for it."""
+        """Return what a batch adds to the state, computed on its device without waiting for it."""
 
     # ------------------------------------------------------------ the value
 
@@ -388,7 +388,7 @@ class ProbabilityMetric(Metric):
 
     @abstractmethod
     def _value(self) -> Any:
-        """Return the value of what the state has seen."""
+        """Return the value of the state."""
 
     def _raise_faults(self) -> None:
         counts = dict(zip(tensors.FAULTS, self.faults.tolist(), strict=True))
@@ -411,12 +411,12 @@ class ProbabilityMetric(Metric):
         self._agreed = seen if any(seen) else None
 
     def _scalar(self, value: float | NDArray[np.float64]) -> Tensor:
-        """Return a value in the precision of the data: single, unless double came in."""
+        """Return a value in the precision of the data: single, unless any batch was double."""
         double = bool(self.seen[DOUBLE]) and tensors.has_float64(self.device)
         return torch.tensor(value, dtype=torch.float64 if double else torch.float32, device=self.device)
 
     def _gathered(self, name: str) -> Tensor:
-        """Return a list state as one tensor, which it is already once ranks are gathered."""
+        """Return a list state as one tensor; gathered ranks are one already."""
         state = getattr(self, name)
         dtype, columns = self._lists[name]
         if isinstance(state, Tensor):
@@ -432,7 +432,7 @@ def _seen(logits: bool, double: bool, width: int) -> Tensor:
 def tally(
     probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion, *, half: bool, uppers: NDArray[Any] | None
 ) -> NDArray[Any] | None:
-    """Judge the event of plain probabilities in one read: into bins, or packed; None if that cannot be done."""
+    """Judge the event of plain probabilities in one read, into bins or packed; None if they are not plain."""
     fold = notion == "top-label"
     if not fold and (probs.ndim == 2 or notion != "positive"):
         return None
@@ -445,12 +445,12 @@ def _check_tensor(name: str, value: object, device: torch.device) -> None:
         remedy = "convert it, or use the functions of calibrant itself"
         raise InputError(name, "a tensor", f"a {type(value).__name__}", remedy)
     if value.device != device:
-        expected, remedy = f"a tensor on {device}, where the metric is", "move either with .to(device)"
-        raise InputError(name, expected, f"one on {value.device}", remedy)
+        expected, remedy = f"a tensor on {device}, the metric's device", "move one of them with .to(device)"
+        raise InputError(name, expected, f"a tensor on {value.device}", remedy)
 
 
 def _look_normalised(preds: Tensor) -> bool:
-    """Whether a batch of class scores could be probabilities."""
+    """Return whether a batch of class scores could be probabilities."""
     inside = bool(((preds >= 0) & (preds <= 1)).all())
     return inside and bool(((preds.sum(1, dtype=torch.float64) - 1).abs() <= _tolerance(preds.dtype)).all())
 
@@ -460,7 +460,7 @@ def _tolerance(dtype: torch.dtype) -> float:
 
 
 def check_notion(notion: object, choices: tuple[str, ...], num_classes: int | None = None) -> None:
-    """Raise unless the notion is None or one of those that a metric judges."""
+    """Reject a notion that the metric does not judge."""
     if notion is not None:
         check_choice("notion", notion, choices)
     if notion == "positive" and num_classes not in (None, 1, 2):

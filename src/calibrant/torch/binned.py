@@ -1,4 +1,4 @@
-"""Calibration errors over bins: of one event in bins of equal width or equal mass, and of every class by itself."""
+"""Calibration errors over bins: of one event in bins of equal width or equal mass, and of each class."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class CalibrationError(TableMetric):
               \mathrm{RMSCE} = \Bigl(\sum_b o_b (P_b - Y_b)^2\Bigr)^{1/2} (\text{l2}), \quad
               \mathrm{MCE} = \max_b |P_b - Y_b| \;(\text{max})
 
-    All are in [0, 1], lower is better; empty bins add nothing. Without ``notion`` the judged event is the original's:
+    All are in [0, 1], lower is better; empty bins add nothing. Without ``notion`` the judged event is that of
+    TorchUncertainty:
 
     ========================  ================================  =====================
     metric                    binary                            multiclass
@@ -48,18 +49,18 @@ class CalibrationError(TableMetric):
     classwise                 (no classes)                      each class, its score
     ========================  ================================  =====================
 
-    Uniform bins own their lower edge here ("left", as torchmetrics), while the functions of calibrant, scikit-learn
-    and the papers close bins on the right; 1 is in the last bin either way. Edges are j / M rounded to the scores'
-    type. Adaptive bins hold N // M rows each and the first N % M one more; tied scores on both sides of a boundary
-    share their outcomes, so the order of rows plays no part; a binary score of .5 predicts class 0 there, as in the
-    original (and class 1 in the smooth error).
+    Uniform bins are closed on the left here, as in torchmetrics; the functions of calibrant, scikit-learn and the
+    papers close them on the right. 1 is in the last bin either way. Edges are j / M, rounded to the type of the
+    scores. Adaptive bins hold N // M rows each, and the first N % M one more. Tied scores on both sides of a boundary
+    share their outcomes, so the order of rows has no effect. With adaptive bins a binary score of .5 predicts class 0,
+    as in TorchUncertainty; in the smooth error it predicts class 1.
 
     Parameters
     ----------
     task : {"binary", "multiclass"}
-        What is predicted: (N,) probabilities of class 1, or (N, C), (N, C, ...) of C classes.
+        (N,) probabilities of class 1, or (N, C), (N, C, ...) probabilities of C classes.
     adaptive : bool, default False
-        Bins of equal mass in place of equal width. The state then grows, unless it is a sketch: see ``state``.
+        Whether bins have equal mass, not equal width. The state then grows, unless it is a sketch: see ``state``.
     num_bins : int, default 10
         The number of bins.
     norm : {"l1", "l2", "max"}, default "l1"
@@ -67,43 +68,42 @@ class CalibrationError(TableMetric):
     num_classes : int, optional
         The number of classes; needed for ``task="multiclass"``.
     ignore_index : int, optional
-        Rows with this target are left out, in either kind of bins.
+        Rows with this target are left out, with both kinds of bins.
     validate_args : bool, default True
-        False skips the checks that cost a pass over the data or a wait for the device, and only those: off the host
-        bad values then give wrong numbers; on the host the checks ride on the read that is made anyway.
+        False skips only the checks that cost a pass over the data or a wait for the device. Bad values on a GPU then
+        give wrong numbers. On the host the checks are part of the one read, and stay.
     notion : {"positive", "top-label", "classwise"}, optional
-        The judged event. "classwise" combines the errors of all classes as `calibrant.classwise_calibration_error`.
+        The judged event. "classwise" combines the classes' errors as `calibrant.classwise_calibration_error` does.
     closed : {"left", "right"}, default "left"
-        The edge that uniform bins own.
+        The edge that belongs to a uniform bin.
     logits : bool, optional
-        Whether predictions are logits. Left out, the first batch decides for all: values beyond [0, 1] are logits.
+        Whether predictions are logits. By default the first batch decides: values outside [0, 1] are logits.
     state : {"rows", "sketch"}, default "rows"
-        What adaptive bins keep: "rows", 4 bytes each (8 in double precision), or "sketch", 176 kB however many rows
-        there are (for each class, with ``notion="classwise"``). From a sketch the value has a certified error,
-        ``error_bound``, and `sketch` returns all that was seen. Bins of equal width are exact in constant memory
-        without it.
+        What adaptive bins keep: "rows", 4 bytes each (8 in double precision), or "sketch", 176 kB for any number of
+        rows (for each class, with ``notion="classwise"``). From a sketch the value has a certified error,
+        ``error_bound``, and `sketch` returns all batches so far. Bins of equal width need no sketch: they are exact
+        in constant memory.
     kwargs
-        Of `torchmetrics.Metric`: ``sync_on_compute``, ``dist_sync_on_step``, ...
+        Passed on to `torchmetrics.Metric`: ``sync_on_compute``, ``dist_sync_on_step``, ...
 
     Attributes
     ----------
     error_bound : float or None
-        How far the value of the last `compute` can be from that of the rows themselves, but for rounding: 0 unless the
-        state is a sketch.
+        How far the last value can be from that of all rows, before rounding: 0 unless the state is a sketch.
 
     Raises
     ------
     TypeError
         For ``task="multiclass"`` without an integer ``num_classes``.
     calibrant.errors.InputError
-        A `ValueError`: for unknown options, for ``n_bins`` (its name here is ``num_bins``); from `update`, before the
-        state changes, for tensors of the wrong shape, type or device, NaN, labels out of range, a batch of another
-        scale than the first. On a GPU values are not looked at in `update`; `compute` raises what they were.
+        A `ValueError`: for unknown options, and for ``n_bins`` (its name here is ``num_bins``). `update` raises,
+        before the state changes, for tensors of the wrong shape, type or device, for NaN, for labels out of range,
+        and for logits after probabilities, or the reverse. On a GPU `update` does not look at values: `compute` raises.
 
     Notes
     -----
-    The value is single precision unless double came in. Counts are integers and sums double, whatever the type of the
-    data; the state of uniform bins takes 24 bytes a bin and 136 beside, and ranks of a distributed run add theirs.
+    The value has single precision, unless any batch was double. Counts are integers and sums double for any type of
+    data. The state of uniform bins takes 24 bytes a bin plus 136; ranks of a distributed run add theirs.
 
     References
     ----------
@@ -154,7 +154,7 @@ class CalibrationError(TableMetric):
             check_classes(num_classes)
         check_notion(notion, ("positive", "top-label", "classwise")[: 2 if task == "binary" else 3], num_classes)
         classes = num_classes if task == "multiclass" else None
-        half = int(task != "binary" or notion == "positive")  # .5 predicts class 0 where a score is folded
+        half = int(task != "binary" or notion == "positive")  # .5 predicts class 0 if binary scores are folded
         make: tuple[Any, ...] = ("rows", "half 0") if adaptive else ("bins", num_bins, closed)
         if state == "sketch":
             notion, make = notion or "top-label", ("sketch", f"half {half}")
@@ -185,9 +185,9 @@ class CalibrationError(TableMetric):
     def _judged(self, layout: Layout) -> Notion:
         return "top-label" if self.adaptive and self.notion is None else super()._judged(layout)
 
-    def _of_plain(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
+    def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
         if self.adaptive:
-            return super()._of_plain(probs, targets, notion)
+            return super()._read_plain_batch(probs, targets, notion)
         sums = tally(probs, targets, notion, half=True, uppers=uppers(self.num_bins, self.closed, probs.dtype))
         return None if sums is None else increments_of(*sums)
 
@@ -204,11 +204,13 @@ class CalibrationError(TableMetric):
     def _value(self) -> Tensor:
         self._bins = None
         if self.adaptive:
-            found = [self._adaptive(table) for table in self._tables() if len(table)]
-            # The norm of the classes' errors is off by at most that of what they are off by: the triangle inequality.
-            value, self.error_bound = (binned.combine(np.array([each[i] for each in found]), self.norm) for i in (0, 1))
-            if self.notion != "classwise" and found:
-                self._bins = found[0][2]
+            errors = [self._adaptive(table) for table in self._tables() if len(table)]
+            # By the triangle inequality, the norm of the classes' error bounds is a bound of the norm of their errors.
+            value, self.error_bound = (
+                binned.combine(np.array([part[i] for part in errors]), self.norm) for i in (0, 1)
+            )
+            if self.notion != "classwise" and errors:
+                self._bins = errors[0][2]
             return self._scalar(value)
         self.error_bound = 0.0
         if self.notion == "classwise":
@@ -218,11 +220,11 @@ class CalibrationError(TableMetric):
         return self._scalar(np.nan if self._bins is None else binned.calibration_error(self._bins, self.norm))
 
     def _adaptive(self, table: ReliabilityTable) -> tuple[float, float, Bins]:
-        """Return the error over bins of equal mass, what it can be off by, and the bins."""
+        """Return the error over bins of equal mass, its error bound, and the bins."""
         sizes = binned.even_sizes(table.n, self.num_bins, "first")
         bins = binned.sized_bins(table, sizes)
-        value, known = binned.calibration_error(bins, self.norm), Certified.of(table)
-        return value, 0.0 if known is None else known.sized(sizes, self.norm, value), bins
+        value, certified = binned.calibration_error(bins, self.norm), Certified.of(table)
+        return value, 0.0 if certified is None else certified.sized(sizes, self.norm, value), bins
 
     def plot(
         self,
@@ -237,12 +239,12 @@ class CalibrationError(TableMetric):
         Returns
         -------
         figure, axes
-            Of matplotlib; the number in the picture is the metric's own value. Labels may be given.
+            From matplotlib; the number in the picture is the metric's value.
 
         Raises
         ------
         calibrant.errors.InputError
-            Without any batch, and for ``notion="classwise"``, which has no one diagram.
+            Before the first batch, and for ``notion="classwise"``, which has no single diagram.
         """
         if self.notion == "classwise":
             raise InputError("notion", "one judged event for a picture", "'classwise'", "plot one class's column")
@@ -260,7 +262,7 @@ class CalibrationError(TableMetric):
 
 
 class AdaptiveCalibrationError(CalibrationError):
-    """Calibration error over bins of equal mass: `CalibrationError` with ``adaptive=True``, which see.
+    """Calibration error over bins of equal mass: `CalibrationError` with ``adaptive=True``.
 
     Parameters
     ----------
@@ -285,7 +287,7 @@ class AdaptiveCalibrationError(CalibrationError):
     >>> metric.compute()
     tensor(0.)
 
-    In constant memory, with what that can change the value by:
+    In constant memory, with the error that this can cause:
 
     >>> metric = AdaptiveCalibrationError(task="binary", num_bins=2, state="sketch")
     >>> metric(torch.tensor([0.2, 0.4, 0.6, 0.8]), torch.tensor([1, 0, 0, 1])), metric.error_bound
@@ -308,32 +310,32 @@ class AdaptiveCalibrationError(CalibrationError):
 
 
 class ClasswiseCalibrationError(ProbabilityMetric):
-    r"""Classwise (static) calibration error: the calibration error of every class by itself, reduced over classes.
+    r"""Classwise (static) calibration error: the calibration error of each class, reduced over classes.
 
     .. math:: \frac1C \sum_k \mathrm{CE}_k, \qquad \mathrm{CE}_k \text{ over uniform bins of class k's score}
 
-    A drop-in for TorchUncertainty's. In [0, 1] for the mean, lower is better. The mean is that of the classes' errors
-    whatever the norm; `calibrant.classwise_calibration_error` combines l2 errors by the root of their mean square. A
-    class absent from the targets counts like any other.
+    A drop-in for TorchUncertainty's metric. The mean is in [0, 1], lower is better. It is the plain mean of the
+    classes' errors for every norm; `calibrant.classwise_calibration_error` combines l2 errors by the root of their
+    mean square. A class absent from the targets counts like any other.
 
     Parameters
     ----------
     num_classes : int
         The number of classes.
     num_bins : int, default 15
-        The number of bins, of equal width, which own their lower edge as in `CalibrationError`.
+        The number of bins of equal width, closed on the left as in `CalibrationError`.
     norm : {"l1", "l2", "max"}, default "l1"
-        Of the bins' gaps within a class.
+        How the gaps of the bins combine within a class.
     reduction : {"mean", "sum", "none"} or None, default "mean"
-        Over classes; "none" and None give the errors themselves, (C,).
+        How the errors combine over classes; "none" and None return each error, (C,).
     notion : {"classwise", "multilabel"}, optional
-        "multilabel" for independent labels: targets (N, C) of 0 and 1, rows that need not sum to 1.
+        "multilabel" for independent labels: targets (N, C) of 0 and 1; rows need not sum to 1.
     closed, ignore_index, validate_args, logits, kwargs
         As in `CalibrationError`.
 
     Notes
     -----
-    The state takes 24 bytes a bin and class, whatever the number of rows.
+    The state takes 24 bytes for each bin of each class, for any number of rows.
 
     References
     ----------
@@ -404,7 +406,7 @@ class ClasswiseCalibrationError(ProbabilityMetric):
         return self._scalar(errors.mean() if self.reduction == "mean" else errors)
 
     def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
-        """Draw the value, or the values given, as torchmetrics does."""
+        """Draw the metric's value, or ``val``, as torchmetrics does."""
         return self._plot(val, ax)
 
 
@@ -419,7 +421,7 @@ def _check_bins(num_bins: object, norm: object, closed: object) -> None:
 
 
 def check_classes(num_classes: object) -> None:
-    """Raise unless a number of classes is an integer from 2."""
+    """Reject a number of classes that is not an integer from 2."""
     if isinstance(num_classes, bool) or not isinstance(num_classes, int):
         message = f"num_classes: expected an integer, got {num_classes!r}; pass the number of columns of preds"
         raise TypeError(message)

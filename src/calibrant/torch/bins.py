@@ -21,7 +21,7 @@ from calibrant.torch.base import Increments
 
 
 def bins_of_host(predictions: Predictions, notion: Notion, num_bins: int, closed: Closed) -> Increments:
-    """Count a batch into uniform bins: of the judged event, or of all classes."""
+    """Count a batch into uniform bins, for the judged event or for each class."""
     if notion in ("classwise", "multilabel"):
         counts, score_sums, positives = read_histograms(predictions, notion, num_bins, closed=closed).sums
     else:
@@ -31,26 +31,30 @@ def bins_of_host(predictions: Predictions, notion: Notion, num_bins: int, closed
 
 
 def increments_of(counts: Any, score_sums: Any, positives: Any) -> Increments:
-    """Return the sums of a batch's bins as what they add to the states."""
-    whole = torch.from_numpy(np.stack([counts, positives])).round().long()
-    return {"counts": whole[0], "positives": whole[1], "score_sums": torch.from_numpy(np.ascontiguousarray(score_sums))}
+    """Return what the sums of a batch's bins add to the states."""
+    integers = torch.from_numpy(np.stack([counts, positives])).round().long()
+    return {
+        "counts": integers[0],
+        "positives": integers[1],
+        "score_sums": torch.from_numpy(np.ascontiguousarray(score_sums)),
+    }
 
 
 @lru_cache(64)
 def uppers_on(num_bins: int, closed: Closed, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the largest members of the bins on a device; they are copied there once."""
-    own = np.dtype(np.float64 if dtype == torch.float64 else np.float32)
-    return torch.from_numpy(uppers(num_bins, closed, own)).to(device)
+    """Return the largest score of each bin, on a device; they are copied there once."""
+    precision = np.dtype(np.float64 if dtype == torch.float64 else np.float32)
+    return torch.from_numpy(uppers(num_bins, closed, precision)).to(device)
 
 
 @cache
 def uppers(num_bins: int, closed: Closed, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return the largest members of uniform bins."""
+    """Return the largest score that each uniform bin can hold."""
     return binned.largest_members(binned.uniform_edges(num_bins), closed, dtype)
 
 
 def bins_of_device(reading: Reading, layout: Layout, notion: Notion, num_bins: int, closed: Closed) -> Increments:
-    """Count a batch into uniform bins where it is."""
+    """Count a batch into uniform bins, on its device."""
     if notion in ("classwise", "multilabel"):
         scores, outcomes, judged = tensors.each_class(reading, layout=layout)
     else:
@@ -62,13 +66,13 @@ def bins_of_device(reading: Reading, layout: Layout, notion: Notion, num_bins: i
 
 
 def histograms_of(metric: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the histograms (3, bins, classes) of counts, scores and outcomes that a metric's states hold."""
+    """Return a metric's histograms (3, bins, classes): counts, sums of scores, sums of outcomes."""
     states = (metric.counts, tensors.joined(metric.score_sums), metric.positives)
     return np.stack([state.cpu().numpy().astype(np.float64) for state in states])
 
 
 def bins_of(counts: Tensor, positives: Tensor, score_sums: Tensor) -> Bins:
-    """Return what the states of uniform bins hold; squared residuals are not kept (NaN)."""
-    mass, hits = counts.cpu().numpy().astype(np.float64), positives.cpu().numpy().astype(np.float64)
+    """Return the bins that the states hold; squared residuals are not kept (NaN)."""
+    mass, outcomes = counts.cpu().numpy().astype(np.float64), positives.cpu().numpy().astype(np.float64)
     sums = tensors.joined(score_sums).numpy()
-    return Bins(binned.uniform_edges(len(mass)), mass, sums, hits, np.full(len(mass), np.nan))
+    return Bins(binned.uniform_edges(len(mass)), mass, sums, outcomes, np.full(len(mass), np.nan))

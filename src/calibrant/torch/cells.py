@@ -19,10 +19,10 @@ from calibrant.sketch.sums import Curves
 from calibrant.table import cell_sums
 from calibrant.torch.base import Increments
 
-#: The cells that are kept.
+#: The grid of the cells.
 GRID: Final[grids.Grid] = "standard"
 
-_ROUNDED: Final = 1e-6  # relative: what a float32 score may lie outside its cell, and the rounding of sums
+_ROUNDED: Final = 1e-6  # relative: float32 scores may lie this far outside their cell; sums round
 
 
 def n_cells() -> int:
@@ -37,9 +37,9 @@ def cells_of_host(events: Events) -> Increments:
 
 
 def class_cells_of_host(predictions: Predictions) -> Increments:
-    """Return the same for every class by itself, (C, 2, K) and (C, 3, K)."""
-    found = [_split(cell_sums(events, GRID)) for events, _ in class_events(predictions)]
-    counts, sums = (torch.from_numpy(np.stack(parts)) for parts in zip(*found, strict=True))
+    """Return the same for each class: counts (C, 2, K) and sums (C, 3, K)."""
+    sums_by_class = [_split(cell_sums(events, GRID)) for events, _ in class_events(predictions)]
+    counts, sums = (torch.from_numpy(np.stack(parts)) for parts in zip(*sums_by_class, strict=True))
     return {"cell_counts": counts, "cell_sums": sums}
 
 
@@ -48,33 +48,35 @@ def _split(sums: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.flo
 
 
 def cells_of_device(scores: Tensor, outcomes: Tensor, judged: Tensor) -> Increments:
-    """Return what a batch adds to the cells, where it is: of (n,) scores, or of (n, C) every column by itself."""
-    found = cuda_cells.cells(scores, outcomes, judged, _table_on(scores.dtype, scores.device))
-    sums = torch.where(found.refused > 0, torch.nan, found.sums)  # unchecked, and no probability: `curves_of` says so
-    return {"cell_counts": found.counts, "cell_sums": sums}
+    """Return what a batch adds to the cells, computed on its device: scores (n,), or (n, C) column by column."""
+    cells = cuda_cells.cells(scores, outcomes, judged, _table_on(scores.dtype, scores.device))
+    sums = torch.where(
+        cells.refused > 0, torch.nan, cells.sums
+    )  # an unchecked value outside [0, 1]: `curves_of` raises
+    return {"cell_counts": cells.counts, "cell_sums": sums}
 
 
 @lru_cache(16)
 def _table_on(dtype: torch.dtype, device: torch.device) -> cuda_cells.CellTable:
-    own = np.float64 if dtype == torch.float64 else np.float32
-    return cuda_cells.cell_table(grids.edges(GRID).astype(own), device)
+    precision = np.float64 if dtype == torch.float64 else np.float32
+    return cuda_cells.cell_table(grids.edges(GRID).astype(precision), device)
 
 
 def curves_of(counts: Tensor, sums: Tensor) -> Curves:
-    """Return what the states of cells hold, copied: one curve, or one for each class.
+    """Return a copy of the cells as curves: one, or one for each class.
 
     Raises
     ------
     InputError
-        Where sums are not those of scores in their cells: what was not checked was no probability.
+        If a sum does not fit its cell: a value that was not checked was outside [0, 1].
     """
-    held = counts.cpu().numpy().reshape(-1, 2, n_cells())
-    added = tensors.joined(sums).numpy().reshape(-1, 3, n_cells())
+    cell_counts = counts.cpu().numpy().reshape(-1, 2, n_cells())
+    totals = tensors.joined(sums).numpy().reshape(-1, 3, n_cells())
     edges = grids.edges(GRID)
     low, high = np.concatenate([[0.0], edges[:-1], [1.0]]), np.concatenate([edges, [1.0]])
-    least, most = low * held * (1 - _ROUNDED), high * held * (1 + _ROUNDED)
-    if not ((added[:, :2] >= least) & (added[:, :2] <= most)).all():
+    least, most = low * cell_counts * (1 - _ROUNDED), high * cell_counts * (1 + _ROUNDED)
+    if not ((totals[:, :2] >= least) & (totals[:, :2] <= most)).all():
         raise InputError("preds", "values in [0, 1]", "others, unchecked", "find them with validate_args=True")
-    rows = held.sum(axis=(1, 2))
-    counts_of, sums_of = (np.array(part.transpose(0, 2, 1), order="C") for part in (held, added))
-    return Curves(counts_of, sums_of, None, rows)
+    rows = cell_counts.sum(axis=(1, 2))
+    class_counts, class_sums = (np.array(part.transpose(0, 2, 1), order="C") for part in (cell_counts, totals))
+    return Curves(class_counts, class_sums, None, rows)

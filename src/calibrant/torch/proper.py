@@ -18,7 +18,7 @@ from calibrant.torch.sums import score_increments, score_sums_of_device, summed
 
 
 class _MeanScore(ProbabilityMetric):
-    """The mean of a proper score: its sum, the number of terms, and how many of them were infinite."""
+    """The mean of a proper score. States: its sum, the number of terms, the number of infinite terms."""
 
     total: Tensor
     infinite: Tensor
@@ -66,12 +66,12 @@ class _MeanScore(ProbabilityMetric):
         return summed(*tensors.score_sums(scores, outcomes, reading.judged), reading.judged)
 
     def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
-        """Draw the value, or the values given, as torchmetrics does."""
+        """Draw the metric's value, or ``val``, as torchmetrics does."""
         return self._plot(val, ax)
 
 
 class BrierScore(_MeanScore):
-    r"""Brier score: the mean squared distance between predicted probabilities and what happened.
+    r"""Brier score: the mean squared distance between predicted probabilities and outcomes.
 
     .. math:: \frac1N \sum_i (p_i - y_i)^2 \;\text{for (N,)}, \qquad
               \frac1N \sum_i \sum_k (p_{ik} - [y_i = k])^2 \;\text{for (N, C)}
@@ -81,10 +81,10 @@ class BrierScore(_MeanScore):
     Parameters
     ----------
     num_classes : int, optional
-        Only to have the number of columns checked.
+        Used only to check the number of columns.
     notion : {"positive", "top-label", "multilabel"}, optional
-        Whole predictions by default. "top-label": (max p - [right])^2. "positive": of class 1 of two. "multilabel":
-        the mean over labels.
+        By default the score of the whole row. "top-label": (max p - [right])^2. "positive": the score of class 1 of
+        two. "multilabel": the mean over labels.
     ignore_index, validate_args, logits, kwargs
         As in `CalibrationError`.
 
@@ -109,8 +109,8 @@ class BrierScore(_MeanScore):
 class NegativeLogLikelihood(_MeanScore):
     r"""Negative log likelihood (log loss, cross-entropy): the mean of :math:`-\log p_y`, in nats.
 
-    A proper score, from 0 to infinity, lower is better. Infinite where an outcome had probability 0: the state
-    ``infinite`` counts such rows. From logits by log-sum-exp, which does not overflow.
+    A proper score, from 0 to infinity, lower is better. It is infinite if an outcome had probability 0; the state
+    ``infinite`` counts such rows. Logits go through log-sum-exp, which does not overflow.
 
     Parameters
     ----------

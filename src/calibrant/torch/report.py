@@ -1,4 +1,4 @@
-"""The whole report, from batches."""
+"""The full report, from batches."""
 
 from __future__ import annotations
 
@@ -30,40 +30,40 @@ from calibrant.torch.tables import State, TableMetric
 
 
 class _Sealed:
-    """A report on its way through torchmetrics, which would take a mapping apart to look for tensors."""
+    """A wrapper that hides a report from torchmetrics, which searches mappings for tensors."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
 
 
 class CalibrationReport(TableMetric):
-    """Every measure of `calibrant.evaluate` from batches: `compute` returns its `Report`.
+    """All measures of `calibrant.evaluate`, from batches: `compute` returns a `Report`.
 
     Parameters
     ----------
     num_bins : int, default 15
         The bins of the binned measures, right-closed as in `calibrant.evaluate`.
     notion : {"positive", "top-label"}, optional
-        The judged event; by default the label for (N,) and (N, 1), the top label for (N, C).
+        The judged event; by default "positive" for (N,) and (N, 1), "top-label" for (N, C).
     level, n_resamples, rng
-        The confidence of the intervals, the resamples behind noise floors and p-values, their seed: as in
-        `calibrant.evaluate`.
+        The confidence level of the intervals, the number of resamples for noise floors and p-values, their seed: as
+        in `calibrant.evaluate`.
     state : {"rows", "sketch"}, default "rows"
-        "sketch" keeps 176 kB however many rows there are. Numbers that are then not exact have a certified
-        `Estimate.error_bound`, and `sketch` returns all that was seen, but for the classes' bins.
+        "sketch" keeps 176 kB for any number of rows. Numbers that are then not exact have a certified
+        `Estimate.error_bound`, and `sketch` returns all batches so far, without the classes' bins.
     ignore_index, validate_args, logits, kwargs
         As in `CalibrationError`.
 
     Raises
     ------
     calibrant.errors.InputError
-        From `update` as in `CalibrationError`; from `compute` without any batch.
+        From `update` as in `CalibrationError`; from `compute` before the first batch.
 
     Notes
     -----
-    The state keeps score and outcome of the judged event, 4 bytes a row (8 in double precision), or a sketch, and 24
-    bytes for each bin of each class. Intervals take a tenth of a second to a second in `compute`, and in `forward` for
-    each batch: ``level=None`` leaves them out.
+    The state keeps score and outcome of the judged event, 4 bytes a row (8 in double precision), or a sketch. Each
+    bin of each class takes 24 bytes more. Intervals cost 0.1 to 1 second in `compute`, and in `forward` for each
+    batch: ``level=None`` leaves them out.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class CalibrationReport(TableMetric):
     (0.29, 5)
     """
 
-    of_rows = False  # every class has bins of its own
+    of_rows = False  # each class has its own bins
 
     def __init__(
         self,
@@ -116,12 +116,12 @@ class CalibrationReport(TableMetric):
         self.num_bins, self.resampling = num_bins, resampling
         if state == "rows":
             self._add_totals()
-        # Of all classes, flat, since only the first batch says how many there are: counts and outcomes; scores.
+        # Bins of all classes, flat: only the first batch shows the number of classes. Counts and outcomes; scores.
         self._add_list("class_counts", torch.int64)
         self._add_list("class_scores", torch.float64)
 
-    def _of_plain(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
-        del probs, targets, notion  # the scores of whole predictions are wanted too
+    def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
+        del probs, targets, notion  # the report also needs the scores of whole predictions
         return None
 
     def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
@@ -129,27 +129,27 @@ class CalibrationReport(TableMetric):
         largest = uppers(self.num_bins, "right", predictions.rows.dtype) if classes else None
         reading = read(predictions, notion, uppers=largest)
         counts, scores, positives = reading.histograms
-        found = self._of_events(reading.events, reading)
+        increments = self._event_increments(reading.events, reading)
         if self.state == "rows":
-            found |= {
+            increments |= {
                 **score_increments(reading.total, reading.brier, reading.nll, reading.infinite),
                 "brier_squares": torch.tensor(reading.brier_square * reading.total, dtype=torch.float64),
                 "nll_squares": torch.tensor(reading.nll_square * reading.total, dtype=torch.float64),
                 "correct": torch.tensor(round(reading.correct * reading.total)),
             }
-        whole = torch.from_numpy(np.stack([counts, positives])).round().long()
-        return {**found, **_chunks(whole, torch.from_numpy(scores), classes)}
+        class_counts = torch.from_numpy(np.stack([counts, positives])).round().long()
+        return {**increments, **_chunks(class_counts, torch.from_numpy(scores), classes)}
 
     def _read_device_batch(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
-        found = super()._read_device_batch(reading, layout, notion)
+        increments = super()._read_device_batch(reading, layout, notion)
         if self.state == "rows":
-            found |= totals_of_device(reading, layout)
+            increments |= totals_of_device(reading, layout)
         counts = positives = scores = reading.targets
         if layout == "multiclass":
             probs, outcomes, judged = tensors.each_class(reading, layout=layout)
             largest = uppers_on(self.num_bins, "right", probs.dtype, probs.device)
             counts, positives, scores = tensors.bin_rows(probs, outcomes, judged, largest)
-        return {**found, **_chunks(torch.stack([counts, positives]), scores, layout == "multiclass")}
+        return {**increments, **_chunks(torch.stack([counts, positives]), scores, layout == "multiclass")}
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch: as `CalibrationError.update`."""
@@ -159,7 +159,7 @@ class CalibrationReport(TableMetric):
                 setattr(self, name, [self._class_sums(name, self._width or 1).reshape(-1)])
 
     def _class_sums(self, name: str, width: int) -> Tensor:
-        """Return the sums over batches (and ranks) of what their classes' bins hold."""
+        """Return the sums of the classes' bins over batches and ranks."""
         flat = self._gathered(name)
         if name == "class_counts":
             return flat.reshape(-1, 2, self.num_bins, width).sum(0)
@@ -205,14 +205,14 @@ class CalibrationReport(TableMetric):
         )
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """Open what `compute` sealed, after torchmetrics has gathered and cached."""
+        """Unwrap the report, after torchmetrics has gathered and cached it."""
         wrapped = super()._wrap_compute(compute)
         return lambda *args, **kwargs: wrapped(*args, **kwargs).report
 
     def forward(self, preds: Tensor, target: Tensor) -> Report:
-        """Add a batch and return the report on it alone."""
+        """Add a batch and return the report on this batch alone."""
         report: Report = super().forward(preds, target)
-        self._forward_cache = None  # torchmetrics would look for tensors in it, to move them
+        self._forward_cache = None  # torchmetrics would search it for tensors to move
         return report
 
     def plot(self, title: str = "Reliability Diagram") -> tuple[Any, Any]:

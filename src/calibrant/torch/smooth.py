@@ -17,33 +17,33 @@ from calibrant.torch.tables import State, TableMetric
 
 
 class SmoothCalibrationError(TableMetric):
-    r"""Smooth calibration error (smECE): kernel-smoothed residuals at the bandwidth that equals the error.
+    r"""Smooth calibration error (smECE): kernel-smoothed residuals, with a bandwidth equal to the error.
 
-    A drop-in for TorchUncertainty's, with the numbers of relplot 1.0 (`smECE` for the reflected kernel with
-    ``bandwidth="auto"``, `smECE_sigma` for a bandwidth), or exact with ``method="exact"``. In [0, 1], lower is better;
-    it has no bins. The formula is that of `calibrant.smooth_calibration_error`.
+    A drop-in for TorchUncertainty's metric. The numbers equal those of relplot 1.0 (`smECE` for the reflected kernel
+    with ``bandwidth="auto"``, `smECE_sigma` for a bandwidth), or are exact with ``method="exact"``. In [0, 1], lower
+    is better; it has no bins. `calibrant.smooth_calibration_error` gives the formula.
 
     Parameters
     ----------
     kernel_type : {"logit", "reflected"}, default "logit"
-        A Gaussian in log-odds, finer near 0 and 1 (no theory, offered because people use it), or in the probability,
-        reflected at 0 and 1: the paper's.
+        "logit": a Gaussian in log-odds, finer near 0 and 1; it has no theory, but people use it. "reflected": a
+        Gaussian in the probability, reflected at 0 and 1, as in the paper.
     bandwidth : float or "auto", default "auto"
-        The kernel's bandwidth, or the fixed point that the search from 1 downwards finds.
+        The kernel's bandwidth; "auto" searches from 1 downwards for the fixed point.
     eps : float, default 0.001
-        The bandwidth below which the search stops.
+        The search stops below this bandwidth.
     mesh_pts : int, default 200
-        The least number of points of the grid; small bandwidths ask for more.
+        The least number of grid points; small bandwidths need more.
     refine_steps : int, default 10
-        Halvings of the search.
+        The number of halvings in the search.
     method : {"mesh", "exact"}, default "mesh"
-        "exact", for the reflected kernel only, has an error below 1e-7 and takes none of the three options before it.
+        "exact" has an error below 1e-7. It needs the reflected kernel, and rejects the three options above.
     notion : {"top-label", "positive"}, optional
         The judged event. By default the predicted class: max(p, 1 - p) of (N,) and (N, 1) (.5 predicts class 1), the
         top label of (N, C).
     state : {"rows", "sketch"}, default "rows"
-        "sketch", for ``method="exact"`` alone, keeps 176 kB however many rows there are; the value then has a certified
-        error, ``error_bound``, and `sketch` returns all that was seen.
+        "sketch" keeps 176 kB for any number of rows; it needs ``method="exact"``. The value then has a certified
+        error, ``error_bound``, and `sketch` returns all batches so far.
     ignore_index, validate_args, logits, kwargs
         As in `CalibrationError`.
 
@@ -52,13 +52,13 @@ class SmoothCalibrationError(TableMetric):
     final_bandwidth : float or None
         The bandwidth of the last `compute`.
     error_bound : float or None
-        How far the value of the last `compute` can be from the exact one, but for its rounding to the precision of the
-        data: below 1e-7 from rows; NaN for the mesh, of which it is not known.
+        How far the last value can be from the exact one, before rounding to the precision of the data: below 1e-7
+        from rows; NaN for the mesh, whose error is unknown.
 
     Raises
     ------
     calibrant.errors.InputError
-        For options that cannot be used; from `update` as `CalibrationError`.
+        For invalid options; from `update` as in `CalibrationError`.
 
     Notes
     -----
@@ -104,7 +104,7 @@ class SmoothCalibrationError(TableMetric):
         self._check_options(kernel_type, bandwidth, eps, mesh_pts, refine_steps, method)
         if state == "sketch" and method == "mesh":
             remedy = "pass kernel_type='reflected' and method='exact', or leave state out"
-            raise InputError("state", "'rows' for method='mesh', whose numbers need the rows", "'sketch'", remedy)
+            raise InputError("state", "'rows' for method='mesh', which needs the rows", "'sketch'", remedy)
         super().__init__(
             state=state,
             half=1,
@@ -130,13 +130,15 @@ class SmoothCalibrationError(TableMetric):
     def _check_options(
         self, kernel_type: str, bandwidth: Any, eps: float, mesh_pts: int, refine_steps: int, method: str
     ) -> None:
-        """Have the estimator look at its options now, on one row, so that mistakes do not wait for `compute`."""
+        """Reject invalid options now, not in `compute`."""
         if method == "exact":
             if kernel_type == "logit":
                 remedy = "leave method out, or pass kernel_type='reflected'"
                 raise InputError("method", "'mesh' for the logit kernel", "'exact'", remedy)
             if (eps, mesh_pts, refine_steps) != (0.001, 200, 10):
-                raise InputError("mesh_pts", "mesh options only for the mesh", "one beside 'exact'", "leave them out")
+                raise InputError(
+                    "mesh_pts", "no mesh options with method='exact'", "one", "leave eps, mesh_pts and refine_steps out"
+                )
         names = {"mesh_points": "mesh_pts", "tolerance": "eps"}
         try:
             smooth_mesh.check_options(kernel_type, bandwidth, mesh_pts, eps, refine_steps)
@@ -149,7 +151,7 @@ class SmoothCalibrationError(TableMetric):
         if not len(table):
             return self._scalar(np.nan)
         if self.method == "mesh":
-            found = smooth_mesh.mesh_smooth_error(
+            estimate = smooth_mesh.mesh_smooth_error(
                 table.scores,
                 table.residuals,
                 table.counts,
@@ -159,24 +161,24 @@ class SmoothCalibrationError(TableMetric):
                 tolerance=self.eps,
                 refine_steps=self.refine_steps,
             )
-            self.final_bandwidth = found.bandwidth
-            return self._scalar(found.value)
+            self.final_bandwidth = estimate.bandwidth
+            return self._scalar(estimate.value)
         exact = self._exact(table)
-        # Where it is looked for, the error is the bandwidth that equals it.
+        # The search finds the bandwidth that equals the error.
         self.final_bandwidth = exact.value if isinstance(self.bandwidth, str) else float(self.bandwidth)
         self.error_bound = exact.error_bound
         return self._scalar(exact.value)
 
     def _exact(self, table: ReliabilityTable) -> smooth.SmoothError:
-        known = Certified.of(table)
+        certified = Certified.of(table)
         if isinstance(self.bandwidth, str):
             rows = (table.scores, table.residuals, table.total)
-            return smooth.smooth_error(*rows) if known is None else known.smooth_error()
+            return smooth.smooth_error(*rows) if certified is None else certified.smooth_error()
         h = float(self.bandwidth)
-        if known is not None:
-            return known.smooth_integral(h)
+        if certified is not None:
+            return certified.smooth_integral(h)
         return smooth.smooth_error_at(table.scores, table.residuals, table.total, h)
 
     def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
-        """Draw the value, or the values given, as torchmetrics does."""
+        """Draw the metric's value, or ``val``, as torchmetrics does."""
         return self._plot(val, ax)

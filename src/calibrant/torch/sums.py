@@ -14,7 +14,7 @@ from calibrant.torch.base import Increments
 
 
 def score_increments(total: float, brier: float, nll: float, infinite: float) -> Increments:
-    """Return what a batch adds to the sums of scores, from its means; infinite terms are counted, not added."""
+    """Return what a batch adds to the sums of scores, from its means; infinite losses are counted, not added."""
     return {
         "total": torch.tensor(round(total)),
         "infinite": torch.tensor(round(infinite)),
@@ -24,22 +24,22 @@ def score_increments(total: float, brier: float, nll: float, infinite: float) ->
 
 
 def totals_of_host(reading: HostReading) -> Increments:
-    """Return the sums of a batch's scores, of their squares and of the right answers; finite losses are added."""
-    whole = {"total": reading.total, "infinite": reading.infinite, "correct": reading.totals[dispatch.CORRECT]}
-    places = {
+    """Return a batch's sums of scores and squared scores, and its right answers; only finite losses are added."""
+    counts = {"total": reading.total, "infinite": reading.infinite, "correct": reading.totals[dispatch.CORRECT]}
+    columns = {
         "brier_sum": dispatch.BRIER,
         "nll_sum": dispatch.NLL,
         "brier_squares": dispatch.BRIER_SQUARES,
         "nll_squares": dispatch.NLL_SQUARES,
     }
     return {
-        **{name: torch.tensor(round(float(count))) for name, count in whole.items()},
-        **{name: torch.tensor(float(reading.totals[at]), dtype=torch.float64) for name, at in places.items()},
+        **{name: torch.tensor(round(float(count))) for name, count in counts.items()},
+        **{name: torch.tensor(float(reading.totals[at]), dtype=torch.float64) for name, at in columns.items()},
     }
 
 
 def totals_of_device(reading: Reading, layout: Layout) -> Increments:
-    """Return the sums of a batch's scores, of their squares and of the right answers, where it is."""
+    """Return the same sums, computed on the batch's device."""
     right = tensors.event(reading, layout=layout, notion="top-label")[1]
     return {
         **score_sums_of_device(reading, layout),
@@ -49,19 +49,19 @@ def totals_of_device(reading: Reading, layout: Layout) -> Increments:
 
 
 def score_sums_of_device(reading: Reading, layout: Layout) -> Increments:
-    """Return what a batch adds to the sums of scores of whole predictions, where it is."""
+    """Return the sums of a batch's scores of whole predictions, computed on its device."""
     return summed(*_terms(reading, layout), reading.judged)
 
 
 def score_squares_of_device(reading: Reading, layout: Layout) -> Increments:
-    """Return what a batch adds to the sums of squared scores of whole predictions, where it is."""
+    """Return the sums of a batch's squared scores of whole predictions, computed on its device."""
     squares, logs = _terms(reading, layout)
-    found = summed(squares**2, -(logs**2), reading.judged)
-    return {"brier_squares": found["brier_sum"], "nll_squares": found["nll_sum"]}
+    sums = summed(squares**2, -(logs**2), reading.judged)
+    return {"brier_squares": sums["brier_sum"], "nll_squares": sums["nll_sum"]}
 
 
 def _terms(reading: Reading, layout: Layout) -> tuple[Tensor, Tensor]:
-    """Return the Brier score of each row and the logarithm of what it gave to its target; 0 where it is not judged."""
+    """Return each row's Brier score and the log probability of its target; 0 for rows that are not judged."""
     if layout == "multiclass":
         squares = tensors.class_square_errors(reading)
     else:
@@ -72,7 +72,7 @@ def _terms(reading: Reading, layout: Layout) -> tuple[Tensor, Tensor]:
 
 
 def summed(squares: Tensor, logs: Tensor, judged: Tensor) -> Increments:
-    """Return the sums of scores and of losses that are finite, and how many are not."""
+    """Return the sums of scores and of finite losses, and the number of infinite losses."""
     infinite = judged & logs.isneginf()
     finite = torch.where(infinite, torch.zeros_like(logs), logs)
     wide = tensors.wide(logs.device)

@@ -1,4 +1,4 @@
-"""Metrics of reliability tables: from the rows, which they keep, or from a sketch of constant size."""
+"""Metrics of reliability tables, from all rows or from a sketch of constant size."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ STATES: Final = ("rows", "sketch")
 
 
 class TableMetric(ProbabilityMetric):
-    """A metric of the judged event's reliability table, or of every class's, which are pooled in `compute`.
+    """A metric of the judged event's reliability table, or of each class's; `compute` pools the rows.
 
     Parameters
     ----------
     state : {"rows", "sketch"}
-        What is kept: score and outcome of every row, or their sums over the cells of a grid and the exact sums of
-        Brier score, log loss and accuracy.
+        What the metric keeps: score and outcome of every row; or their sums in each cell of a grid, with the exact
+        sums of Brier score, log loss and accuracy.
     half : {0, 1}
-        The class that a binary score of .5 predicts, where the judged event is that the predicted class is right.
+        The class that a binary score of .5 predicts, if the judged event is that the predicted class is right.
     keeps : bool
-        Whether anything is kept at all; if not, the metric has states of its own.
+        Whether this class adds states; if not, the subclass adds its own.
     make : tuple
         As in `ProbabilityMetric`.
     options
-        Of `ProbabilityMetric`.
+        Passed on to `ProbabilityMetric`.
     """
 
     total: Tensor
@@ -58,9 +58,9 @@ class TableMetric(ProbabilityMetric):
     def __init__(self, *, state: State, half: int, keeps: bool, make: tuple[Any, ...], **options: Any) -> None:
         check_choice("state", state, STATES)
         if state == "sketch" and not keeps:
-            remedy = "leave it out: their state is of constant size, and exact"
+            remedy = "leave it out: the state of these bins has constant size and is exact"
             raise InputError("state", "'rows' for bins of equal width", "'sketch'", remedy)
-        # A sketch is of what was judged, whatever metric did it: `_raise_faults` looks at the shape.
+        # Metrics of any shape may share a sketch of one event: `_raise_faults` checks the shape.
         super().__init__(make=make, by_shape=state == "rows", **options)
         self.state: State = state
         self._half = half
@@ -68,7 +68,7 @@ class TableMetric(ProbabilityMetric):
             return
         columns = (self.num_classes,) if self.notion == "classwise" and self.num_classes else ()
         if state == "rows":
-            # Events packed into integers, one state for each precision, so that ranks always agree on types.
+            # Events are packed into integers. Each precision has a state, so that ranks always agree on types.
             self._add_list("singles", torch.int32, *columns)
             self._add_list("doubles", torch.int64, *columns)
             return
@@ -84,7 +84,7 @@ class TableMetric(ProbabilityMetric):
 
     # ------------------------------------------------------------ a batch
 
-    def _of_plain(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
+    def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
         if self.state == "sketch":
             return None
         keys = tally(probs, targets, notion, half=bool(self._half), uppers=None)
@@ -94,23 +94,23 @@ class TableMetric(ProbabilityMetric):
         sketched = self.state == "sketch"
         if notion == "classwise":
             reading = read(predictions, "top-label", scoring=sketched)
-            return self._of_classes(predictions, reading)
+            return self._class_increments(predictions, reading)
         folded = notion == "top-label" and predictions.layout == "binary" and self._half == 0
         reading = read(predictions, "positive" if folded else notion, scoring=sketched)
         events = reading.events
         if folded:
             events = Events(*fold(events.scores, events.outcomes, half=0), None)
-        return self._of_events(events, reading)
+        return self._event_increments(events, reading)
 
-    def _of_events(self, events: Events, reading: HostReading) -> Increments:
-        """Return what judged events add to the state, with the sums of the reading that they are from."""
+    def _event_increments(self, events: Events, reading: HostReading) -> Increments:
+        """Return what judged events add to the state; a sketch also takes the sums of the reading."""
         if self.state == "sketch":
             return {**cells_of_host(events), **totals_of_host(reading)}
         keys = packed(events)
         return {_place(keys): torch.from_numpy(keys)}
 
-    def _of_classes(self, predictions: Predictions, reading: HostReading) -> Increments:
-        """Return the same of every class by itself."""
+    def _class_increments(self, predictions: Predictions, reading: HostReading) -> Increments:
+        """Return the same for each class."""
         if self.state == "sketch":
             return {**class_cells_of_host(predictions), **totals_of_host(reading)}
         keys = np.stack([packed(events) for events, _ in class_events(predictions)], axis=1)
@@ -127,31 +127,31 @@ class TableMetric(ProbabilityMetric):
         keys = tensors.pack(scores, outcomes, judged)
         return {"doubles" if keys.dtype == torch.int64 else "singles": keys}
 
-    # ------------------------------------------------------------ what was kept
+    # ------------------------------------------------------------ from the state
 
     def _raise_faults(self) -> None:
         super()._raise_faults()
         width = int(self.seen[WIDTH])
-        if width and self.state == "sketch":  # of a state that a metric of another layout may have filled
+        if width and self.state == "sketch":  # a metric of another layout may have filled the state
             self._check_width(width)
 
     def _tables(self) -> list[ReliabilityTable]:
-        """Pool what was kept: one table, or one for each class."""
+        """Pool the rows or cells of the state into one table, or one for each class."""
         if self.state == "sketch":
             curves = self._curves()
             return [curves.table(k, GRID, whole=True) for k in range(len(curves.rows))]
         tables = []
-        keys = self._kept()
+        keys = self._packed_rows()
         unsigned = np.uint32 if keys.dtype.itemsize == 4 else np.uint64
         for column in keys[:, None].T if keys.ndim == 1 else keys.T:
             table = ReliabilityTable.unpack(column[column != tensors.IGNORED_KEY].view(unsigned))
-            if len(table) and not table.scores[-1] <= 1:  # NaN and what is negative come last as well
+            if len(table) and not table.scores[-1] <= 1:  # NaN and negative scores sort last too
                 raise InputError("preds", "values in [0, 1]", "others, unchecked", "find them with validate_args=True")
             tables.append(table)
         return tables
 
-    def _kept(self) -> NDArray[Any]:
-        """Return the rows that were kept, packed, in the widest precision that came in."""
+    def _packed_rows(self) -> NDArray[Any]:
+        """Return the packed rows of the state, in the widest precision of any batch."""
         single, double = (self._gathered(name).cpu().numpy() for name in ("singles", "doubles"))
         if len(double) == 0 or len(single) == 0:
             return double if len(double) else single
@@ -166,13 +166,13 @@ class TableMetric(ProbabilityMetric):
     def sketch(self) -> CalibrationSketch:
         """Return all batches so far as a `calibrant.CalibrationSketch`, to be saved, merged and evaluated.
 
-        It is a copy: later batches do not change it. In a distributed run it is of all ranks, as `compute`, so that
-        every rank has to call it (with ``sync_on_compute=False``: of this one).
+        It is a copy: later batches do not change it. In a distributed run it holds all ranks, as in `compute`, so
+        every rank must call it; with ``sync_on_compute=False`` it holds this rank alone.
 
         Raises
         ------
         calibrant.errors.InputError
-            For a metric that keeps no sketch, and for what `compute` raises.
+            If the metric keeps no sketch, and for the errors of `compute`.
         """
         if self.state != "sketch":
             remedy = "make the metric with state='sketch'"
@@ -190,18 +190,18 @@ class TableMetric(ProbabilityMetric):
         if n == 0:
             judged: Any = self.notion if self.layout is None else self._judged(self.layout)
             return CalibrationSketch.of_parts(SketchConfig(judged, False, None, GRID))
-        make = SketchConfig(self._judged(layout), False, None, GRID, layout, width if width > 1 else None)
+        config = SketchConfig(self._judged(layout), False, None, GRID, layout, width if width > 1 else None)
         brier, brier_square, nll, nll_square = (
             float(tensors.joined(x)) for x in (self.brier_sum, self.brier_squares, self.nll_sum, self.nll_squares)
         )
         weight, correct, infinite = float(n), float(self.correct), float(self.infinite)
         scores = (correct, brier, brier_square, nll, nll_square, infinite)
         totals = Totals(n, weight, weight, True, weight, *scores)
-        return CalibrationSketch.of_parts(make, SketchSums(totals, self._curves()))
+        return CalibrationSketch.of_parts(config, SketchSums(totals, self._curves()))
 
 
 def packed(events: Events) -> NDArray[Any]:
-    """Return judged events as the rows that a metric keeps."""
+    """Return judged events, packed as the rows of a metric's state."""
     keys = dispatch.pack(np.ascontiguousarray(events.scores), events.outcomes)
     return keys.view(np.int32 if keys.dtype.itemsize == 4 else np.int64)
 

@@ -4,7 +4,7 @@
     const tip = document.createElement("div");
     tip.className = "tip";
     tip.hidden = true;
-    tip.setAttribute("aria-hidden", "true"); // its words are the label of what it belongs to
+    tip.setAttribute("aria-hidden", "true"); // its text repeats the label of its point
     root.append(tip);
 
     let shown = null;
@@ -13,11 +13,11 @@
       tip.textContent = point.getAttribute("aria-label").replaceAll("; ", "\n");
       tip.hidden = false;
       const place = (point.querySelector(".at") || point).getBoundingClientRect();
-      const own = tip.getBoundingClientRect();
-      const left = place.left + place.width / 2 - own.width / 2;
-      const above = place.top - own.height - 8;
-      tip.style.left = Math.max(4, Math.min(left, document.documentElement.clientWidth - own.width - 4)) + "px";
-      const below = Math.min(place.bottom + 8, document.documentElement.clientHeight - own.height - 4);
+      const box = tip.getBoundingClientRect();
+      const left = place.left + place.width / 2 - box.width / 2;
+      const above = place.top - box.height - 8;
+      tip.style.left = Math.max(4, Math.min(left, document.documentElement.clientWidth - box.width - 4)) + "px";
+      const below = Math.min(place.bottom + 8, document.documentElement.clientHeight - box.height - 4);
       tip.style.top = (above < 4 ? Math.max(4, below) : above) + "px";
     };
     const hide = () => { shown = null; tip.hidden = true; };
@@ -28,7 +28,7 @@
         const title = point.querySelector("title");
         point.setAttribute("aria-label", title.textContent);
         point.setAttribute("role", "img");
-        title.remove(); // or the browser would show it beside the tip
+        title.remove(); // or the browser would show it next to the tip
         point.tabIndex = i ? -1 : 0;
         point.addEventListener("mouseenter", () => show(point));
         point.addEventListener("mouseleave", hide);
@@ -47,7 +47,7 @@
         next.focus();
       });
     }
-    // The focus itself may scroll: the tip goes along.
+    // Focus may scroll the page: move the tip too.
     addEventListener("scroll", () => { if (shown) show(shown); }, { passive: true, capture: true });
 
     for (const section of root.querySelectorAll(".sortable")) {
@@ -60,13 +60,13 @@
         name: (a, b) => names.compare(a.dataset.name, b.dataset.name),
         index: (a, b) => a.dataset.index - b.dataset.index,
       };
-      const found = section.querySelector("output");
+      const output = section.querySelector("output");
       const arrange = () => {
         const part = wanted.value.trim().toLocaleLowerCase();
         for (const tile of tiles) tile.hidden = !tile.dataset.name.toLocaleLowerCase().includes(part);
         list.append(...tiles.sort(keys[order.value]));
         const shown = tiles.filter((tile) => !tile.hidden).length;
-        found.textContent = part ? `${shown} of ${tiles.length} shown` : "";
+        output.textContent = part ? `${shown} of ${tiles.length} shown` : "";
       };
       order.addEventListener("change", arrange);
       wanted.addEventListener("input", arrange);
