@@ -681,7 +681,7 @@ WIDE = [[0.2, 0.8], [0.7, 0.3], [0.4, 0.6]]
         (lambda: calibrant.compare({"x": P, "y": P[:2]}, Y), r"probs\['y'\]: expected 3 rows, as many as probs\['x'\]"),
         (lambda: calibrant.compare(P, WIDE, Y), r"probs_b: expected shape \(3,\), as probs_a, got shape \(3, 2\)"),
         (lambda: calibrant.compare(P, np.eye(3), [0, 1, 2]), r"probs_b: expected shape \(3,\), as probs_a"),
-        (lambda: calibrant.compare(WIDE, np.eye(3), Y), r"got shape \(3, 3\); give the same columns of every model"),
+        (lambda: calibrant.compare(WIDE, np.eye(3), Y), r"got shape \(3, 3\); pass the same columns for every model"),
         (lambda: calibrant.compare(P, P, Y[:2]), "targets: expected 3 labels"),
         (lambda: calibrant.compare(P, [0.1, 7, 0.4], Y), r"probs_b: expected values in \[0, 1\], got 7 at row 1"),
         (lambda: calibrant.compare({"x": P, "y": [0.1, math.nan, 1]}, Y), r"probs\['y'\]: expected finite numbers"),

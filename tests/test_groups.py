@@ -413,7 +413,7 @@ def test_a_missing_name_is_an_error(kind):
 
 def test_errors_about_groups():
     p, y = draw(17, 90)
-    remedy = "pass the column that says each row's group"
+    remedy = "pass the column with the group of each row"
     with bad(match=rf"groups: expected 90 names, one for each prediction, got shape \(89,\); {remedy}"):
         evaluate(p, y, groups=NAMES[:89])
     with bad(match=r"groups: expected 90 names, one for each prediction, got shape \(90, 2\)"):
