@@ -376,8 +376,8 @@ def _named(labels: NDArray[Any], names: tuple[str, ...] | None, one_event: bool)
     index = np.array([places.get(label, -1) for label in distinct.tolist()], dtype=np.int64)[inverse.reshape(-1)]
     if index.min() < 0:
         row = int(np.argmin(index))
-        facts = NameFacts(name=str(labels[row]), names=names, place=Place(row))
-        raise refuse("targets", Fault.UNKNOWN_NAME, facts)
+        name_facts = NameFacts(name=str(labels[row]), names=names, place=Place(row))
+        raise refuse("targets", Fault.UNKNOWN_NAME, name_facts)
     return index
 
 
