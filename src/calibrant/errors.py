@@ -1,4 +1,4 @@
-"""The one family of errors: which argument, what was expected, what came, what to do about it."""
+"""The errors of calibrant: which argument, what was expected, what was passed, what to do."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What can be wrong with an argument, as values: the fault, its facts, and the mistake that probably caused it.
 
-The code that rejects an argument states these. `wording` writes the sentences; the command, the torch metrics and Spark
+The code that rejects an argument sets these. `wording` writes the sentences; the command, the torch metrics and Spark
 write their own. A program reads the fault and the facts, never a sentence.
 """
 

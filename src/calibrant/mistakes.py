@@ -24,7 +24,7 @@ def named_file(x: Any) -> str:
 
 
 def of_text(text: str) -> Suspicion | None:
-    """Recognise numbers that are written as text."""
+    """Recognise numbers written as text."""
     if text.strip().endswith("%"):
         return Suspicion(Mistake.PERCENT_TEXT)
     return Suspicion(Mistake.NUMBER_TEXT) if _is_number(text) else None

@@ -26,7 +26,7 @@ NOTIONS: Final = ("positive", "top-label", "classwise", "multilabel")
 #: The notions that judge every class separately.
 PER_CLASS: Final[tuple[Notion, ...]] = ("classwise", "multilabel")
 
-#: The notion that follows from the shape of the input.
+#: The default notion for each shape of the input.
 DEFAULTS: Final[dict[Layout, Notion]] = {"binary": "positive", "multiclass": "top-label", "multilabel": "multilabel"}
 
 

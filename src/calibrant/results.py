@@ -263,7 +263,7 @@ class ClasswiseCalibration:
     errors : (C,) float64
         Each class's error; NaN if the threshold kept no prediction of the class.
     kept : (C,) float64
-        The share of the predictions that the threshold kept for each class.
+        For each class, the share of the predictions that the threshold kept.
     supports : (C,) float64
         The number (weight) of kept rows whose true class it is.
     value : float
@@ -327,7 +327,7 @@ def plain_estimate(
 ) -> dict[str, Any]:
     """Return an estimate as plain Python; ``reason`` is why a number is missing, unless the estimate has one.
 
-    ``tested`` says that the measure may have a noise floor and a p-value.
+    ``tested`` is true if the measure may have a noise floor and a p-value.
     """
     reason = estimate.details.get("reason", reason)
     numbers: dict[str, Any] = {"value": plain(estimate.value, f"{path}.value", missing, reason)}

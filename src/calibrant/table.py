@@ -106,7 +106,7 @@ class ReliabilityTable:
         outcomes : (N,) array of any library
             0 or 1 (or booleans, or floats 0.0 and 1.0): whether the event happened.
         weights : (N,) array, optional
-            Frequency weights: 2 equals the row twice, 0 leaves it out.
+            Frequency weights: 2 counts the row twice, 0 leaves it out.
         grid : {"standard", "fine"}, optional
             Pool into the cells of this grid (4,396 or 19,984 at most) rather than by distinct score.
 
@@ -257,7 +257,7 @@ class ReliabilityTable:
         square_scores: NDArray[np.float64],
         square_weights: NDArray[np.float64] | None,
     ) -> ReliabilityTable:
-        """Build a table of a grid's occupied cells, each row's score inside its cell.
+        """Return the table of a grid's occupied cells, with each row's score inside its cell.
 
         Rounding can move a mean onto the cell's open edge, and float32 scores are counted by edges rounded to float32.
         So each mean is moved into its cell: it only locates the row. The sums are unchanged.

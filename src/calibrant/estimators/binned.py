@@ -233,7 +233,7 @@ def absolute_error(gap_sums: Float64s, total: float) -> Float64s:
 
 
 def root_square_error(gap_sums: Float64s, counts: Float64s, total: float) -> Float64s:
-    """Return the l2 error from S of each filled bin, (..., M): the root of sum S^2 / n / N."""
+    """Return the l2 error from S of each filled bin, (..., M): the root of sum(S^2 / n) / N."""
     return np.asarray(np.sqrt((gap_sums**2 / counts).sum(axis=-1) / total))
 
 

@@ -230,7 +230,7 @@ class Certified:
         inner = binned.uniform_edges(n_bins)[1:-1]
         first = np.searchsorted(inner, self.cells.low[split], side="right")
         edges = np.searchsorted(inner, self.cells.high[split], side="left") - first
-        cut = np.arange(edges.sum()) + np.repeat(first - np.cumsum(edges) + edges, edges)  # bins by their upper edges
+        cut = np.arange(edges.sum()) + np.repeat(first - np.cumsum(edges) + edges, edges)  # bins, by their upper edges
         below, above = np.full((2, n_bins), len(self.cells.n0))
         above[cut] = below[cut + 1] = np.repeat(split, edges)
         return np.where(below == above, len(self.cells.n0), below), above

@@ -56,7 +56,7 @@ def corp(table: ReliabilityTable, score: Score) -> ScoreDecomposition:
 
 
 def table_score(table: ReliabilityTable, score: Score) -> float:
-    """Return the mean score of the table's own scores; the Brier score is exact on a grid too."""
+    """Return the mean score of the table's scores; the Brier score is exact on a grid too."""
     if score == "brier":
         return table.sums.square_residuals / table.total
     return mean_score(score, table.scores, table.counts, table.positives, table.total)

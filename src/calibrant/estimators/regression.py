@@ -17,7 +17,7 @@ from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
 
-_MOST_STEPS: Final = 200  # ordinary tables take 6; the worst of 12,000 contrived ones, with slopes of 1e15, took 61
+_MOST_STEPS: Final = 200  # ordinary tables need 6; the worst of 12,000 contrived tables, with slopes of 1e15, needed 61
 _HALVINGS: Final = 60  # after that, a step is below double precision
 _FREE: Final = 10.0  # the log-odds that a step may add if the present ones are smaller
 _CLOSE: Final = 1e-10
@@ -35,7 +35,7 @@ class CoxFit:
         a and b. If no finite pair is most likely (`separated`), the slope is the infinity it tends to and the intercept
         is NaN. With one distinct score, or outcomes of one kind only, both are undetermined and NaN.
     in_the_large : float
-        The intercept with the slope held at 1; -inf or inf for outcomes of one kind only.
+        The intercept if the slope is fixed at 1; -inf or inf for outcomes of one kind only.
     log_likelihood : float
         The largest log likelihood of any a and b; its supremum if it is not attained.
     calibrated_log_likelihood : float

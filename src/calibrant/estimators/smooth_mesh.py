@@ -26,7 +26,7 @@ from calibrant.errors import InputError, check_choice
 
 # Fixed in the reference implementation; each changes the digits.
 _NODES_AT_LEAST = 1000  # cells of the mesh that carries the mass ...
-_NODES_PER_BANDWIDTH = 10  # ... and how many of them a bandwidth spans at least
+_NODES_PER_BANDWIDTH = 10  # ... and at least so many of them per bandwidth
 _POINTS_PER_BANDWIDTH = 10  # the same for the mesh that sums the error
 _DENSITY_FLOOR = 1e-4  # in rows, added to the density at every point: visible at N = 1, not at N = 1,000
 _LOGIT_CLIP = 1e-3  # scores enter the log-odds at least this far from 0 and 1
@@ -108,7 +108,7 @@ def mesh_smooth_error(
         ``outcome - score`` of each row, with the unclipped score; for a row that stands for several predictions, the
         sum over them. The sign convention does not matter.
     counts : array of shape (N,), optional
-        How many predictions (or how much weight) each row stands for; 1 if not given. A row of count c with the summed
+        How many predictions (or how much weight) each row stands for; 1 by default. A row of count c with the summed
         residual equals its c predictions at that score; a row of count 0 is ignored. The floor of the density is
         counted in rows: scaling all weights changes the value, by about 1e-4 / N relatively.
     kernel : {"reflected", "logit"}

@@ -104,7 +104,7 @@ def read(
     values : (N, C) or (N, C, ...) floating-point tensor
         Any strides, 2 classes or more. Row i belongs to target i.
     targets : (N,) or (N, ...) tensor
-        The true class of each row: integers, booleans or whole floats.
+        The true class of each row: integers, booleans or floats with integer values.
     logits : bool, or a tensor of one boolean on the device
         Whether the values are logits. The host never reads the value of a tensor.
     ignore_index : int or None

@@ -1,4 +1,4 @@
-"""The Triton kernels: rows of class probabilities or logits in one read, and scores into the cells of a grid.
+"""The Triton kernels: read rows of class probabilities or logits once, and add scores to the cells of a grid.
 
 Only `cuda` imports this module, and only if Triton is used. `cuda` and `cuda_cells` also hold plain twins of these
 kernels: read those first. The bits repeat: the length of a row alone decides the order of its sums, and only integers
@@ -73,7 +73,7 @@ def _read_probs(
     for panel in range(0, end, PANEL):
         x, _ = _tile(values, base, live, panel, C, step, COLS)
         high, low, sums, second = x, x, x, x * x
-        tile = tl.zeros([ROWS, COLS], tl.int32) + panel  # the first column of the tile that a lane's largest is from
+        tile = tl.zeros([ROWS, COLS], tl.int32) + panel  # first column of the tile with the lane's largest
         for start in tl.range(panel + COLS, min(panel + PANEL, end), COLS, num_stages=STAGES):
             x, _ = _tile(values, base, live, start, C, step, COLS)
             above = x > high
@@ -318,7 +318,7 @@ def add_cells(
     judged = inside & (y <= 1)
     p = tl.load(scores + index, mask=judged, other=0.0).to(tl.float32)
     good = judged & (p >= 0.0) & (p <= 1.0)
-    place = tl.zeros([BLOCK], tl.int32)  # a binary search: how many edges lie below the score
+    place = tl.zeros([BLOCK], tl.int32)  # binary search: the number of edges below the score
     for k in tl.static_range(STEPS):
         further = place + (1 << (STEPS - 1 - k))
         edge = tl.load(edges + further - 1, mask=further <= n_edges, other=_INFINITY)

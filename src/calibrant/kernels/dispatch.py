@@ -247,7 +247,7 @@ def read_probs(
     top: Floats,
     correct: UInt8s,
 ) -> tuple[Float64s, Float64s]:
-    """Run `reference.read_probs` over all rows; ``uppers`` asks for the classes' histograms.
+    """Run `reference.read_probs` over all rows; ``uppers`` requests the histograms of the classes.
 
     Returns
     -------

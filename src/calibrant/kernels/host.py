@@ -393,7 +393,7 @@ def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: A
 def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, sums: Any, keys: Any) -> Any:
     """See `reference.tally_events`."""
     bits = unsigned(probs)
-    unit = np.ones(1, dtype=probs.dtype)  # 1 - p in the type of p
+    unit = np.ones(1, dtype=probs.dtype)  # for 1 - p in the type of p
     one = unsigned(unit)[0]
     keep = keys.shape[0] > 0
     bounds = bounds_of(uppers)

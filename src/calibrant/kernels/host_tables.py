@@ -1,4 +1,4 @@
-"""Fast loops for the host's processor over judged events and over tables: into bins, cells, runs and sums.
+"""Fast loops for the host's processor over judged events and tables: fill bins, cells, runs and sums.
 
 Like the loops of `host`, they have readable twins in `reference` and are imported inside functions.
 """

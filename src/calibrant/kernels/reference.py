@@ -104,7 +104,7 @@ def read_probs(
         Added to, unless empty: for each bin and class the count, the sum of scores, the count of true outcomes.
     totals : (6,)
         Added to: the sums named by `BRIER`, `NLL`, `INFINITE` (weight of the rows whose loss is infinite), `CORRECT`,
-        `BRIER_SQUARES` and `NLL_SQUARES` (the squares of the rows' own scores and finite losses).
+        `BRIER_SQUARES` and `NLL_SQUARES` (the squares of each row's score and finite loss).
 
     Returns
     -------

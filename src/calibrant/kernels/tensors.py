@@ -185,7 +185,7 @@ def _own(probs: Tensor, y: Tensor, layout: str) -> Tensor:
 
 
 def event(reading: Reading, *, layout: str, notion: str, half: int = 1) -> tuple[Tensor, Tensor]:
-    """Return scores and outcomes (0 or 1) of the judged event, (n,); of all labels, (n, C), for multilabel."""
+    """Return scores and outcomes (0 or 1) of the judged event, (n,); for multilabel of all labels, (n, C)."""
     probs, y, rows, predicted = reading.probs, reading.targets, reading.rows, reading.predicted
     if rows is not None:  # the top label: `read_rows` serves no other event
         return rows.top, (rows.correct == 1).long()

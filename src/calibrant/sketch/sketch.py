@@ -335,7 +335,7 @@ class CalibrationSketch:
 
     @property
     def totals(self) -> Totals:
-        """The exact sums over all rows, as of now."""
+        """The current exact sums over all rows."""
         with self._lock:
             return Totals() if self._part is None else replace(self._part.totals)
 
@@ -442,7 +442,7 @@ class CalibrationSketch:
         return cls._from_content(storage.from_json(text))
 
     def to_arrow(self) -> pa.Table:
-        """Return the occupied cells as a `pyarrow.Table`, everything else in the schema's metadata.
+        """Return the occupied cells as a `pyarrow.Table`, with everything else in the schema's metadata.
 
         Raises
         ------
