@@ -64,7 +64,7 @@ def smooth_error(
 ) -> SmoothError:
     """Return the smooth calibration error of rows with these scores and sums of outcome - score.
 
-    Rows may be single predictions or rows of a table; ``sums`` are the sums of residuals and of absolute residuals, if the
+    Rows may be single predictions or rows of a table; ``sums`` are the sums of residuals and absolute residuals, if the
     caller has them. Cost: O(N) once, then a few transforms of about 32 / s points.
     """
     return _search(_Smoother(scores, residuals, total, sums))
