@@ -599,7 +599,7 @@ def test_probabilities_are_no_logits() -> None:
     np.savez("a.npz", probs=rows, other=rows, target=target)
     said = (
         "a.npz: --logits: expected logits, got probabilities: every row is in [0, 1] and adds up to 1; leave --logits "
-        "out, or save the softmax of probs if that is what they mean"
+        "out, or save the softmax of probs if they are logits"
     )
     assert refused("report", "a.npz", "--logits") == said
     assert refused("compare", "a.npz", "--scores", "probs,other", "--logits") == said

@@ -413,7 +413,7 @@ def test_a_missing_name_is_an_error(kind):
 
 def test_errors_about_groups():
     p, y = draw(17, 90)
-    remedy = "pass the column that says each row's group"
+    remedy = "pass the column with the group of each row"
     with bad(match=rf"groups: expected 90 names, one for each prediction, got shape \(89,\); {remedy}"):
         evaluate(p, y, groups=NAMES[:89])
     with bad(match=r"groups: expected 90 names, one for each prediction, got shape \(90, 2\)"):
@@ -423,5 +423,7 @@ def test_errors_about_groups():
     with bad(match="groups: expected an array, got a dict"):
         evaluate(p, y, groups={"a": 1})
     table = calibrant.ReliabilityTable.from_scores(p, y)
-    with bad(match="groups: expected nothing beside a ReliabilityTable, got a value; the table holds all there is"):
+    with bad(
+        match="groups: expected nothing next to a ReliabilityTable, got a value; leave it out: the table holds all data"
+    ):
         evaluate(table, groups=NAMES)

@@ -238,7 +238,7 @@ BAD_ROWS = [
     ),
     case(
         "probs: expected rows that sum to 1 within 0.001, got 0.5 at row 0; column 0 of probs holds whole numbers: "
-        "leave it out if it is no probability",
+        "leave it out if it is not a probability",
         [[0, 0.5], [1, 0.3], [2, 0.7]],
         [0, 1, 1],
     ),
@@ -319,7 +319,7 @@ def test_rows_may_miss_1_by_the_tolerance_of_their_type(name):
 
 # ---------------------------------------------------------------- what is refused: targets
 
-FRACTION = "filter the row out of probs and targets, or round the target if that is what it means"
+FRACTION = "filter the row out of probs and targets, or round the target if it should be an integer"
 
 BAD_OUTCOMES = [
     case(
@@ -336,14 +336,14 @@ BAD_OUTCOMES = [
     ),
     case(
         "targets: expected 4 labels, one for each row of probs, got shape (4, 2); the targets look one-hot: pass "
-        "targets[:, 1] if that column says that it happened",
+        "targets[:, 1] if that column marks the event",
         PROBS,
         [[1, 0], [0, 1], [0, 1], [1, 0]],
     ),
     case("targets: expected 4 labels, one for each row of probs, got shape (1, 4)", PROBS, [TARGETS]),
     case(
-        "targets: expected 4 labels, one for each row of probs, got shape (4, 2); pass one label a row, or for "
-        "several labels a row notion='multilabel' and probs of the same shape",
+        "targets: expected 4 labels, one for each row of probs, got shape (4, 2); pass one label per row, or for "
+        "several labels per row notion='multilabel' and probs of the same shape",
         PROBS,
         [[1, 1]] * 4,
     ),
@@ -499,13 +499,13 @@ BAD_CLASSES = [
         ["cat", "dog", "cat", "eel"],
     ),
     case(
-        f"{ONE_HOT} 2 ones at row 3; pass class indices, or notion='multilabel' for several labels a row",
+        f"{ONE_HOT} 2 ones at row 3; pass class indices, or notion='multilabel' for several labels per row",
         ROWS,
         [[1, 0, 0]] * 3 + [[1, 0, 1]],
     ),
     case(f"{ONE_HOT} no ones at row 2", ROWS, [[1, 0, 0]] * 2 + [[0, 0, 0], [1, 1, 1]]),
     case(
-        f"{ONE_HOT} 0.25 at row 1; the targets look like probabilities: pass class indices (of smoothed labels "
+        f"{ONE_HOT} 0.25 at row 1; the targets look like probabilities: pass class indices (for smoothed labels, "
         "targets.argmax(axis=1))",
         ROWS,
         [[1, 0, 0], [0.25, 0.75, 0], [1, 0, 0], [1, 0, 0]],
@@ -563,7 +563,7 @@ def test_probabilities_are_no_logits(dtype, n):
     rows = np.random.default_rng(0).dirichlet(np.ones(3), n).astype(dtype)
     assert str(refused(check_logits, rows)) == (
         "logits: expected logits, got probabilities: every row is in [0, 1] and adds up to 1; leave logits=True out, "
-        "or pass the softmax of probs if that is what they mean"
+        "or pass the softmax of probs if they are logits"
     )
 
 
@@ -722,8 +722,8 @@ BAD_WEIGHTS = [
     ([1, 1, NAN, 1], "weights: expected finite numbers of 0 or more, got nan at row 2"),
     ([1, 1, 1, INF], "weights: expected finite numbers of 0 or more, got inf at row 3"),
     ([0, 0, 0, 0], "weights: expected at least one above 0, got only zeros; leave weights out to count every row once"),
-    ([1, 2], "weights: expected 4 numbers, one a row, got shape (2,); pass one number a row"),
-    (1.0, "weights: expected 4 numbers, one a row, got shape ()"),
+    ([1, 2], "weights: expected 4 numbers, one per row, got shape (2,); pass one number per row"),
+    (1.0, "weights: expected 4 numbers, one per row, got shape ()"),
     (["a", "b", "c", "d"], "weights: expected real numbers, got strings such as 'a'"),
     ([1j, 1, 1, 1], "weights: expected real numbers, got dtype complex128"),
     ([1, None, 1, 1], "weights: expected numbers, got a missing value at row 1"),
@@ -749,7 +749,7 @@ def test_weights_that_leave_nothing_to_judge(function):
 def test_ignore_index_that_leaves_nothing(function):
     error = refused(function, PROBS, [-1] * 4, ignore_index=-1)
     assert str(error) == (
-        "ignore_index: expected a value that leaves at least one row, got -1, which every target equals; check the "
+        "ignore_index: expected a value that leaves at least one row, got -1, and every target equals it; check the "
         "targets, or leave ignore_index out"
     )
     assert refused(function, PROBS, [-1] * 4, ignore_index=-1, weights=[1] * 4).argument == "ignore_index"
@@ -790,7 +790,7 @@ REFUSED_OPTIONS = [
         "notion: expected one of 'positive', 'top-label', "
         "'classwise', 'multilabel', got 'top_label'; did you mean 'top-label'?",
     ),
-    (brier_score, {"logits": "yes"}, "logits: expected True or False, got 'yes'; say which of the two probs are"),
+    (brier_score, {"logits": "yes"}, "logits: expected True or False, got 'yes'; pass True if probs are logits"),
     (expected_calibration_error, {"logits": None}, "logits: expected True or False, got None"),
     (smooth_calibration_error, {"notion": "toplabel"}, "did you mean 'top-label'?"),
     (evaluate, {"notion": "multi-label"}, "did you mean 'multilabel'?"),

@@ -746,8 +746,10 @@ def test_messages_of_settings_and_arguments():
         "other: expected a sketch of the notion 'positive', got 'top-label'": lambda: (
             sketch + filled("top label of one event")
         ),
-        "groups: expected groups in every batch or in none, got groups after others": lambda: sketch + filled("groups"),
-        "got none after others": lambda: filled("groups") + sketch,
+        "groups: expected groups in every batch or in none, got groups after batches without groups": lambda: (
+            sketch + filled("groups")
+        ),
+        "got no groups after batches with groups": lambda: filled("groups") + sketch,
         "the same names of classes (None)": lambda: sketch + CalibrationSketch(class_names=["a", "b"]),
         "groups: expected one group or more, got an empty mapping": lambda: CalibrationSketch.of_groups({}),
         "groups: expected a CalibrationSketch for every name, got a int for 'a'": lambda: CalibrationSketch.of_groups(
@@ -759,16 +761,16 @@ def test_messages_of_settings_and_arguments():
         "sketch: expected a sketch with at least one row, got an empty one": lambda: calibrant.evaluate(
             CalibrationSketch()
         ),
-        "targets: expected nothing beside a CalibrationSketch": lambda: calibrant.evaluate(sketch, [1]),
-        "weights: expected nothing beside a CalibrationSketch": lambda: calibrant.brier_score(sketch, weights=[1]),
-        "logits: expected nothing beside": lambda: calibrant.expected_calibration_error(sketch, logits=True),
-        "notion: expected 'positive', which the sketch judged, got 'top-label'": lambda: (
+        "targets: expected nothing next to a CalibrationSketch": lambda: calibrant.evaluate(sketch, [1]),
+        "weights: expected nothing next to a CalibrationSketch": lambda: calibrant.brier_score(sketch, weights=[1]),
+        "logits: expected nothing next to": lambda: calibrant.expected_calibration_error(sketch, logits=True),
+        "notion: expected 'positive', the notion of the sketch, got 'top-label'": lambda: (
             calibrant.expected_calibration_error(sketch, notion="top-label")
         ),
         "sketch: expected a sketch of classes, got one of a single event": lambda: calibrant.classwise_calibration(
             sketch
         ),
-        "got one that keeps the judged event alone; make it with CalibrationSketch(classwise=True)": lambda: (
+        "got one that keeps only the judged event; make it with CalibrationSketch(classwise=True)": lambda: (
             calibrant.classwise_calibration(filled("classes"))
         ),
         "sketch: expected a sketch of one judged event, got one of 'classwise'": lambda: (

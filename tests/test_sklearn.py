@@ -704,7 +704,7 @@ def test_weights_for_a_measure_without_them_are_refused():
 
 def test_weights_of_another_length_are_named_as_scikit_learn_does():
     X, y = two()
-    with pytest.raises(InputError, match=r"^sample_weight: expected 400 numbers, one a row"):
+    with pytest.raises(InputError, match=r"^sample_weight: expected 400 numbers, one per row"):
         ECE(GaussianNB().fit(X, y), X, y, sample_weight=[1.0, 2.0])
 
 

@@ -1,4 +1,4 @@
-"""Arrays of any library as NumPy arrays: numbers, text or booleans, without a copy if the memory can be shared."""
+"""Convert arrays of any library to NumPy: numbers, text or booleans, without a copy if the memory can be shared."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from calibrant.errors import InputError
 from calibrant.faults import ArrayFacts, Fault, MissingFacts, Mistake, Place, Suspicion, TextFacts
 from calibrant.wording import refuse
 
-#: What every row of an argument should have; of other arguments a number.
+#: What every row of an argument should have; for other arguments it is a number.
 _ENTRIES: Final[Mapping[str, Literal["label", "name"]]] = {"targets": "label", "groups": "name"}
 
 
 def as_array(argument: str, x: Any) -> NDArray[Any]:
-    """Return x as a NumPy array, without a copy where its library shares its memory; it is never written to.
+    """Return x as a NumPy array, without a copy if its library shares memory; never write to it.
 
-    Libraries are recognised by the module of the type, and never imported for the test. bfloat16 comes back as its
-    bits, uint16, or under the dtype's name: see `is_bfloat16`.
+    The module name of the type identifies the library, which is never imported for this. bfloat16 is returned as its
+    bits, uint16, or as the dtype that JAX registers: see `is_bfloat16`.
     """
     if isinstance(x, (str, bytes, Mapping, Set)) or x is None:
         raise _no_array(argument, x)
@@ -69,13 +69,13 @@ def _no_array(argument: str, x: Any) -> InputError:
 
 
 def _column(x: Any) -> NDArray[Any]:
-    """Return a column, or a frame's columns side by side, as an array; a column of lists becomes two-dimensional."""
+    """Return a column, or the columns of a frame, as an array; a column of lists becomes two-dimensional."""
     import narwhals as nw
 
-    own = nw.from_native(x, eager_only=True, allow_series=True, pass_through=True)
-    if isinstance(own, nw.DataFrame) and own.shape[1] == 1:
-        own = own.get_column(own.columns[0])
-    return _stacked(own.to_numpy() if isinstance(own, (nw.DataFrame, nw.Series)) else np.asarray(own))
+    data = nw.from_native(x, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(data, nw.DataFrame) and data.shape[1] == 1:
+        data = data.get_column(data.columns[0])
+    return _stacked(data.to_numpy() if isinstance(data, (nw.DataFrame, nw.Series)) else np.asarray(data))
 
 
 def _arrow_column(x: Any) -> NDArray[Any]:
@@ -90,7 +90,7 @@ def _arrow_column(x: Any) -> NDArray[Any]:
 
 
 def _stacked(column: Any) -> NDArray[Any]:
-    """See a column of lists as two dimensions."""
+    """Return a column of lists as a two-dimensional array."""
     array = np.asarray(column)
     if array.dtype == object and array.ndim == 1 and len(array) and isinstance(array[0], (list, tuple, np.ndarray)):
         return np.stack([np.asarray(row) for row in array])
@@ -98,7 +98,7 @@ def _stacked(column: Any) -> NDArray[Any]:
 
 
 def is_bfloat16(x: Any, array: NDArray[Any]) -> bool:
-    """Whether ``array``, made from x, holds bfloat16 (its bits, or the dtype that JAX registers with NumPy)."""
+    """Return whether ``array``, made from x, holds bfloat16 (its bits, or the dtype that JAX registers with NumPy)."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
         return x.dtype is torch.bfloat16
@@ -106,7 +106,7 @@ def is_bfloat16(x: Any, array: NDArray[Any]) -> bool:
 
 
 def as_numbers(argument: str, array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of real numbers."""
+    """Return the array; reject other types than real numbers."""
     if array.dtype.kind in "UST":
         text = str(array.reshape(-1)[:1].astype(str)[0]) if array.size else None
         raise refuse(argument, Fault.TEXT, TextFacts(text=text, suspicion=mistakes.of_text(text or "")))
@@ -121,11 +121,11 @@ def widened(bfloat16: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def as_typed(argument: str, array: NDArray[Any]) -> NDArray[Any]:
-    """Give an array of Python objects the type that they share, numbers or strings."""
+    """Return an array of Python objects with the type that they share, numbers or strings."""
     entries = array.reshape(-1).tolist()
     for i, entry in enumerate(entries):
-        unknown = isinstance(entry, (float, np.floating)) and entry != entry
-        if entry is None or unknown or type(entry).__name__ in ("NAType", "NaTType"):
+        is_nan = isinstance(entry, (float, np.floating)) and entry != entry
+        if entry is None or is_nan or type(entry).__name__ in ("NAType", "NaTType"):
             facts = MissingFacts(
                 entry=_ENTRIES.get(argument, "number"), place=Place(i // max(1, array.size // len(array)))
             )

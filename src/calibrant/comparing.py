@@ -277,9 +277,9 @@ def _models(probs_a: Any, probs_b: Any, targets: Any, names: Any) -> tuple[list[
     """Return the models and the targets, whichever way they were given."""
     if isinstance(probs_a, Mapping):
         if probs_b is not None and targets is not None:
-            raise InputError("targets", "nothing beside a mapping and the targets", "a third array", _CALLS)
+            raise InputError("targets", "nothing next to a mapping and the targets", "a third array", _CALLS)
         if names is not _NAMES:
-            raise InputError("names", "nothing beside a mapping of models", repr(names), "name them in the mapping")
+            raise InputError("names", "nothing next to a mapping of models", repr(names), "name them in the mapping")
         if len(probs_a) < 2:
             remedy = "pass {'name': probs, 'other name': probs}"
             raise InputError("probs_a", "two models or more", f"a mapping of {len(probs_a)}", remedy)

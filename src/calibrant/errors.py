@@ -1,4 +1,4 @@
-"""The one family of errors: which argument, what was expected, what came, what to do about it."""
+"""The errors of calibrant: which argument, what was expected, what was passed, what to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN: Final = 30
 
 
 class CalibrantError(ValueError):
-    """Base of every error that calibrant raises about what it was given."""
+    """Base class of every error that calibrant raises about its input."""
 
 
 class InputError(CalibrantError):
@@ -39,7 +39,7 @@ class InputError(CalibrantError):
     facts : Facts
         The facts of the failure: the value, its place, the mistake that probably caused it.
     row, column : int or None
-        Position of the first offending value, counted from 0, where there is one; by default that of the facts.
+        Position of the first invalid value, counted from 0, if there is one; by default the place in the facts.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class InputError(CalibrantError):
         self.column = facts.place.column if facts.place is not None else column
 
     def renamed(self, names: Mapping[str, str]) -> InputError:
-        """Return the same error of a function that calls the argument by another name."""
+        """Return the same error with the argument names of another function."""
         return self.reworded(names.get(self.argument, self.argument), self.remedy)
 
     def reworded(self, argument: str, remedy: str) -> InputError:
@@ -79,12 +79,12 @@ class InputError(CalibrantError):
 
 
 class NothingJudgedError(InputError):
-    """Predictions without a single judged row: targets or weights leave all of them out."""
+    """Predictions without a judged row: targets or weights leave all rows out."""
 
 
 @contextmanager
 def renaming(**names: str) -> Iterator[None]:
-    """Have errors from inside call the arguments as the caller's signature does: ``targets="labels"``."""
+    """Rename the arguments in errors from inside to those of the caller's signature: ``targets="labels"``."""
     try:
         yield
     except InputError as error:
@@ -102,7 +102,7 @@ class FileFault(Enum):
 
 
 class FileError(CalibrantError):
-    """A file of predictions that cannot be used: names the file, the place in it and the remedy.
+    """A file of predictions that cannot be read: the file, the place in it and the remedy.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class FileError(CalibrantError):
     remedy : str
         What the caller can do about it.
     options : tuple of str
-        The options of the command, with their values, that would do it.
+        The command's options, with values, that solve the problem.
     fault : FileFault
         What callers may branch on.
     """
@@ -138,7 +138,7 @@ class FileError(CalibrantError):
 
 
 class MissingDependencyError(CalibrantError, ImportError):
-    """A package that only an extra of calibrant installs is needed and absent."""
+    """A needed package is not installed; an extra of calibrant installs it."""
 
     def __init__(self, package: str, purpose: str, extra: str) -> None:
         super().__init__(f"{package} is needed {purpose} and is not installed; run: pip install 'calibrant[{extra}]'")
@@ -151,27 +151,27 @@ class MissingDependencyError(CalibrantError, ImportError):
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """Return a hint ``did you mean 'x'?`` or, where nothing is near, the list of the choices."""
-    known = list(choices)
-    more = f" and {len(known) - SHOWN:,} more" if len(known) > SHOWN else ""
-    return meant(name, known) or f"choose from {', '.join(map(repr, known[:SHOWN]))}{more}"
+    """Return a hint ``did you mean 'x'?`` or, if no choice is similar, the list of the choices."""
+    names = list(choices)
+    rest = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return meant(name, names) or f"choose from {', '.join(map(repr, names[:SHOWN]))}{rest}"
 
 
 def meant(name: str, choices: Iterable[str]) -> str:
-    """Return a hint ``did you mean 'x'?``, or nothing where no choice is near."""
-    known = list(choices)
-    folded = {choice.casefold(): choice for choice in known}
+    """Return a hint ``did you mean 'x'?``, or an empty string if no choice is similar."""
+    names = list(choices)
+    folded = {choice.casefold(): choice for choice in names}
     close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
     if close:
         likeness = [difflib.SequenceMatcher(None, match, name.casefold()).ratio() for match in close]
-        best = [repr(folded[match]) for match, own in zip(close, likeness, strict=True) if own == likeness[0]]
-        # Of several that are equally near, those of the order in which they were given.
-        return f"did you mean {' or '.join(sorted(best, key=[repr(choice) for choice in known].index))}?"
+        best = [repr(folded[match]) for match, ratio in zip(close, likeness, strict=True) if ratio == likeness[0]]
+        # Choices that are equally similar keep their order.
+        return f"did you mean {' or '.join(sorted(best, key=[repr(choice) for choice in names].index))}?"
     return ""
 
 
 def check_choice(argument: str, value: object, choices: Iterable[str]) -> None:
-    """Raise unless ``value`` is one of ``choices``."""
-    known = list(choices)
-    if not (isinstance(value, str) and value in known):
-        raise InputError(argument, f"one of {', '.join(map(repr, known))}", repr(value), nearest(str(value), known))
+    """Reject a value that is not one of ``choices``."""
+    names = list(choices)
+    if not (isinstance(value, str) and value in names):
+        raise InputError(argument, f"one of {', '.join(map(repr, names))}", repr(value), nearest(str(value), names))

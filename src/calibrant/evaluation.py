@@ -230,8 +230,8 @@ def _ready(probs: Any, others: Mapping[str, Any], notion: Notion | None, setting
         return None
     for name, value in others.items():
         if value is not None:
-            expected = f"nothing beside a {type(probs).__name__}"
-            raise InputError(name, expected, "a value", f"{_HOLDS[type(probs)]} holds all there is")
+            expected = f"nothing next to a {type(probs).__name__}"
+            raise InputError(name, expected, "a value", f"leave it out: {_HOLDS[type(probs)]} holds all data")
     if isinstance(probs, ReliabilityTable):
         return _of_table(probs, notion), {}
     check_alone(probs, notion)

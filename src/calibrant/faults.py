@@ -1,6 +1,6 @@
 """What can be wrong with an argument, as values: the fault, its facts, and the mistake that probably caused it.
 
-The code that rejects an argument states these. `wording` writes the sentences; the command, the torch metrics and Spark
+The code that rejects an argument sets these. `wording` writes the sentences; the command, the torch metrics and Spark
 write their own. A program reads the fault and the facts, never a sentence.
 """
 
@@ -15,17 +15,17 @@ class Fault(Enum):
     """What is wrong with an argument."""
 
     VALUE = "a value that the argument cannot take"
-    NO_ARRAY = "an object that is no array"
-    TEXT = "text where numbers belong"
+    NO_ARRAY = "an object that is not an array"
+    TEXT = "text instead of numbers"
     MISSING = "a missing value"
     NOT_FINITE = "a score that is NaN or infinite"
     OUTSIDE_RANGE = "a probability outside [0, 1]"
     ROW_SUM = "a row whose probabilities do not sum to 1"
     PROBABILITIES_AS_LOGITS = "probabilities that are declared as logits"
-    PREDICTED_CLASSES = "predicted classes in the place of probabilities"
+    PREDICTED_CLASSES = "predicted classes instead of probabilities"
     SWAPPED = "probabilities and targets in the wrong order"
-    LENGTHS = "targets whose shape does not fit that of the probabilities"
-    MODEL_SHAPES = "models whose probabilities differ in shape"
+    LENGTHS = "targets whose shape does not match the probabilities"
+    MODEL_SHAPES = "models whose probabilities have different shapes"
     OUTCOMES = "an outcome other than 0 and 1"
     CLASS_INDICES = "a class index outside the columns"
     LABEL_RANGE = "an outcome or a class index outside its range, on a device that only counts them"
@@ -34,8 +34,8 @@ class Fault(Enum):
     UNKNOWN_NAME = "a label that is not among the names of the classes"
     ONE_HOT = "a row of one-hot targets without a single 1"
     WEIGHT = "a weight that is negative or not finite"
-    COLUMN_NAME = "a column that its engine cannot find by its name"
-    COLUMN_TYPE = "a column of a type that does not fit"
+    COLUMN_NAME = "a column name that the engine cannot find"
+    COLUMN_TYPE = "a column of the wrong type"
     TOO_FINE = "values with more digits than can be fetched from an engine"
     FOREIGN = "content that calibrant did not write"
 
@@ -55,27 +55,27 @@ class Mistake(Enum):
     COUNT_COLUMN = "a column of the probabilities holds whole numbers"
     SINGLE_LABEL = "one label was passed for all rows"
     SINGLE_ROW = "the probabilities of one event are laid out as one row of many classes"
-    TRANSPOSED_PROBS = "rows and columns of the probabilities are exchanged"
-    TRANSPOSED_TARGETS = "rows and columns of the one-hot targets are exchanged"
-    TRANSPOSED_BOTH = "rows and columns of both arguments are exchanged"
+    TRANSPOSED_PROBS = "rows and columns of the probabilities are swapped"
+    TRANSPOSED_TARGETS = "rows and columns of the one-hot targets are swapped"
+    TRANSPOSED_BOTH = "rows and columns of both arguments are swapped"
     ONE_HOT_EVENT = "the outcomes of one event are one-hot"
     SEVERAL_LABELS = "rows have several labels each"
     ONE_BASED = "labels are counted from 1"
     TWO_LABELS = "two labels stand for the outcomes"
-    IGNORED_LABEL = "a label marks rows that are to be left out"
+    IGNORED_LABEL = "a label marks rows to leave out"
     COLUMN_LACKING = "a class has no column"
     PROBABILITY_TARGETS = "targets are probabilities"
     FRACTION = "a target is rounded wrongly"
     NESTED = "a column holds lists"
 
 
-#: The mistakes that declaring logits would mend.
+#: The mistakes that ``logits=True`` may correct.
 MAY_BE_LOGITS: Final = frozenset({Mistake.LOGITS, Mistake.ROUNDING})
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A mistake that an input looks like, with the labels or the column of ``probs`` that give it away."""
+    """A suspected mistake, with the labels or the column of ``probs`` that show it."""
 
     mistake: Mistake
     labels: tuple[int | str, ...] = ()
@@ -84,9 +84,9 @@ class Suspicion:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The row and column of the first value at fault, counted from 0, in an array with ``width`` columns.
+    """The row and column of the first invalid value, counted from 0, in an array with ``width`` columns.
 
-    The row is None where rows have no order, as in an engine.
+    The row is None if rows have no order, as in an engine.
     """
 
     row: int | None
@@ -107,13 +107,13 @@ class Facts:
 
     @property
     def mistake(self) -> Mistake | None:
-        """The mistake that is suspected."""
+        """The suspected mistake."""
         return None if self.suspicion is None else self.suspicion.mistake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayFacts(Facts):
-    """An object that is no array: the name of its type, and the file that it names."""
+    """An object that is not an array: the name of its type, and the file that it names."""
 
     type_name: str
     path: str = ""
@@ -121,7 +121,7 @@ class ArrayFacts(Facts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextFacts(Facts):
-    """Text where numbers belong: the first entry, None for an empty array."""
+    """Text instead of numbers: the first entry, None for an empty array."""
 
     text: str | None
 
@@ -150,7 +150,7 @@ class SumFacts(Facts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthFacts(Facts):
-    """Targets of ``shape`` for ``rows`` rows of ``n_classes`` columns; None for one event."""
+    """Targets of ``shape`` for ``rows`` rows of ``n_classes`` columns; None means one event."""
 
     shape: tuple[int, ...]
     rows: int
@@ -159,7 +159,7 @@ class LengthFacts(Facts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts(Facts):
-    """A model's ``shape``, and that of another model, whose argument is ``other``."""
+    """A model's ``shape``, and the shape of another model, whose argument is ``other``."""
 
     shape: tuple[int, ...]
     other: str
@@ -168,7 +168,7 @@ class ModelFacts(Facts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelFacts(Facts):
-    """A wrong target of ``n_classes`` classes; None for outcomes. Of targets of a wrong type it is the type."""
+    """A wrong target of ``n_classes`` classes; None means outcomes. For a wrong type ``value`` is that type."""
 
     value: Any
     n_classes: int | None
@@ -176,7 +176,7 @@ class LabelFacts(Facts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelNameFacts(Facts):
-    """Names of classes without their order: the first, and whether they are of one event."""
+    """Names of classes without their order: the first name, and whether they belong to one event."""
 
     name: str
     one_event: bool

@@ -1,12 +1,12 @@
-"""The frozen cells of [0, 1] that sketches and engines share.
+"""The fixed cells of [0, 1] that sketches and engines share.
 
 The edges are sin(pi j / 2K)^2, j = 0..K, together with i / M, i = 0..M: (K, M) = (4096, 300) for the ``standard`` grid,
-(16384, 3600) for the ``fine`` one. The arcsine map stabilises the variance of a proportion, so cells are narrow where
-rare events and saturated networks need it; the i / M make every histogram whose number of bins divides M exact. The
-table is shipped correctly rounded (`tools/make_grid.py`) because sine functions differ in the last bit between
-libraries.
+(16384, 3600) for the ``fine`` one. The arcsine map stabilises the variance of a proportion, so cells are narrow near 0
+and 1, for rare events and saturated networks. The i / M make a histogram exact if its number of bins divides M. The
+package ships the edges, correctly rounded (`tools/make_grid.py`), because sine functions of different libraries differ
+in the last bit.
 
-Cell 0 holds p = 0, cell j in 1..E-1 the scores in (edge j-1, edge j] but for 1, and cell E holds p = 1, with E edges.
+With E edges, cell 0 holds p = 0, cell j in 1..E-1 the scores in (edge j-1, edge j] except 1, and cell E holds p = 1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GRIDS: Final = {
 
 @cache
 def edges(grid: Grid) -> NDArray[np.float64]:
-    """Return the edges of a grid, read-only; refuses a table whose checksum is not the one this code was made with."""
+    """Return the edges of a grid, read-only; reject a file with another checksum than the one in this code."""
     check_choice("grid", grid, GRIDS)
     with (files("calibrant") / "grid_edges.npz").open("rb") as file, np.load(file) as tables:
         table: NDArray[np.float64] = tables[grid]
@@ -43,12 +43,12 @@ def edges(grid: Grid) -> NDArray[np.float64]:
 
 
 class Lookup(NamedTuple):
-    """How a kernel finds the cell of a score: a place to start from, by the bits of min(p, 1 - p), and the edges.
+    """How a kernel finds the cell of a score: a start cell from the bits of min(p, 1 - p), then the edges.
 
-    Both p and 1 - p are exact where they are below a half, so the leading bits of the smaller say how far the score is
-    from the nearer end, relative to that distance. ``starts`` (2B,) holds for each such bits the cell of the smallest
-    score, first of those up to a half, then of those beyond. From there it is at most two edges to the cell. ``shift``
-    cuts the bits, ``first`` is what is left of those of the smallest distance told apart.
+    Both p and 1 - p are exact below a half, so the leading bits of the smaller one locate the score relative to its
+    distance from the nearer end. ``starts`` (2B,) holds two cells for each value of these bits: the cell of the
+    smallest score up to a half, then the cell of the smallest score above a half. The score's cell is at most two edges
+    above that. ``shift`` cuts the bits off; ``first`` is the value of the bits for the smallest resolved distance.
     """
 
     edges: NDArray[np.floating[Any]]
@@ -57,20 +57,20 @@ class Lookup(NamedTuple):
     first: int
 
 
-#: Of each grid: the power of two below its smallest edge, and the bits of the mantissa that tell neighbours apart.
+#: For each grid: the power of two below its smallest edge, and how many mantissa bits separate neighbours.
 _LOOKUPS: Final = {"standard": (-23, 11), "fine": (-27, 13)}
 
 
 @cache
 def lookup(grid: Grid, dtype: np.dtype[Any]) -> Lookup:
-    """Return the lookup of a grid for scores of float32 or float64, its edges rounded to their type."""
+    """Return the lookup of a grid for scores of float32 or float64; the edges are rounded to that type."""
     table = edges(grid).astype(dtype)
-    smallest, kept = _LOOKUPS[grid]
+    smallest, mantissa_bits = _LOOKUPS[grid]
     unsigned = np.dtype(f"u{dtype.itemsize}")
-    shift = np.finfo(dtype).nmant - kept
+    shift = np.finfo(dtype).nmant - mantissa_bits
     first, last = (int(np.array(end, dtype).view(unsigned)) >> shift for end in (2.0**smallest, 0.5))
     bounds = np.left_shift(np.arange(first, last + 2), shift).astype(unsigned).view(dtype).astype(np.float64)
-    bounds[0] = 0.0  # distances too small to be told apart are in the first bucket
+    bounds[0] = 0.0  # all smaller distances share the first bucket
     wide = table.astype(np.float64)
     sides = [np.searchsorted(wide, ends, side="left") for ends in (bounds[:-1], 1 - bounds[1:])]
     starts = np.stack(sides, axis=1).reshape(-1).astype(np.uint16)
@@ -87,7 +87,7 @@ def cell_of(scores: NDArray[np.floating[Any]], grid: Grid) -> NDArray[np.int64]:
 
 
 def ends_of(cells: NDArray[np.int64], grid: Grid) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the ends of each cell (low, high]; those of the cells of p = 0 and of p = 1 are equal."""
+    """Return the ends of each cell (low, high]; for the cells of p = 0 and p = 1 both are equal."""
     table = edges(grid)
     last = len(table) - 1
     low = np.where(cells > last, 1.0, table[np.clip(cells - 1, 0, last)])

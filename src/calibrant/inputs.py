@@ -1,8 +1,8 @@
-"""The boundary: whatever array library the numbers come from, they are checked here once and then trusted.
+"""The boundary: input from any array library is checked here once, and then trusted.
 
-`as_predictions` turns the caller's arguments into `Predictions`. What can be checked from shapes and targets is checked
-at once; what needs a look at every probability (range, NaN, sums of rows) is checked by the first pass that reads them,
-and `explain` finds out what that pass met.
+`as_predictions` turns the caller's arguments into `Predictions`. It checks shapes and targets at once. The first pass
+that reads the probabilities checks each of them (range, NaN, sums of rows), and `explain` finds out why that pass
+stopped.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from calibrant.wording import refuse
 Layout = Literal["binary", "multiclass", "multilabel"]
 Notion = Literal["positive", "top-label", "classwise", "multilabel"]
 
-#: The least number of rows that proves declared logits to be probabilities.
+#: So many rows prove that declared logits are probabilities.
 SURE = 10
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
 
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """Validated predictions: rows of probabilities or logits, integer targets, perhaps weights.
+    """Validated predictions: rows of probabilities or logits, integer targets, and weights if any.
 
-    ``targets`` has one entry a row: a class index, 0 or 1, or -1 for a row that is not judged. For multilabel it has
+    ``targets`` has one entry per row: a class index, 0 or 1, or -1 for a row that is not judged. For multilabel it has
     shape (n, C). ``tolerance`` is how far a row's sum may be from 1.
     """
 
@@ -70,12 +70,12 @@ class Predictions:
 
     @property
     def judged(self) -> NDArray[np.bool_]:
-        """Which rows are judged: those with a target (for one label at least) and a weight."""
-        known = (self.targets >= 0).reshape(self.n, -1).any(axis=1)
-        return np.asarray(known if self.weights is None else known & (self.weights > 0))
+        """Which rows are judged: those with a target (for at least one label) and a weight above 0."""
+        has_target = (self.targets >= 0).reshape(self.n, -1).any(axis=1)
+        return np.asarray(has_target if self.weights is None else has_target & (self.weights > 0))
 
     def take(self, places: NDArray[np.intp]) -> Predictions:
-        """Return some of the rows, copied."""
+        """Return a copy of these rows."""
         values = self.rows.values
         if values.shape[2] > 1:
             values = values.transpose(0, 2, 1).reshape(self.n, self.n_classes, 1)
@@ -95,16 +95,16 @@ def as_predictions(
     class_names: Sequence[str] | None = None,
     notion: str | None = None,
 ) -> Predictions:
-    """Validate what can be seen without reading every probability, and normalise shapes and types.
+    """Return the validated predictions, with shapes and types normalised; no probability is read yet.
 
     Raises
     ------
     InputError
-        For empty or ragged input, wrong shapes, types or lengths, targets that are no labels, weights that are no
-        weights, and arguments in the wrong order.
+        For empty or ragged input, wrong shapes, types or lengths, invalid targets or weights, and arguments in the
+        wrong order.
     """
     if not isinstance(logits, (bool, np.bool_)):
-        raise InputError("logits", "True or False", repr(logits), "say which of the two probs are")
+        raise InputError("logits", "True or False", repr(logits), "pass True if probs are logits, else False")
     if notion is not None:
         check_choice("notion", notion, get_args(Notion))
     ignored = _ignore_index(ignore_index)
@@ -128,7 +128,7 @@ def as_predictions(
         raise NothingJudgedError(
             "ignore_index",
             "a value that leaves at least one row",
-            f"{ignored}, which every target equals",
+            f"{ignored}, and every target equals it",
             "check the targets, or leave ignore_index out",
         )
     checked = None if weights is None else _weights(weights, rows.n, index)
@@ -137,34 +137,34 @@ def as_predictions(
 
 
 def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[np.intp]]]:
-    """Return the groups by name, each with the places of its judged rows; groups without judged rows are left out.
+    """Return the name of each group and the indices of its judged rows; omit groups without a judged row.
 
     Raises
     ------
     InputError
-        For another number of rows than the predictions have, and for a missing name.
+        If the number of names differs from the number of predictions, and for a missing name.
     """
     # NumPy would write a missing value among strings as the string "nan".
     mixed = isinstance(groups, (list, tuple)) and any(isinstance(name, str) for name in groups)
     array = as_typed("groups", np.array(groups, dtype=object)) if mixed else as_array("groups", groups)
     if array.size != predictions.n:
         expected = f"{predictions.n} names, one for each prediction"
-        raise InputError("groups", expected, f"shape {array.shape}", "pass the column that says each row's group")
+        raise InputError("groups", expected, f"shape {array.shape}", "pass the column with the group of each row")
     flat = array.reshape(-1)
-    unknown = np.isnan(flat) if flat.dtype.kind == "f" else np.isnat(flat) if flat.dtype.kind in "mM" else flat != flat
-    if unknown.any():
-        row = int(np.flatnonzero(unknown)[0])
+    missing = np.isnan(flat) if flat.dtype.kind == "f" else np.isnat(flat) if flat.dtype.kind in "mM" else flat != flat
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
         raise refuse("groups", Fault.MISSING, MissingFacts(entry="name", place=Place(row)))
-    names, of_row = np.unique(flat, return_inverse=True)
-    kept = np.flatnonzero(predictions.judged)
-    of_kept = of_row.reshape(-1)[kept]
-    order = np.argsort(of_kept, kind="stable")
-    places = np.split(kept[order], np.cumsum(np.bincount(of_kept, minlength=len(names)))[:-1])
+    names, group_of_row = np.unique(flat, return_inverse=True)
+    judged = np.flatnonzero(predictions.judged)
+    group_of_judged = group_of_row.reshape(-1)[judged]
+    order = np.argsort(group_of_judged, kind="stable")
+    places = np.split(judged[order], np.cumsum(np.bincount(group_of_judged, minlength=len(names)))[:-1])
     return [(group_name(name), rows) for name, rows in zip(names, places, strict=True) if len(rows)]
 
 
 def group_name(value: Any) -> str:
-    """Return the name of a group: that of a whole number has no point, whatever its type."""
+    """Return the name of a group; an integer value of any type is written without a decimal point."""
     number = float(value) if isinstance(value, (float, np.floating)) else math.nan
     return str(int(number)) if abs(number) < 2**53 and number.is_integer() else str(value)
 
@@ -177,8 +177,8 @@ def sum_tolerance(dtype: str) -> float:
 def check_logits(probs: NDArray[Any]) -> None:
     """Reject probabilities of classes (N, C) that are declared as logits.
 
-    Logits never lie in [0, 1] and sum to 1 in each of ten rows or more. For fewer rows, and for one event, nobody can
-    tell. Real logits cost a look at one row.
+    Real logits never lie in [0, 1] and sum to 1 in each of ten rows or more. With fewer rows, or one event, both are
+    possible, and nothing is rejected. Real logits cost the reading of one row.
 
     Raises
     ------
@@ -200,12 +200,14 @@ def _ignore_index(value: Any) -> int | None:
     if value is None:
         return None
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise InputError("ignore_index", "an integer", repr(value), "pass the target of the rows to leave out, say -1")
+        raise InputError(
+            "ignore_index", "an integer", repr(value), "pass the target of the rows to leave out, such as -1"
+        )
     return int(value)
 
 
 def names_of(class_names: Any) -> tuple[str, ...]:
-    """Return the names of classes as a tuple."""
+    """Return the names of the classes as a tuple."""
     if isinstance(class_names, (str, bytes)) or not isinstance(class_names, Iterable):
         remedy = "pass a list such as ['cat', 'dog'], in the order of the columns"
         raise InputError("class_names", "a list of names", repr(class_names), remedy)
@@ -216,11 +218,11 @@ def names_of(class_names: Any) -> tuple[str, ...]:
 
 
 def _of_both(probs: NDArray[Any], targets: NDArray[Any], logits: bool, error: InputError) -> InputError:
-    """Return a better error where something is wrong and the two arguments together say what; else the same."""
+    """Return a better error if both arguments together show the mistake; else the same error."""
     if mistakes.look_swapped(probs, targets):
         return refuse("probs", Fault.SWAPPED)
-    of_targets = error.argument == "targets" and targets.shape[:1] == probs.shape[:1]
-    if of_targets and not logits and mistakes.look_predicted(probs):
+    targets_fail = error.argument == "targets" and targets.shape[:1] == probs.shape[:1]
+    if targets_fail and not logits and mistakes.look_predicted(probs):
         return refuse("probs", Fault.PREDICTED_CLASSES, ScoreFacts(value=probs.max()))
     return error
 
@@ -280,7 +282,7 @@ def _labels(x: Any) -> NDArray[Any]:
 
 
 def _check_shape(labels: NDArray[Any], values: NDArray[Any], rows: Rows, layout: Layout) -> None:
-    """Raise unless there is one target a row, in the shape of the rows, or one-hot targets in the shape of probs."""
+    """Reject targets that are neither one per row, in the shape of the rows, nor one-hot in the shape of probs."""
     if layout == "multiclass" and labels.shape == values.shape:
         return
     wanted = (values.shape[0], *values.shape[2:])
@@ -300,14 +302,14 @@ def _class_targets(
         return _without(_named(flat, names, layout == "binary"), ignore_index)
     if layout == "binary":
         return _binary_targets(flat, ignore_index)
-    index, kept = _integers(flat, ignore_index, rows.width)
-    low, high = int(index.min(where=kept, initial=0)), int(index.max(where=kept, initial=0))
+    index, judged = _integers(flat, ignore_index, rows.width)
+    low, high = int(index.min(where=judged, initial=0)), int(index.max(where=judged, initial=0))
     if low < 0 or high >= rows.width:
-        row = int(np.argmax(kept & ((index < 0) | (index >= rows.width))))
-        suspicion = mistakes.of_classes(index[np.broadcast_to(kept, index.shape)], int(index[row]), rows.width)
+        row = int(np.argmax(judged & ((index < 0) | (index >= rows.width))))
+        suspicion = mistakes.of_classes(index[np.broadcast_to(judged, index.shape)], int(index[row]), rows.width)
         facts = LabelFacts(value=int(index[row]), n_classes=rows.width, place=Place(row), suspicion=suspicion)
         raise refuse("targets", Fault.CLASS_INDICES, facts)
-    return index if bool(kept.all()) else np.where(kept, index, -1)
+    return index if bool(judged.all()) else np.where(judged, index, -1)
 
 
 def _wrong_length(labels: NDArray[Any], rows: Rows, layout: Layout) -> InputError:
@@ -320,19 +322,19 @@ def _wrong_length(labels: NDArray[Any], rows: Rows, layout: Layout) -> InputErro
 def _binary_targets(labels: NDArray[Any], ignore_index: int | None, width: int = 1) -> NDArray[np.int64]:
     if labels.dtype.kind in "UST":
         return _named(labels, None, True)
-    index, kept = _integers(labels, ignore_index, None, width)
+    index, judged = _integers(labels, ignore_index, None, width)
     if ignore_index is None and index.size and int(index.view(np.uint64).max()) <= 1:  # one pass; -1 is the largest
         return index
-    if int(index.min(where=kept, initial=0)) < 0 or int(index.max(where=kept, initial=1)) > 1:
-        entry = int(np.argmax(kept & ((index < 0) | (index > 1))))
-        suspicion = mistakes.of_outcomes(index[np.broadcast_to(kept, index.shape)], int(index[entry]))
+    if int(index.min(where=judged, initial=0)) < 0 or int(index.max(where=judged, initial=1)) > 1:
+        entry = int(np.argmax(judged & ((index < 0) | (index > 1))))
+        suspicion = mistakes.of_outcomes(index[np.broadcast_to(judged, index.shape)], int(index[entry]))
         facts = LabelFacts(value=int(index[entry]), n_classes=None, place=_place(entry, width), suspicion=suspicion)
         raise refuse("targets", Fault.OUTCOMES, facts)
-    return index if bool(kept.all()) else np.where(kept, index, -1)
+    return index if bool(judged.all()) else np.where(judged, index, -1)
 
 
 def _place(entry: int, width: int) -> Place:
-    """Return the place of an entry of (n, width), counted through the rows."""
+    """Return the place of an entry of (n, width), counted row by row."""
     return Place(entry // width, entry % width if width > 1 else None, width)
 
 
@@ -343,7 +345,7 @@ def _without(index: NDArray[np.int64], ignore_index: int | None) -> NDArray[np.i
 def _integers(
     labels: NDArray[Any], ignore_index: int | None, n_classes: int | None, width: int = 1
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | np.bool_]:
-    """Return (labels as int64, which of them are judged); reject other numbers than integers."""
+    """Return (labels as int64, which of them are judged); reject fractions and other types."""
     kind = labels.dtype.kind
     if kind == "f":
         good = (labels == np.floor(labels)) & (np.abs(labels) < np.float64(2.0**62))
@@ -374,13 +376,13 @@ def _named(labels: NDArray[Any], names: tuple[str, ...] | None, one_event: bool)
     index = np.array([places.get(label, -1) for label in distinct.tolist()], dtype=np.int64)[inverse.reshape(-1)]
     if index.min() < 0:
         row = int(np.argmin(index))
-        unknown = NameFacts(name=str(labels[row]), names=names, place=Place(row))
-        raise refuse("targets", Fault.UNKNOWN_NAME, unknown)
+        name_facts = NameFacts(name=str(labels[row]), names=names, place=Place(row))
+        raise refuse("targets", Fault.UNKNOWN_NAME, name_facts)
     return index
 
 
 def _one_hot(labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the place of the 1 in each row of (B, C, D), a few rows at a time: they are as many as the probs."""
+    """Return the index of the 1 in each row of (B, C, D); a few rows at a time, to save memory."""
     if labels.dtype.kind not in "fiub":
         raise InputError("targets", "one-hot rows of 0 and 1", f"dtype {labels.dtype}", "pass class indices")
     n, width, depth = labels.shape
@@ -408,7 +410,7 @@ def _weights(x: Any, n: int, targets: NDArray[np.int64]) -> NDArray[np.float64]:
     array = as_array("weights", x)
     array = widened(array) if is_bfloat16(x, array) else as_numbers("weights", array)
     if array.size != n:
-        raise InputError("weights", f"{n} numbers, one a row", f"shape {array.shape}", "pass one number a row")
+        raise InputError("weights", f"{n} numbers, one per row", f"shape {array.shape}", "pass one number per row")
     weights = array.reshape(-1).astype(np.float64, copy=False)
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
@@ -421,11 +423,11 @@ def _weights(x: Any, n: int, targets: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.ascontiguousarray(weights)
 
 
-# ---------------------------------------------------------------- what the reading pass met
+# ---------------------------------------------------------------- why a reading pass stopped
 
 
 def explain(predictions: Predictions, row: int) -> InputError:
-    """Find out why a reading pass stopped at this row (for multilabel: at this entry of all rows in turn)."""
+    """Return the error of the row where a reading pass stopped; for multilabel ``row`` counts entries, row by row."""
     entry = None
     if predictions.layout == "multilabel":
         row, entry = divmod(row, predictions.n_classes)
@@ -450,7 +452,7 @@ def explain(predictions: Predictions, row: int) -> InputError:
 
 
 def _suspect(predictions: Predictions, value: float) -> Suspicion:
-    """Return the mistake behind a value outside [0, 1]."""
+    """Return the suspected mistake behind a value outside [0, 1]."""
     if _looks_percent(predictions):
         integers = predictions.rows.values.dtype.kind in "iu" and not predictions.rows.bfloat16
         return Suspicion(Mistake.PERCENT_OR_CLASSES if integers else Mistake.PERCENT)
@@ -467,7 +469,7 @@ def _looks_percent(predictions: Predictions) -> bool:
 
 
 def _foreign_column(predictions: Predictions) -> Suspicion | None:
-    """Recognise a column that does not belong to the probabilities of classes, as in a whole DataFrame."""
+    """Recognise a column that is not a class probability, such as another column of a DataFrame."""
     values = predictions.rows.values
     if predictions.layout != "multiclass" or values.shape[2] > 1 or predictions.rows.bfloat16:
         return None

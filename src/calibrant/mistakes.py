@@ -1,7 +1,7 @@
-"""Recognise the usual mistakes behind an input, once it is refused.
+"""Recognise the usual mistakes behind an input, after it is rejected.
 
-Each function knows one kind of mistake and returns a `Suspicion`, or None. It changes nothing, and is never called for
-an input that is accepted, so it may look at everything.
+Each function knows one kind of mistake and returns a `Suspicion`, or None. It changes nothing. It never runs for an
+accepted input, so it may read everything.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from calibrant.faults import Mistake, Suspicion
 
-_LOOK = 100_000  # entries that are looked at for what holds of most
+_LOOK = 100_000  # entries that are read to learn what holds for most
 
 
 def named_file(x: Any) -> str:
-    """Return the name of a file that was passed as an array; empty for anything else."""
+    """Return the name of a file that was passed as an array; an empty string for anything else."""
     name = os.fspath(x) if isinstance(x, (str, os.PathLike)) else b""
     return name if isinstance(name, str) and os.path.splitext(name)[1] and "\n" not in name else ""
 
 
 def of_text(text: str) -> Suspicion | None:
-    """Recognise numbers that are written as text."""
+    """Recognise numbers written as text."""
     if text.strip().endswith("%"):
         return Suspicion(Mistake.PERCENT_TEXT)
     return Suspicion(Mistake.NUMBER_TEXT) if _is_number(text) else None
@@ -42,21 +42,21 @@ def _is_number(text: str) -> bool:
 
 
 def look_swapped(probs: NDArray[Any], targets: NDArray[Any]) -> bool:
-    """Recognise targets in the place of probabilities: labels first and fractions second."""
+    """Return whether the arguments look swapped: labels first and fractions second."""
     if targets.dtype.kind != "f" or not np.any(np.isfinite(targets) & (targets != np.floor(targets))):
         return False
     return probs.dtype.kind in "iubUST" or (probs.dtype.kind == "f" and bool(np.all(probs == np.floor(probs))))
 
 
 def look_predicted(probs: NDArray[Any]) -> bool:
-    """Recognise predicted classes in the place of probabilities: whole numbers, one a row, above 1."""
+    """Return whether probs look like predicted classes: integers, one per row, some above 1."""
     if probs.dtype.kind not in "iuf" or probs.size != len(probs):
         return False
     return bool(np.all((probs == np.floor(probs)) & (probs >= 0)) and probs.max() > 1)
 
 
 def of_lengths(targets: NDArray[Any], n: int, width: int, *, stacked: bool) -> Suspicion | None:
-    """Recognise why targets have another shape than ``n`` rows of ``width`` classes (1 for one event)."""
+    """Recognise why the shape of targets does not match ``n`` rows of ``width`` classes (1 for one event)."""
     shape = targets.shape
     if shape == ():
         return Suspicion(Mistake.SINGLE_LABEL)
@@ -81,7 +81,7 @@ def _ones(targets: NDArray[Any]) -> int:
 
 
 def of_label_names(names: NDArray[Any], *, one_event: bool) -> Suspicion | None:
-    """Recognise numbers among targets that are text, and the two names of one event."""
+    """Recognise text targets that are numbers, or the two names of one event."""
     distinct: list[str] = np.unique(names[:_LOOK].astype(str)).tolist()
     if all(name.strip().lstrip("+-").isdigit() for name in distinct):
         return Suspicion(Mistake.NUMBER_TEXT)
@@ -108,7 +108,7 @@ def of_classes(index: NDArray[np.int64], wrong: int, width: int) -> Suspicion:
 
 
 def of_fractions(targets: NDArray[Any], wrong: float) -> Suspicion | None:
-    """Recognise what targets that are no integers stand for; ``wrong`` is the first of them."""
+    """Recognise what fractional targets stand for; ``wrong`` is the first of them."""
     head = targets[:_LOOK]
     if np.all((head >= 0) & (head <= 1)) and np.mean(head != np.floor(head)) > 0.5:
         return Suspicion(Mistake.PROBABILITY_TARGETS)
@@ -116,7 +116,7 @@ def of_fractions(targets: NDArray[Any], wrong: float) -> Suspicion | None:
 
 
 def of_one_hot(targets: NDArray[Any], row: NDArray[Any]) -> Suspicion | None:
-    """Recognise what targets (B, C, D) stand for if ``row`` of them is not one-hot."""
+    """Recognise what targets (B, C, D) stand for if one ``row`` is not one-hot."""
     n, width, depth = targets.shape
     if np.all(np.isin(row, (0, 1))) and depth == 1:
         if n == 1 and width > 2:
@@ -131,12 +131,12 @@ def of_one_hot(targets: NDArray[Any], row: NDArray[Any]) -> Suspicion | None:
 # ---------------------------------------------------------------- probabilities
 
 
-def of_column(values: NDArray[Any], targets: NDArray[Any], kept: NDArray[np.bool_]) -> Suspicion | None:
-    """Recognise a column of ``values`` (n, C) that does not belong to them: the targets, or a count of the rows."""
-    others = np.array([bool(np.all((column >= 0) & (column <= 1))) for column in values[kept].T])
-    for k, column in enumerate(values[kept].T):
+def of_column(values: NDArray[Any], targets: NDArray[Any], judged: NDArray[np.bool_]) -> Suspicion | None:
+    """Recognise a column of ``values`` (n, C) that is no probability: the targets, or integers such as counts."""
+    others = np.array([bool(np.all((column >= 0) & (column <= 1))) for column in values[judged].T])
+    for k, column in enumerate(values[judged].T):
         rest = np.delete(others, k).all()
-        if rest and np.array_equal(column, targets[kept]) and len(column) > 1:
+        if rest and np.array_equal(column, targets[judged]) and len(column) > 1:
             return Suspicion(Mistake.TARGET_COLUMN, column=k)
         if rest and not others[k] and np.array_equal(column, np.floor(column)):
             return Suspicion(Mistake.COUNT_COLUMN, column=k)
@@ -144,12 +144,12 @@ def of_column(values: NDArray[Any], targets: NDArray[Any], kept: NDArray[np.bool
 
 
 def of_score(value: float) -> Suspicion:
-    """Tell a score that rounding put outside [0, 1] from one that may be a logit."""
+    """Recognise whether a score outside [0, 1] is a rounding error, or may be a logit."""
     return Suspicion(Mistake.ROUNDING if -1e-3 <= value <= 1 + 1e-3 else Mistake.LOGITS)
 
 
 def look_percent(head: NDArray[np.float64], *, classes: bool) -> bool:
-    """Whether all rows lie in [0, 100], some value is above 2, and rows of classes sum to 100."""
+    """Return whether all values lie in [0, 100], one is above 2, and rows of classes sum to 100."""
     if not (np.isfinite(head).all() and head.min() >= 0 and 2 < head.max() <= 100):
         return False
     return not classes or bool(np.allclose(head.sum(axis=1), 100, atol=1))

@@ -1,11 +1,11 @@
-"""Which event is judged: from predictions to scores and outcomes, in one read of the N x C numbers.
+"""Turn predictions into scores and outcomes of the judged event, in one read of the N x C numbers.
 
 positive
     The event "the label is 1", with score P(y = 1).
 top-label
     The event "the predicted class is right", with score max p; a binary score folds to max(p, 1 - p).
 classwise, multilabel
-    For each class (label) by itself the event "this is the class (label)", with score p_k.
+    For each class (label) separately, the event "this is the class (label)", with score p_k.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from calibrant.kernels import dispatch
 
 NOTIONS: Final = ("positive", "top-label", "classwise", "multilabel")
 
-#: The notions that judge every class by itself.
+#: The notions that judge every class separately.
 PER_CLASS: Final[tuple[Notion, ...]] = ("classwise", "multilabel")
 
-#: The notion that follows from the shape of the input.
+#: The default notion for each shape of the input.
 DEFAULTS: Final[dict[Layout, Notion]] = {"binary": "positive", "multiclass": "top-label", "multilabel": "multilabel"}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Events:
-    """Judged events: scores in [0, 1], outcomes 0 and 1, perhaps weights above 0, each (n,)."""
+    """Judged events: scores in [0, 1], outcomes 0 and 1, and if any weights above 0, each (n,)."""
 
     scores: NDArray[np.floating[Any]]
     outcomes: NDArray[np.uint8]
@@ -43,20 +43,20 @@ class Events:
         return float(len(self.scores) if self.weights is None else self.weights.sum())
 
     def residuals(self) -> tuple[NDArray[np.float64], float, float]:
-        """Return outcome minus score of each row, times its weight; their sum; the sum of their absolute values."""
+        """Return (outcome - score) times weight of each row; their sum; the sum of their absolute values."""
         return dispatch.residuals(self.scores, self.outcomes, self.weights)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reading:
-    """What one read of the predictions left: the judged events, the means of the scores, the classes' histograms.
+    """The result of one read of the predictions: the judged events, the mean scores, the histograms of the classes.
 
-    ``brier_square`` and ``nll_square`` are the means of the squares of the rows' own Brier scores and finite losses.
+    ``brier_square`` and ``nll_square`` are the means of the rows' squared Brier scores and squared finite losses.
 
-    ``totals`` are the sums of the scores, by their places in `dispatch` (``BRIER``, ...).
+    ``totals`` are the sums of the scores, at the indices named in `dispatch` (``BRIER``, ...).
 
-    ``histograms`` has shape (3, bins, classes): counts, sums of scores, counts of true outcomes; empty unless asked
-    for. For classwise and multilabel notions ``events`` is those of the top label, or of all labels together.
+    ``histograms`` has shape (3, bins, classes): counts, sums of scores, counts of true outcomes; empty by default.
+    For classwise, ``events`` judge the top label; for multilabel, all labels together.
     """
 
     events: Events
@@ -73,7 +73,7 @@ class Reading:
 
 
 def resolve(predictions: Predictions, notion: str | None) -> Notion:
-    """Return the notion meant, by default the one that follows from the shape."""
+    """Return the notion; by default the shape decides."""
     if notion is None:
         return DEFAULTS[predictions.layout]
     check_choice("notion", notion, NOTIONS)
@@ -108,9 +108,9 @@ def read(
     eps : float
         The true class's probability is raised to this before its logarithm is taken.
     scoring : bool
-        Whether the Brier score, the logarithmic loss and the accuracy are wanted.
+        Whether to compute the Brier score, the logarithmic loss and the accuracy.
     uppers : (M,), optional
-        Asks for the histograms of the classes: the largest score of each bin.
+        The largest score of each bin, for the histograms of the classes; without it they are empty.
     threshold : float
         Class probabilities below it do not enter the histograms.
 
@@ -136,7 +136,7 @@ def _read_classes(
     threshold: float,
 ) -> Reading:
     rows, targets, weights = predictions.rows, predictions.targets, predictions.weights
-    threshold = float(rows.dtype.type(threshold))  # rounded like the scores, as the edges are
+    threshold = float(rows.dtype.type(threshold))  # rounded to the type of the scores, like the edges
     top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
     soft = None
     if predictions.logits:
@@ -167,7 +167,7 @@ def _read_classes(
             correct=correct,
         )
     scores, outcomes = top, correct
-    if notion == "positive":  # of two classes
+    if notion == "positive":  # two classes
         scores = _column(predictions, soft, 1)
         outcomes = np.where(correct == dispatch.IGNORED, correct, targets == 1).astype(np.uint8)
     return _reading(scores, outcomes, weights, totals, histograms)
@@ -179,12 +179,12 @@ def _read_single(predictions: Predictions, notion: Notion, eps: float, scoring: 
         rows, targets = dispatch.Rows(_entries(rows), rows.bfloat16), targets.reshape(-1)
         weights = None if weights is None else np.repeat(weights, predictions.n_classes)
     direct = rows.direct
-    own = np.empty(rows.n, rows.dtype) if logits or direct is None else None
+    scratch = np.empty(rows.n, rows.dtype) if logits or direct is None else None
     outcomes = np.empty(rows.n, np.uint8)
     totals = dispatch.read_events(
-        rows, targets, weights, eps=eps, logits=logits, scoring=scoring, scores=own, outcomes=outcomes
+        rows, targets, weights, eps=eps, logits=logits, scoring=scoring, scores=scratch, outcomes=outcomes
     )
-    scores = own if own is not None or direct is None else direct[:, 0]
+    scores = scratch if scratch is not None or direct is None else direct[:, 0]
     if notion == "top-label" and scores is not None:
         scores, outcomes = fold(scores, outcomes)
     return _reading(scores, outcomes, weights, totals, np.zeros((3, 0, 0)))
@@ -193,22 +193,24 @@ def _read_single(predictions: Predictions, notion: Notion, eps: float, scoring: 
 def fold(
     scores: NDArray[np.floating[Any]], outcomes: NDArray[np.uint8], *, half: int = 1
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.uint8]]:
-    """Fold the event "the label is 1" to "the predicted class is right"; a score of .5 predicts class ``half``."""
+    """Return the event "the predicted class is right" for "the label is 1"; a score of .5 predicts class ``half``."""
     predicts = scores >= 0.5 if half else scores > 0.5
     right = (predicts == (outcomes == 1)).astype(np.uint8)
     return np.maximum(scores, 1 - scores), np.where(outcomes == dispatch.IGNORED, outcomes, right)
 
 
 def own_probabilities(predictions: Predictions) -> NDArray[np.float64]:
-    """Return the probability that each row gave to its own class, of good multiclass probabilities."""
-    own = np.empty(predictions.n)
+    """Return the probability of each row's true class, from valid multiclass probabilities."""
+    p_target = np.empty(predictions.n)
     for first, block in predictions.rows.blocks(0, predictions.n):
-        own[first : first + len(block)] = block[np.arange(len(block)), predictions.targets[first : first + len(block)]]
-    return own
+        p_target[first : first + len(block)] = block[
+            np.arange(len(block)), predictions.targets[first : first + len(block)]
+        ]
+    return p_target
 
 
 def _entries(rows: dispatch.Rows) -> NDArray[Any]:
-    """See every entry of (n, C) rows as a row of its own, in a view where the layout allows it."""
+    """Return every entry of (n, C) rows as a separate row, as a view if the layout allows it."""
     return rows.values.reshape(-1, 1, 1)
 
 
@@ -237,7 +239,7 @@ def _reading(
 
 
 def softmax(predictions: Predictions) -> NDArray[np.floating[Any]] | None:
-    """Return the class probabilities of logits, (n, C); None for probabilities, whose rows are read where they are."""
+    """Return the class probabilities of logits, (n, C); None for probabilities, which are read in place."""
     if not predictions.logits:
         return None
     rows = predictions.rows
@@ -281,17 +283,17 @@ def _column(predictions: Predictions, soft: NDArray[np.floating[Any]] | None, k:
 
 
 def class_events(predictions: Predictions, threshold: float = 0.0) -> Iterator[tuple[Events, float]]:
-    """Yield, class by class, the events "this is the class" of predictions that `read` has found good.
+    """Yield, for each class, the events "this is the class" and the weight of its judged rows.
 
-    With them comes the weight of the class's judged rows: events with a score below the threshold are left out.
+    `read` must have accepted the predictions. Events with a score below the threshold are left out of the events.
     """
     soft = softmax(predictions)
     weights, several = predictions.weights, predictions.layout == "multilabel"
     for k in range(predictions.n_classes):
         scores = _column(predictions, soft, k)
-        own = predictions.targets[:, k] if several else predictions.targets
-        outcomes = (own == (1 if several else k)).astype(np.uint8)
-        judged = own >= 0 if weights is None else (own >= 0) & (weights > 0)
+        labels = predictions.targets[:, k] if several else predictions.targets
+        outcomes = (labels == (1 if several else k)).astype(np.uint8)
+        judged = labels >= 0 if weights is None else (labels >= 0) & (weights > 0)
         total = float(np.count_nonzero(judged) if weights is None else weights[judged].sum())
         keep = judged & (scores >= scores.dtype.type(threshold))
         if keep.all():

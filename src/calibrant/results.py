@@ -1,4 +1,4 @@
-"""What the measures return when a float will not do: frozen values that plots and reports take as they are."""
+"""The values that measures return if a float is not enough; plots and reports show them unchanged."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Scale: TypeAlias = Literal["probability", "square", "score", "ratio"]
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The noise floor of a measure: what it would show, at this number of rows, if the scores were calibrated.
+    """The noise floor of a measure: its values at this number of rows if the scores were calibrated.
 
     Attributes
     ----------
     mean : float
-        Its mean under perfect calibration.
+        The mean value under perfect calibration.
     upper : float
-        What it stays below in a share ``level`` of such samples.
+        The value is below this in a share ``level`` of such samples.
     """
 
     mean: float
@@ -32,14 +32,14 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a report says about a measure itself.
+    """What a report says about a measure.
 
     Attributes
     ----------
     label : str
-        The name as people write it.
+        The name for people to read.
     meaning : str
-        One sentence for those who meet it for the first time.
+        One sentence for readers who do not know the measure.
     scale : {"probability", "square", "score", "ratio"}
         The unit.
     better : {"lower", "higher", "neither"}
@@ -47,7 +47,7 @@ class Description:
     signed : bool
         Whether it is shown with its sign.
     binning : {"uniform", "quantile"} or None
-        The bins it is computed over, if any.
+        The bins, if it uses any.
     """
 
     label: str
@@ -65,25 +65,25 @@ class Estimate:
     Attributes
     ----------
     value : float
-        The number; NaN where it cannot be had, and then ``method`` says why.
+        The number; NaN if it is not available: ``method`` then gives the reason.
     low, high : float
-        The ends of the confidence interval of what the number estimates; NaN where there is none.
+        The ends of the confidence interval of the estimated quantity; NaN without an interval.
     level : float
-        The confidence of the interval: in at least this share of samples it holds the true value.
+        The confidence of the interval: in at least this share of samples it contains the true value.
     floor : Floor or None
-        What perfect calibration would show at this number of rows; None for measures that are no calibration errors.
+        The value under perfect calibration at this number of rows; None if the measure is not a calibration error.
     p_value : float
-        The probability of a value as large as this one under perfect calibration; NaN where there is no floor.
+        The probability of a value at least this large under perfect calibration; NaN without a floor.
     method : str
-        How the interval was made, or why there is none.
+        How the interval was computed, or why it is missing.
     n : int
-        The predictions it was computed from.
+        The number of predictions behind it.
     details : mapping
-        What belongs to it: the bin of a maximum, the classes left out, flags.
+        More facts: the bin of a maximum, the classes left out, flags.
     error_bound : float
-        How far the number can be from the same number of the predictions themselves, certified: 0 where it is exact
-        but for rounding. Only the smooth error, which is computed to 1e-7, and numbers from a sketch or a table on a
-        grid have one above 0; NaN where it is not known.
+        A certified bound of the difference from the same number computed from all predictions; 0 if it is exact up to
+        rounding, NaN if no bound is known. It is above 0 only for the smooth error, which is computed to 1e-7, and for
+        numbers from a sketch or a table on a grid.
     """
 
     value: float
@@ -102,7 +102,7 @@ class Estimate:
 
 
 class Code(StrEnum):
-    """What a report can find."""
+    """The kinds of findings of a report."""
 
     MISCALIBRATED = "miscalibrated"
     NO_EVIDENCE = "no-evidence"
@@ -119,7 +119,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something a report found, as facts; `Report.verdict` puts it into words.
+    """Something that a report found, as facts; `Report.verdict` puts it into words.
 
     Attributes
     ----------
@@ -144,14 +144,14 @@ class TestResult:
     p_value : float
         The probability of a statistic at least as extreme under perfect calibration.
     method : str
-        The test and the law its p-value was taken from.
+        The test, and the distribution behind its p-value.
     n : int
         The predictions tested.
     details : mapping
-        What belongs to it: degrees of freedom, fitted coefficients, the groups.
+        More facts: degrees of freedom, fitted coefficients, the groups.
     """
 
-    __test__: ClassVar[bool] = False  # it is no test of pytest's
+    __test__: ClassVar[bool] = False  # pytest must not collect it
 
     statistic: float
     p_value: float
@@ -171,17 +171,17 @@ class ReliabilityDiagram:
     counts : (M,) int64, or float64 with weights
         The predictions in each bin.
     confidences : (M,) float64
-        The mean score of each bin, NaN where it is empty.
+        The mean score of each bin, NaN if it is empty.
     accuracies : (M,) float64
-        The share of outcomes 1 in each bin (of right answers, for the top label), NaN where it is empty.
+        The share of outcomes 1 in each bin (of right answers for the top label), NaN if it is empty.
     proportions : (M,) float64
-        The share of all predictions in each bin, 0 where it is empty.
+        The share of all predictions in each bin, 0 if it is empty.
     lows, highs : (M,) float64 or None
-        The Clopper-Pearson interval of each bin's share of outcomes 1, NaN where it is empty.
+        The Clopper-Pearson interval of each bin's share of outcomes 1, NaN if it is empty.
     band_lows, band_highs : (M,) float64 or None
-        The consistency band: what that share would be within if the scores were right, NaN where the bin is empty.
+        The consistency band: the range of that share if the scores were right, NaN if the bin is empty.
     level : float
-        The confidence of the intervals and of the band; NaN where there are none.
+        The confidence of the intervals and of the band; NaN without them.
     """
 
     edges: NDArray[np.float64]
@@ -205,17 +205,17 @@ class CalibrationCurve:
     kind : str
         "isotonic" or "smooth".
     scores : (M,) float64
-        The scores at which the curve is given, increasing.
+        The scores of the points of the curve, increasing.
     rates : (M,) float64
-        The outcome rate at each of them: what calibrated scores would be.
+        The outcome rate at each of them, which a calibrated score would equal.
     confidence_lows, confidence_highs : (M,) float64
-        The confidence band: around the curve, for the true rate. NaN where it needs resampling and there was none.
+        The confidence band, around the curve, for the true rate. NaN if it needs resampling and none was done.
     consistency_lows, consistency_highs : (M,) float64
-        The consistency band: around the diagonal, what the curve would be within if the scores were right.
+        The consistency band, around the diagonal: the range of the curve if the scores were right.
     level : float
         The share of samples in which a point lies within its band.
     bandwidth : float
-        Of the smooth curve's kernel; NaN for the isotonic one.
+        The bandwidth of the smooth curve's kernel; NaN for the isotonic curve.
     """
 
     kind: str
@@ -238,13 +238,13 @@ class ScoreDecomposition:
     score : float
         The mean score, lower is better.
     miscalibration : float
-        What recalibration would take off it; 0 is calibrated.
+        By how much recalibration would lower it; 0 is calibrated.
     discrimination : float
-        What the scores, recalibrated, gain over always issuing the base rate; larger is better.
+        By how much the recalibrated scores are better than always issuing the base rate; larger is better.
     uncertainty : float
         The score of always issuing the base rate.
     within_bins : float
-        For ``method="murphy"``, what binning hides: it is added to the three above. 0 for ``method="corp"``.
+        For ``method="murphy"``, the part that binning hides: it is added to the three above. 0 for ``method="corp"``.
     """
 
     score: float
@@ -256,28 +256,28 @@ class ScoreDecomposition:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ClasswiseCalibration:
-    """The calibration error of every class by itself, and the bins of its reliability diagram.
+    """The calibration error of each class, and the bins of its reliability diagram.
 
     Attributes
     ----------
     errors : (C,) float64
-        Each class's error; NaN for a class of which the threshold kept nothing.
+        Each class's error; NaN if the threshold kept no prediction of the class.
     kept : (C,) float64
-        The share of the predictions that the threshold kept for each class.
+        For each class, the share of the predictions that the threshold kept.
     supports : (C,) float64
-        The number (weight) of rows whose true class it is, among those kept.
+        The number (weight) of kept rows whose true class it is.
     value : float
-        Their mean (l1), root mean square (l2) or maximum (max) over the classes that kept something.
+        The mean (l1), root mean square (l2) or maximum (max) of the errors that are not NaN.
     edges : (C, M + 1) float64
-        The ends of each class's bins; NaN for quantile bins of a class of which nothing was kept.
+        The ends of each class's bins; NaN for quantile bins of a class without kept predictions.
     counts : (C, M) float64
         The predictions (weight) in each bin of each class.
     confidences, accuracies : (C, M) float64
-        The mean score and the share of outcomes 1 of each bin, NaN where it is empty.
+        The mean score and the share of outcomes 1 of each bin, NaN if it is empty.
     lows, highs : (C, M) float64 or None
-        The Clopper-Pearson interval of that share, in reports; NaN where the bin is empty.
+        The Clopper-Pearson interval of that share, in reports; NaN if the bin is empty.
     level : float
-        The confidence of the intervals; NaN where there are none.
+        The confidence of the intervals; NaN without them.
     """
 
     errors: NDArray[np.float64]
@@ -309,7 +309,7 @@ class ClasswiseCalibration:
 
 
 def plain(value: Any, path: str, missing: dict[str, str], reason: str | None = None) -> Any:
-    """Turn a value into plain Python, a number that is not finite into None with its reason noted."""
+    """Return a value as plain Python; a number that is not finite becomes None, and ``missing`` gets the reason."""
     if isinstance(value, Mapping):
         return {str(key): plain(entry, f"{path}.{key}", missing) for key, entry in value.items()}
     if isinstance(value, (np.ndarray, list, tuple)):
@@ -325,16 +325,16 @@ def plain(value: Any, path: str, missing: dict[str, str], reason: str | None = N
 def plain_estimate(
     estimate: Estimate, path: str, missing: dict[str, str], reason: str | None = None, *, tested: bool = True
 ) -> dict[str, Any]:
-    """Turn an estimate into plain Python; ``reason`` is why a number is missing if the estimate does not say so.
+    """Return an estimate as plain Python; ``reason`` is why a number is missing, unless the estimate has one.
 
-    ``tested`` says that the measure may have a noise floor and a p-value.
+    ``tested`` is true if the measure may have a noise floor and a p-value.
     """
     reason = estimate.details.get("reason", reason)
     numbers: dict[str, Any] = {"value": plain(estimate.value, f"{path}.value", missing, reason)}
     for name in ("low", "high", "level"):
         numbers[name] = plain(getattr(estimate, name), f"{path}.{name}", missing, reason or estimate.method)
-    unknown = "no certified error is known"
-    numbers["error_bound"] = plain(estimate.error_bound, f"{path}.error_bound", missing, unknown)
+    no_bound = "no certified error is known"
+    numbers["error_bound"] = plain(estimate.error_bound, f"{path}.error_bound", missing, no_bound)
     if tested:
         floor = estimate.floor
         numbers["floor"] = None if floor is None else {"mean": floor.mean, "upper": floor.upper}
@@ -345,6 +345,6 @@ def plain_estimate(
 
 
 def plain_diagram(diagram: ReliabilityDiagram, path: str, missing: dict[str, str]) -> dict[str, Any]:
-    """Turn the bins of a diagram into plain Python, the numbers of empty ones into None with the reason noted."""
+    """Return the bins of a diagram as plain Python; in empty bins None, and ``missing`` gets the reason."""
     names = ("edges", "counts", "confidences", "accuracies", "proportions", "lows", "highs", "band_lows", "band_highs")
     return {name: plain(getattr(diagram, name), f"{path}.{name}", missing, "the bin is empty") for name in names}

@@ -1,4 +1,4 @@
-"""Proper scores: of one event as sums over the rows of a table, and of single rows."""
+"""Compute proper scores: of one event from the rows of a table, and of single rows."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def mean_score(
     positives: NDArray[Any] | float,
     total: float,
 ) -> float:
-    """Return the mean score of issuing each row's forecast to its count of events, of which ``positives`` happened.
+    """Return the mean score of forecasts; the event happened in ``positives`` of the ``counts`` of each row.
 
-    Brier: (x - y)^2. Log: -log x where the event happened, -log(1 - x) where it did not; infinite where a forecast of 0
-    or 1 was wrong, and 0 log 0 = 0.
+    Brier: (x - y)^2. Log: -log x if the event happened, -log(1 - x) if it did not; infinite if a forecast of 0 or 1 was
+    wrong, and 0 log 0 = 0.
     """
     x = np.asarray(forecasts, dtype=np.float64)
     k = np.asarray(positives, dtype=np.float64)
-    rest = np.asarray(counts, dtype=np.float64) - k
+    negatives = np.asarray(counts, dtype=np.float64) - k
     if score == "brier":
-        return float(np.sum(rest * x * x + k * (1 - x) ** 2) / total)
+        return float(np.sum(negatives * x * x + k * (1 - x) ** 2) / total)
     with np.errstate(divide="ignore", invalid="ignore"):
-        happened = np.where(k > 0, -k * np.log(x), 0.0)
-        failed = np.where(rest > 0, -rest * np.log1p(-x), 0.0)
-    return float(np.sum(happened + failed) / total)
+        loss_positive = np.where(k > 0, -k * np.log(x), 0.0)
+        loss_negative = np.where(negatives > 0, -negatives * np.log1p(-x), 0.0)
+    return float(np.sum(loss_positive + loss_negative) / total)
 
 
 def mean_square(
@@ -45,26 +45,26 @@ def mean_square(
     positives: NDArray[Any],
     total: float,
 ) -> float:
-    """Return the mean of the squared scores of single events, infinite ones left out, as `mean_score`."""
+    """Return the mean of the squared scores of single events, without infinite ones; arguments as in `mean_score`."""
     x = np.asarray(forecasts, dtype=np.float64)
     k = np.asarray(positives, dtype=np.float64)
-    rest = np.asarray(counts, dtype=np.float64) - k
+    negatives = np.asarray(counts, dtype=np.float64) - k
     if score == "brier":
-        return float(np.sum(rest * x**4 + k * (1 - x) ** 4) / total)
+        return float(np.sum(negatives * x**4 + k * (1 - x) ** 4) / total)
     with np.errstate(divide="ignore", invalid="ignore"):
-        happened = np.where((k > 0) & (x > 0), k * np.log(x) ** 2, 0.0)
-        failed = np.where((rest > 0) & (x < 1), rest * np.log1p(-x) ** 2, 0.0)
-    return float(np.sum(happened + failed) / total)
+        square_positive = np.where((k > 0) & (x > 0), k * np.log(x) ** 2, 0.0)
+        square_negative = np.where((negatives > 0) & (x < 1), negatives * np.log1p(-x) ** 2, 0.0)
+    return float(np.sum(square_positive + square_negative) / total)
 
 
-def shifted_log_loss(own: NDArray[np.float64], eps: float) -> float:
-    """Return the mean of -log(p + eps) over the probabilities that were given to what happened."""
+def shifted_log_loss(p_outcome: NDArray[np.float64], eps: float) -> float:
+    """Return the mean of -log(p + eps) over the probabilities of the true outcomes."""
     with np.errstate(divide="ignore"):
-        return float(-np.mean(np.log(own + eps)))
+        return float(-np.mean(np.log(p_outcome + eps)))
 
 
 def event_row_scores(block: NDArray[Any], y: NDArray[np.int64], logits: bool) -> RowScores:
-    """Return the scores of rows of one event's probabilities or logits, (n, 1), with outcomes y."""
+    """Return the scores of the rows: probabilities or logits of one event, (n, 1), with outcomes y."""
     x = block[:, 0].astype(np.float64)
     p = np.exp(np.minimum(x, 0.0)) / (1 + np.exp(-np.abs(x))) if logits else x
     nll = np.logaddexp(0.0, np.where(y == 1, -x, x)) if logits else -np.log(np.where(y == 1, p, 1 - p))
@@ -72,16 +72,16 @@ def event_row_scores(block: NDArray[Any], y: NDArray[np.int64], logits: bool) ->
 
 
 def class_row_scores(block: NDArray[Any], y: NDArray[np.int64], logits: bool) -> RowScores:
-    """Return the scores of rows of classes' probabilities or logits, (n, C), with classes y."""
+    """Return the scores of the rows: probabilities or logits of classes, (n, C), with true classes y."""
     p, each = block.astype(np.float64), np.arange(len(block))
     right = block.argmax(axis=1) == y
     if logits:  # by log-sum-exp, which does not overflow
         p -= p.max(axis=1, keepdims=True)
-        own_logit = p[each, y]
+        target_logit = p[each, y]
         np.exp(p, out=p)
         total = p.sum(axis=1, keepdims=True)
         p /= total
-        nll = np.log(total[:, 0]) - own_logit
+        nll = np.log(total[:, 0]) - target_logit
     else:
         nll = -np.log(p[each, y])
     return np.einsum("ij,ij->i", p, p) - 2 * p[each, y] + 1, nll, right

@@ -1,7 +1,7 @@
 """The reliability table: rows sorted by score, each with its count, its mean score and its positive outcomes.
 
-Every calibration measure is a function of it. Exact data is a table with a row per distinct score; on a grid it has a
-row per occupied cell. Tables of equal make add up to the table of all their rows.
+Every calibration measure is a function of it. An exact table has a row per distinct score; a table on a grid has a row
+per occupied cell. Tables of one kind add up to the table of all their rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _VERSION = 1
 
 
 class TableSums(NamedTuple):
-    """Sums over all rows of a table: of the counts, the scores, the outcomes and the (score - outcome)^2."""
+    """Sums over all rows of a table: the counts, the scores, the outcomes and (score - outcome)^2."""
 
     total: float
     scores: float
@@ -36,11 +36,11 @@ class TableSums(NamedTuple):
 
 
 class CellSums(NamedTuple):
-    """What a table on a grid knows of its cells, each (K,): the ends, and sums over the predictions in them.
+    """The cells of a table on a grid, each field (K,): their ends, and sums over the predictions in them.
 
-    ``low`` and ``high`` are the ends of (low, high]; ``several`` says whether a cell can hold several scores, which
-    those of p = 0 and p = 1 cannot, nor one of a single prediction. ``n0`` and ``n1`` are the predictions (weight) by
-    outcome, ``s0`` and ``s1`` the sums of their scores, ``squares`` that of all squared scores.
+    ``low`` and ``high`` are the ends of (low, high]. ``several`` says whether a cell can hold several scores: not the
+    cells of p = 0 and p = 1, nor a cell with one prediction. ``n0`` and ``n1`` count the predictions (their weight) by
+    outcome, ``s0`` and ``s1`` are the sums of their scores, ``squares`` is the sum of all squared scores.
     """
 
     low: NDArray[np.float64]
@@ -55,7 +55,7 @@ class CellSums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ReliabilityTable:
-    """Scores of one event, pooled: a row per distinct score, or per occupied cell of a grid.
+    """Pooled scores of one event: a row per distinct score, or per occupied cell of a grid.
 
     Make one with `from_scores` or `from_arrow`; add two with ``+``. Rows are in increasing order of the score, so
     nothing computed from a table depends on the order of the predictions.
@@ -67,7 +67,7 @@ class ReliabilityTable:
     counts : (K,) int64, or float64 with weights
         The number of predictions (their weight).
     positives : (K,) like counts
-        How many of them (what weight) had outcome 1.
+        How many of them (their weight) had outcome 1.
     n : int
         The number of predictions, unweighted.
     grid : {"standard", "fine"} or None
@@ -75,11 +75,11 @@ class ReliabilityTable:
     cells : (K,) int64 or None
         The cell of each row, on a grid.
     score_sums, positive_scores, square_scores : (K,) float64 or None
-        On a grid: the sum of the scores, the sum of the scores whose outcome was 1, and the sum of squared scores. A
-        row of an exact table has one score, so they need not be kept.
+        On a grid: the sum of the scores, the sum of the scores with outcome 1, and the sum of squared scores. An exact
+        table does not need them: each row has one score.
     square_weights : (2, K) float64 or None
-        Where weights are not whole numbers, the sums of their squares over the predictions with outcome 0 and with
-        outcome 1; None where each unit of count is a prediction. Only variances and pairs ask for it.
+        If weights are not integers, the sums of their squares over the predictions with outcome 0 and with outcome 1;
+        None if each unit of count is a prediction. Only variances and debiased estimates need it.
     """
 
     scores: NDArray[np.floating[Any]]
@@ -97,28 +97,28 @@ class ReliabilityTable:
     def from_scores(
         cls, scores: Any, outcomes: Any, *, weights: Any = None, grid: grids.Grid | None = None
     ) -> ReliabilityTable:
-        """Pool scores and outcomes into a table.
+        """Return the table of scores and outcomes.
 
         Parameters
         ----------
         scores : (N,) array of any library
             Probabilities of one event, in [0, 1].
         outcomes : (N,) array of any library
-            0 or 1 (or booleans, or integral floats): whether the event happened.
+            0 or 1 (or booleans, or floats 0.0 and 1.0): whether the event happened.
         weights : (N,) array, optional
-            Frequency weights: 2 equals the row twice, 0 leaves it out.
+            Frequency weights: 2 counts the row twice, 0 leaves it out.
         grid : {"standard", "fine"}, optional
             Pool into the cells of this grid (4,396 or 19,984 at most) rather than by distinct score.
 
         Raises
         ------
         InputError
-            For what is no probability, no outcome or no weight.
+            For an invalid probability, outcome or weight.
 
         Notes
         -----
-        Cost: one sort of N integers of the scores' own width without weights, an argsort of N scores with them, a
-        binary search per score on a grid.
+        Cost: without weights, one sort of N integers of the scores' width; with weights, an argsort of N scores; on a
+        grid, a binary search per score.
 
         Examples
         --------
@@ -141,7 +141,7 @@ class ReliabilityTable:
 
     @classmethod
     def pool(cls, events: Events, *, grid: grids.Grid | None = None) -> ReliabilityTable:
-        """Pool judged events, which are trusted to be valid, by distinct score or into the cells of a grid."""
+        """Return the table of judged events, by distinct score or on a grid; the events must be valid."""
         scores, outcomes, weights = events.scores, events.outcomes, events.weights
         if grid is not None:
             check_choice("grid", grid, grids.GRIDS)
@@ -168,18 +168,18 @@ class ReliabilityTable:
         ignore_index: int | None = None,
         logits: bool = False,
     ) -> ReliabilityTable:
-        """Pool the judged event of predictions into a table; a table given as ``probs`` is returned as it is.
+        """Return the table of the judged event of predictions; a table as ``probs`` is returned unchanged.
 
         Parameters
         ----------
         probs, targets, notion, weights, ignore_index, logits
-            As in `expected_calibration_error`; the notion is "positive" or "top-label", by default the one that follows
-            from the shape.
+            As in `expected_calibration_error`; the notion is "positive" or "top-label", by default the shape
+            decides.
 
         Raises
         ------
         InputError
-            As `expected_calibration_error`; for anything beside a table.
+            As `expected_calibration_error`; for any other argument next to a table.
 
         Examples
         --------
@@ -189,18 +189,18 @@ class ReliabilityTable:
         (array([0.6, 0.8]), array([0, 1]))
         """
         if isinstance(probs, ReliabilityTable):
-            given = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
-            for name, value in {**given, "logits": logits or None}.items():
+            others = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
+            for name, value in {**others, "logits": logits or None}.items():
                 if value is not None:
                     raise InputError(
-                        name, "nothing beside a ReliabilityTable", "a value", "the table holds all there is"
+                        name, "nothing next to a ReliabilityTable", "a value", "leave it out: the table holds all data"
                     )
             if len(probs) == 0:
                 remedy = "check where the rows were lost"
                 raise InputError("probs", "a table with at least one row", "an empty table", remedy)
             return probs
         if targets is None:
-            raise InputError("targets", "an array", "None", "pass the labels; only a ReliabilityTable needs none")
+            raise InputError("targets", "an array", "None", "pass the labels; only a ReliabilityTable already has them")
         predictions = as_predictions(
             probs, targets, weights=weights, ignore_index=ignore_index, logits=logits, notion=notion
         )
@@ -222,7 +222,9 @@ class ReliabilityTable:
         if self.grid is not None:
             if self.grid == grid:
                 return self
-            raise InputError("grid", repr(self.grid), repr(grid), "a table on a grid cannot be cut anew")
+            raise InputError(
+                "grid", repr(self.grid), repr(grid), "keep this grid, or build the table again from the scores"
+            )
         cells = _cells_of_sorted(self.scores, grid)
         first = np.flatnonzero(np.diff(cells, prepend=-1))
         scores = self.scores.astype(np.float64)
@@ -255,10 +257,10 @@ class ReliabilityTable:
         square_scores: NDArray[np.float64],
         square_weights: NDArray[np.float64] | None,
     ) -> ReliabilityTable:
-        """Build a table of a grid's occupied cells, each row's score inside its cell.
+        """Return the table of a grid's occupied cells, with each row's score inside its cell.
 
-        A mean can be rounded onto the cell's open edge, and float32 scores are counted by edges rounded to float32:
-        the score says only where the row lies, the sums are kept as they are.
+        Rounding can move a mean onto the cell's open edge, and float32 scores are counted by edges rounded to float32.
+        So each mean is moved into its cell: it only locates the row. The sums are unchanged.
         """
         low, high = grids.ends_of(cells, grid)
         low, high = np.where(low < high, np.nextafter(low, 1), low), np.where(low < high, high, low)
@@ -268,7 +270,7 @@ class ReliabilityTable:
 
     @cached_property
     def cell_sums(self) -> CellSums | None:
-        """What is known of the cells of a table on a grid; None for an exact table."""
+        """The ends and the sums of the cells of a table on a grid; None for an exact table."""
         if self.grid is None or self.cells is None or self.score_sums is None:
             return None
         if self.positive_scores is None or self.square_scores is None:
@@ -291,12 +293,12 @@ class ReliabilityTable:
 
     @classmethod
     def unpack(cls, keys: NDArray[np.unsignedinteger[Any]]) -> ReliabilityTable:
-        """Pool events that `dispatch.pack` made into integers; the keys are sorted in place."""
+        """Return the table of events that `dispatch.pack` packed into integers; the keys are sorted in place."""
         return cls(*dispatch.distinct_keys(keys), n=len(keys))
 
     @property
     def provenance(self) -> dict[str, str]:
-        """What a result says in its details of the table it is from: the grid, of a table on one."""
+        """What the details of a result say about its table: the name of the grid, if it is on one."""
         return {} if self.grid is None else {"table": f"{self.grid} grid"}
 
     @cached_property
@@ -309,7 +311,7 @@ class ReliabilityTable:
 
     @property
     def total(self) -> float:
-        """The weight of all rows: their number without weights."""
+        """The weight of all rows; without weights their number."""
         return self.sums.total
 
     @property
@@ -334,7 +336,7 @@ class ReliabilityTable:
 
     @property
     def own_weights(self) -> NDArray[np.float64]:
-        """The sums of squared weights by outcome, (2, K); with whole weights the counts, as each unit weighs 1."""
+        """The sums of squared weights by outcome, (2, K); with integer weights the counts, as each unit weighs 1."""
         if self.square_weights is not None:
             return self.square_weights
         return np.stack([self.counts - self.positives, self.positives]).astype(np.float64)
@@ -351,14 +353,14 @@ class ReliabilityTable:
         return len(self.scores)
 
     def __add__(self, other: ReliabilityTable) -> ReliabilityTable:
-        """Pool the rows of two tables: counts exactly, sums to rounding."""
+        """Return the table of the rows of both: counts exactly, sums up to rounding."""
         if not isinstance(other, ReliabilityTable):
             return NotImplemented
         if self.grid != other.grid or (self.grid is None and self.scores.dtype != other.scores.dtype):
             raise InputError(
                 "tables",
-                f"two of one make ({_make(self)})",
-                _make(other),
+                f"two tables of one kind ({_kind(self)})",
+                _kind(other),
                 "build both from scores of one floating-point type, both exact or both on the same grid",
             )
         keys = np.concatenate([self._keys, other._keys])
@@ -393,14 +395,14 @@ class ReliabilityTable:
         return self.scores if self.cells is None else self.cells
 
     def to_arrow(self) -> pa.Table:
-        """Return the table as a `pyarrow.Table`, its make in the schema's metadata."""
+        """Return the table as a `pyarrow.Table`, with its kind in the schema's metadata."""
         pa = _pyarrow()
         names = (*_COLUMNS, *_GRID_COLUMNS)
         columns = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.square_weights is not None:
             columns |= dict(zip(_SQUARES, self.square_weights, strict=True))
-        made = {"calibrant.table": str(_VERSION), "calibrant.n": str(self.n), "calibrant.grid": self.grid or ""}
-        return pa.table(columns).replace_schema_metadata(made)
+        metadata = {"calibrant.table": str(_VERSION), "calibrant.n": str(self.n), "calibrant.grid": self.grid or ""}
+        return pa.table(columns).replace_schema_metadata(metadata)
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> ReliabilityTable:
@@ -411,24 +413,26 @@ class ReliabilityTable:
         InputError
             For a `pyarrow.Table` without this metadata or these columns.
         """
-        made = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-        if made.get("calibrant.table") != str(_VERSION):
+        entries = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+        if entries.get("calibrant.table") != str(_VERSION):
             raise InputError(
                 "table",
                 f"a pyarrow.Table with metadata calibrant.table = {_VERSION}",
-                f"metadata {sorted(made) or 'missing'}",
+                f"metadata {sorted(entries) or 'missing'}",
                 "write it with ReliabilityTable.to_arrow",
             )
-        grid = made["calibrant.grid"] or None
+        grid = entries["calibrant.grid"] or None
         names = _COLUMNS if grid is None else (*_COLUMNS, *_GRID_COLUMNS)
         missing = [name for name in names if name not in table.column_names]
         if missing:
-            raise InputError("table", f"columns {', '.join(names)}", f"no column {missing[0]!r}", "write it again")
+            raise InputError(
+                "table", f"columns {', '.join(names)}", f"no column {missing[0]!r}", "write the table again"
+            )
         columns = {name: np.ascontiguousarray(table.column(name).to_numpy()) for name in names}
         squares = None
         if all(name in table.column_names for name in _SQUARES):
             squares = np.stack([table.column(name).to_numpy() for name in _SQUARES])
-        return cls(n=int(made["calibrant.n"]), grid=grid, square_weights=squares, **columns)
+        return cls(n=int(entries["calibrant.n"]), grid=grid, square_weights=squares, **columns)
 
 
 _COLUMNS = ("scores", "counts", "positives")
@@ -437,21 +441,21 @@ _SQUARES = ("square_weights_0", "square_weights_1")
 
 
 def _square_weights(weights: NDArray[np.float64], outcomes: NDArray[np.uint8]) -> NDArray[np.float64] | None:
-    """Return the squared weights by outcome, or None where all are whole numbers: then each unit is a prediction."""
+    """Return the squared weights by outcome; None if all weights are integers: then each unit is a prediction."""
     if integer_weights(weights):
         return None
     return np.asarray(weights**2 * np.stack([outcomes == 0, outcomes == 1]))
 
 
 def _cells_of_sorted(scores: NDArray[np.floating[Any]], grid: grids.Grid) -> NDArray[np.int64]:
-    """Return the cell of each of these increasing scores: the edges are looked up among them, not they in the edges."""
+    """Return the cell of each of these increasing scores, by a search for the edges among the scores."""
     table = grids.edges(grid).astype(scores.dtype)
     ends = np.concatenate([np.searchsorted(scores, table, side="right"), [len(scores)]])
-    ends[-2] = np.searchsorted(scores, table[-1], side="left")  # p = 1 is a cell of its own
+    ends[-2] = np.searchsorted(scores, table[-1], side="left")  # p = 1 has its own cell
     return np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
 
 
-def _make(table: ReliabilityTable) -> str:
+def _kind(table: ReliabilityTable) -> str:
     return f"exact, {table.scores.dtype}" if table.grid is None else f"{table.grid} grid"
 
 
@@ -466,18 +470,18 @@ def _pyarrow() -> Any:
 def _on_grid(events: Events, grid: grids.Grid) -> ReliabilityTable:
     sums = cell_sums(events, grid)
     occupied = np.flatnonzero(sums[:, :2].any(axis=1))
-    held = sums[occupied]
-    counts, positives = held[:, 0] + held[:, 1], held[:, 1]
+    filled = sums[occupied]
+    counts, positives = filled[:, 0] + filled[:, 1], filled[:, 1]
     squares = None
     if events.weights is None:
         counts, positives = counts.astype(np.int64), positives.astype(np.int64)
     elif not integer_weights(events.weights):
-        squares = np.ascontiguousarray(held[:, 5:].T)
-    n, scores = len(events.scores), held[:, 2] + held[:, 3]
-    return ReliabilityTable.of_cells(occupied, counts, positives, n, grid, scores, held[:, 3], held[:, 4], squares)
+        squares = np.ascontiguousarray(filled[:, 5:].T)
+    n, scores = len(events.scores), filled[:, 2] + filled[:, 3]
+    return ReliabilityTable.of_cells(occupied, counts, positives, n, grid, scores, filled[:, 3], filled[:, 4], squares)
 
 
 def cell_sums(events: Events, grid: grids.Grid) -> NDArray[np.float64]:
-    """Return the sums of events over the cells of a grid, as `dispatch.cell_rows`."""
+    """Return the sums of events over the cells of a grid, as `dispatch.cell_rows` does."""
     lookup = grids.lookup(grid, events.scores.dtype)
     return dispatch.cell_rows(np.ascontiguousarray(events.scores), events.outcomes, events.weights, *lookup)

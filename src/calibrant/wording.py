@@ -1,6 +1,6 @@
-"""The sentences for a fault and its facts: what was expected, what came, what to do about it.
+"""Write the message of a fault and its facts: what was expected, what was passed, what to do.
 
-They are written here once. `Terms` holds what differs between Python, the command and the torch metrics.
+Each message is written here once. `Terms` holds what differs between Python, the command and the torch metrics.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ENTRIES: Final = {"label": "a label in every row", "name": "a name in every row
 
 
 class Words(NamedTuple):
-    """The parts of a message; ``got`` does not name the place."""
+    """The parts of a message; ``got`` does not contain the place."""
 
     expected: str
     got: str
@@ -43,7 +43,7 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How a surface says what a remedy asks for; by default as a function with arguments."""
+    """How a surface words a remedy; by default with the arguments of a Python function."""
 
     probs: str = "probs"
     targets: str = "targets"
@@ -65,7 +65,7 @@ PYTHON: Final = Terms()
 
 
 def refuse(argument: str, fault: Fault, facts: Facts | None = None, terms: Terms = PYTHON) -> InputError:
-    """Return the error of a fault in a surface's terms."""
+    """Return the error for a fault, in the terms of a surface."""
     facts = facts or Facts()
     words = _words(argument, fault, facts, terms)
     if words is None:
@@ -76,12 +76,12 @@ def refuse(argument: str, fault: Fault, facts: Facts | None = None, terms: Terms
 
 
 def reword(error: InputError, terms: Terms = PYTHON) -> Words:
-    """Return the words of an error in a surface's terms; an error without facts keeps its own words."""
+    """Return the words of an error in the terms of a surface; an error without facts keeps its words."""
     return _words(error.argument, error.fault, error.facts, terms) or Words(error.expected, error.got, error.remedy)
 
 
 def translate(error: InputError, names: Mapping[str, str], terms: Terms) -> InputError:
-    """Return an error for a surface with other names of the arguments, and its own terms."""
+    """Return the error with the argument names and the terms of a surface."""
     argument = names.get(error.argument, error.argument)
     if _words(argument, error.fault, error.facts, terms) is None:
         return error.renamed(names)
@@ -89,18 +89,18 @@ def translate(error: InputError, names: Mapping[str, str], terms: Terms) -> Inpu
 
 
 def number(value: Any) -> str:
-    """Write a number with six digits, or with all of them where six would make a probability of it."""
+    """Format a number with six digits, or with all if six digits would look like a probability."""
     short, exact = f"{float(value):.6g}", str(value).removesuffix(".0")
     return exact if len(exact) <= len(short) or 0 <= float(short) <= 1 else short
 
 
 def expected_labels(n_classes: int | None) -> str:
-    """Return which targets are expected; None stands for one event."""
+    """Return the expected targets in words; None means one event."""
     return "outcomes 0 or 1" if n_classes is None else f"class indices 0 to {n_classes - 1}"
 
 
 def expected_sum(tolerance: float) -> str:
-    """Return which sum of a row is expected."""
+    """Return the expected sum of a row in words."""
     return f"rows that sum to 1 within {tolerance:.2g}"
 
 
@@ -124,7 +124,7 @@ def _words(argument: str, fault: Fault, facts: Facts, terms: Terms) -> Words | N
         case LengthFacts():
             return _length(facts, terms)
         case ModelFacts(shape=shape, other=other, other_shape=other_shape):
-            remedy = "give the same columns of every model"
+            remedy = "pass the same columns for every model"
             return Words(f"shape {other_shape}, as {other}", f"shape {shape}", remedy)
         case LabelFacts():
             return _label(fault, facts, terms)
@@ -140,7 +140,7 @@ def _words(argument: str, fault: Fault, facts: Facts, terms: Terms) -> Words | N
         remedy = "the arguments look swapped: call f(probs, targets)"
         return Words("probabilities first and targets second", "labels first and fractions second", remedy)
     if fault is Fault.PROBABILITIES_AS_LOGITS:
-        remedy = f"{terms.no_logits} the softmax of probs if that is what they mean"
+        remedy = f"{terms.no_logits} the softmax of probs if they are logits"
         return Words("logits", "probabilities: every row is in [0, 1] and adds up to 1", remedy)
     return None
 
@@ -185,13 +185,13 @@ def _score(fault: Fault, facts: ScoreFacts, terms: Terms) -> Words:
 
 
 def _of_column(facts: Facts, terms: Terms) -> str | None:
-    """Return what to do about a column that does not belong to the probabilities, if there is one."""
+    """Return what to do about a column that is not a probability; None without such a column."""
     if facts.suspicion is None or facts.suspicion.column is None:
         return None
     column = f"column {facts.suspicion.column} of {terms.probs}"
     if facts.mistake is Mistake.TARGET_COLUMN:
         return f"{column} holds the targets: leave it out"
-    return f"{column} holds whole numbers: leave it out if it is no probability"
+    return f"{column} holds whole numbers: leave it out if it is not a probability"
 
 
 # ---------------------------------------------------------------- targets
@@ -207,9 +207,9 @@ def _length(facts: LengthFacts, terms: Terms) -> Words:
         Mistake.TRANSPOSED_PROBS: "probs look transposed: they are (N, C), a row for each prediction and a column "
         "for each class",
         Mistake.TRANSPOSED_TARGETS: "the one-hot targets look transposed: pass targets.T",
-        Mistake.ONE_HOT_EVENT: "the targets look one-hot: pass targets[:, 1] if that column says that it happened",
-        Mistake.SEVERAL_LABELS: f"pass one label a row, or for several labels a row {terms.multilabel} and probs of "
-        "the same shape",
+        Mistake.ONE_HOT_EVENT: "the targets look one-hot: pass targets[:, 1] if that column marks the event",
+        Mistake.SEVERAL_LABELS: f"pass one label per row, or for several labels per row {terms.multilabel} and probs "
+        "of the same shape",
     }
     remedy = remedies[facts.mistake] if facts.mistake else "probs and targets must be of the same rows"
     return Words(expected, f"shape {facts.shape}", remedy)
@@ -235,7 +235,7 @@ def _label(fault: Fault, facts: LabelFacts, terms: Terms) -> Words:
         case Mistake.PROBABILITY_TARGETS:
             remedy = "the targets look like probabilities: pass what happened, as 0 and 1 or class indices"
         case Mistake.FRACTION:
-            remedy = f"{terms.filter}, or round the target if that is what it means"
+            remedy = f"{terms.filter}, or round the target if it should be an integer"
         case _ if not np.isfinite(value):
             remedy = terms.filter
     return Words(expected, f"{value}", remedy)
@@ -259,9 +259,9 @@ def _one_hot(facts: OneHotFacts, terms: Terms) -> Words:
         Mistake.SINGLE_ROW: "probs look like one row of many classes: for one event pass probs.reshape(-1), "
         "targets.reshape(-1)",
         Mistake.TRANSPOSED_BOTH: "probs and targets look transposed: pass probs.T and targets.T",
-        Mistake.PROBABILITY_TARGETS: "the targets look like probabilities: pass class indices (of smoothed labels "
-        "targets.argmax(axis=1))",
+        Mistake.PROBABILITY_TARGETS: "the targets look like probabilities: pass class indices (for smoothed "
+        "labels, targets.argmax(axis=1))",
     }
-    remedy = f"pass class indices, or {terms.multilabel} for several labels a row"
+    remedy = f"pass class indices, or {terms.multilabel} for several labels per row"
     got = ones if facts.value is None else number(facts.value)
     return Words("one-hot rows (a single 1 among 0s)", got, remedies[facts.mistake] if facts.mistake else remedy)

@@ -1,1 +1,1 @@
-"""From a table to a number or a curve: one file per family."""
+"""Compute numbers and curves from tables: one file per family."""

@@ -24,11 +24,11 @@ BINNINGS: Final = ("uniform", "quantile")
 NORMS: Final = ("l1", "l2", "max")
 SIDES: Final = ("right", "left")
 
-#: The rows that a bin must hold to take part in the maximum of a report.
+#: The maximum in a report is over bins with at least so many rows.
 LEAST_ROWS: Final = 30
 
-_ROUNDING: Final = 1e-9  # relative: what rounding makes of the effective sample size of a bin
-_MOST_BINS = 1_000_000  # beyond that, neighbouring edges meet in single precision
+_ROUNDING: Final = 1e-9  # relative rounding error of the effective sample size of a bin
+_MOST_BINS = 1_000_000  # with more, neighbouring edges are equal in single precision
 
 Float64s = NDArray[np.float64]
 
@@ -37,9 +37,9 @@ Float64s = NDArray[np.float64]
 class Bins:
     """Sums over the bins of a histogram of scores.
 
-    Each array is (M,): ``counts`` the weight, ``score_sums``, ``positives`` (sum of outcomes) and ``square_residuals``
-    (sum of (score - outcome)^2); ``edges`` is (M + 1,). If weights are not whole numbers, ``square_weights`` is the sum
-    of their squares, and ``own_products`` the sum of weight^2 (score - outcome)^2.
+    Each array is (M,): ``counts`` (weight), ``score_sums``, ``positives`` (sum of outcomes) and ``square_residuals``
+    (sum of (score - outcome)^2); ``edges`` is (M + 1,). If weights are not integers, ``square_weights`` is the sum of
+    their squares, and ``own_products`` the sum of weight^2 (score - outcome)^2.
     """
 
     edges: Float64s
@@ -61,12 +61,12 @@ class Bins:
 
     @property
     def gaps(self) -> Float64s:
-        """Mean score minus mean outcome of each bin, NaN where it is empty."""
+        """Mean score minus mean outcome of each bin, NaN if it is empty."""
         return _ratio(self.gap_sums, self.counts)
 
     @property
     def rows(self) -> Float64s:
-        """The effective sample size of each bin: its count, if weights are whole numbers."""
+        """Effective sample size per bin (Kish); the count, if weights are integers."""
         if self.square_weights is None:
             return self.counts
         filled = self.square_weights > 0
@@ -80,9 +80,9 @@ def _ratio(top: Float64s, bottom: Float64s) -> Float64s:
 
 
 def check_bins(n_bins: object, binning: object = "uniform", norm: object = "l1", closed: object = "right") -> None:
-    """Raise for a number of bins, a binning, a norm or a side that does not exist."""
-    whole = isinstance(n_bins, (int, np.integer)) and not isinstance(n_bins, bool)
-    if not whole or not 1 <= n_bins <= _MOST_BINS:  # type: ignore[operator]
+    """Reject an invalid number of bins, binning, norm or side."""
+    is_integer = isinstance(n_bins, (int, np.integer)) and not isinstance(n_bins, bool)
+    if not is_integer or not 1 <= n_bins <= _MOST_BINS:  # type: ignore[operator]
         expected = f"an integer from 1 to {_MOST_BINS:,}"
         raise InputError("n_bins", expected, repr(n_bins), "pass the number of bins, such as 15")
     check_choice("binning", binning, BINNINGS)
@@ -91,23 +91,23 @@ def check_bins(n_bins: object, binning: object = "uniform", norm: object = "l1",
 
 
 def check_threshold(threshold: object) -> None:
-    """Raise for a threshold that is no number in [0, 1]."""
-    number = isinstance(threshold, (int, float, np.floating, np.integer)) and not isinstance(threshold, bool)
-    if not number or not 0 <= threshold <= 1:  # type: ignore[operator]
+    """Reject a threshold that is not a number in [0, 1]."""
+    is_number = isinstance(threshold, (int, float, np.floating, np.integer)) and not isinstance(threshold, bool)
+    if not is_number or not 0 <= threshold <= 1:  # type: ignore[operator]
         raise InputError("threshold", "a number in [0, 1]", repr(threshold), "pass 0 to keep every score")
 
 
 def uniform_edges(n_bins: int) -> Float64s:
-    """Return j / M for j = 0..M: not linspace, whose third edge of ten is not 3 / 10."""
+    """Return j / M for j = 0..M; linspace is not used, because its edge 3 of 10 is not 3 / 10."""
     return np.arange(n_bins + 1) / n_bins
 
 
 def largest_members(edges: Float64s, closed: Closed, dtype: np.dtype[Any]) -> NDArray[np.floating[Any]]:
-    """Return the largest score that belongs to each bin, in the scores' own type.
+    """Return the largest score of each bin, in the type of the scores.
 
-    Right-closed bins (e_j, e_j+1] own their upper edge, left-closed ones [e_j, e_j+1) the number before it; the last
-    bin always owns 1. Edges are rounded to the type of the scores first, so that a score printed as 0.6 is on the
-    edge 0.6 in single precision as in double.
+    For right-closed bins (e_j, e_j+1] it is the upper edge, for left-closed bins [e_j, e_j+1) the number before it. The
+    last bin always contains 1. Edges are rounded to the type of the scores first: so a score printed as 0.6 lies on the
+    edge 0.6, in single and in double precision.
     """
     uppers = edges[1:].astype(dtype)
     if closed == "left":
@@ -116,14 +116,14 @@ def largest_members(edges: Float64s, closed: Closed, dtype: np.dtype[Any]) -> ND
 
 
 def bin_events(events: Events, n_bins: int, closed: Closed = "right") -> Bins:
-    """Count events into equal-width bins."""
+    """Return the equal-width bins of events."""
     edges = uniform_edges(n_bins)
     uppers = largest_members(edges, closed, events.scores.dtype)
     return Bins(edges, *dispatch.bin_rows(events.scores, events.outcomes, events.weights, uppers))
 
 
 def bin_table(table: ReliabilityTable, n_bins: int, closed: Closed = "right") -> Bins:
-    """Count the rows of a table into equal-width bins, each by its score."""
+    """Return the equal-width bins of the rows of a table, each row by its score."""
     edges = uniform_edges(n_bins)
     uppers = largest_members(edges, closed, table.scores.dtype)
     sums = dispatch.bin_pooled(table.scores, table.counts, table.positives, uppers)
@@ -138,40 +138,40 @@ def uniform_bin_of(table: ReliabilityTable, n_bins: int, closed: Closed = "right
 
 
 def quantile_bin_of(table: ReliabilityTable, n_bins: int) -> NDArray[np.intp]:
-    """Return the equal-mass bin of each row of a table: floor(M (C - w/2) / W), C the weight up to and with the row."""
+    """Return the equal-mass bin of each row: floor(M (C - w/2) / W), with C the cumulative weight including the row."""
     place = n_bins * (2 * np.cumsum(table.counts) - table.counts)
     return np.asarray(np.searchsorted(2 * table.counts.sum() * np.arange(1, n_bins), place, side="right"))
 
 
 def quantile_bins(table: ReliabilityTable, n_bins: int) -> Bins:
-    """Count the rows of a table into equal-mass bins, which never split a score."""
+    """Return equal-mass bins of the rows of a table; they never split a score."""
     sums, uppers = dispatch.bin_quantiles(table.scores, table.counts, table.positives, n_bins)
     if table.grid is not None:
         _take_sums(table, sums, quantile_bin_of(table, n_bins))
     uppers[-1] = 1.0
-    found = Bins(np.concatenate([[0.0], uppers]), *sums)
-    return _with_squares(found, table, lambda: quantile_bin_of(table, n_bins))
+    bins = Bins(np.concatenate([[0.0], uppers]), *sums)
+    return _with_squares(bins, table, lambda: quantile_bin_of(table, n_bins))
 
 
 def _with_squares(bins: Bins, table: ReliabilityTable, place: Callable[[], NDArray[np.intp]]) -> Bins:
-    """Return the bins with the sums of squared weights, where the table's weights are not whole numbers."""
+    """Return the bins, with sums of squared weights if the weights of the table are not integers."""
     squares = table.square_weights
     if squares is None:
         return bins
     at, size = place(), len(bins.counts)
-    own, weights = (
+    products, weights = (
         np.bincount(at, values, size).astype(np.float64) for values in (table.own_products, squares.sum(axis=0))
     )
-    return replace(bins, square_weights=weights, own_products=own)
+    return replace(bins, square_weights=weights, own_products=products)
 
 
 Remainder = Literal["first", "last", "tail"]
 
 
 def even_sizes(n: int, n_bins: int, remainder: Remainder) -> NDArray[np.int64]:
-    """Return the sizes of M bins of n // M rows each; what is left over goes to some of them.
+    """Return the sizes of M bins of n // M rows each, after distributing the remaining rows.
 
-    One row each to the "first" bins (as `numpy.array_split`), one each to the "last" bins, or all of it to the "tail",
+    They go one each to the "first" bins (as in `numpy.array_split`), one each to the "last" bins, or all to the "tail",
     the last bin.
     """
     least, rest = divmod(n, n_bins)
@@ -186,10 +186,10 @@ def even_sizes(n: int, n_bins: int, remainder: Remainder) -> NDArray[np.int64]:
 
 
 def sized_bins(table: ReliabilityTable, sizes: NDArray[np.int64]) -> Bins:
-    """Count the rows of a table, in the order of their scores, into bins of given sizes.
+    """Return bins of these sizes for the rows of a table, in the order of their scores.
 
-    Where tied scores lie on both sides of a boundary, each bin takes its part of their number, and the same part of
-    their outcomes: the mean over all orders in which the tied rows could have stood.
+    If a boundary splits tied scores, each bin takes its share of their number and the same share of their outcomes.
+    This is the mean over all orders of the tied rows.
     """
     upto = np.concatenate([[0], np.cumsum(table.counts)])
     ends = np.concatenate([[0], np.cumsum(sizes)])
@@ -197,7 +197,7 @@ def sized_bins(table: ReliabilityTable, sizes: NDArray[np.int64]) -> Bins:
     def cut(values: NDArray[Any]) -> Float64s:
         return np.diff(np.interp(ends, upto, np.concatenate([[0.0], np.cumsum(values)])))
 
-    last = np.maximum(np.searchsorted(upto, ends) - 1, 0)  # the row in which each bin ends
+    last = np.maximum(np.searchsorted(upto, ends) - 1, 0)  # the row where each bin ends
     return Bins(
         table.scores[last].astype(np.float64),
         sizes.astype(np.float64),
@@ -208,7 +208,7 @@ def sized_bins(table: ReliabilityTable, sizes: NDArray[np.int64]) -> Bins:
 
 
 def _take_sums(table: ReliabilityTable, sums: Float64s, bins: NDArray[np.intp]) -> None:
-    """Replace what was computed from the cells' mean scores by the sums that a table on a grid keeps."""
+    """Replace sums computed from the mean scores of cells by the exact sums of a table on a grid."""
     for place, values in ((1, table.positives - table.residuals), (3, table.square_residuals)):
         sums[place] = np.bincount(bins, values, sums.shape[1])
 
@@ -216,15 +216,15 @@ def _take_sums(table: ReliabilityTable, sums: Float64s, bins: NDArray[np.intp]) 
 def calibration_error(bins: Bins, norm: Norm, least_rows: int = 1) -> float:
     """Return the l1, l2 or maximum norm of the bins' gaps, weighted by their shares; empty bins add nothing.
 
-    The maximum is over the bins with ``least_rows``, and NaN if there are none.
+    The maximum is over the bins with at least ``least_rows`` rows, NaN without such a bin.
     """
     if norm == "l1":
         return float(absolute_error(bins.gap_sums, bins.total))
     if norm == "l2":
         filled = bins.counts > 0
         return float(root_square_error(bins.gap_sums[filled], bins.counts[filled], bins.total))
-    held = enough_rows(bins.rows, least_rows)
-    return float(largest_gap(bins.gap_sums[held], bins.counts[held]))
+    enough = enough_rows(bins.rows, least_rows)
+    return float(largest_gap(bins.gap_sums[enough], bins.counts[enough]))
 
 
 def absolute_error(gap_sums: Float64s, total: float) -> Float64s:
@@ -233,19 +233,19 @@ def absolute_error(gap_sums: Float64s, total: float) -> Float64s:
 
 
 def root_square_error(gap_sums: Float64s, counts: Float64s, total: float) -> Float64s:
-    """Return the l2 error from S of each filled bin, (..., M): the root of sum S^2 / n / N."""
+    """Return the l2 error from S of each filled bin, (..., M): the root of sum(S^2 / n) / N."""
     return np.asarray(np.sqrt((gap_sums**2 / counts).sum(axis=-1) / total))
 
 
 def largest_gap(gap_sums: Float64s, counts: Float64s) -> Float64s:
-    """Return the largest |S| / n of the bins, (..., M); NaN if there are none."""
+    """Return the largest |S| / n of the bins, (..., M); NaN without bins."""
     if len(counts) == 0:
         return np.full(gap_sums.shape[:-1], np.nan)
     return np.asarray(np.abs(gap_sums / counts).max(axis=-1))
 
 
 def enough_rows(rows: Float64s, least_rows: int) -> NDArray[np.bool_]:
-    """Return which bins hold ``least_rows``; for 1, which are not empty."""
+    """Return which bins hold at least ``least_rows`` rows; for 1, which are not empty."""
     return np.asarray(rows >= least_rows * (1 - _ROUNDING) if least_rows > 1 else rows > 0)
 
 
@@ -255,8 +255,8 @@ def debiased_square(
     """Return the unbiased estimate of the squared l2 error from S and Q of each bin, (..., M); it may be negative.
 
     sum_b (S_b^2 - Q_b) / (n_b - 1) / N (a U-statistic: Bröcker 2012, Ferro and Fricker 2012, Kumar 2019, Sun 2024).
-    With weights that are not whole numbers the divisor is n_b - n_b / rows_b = n_b - sum w^2 / n_b, and Q is in units
-    of squared weight. Bins of one row add nothing.
+    If weights are not integers, the divisor is n_b - n_b / rows_b = n_b - sum w^2 / n_b, and Q is in units of squared
+    weight. Bins of one row add nothing.
     """
     several = rows > 1 + _ROUNDING
     n = counts[several]
@@ -290,8 +290,8 @@ def classwise_errors(
 ) -> ClasswiseCalibration:
     """Return the calibration error of each class from histograms (3, bins, classes) of counts, scores and outcomes.
 
-    ``total`` is the weight of the judged rows, ``edges`` are the ends of the bins; either may differ between classes.
-    Without edges the bins are uniform. ``held`` are the bins that take part in the maximum: without it the filled ones.
+    ``total`` is the weight of the judged rows, ``edges`` are the ends of the bins; both may differ between classes.
+    Without edges the bins are uniform. The maximum is over the bins ``held``, by default over those that are not empty.
     """
     counts, score_sums, positives = histograms
     mass = counts.sum(axis=0)
@@ -305,18 +305,20 @@ def classwise_errors(
         held = counts > 0 if held is None else held
         gaps = np.divide(residuals, counts, out=np.zeros_like(counts), where=held)
         errors = np.where(held.any(axis=0), gaps.max(axis=0), np.nan)
-    kept = np.nan_to_num(_ratio(mass, np.broadcast_to(np.asarray(total, dtype=np.float64), mass.shape)))
+    kept_shares = np.nan_to_num(_ratio(mass, np.broadcast_to(np.asarray(total, dtype=np.float64), mass.shape)))
     ends = np.broadcast_to(uniform_edges(len(counts)) if edges is None else edges, (len(mass), len(counts) + 1))
-    means, rates = _ratio(score_sums, counts).T, _ratio(positives, counts).T
-    support = positives.sum(axis=0)
-    return ClasswiseCalibration(errors, kept, support, combine(errors, norm), ends, counts.T, means, rates)
+    mean_scores, event_rates = _ratio(score_sums, counts).T, _ratio(positives, counts).T
+    supports = positives.sum(axis=0)
+    return ClasswiseCalibration(
+        errors, kept_shares, supports, combine(errors, norm), ends, counts.T, mean_scores, event_rates
+    )
 
 
 def combine(errors: Float64s, norm: Norm) -> float:
     """Return the mean (l1), root mean square (l2) or maximum (max) over the classes that have an error."""
-    known = errors[~np.isnan(errors)]
-    if len(known) == 0:
+    defined = errors[~np.isnan(errors)]
+    if len(defined) == 0:
         return float("nan")
     if norm == "l1":
-        return float(known.mean())
-    return float(np.sqrt(np.mean(known**2))) if norm == "l2" else float(known.max())
+        return float(defined.mean())
+    return float(np.sqrt(np.mean(defined**2))) if norm == "l2" else float(defined.max())

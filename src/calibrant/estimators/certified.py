@@ -1,12 +1,12 @@
-"""How far a number from the cells of a grid can be from that of the predictions themselves: bounds that always hold.
+"""Bound how far a number from the cells of a grid can be from the number of the predictions; the bounds always hold.
 
-A table on a grid knows of each cell (l, u] the number of predictions by outcome, n0 and n1, the sums of their scores,
-S0 and S1, and the sum Q of all squared scores. So it knows the sum of residuals r = y - p, n1 - S0 - S1, and that of
-their absolute values, A = S0 + n1 - S1. Nothing here assumes anything about where in a cell the scores lie. The cells
-of p = 0 and p = 1 hold one score each, and nothing about them is in doubt.
+A table on a grid has for each cell (l, u] the number of predictions by outcome, n0 and n1, the sums of their scores,
+S0 and S1, and the sum Q of all squared scores. This gives the sum of residuals r = y - p, n1 - S0 - S1, and the sum of
+their absolute values, A = S0 + n1 - S1. No bound assumes where in a cell the scores lie. The cells of p = 0 and p = 1
+hold one score each, so they are exact.
 
-Scores of float32 are counted by edges rounded to float32, so a score may lie beyond the ends of its cell by half a
-unit of its last place: cells are taken to be wider by that.
+Scores of float32 are counted by edges rounded to float32. So a score may lie outside its cell by half a unit of its
+last place: the bounds treat cells as wider by that.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from calibrant.table import CellSums, ReliabilityTable
 Float64s = NDArray[np.float64]
 
 _SECOND: Final = 4 * math.exp(-0.5) / math.sqrt(2 * math.pi)  # the integral of |phi''|: .968
-_FIRST: Final = math.sqrt(2 / math.pi)  # that of |phi'|
+_FIRST: Final = math.sqrt(2 / math.pi)  # the integral of |phi'|
 _SINGLE: Final = 2.0**-24  # half a unit in the last place of a float32, relative
 
 
-def _largest_mean(s: Float64s, n: Float64s, more: Sequence[tuple[Float64s, Float64s]]) -> Float64s:
-    """Return the largest mean of n numbers with sum s and some of others: counts and sizes, the largest size first."""
+def _largest_mean(s: Float64s, n: Float64s, others: Sequence[tuple[Float64s, Float64s]]) -> Float64s:
+    """Return the largest mean of n numbers with sum s and some of ``others``: (count, size), largest size first."""
     with np.errstate(invalid="ignore", divide="ignore"):
         means = [s / n]
-        for count, size in more:
+        for count, size in others:
             s, n = s + count * size, n + count
             means.append(s / n)
     return np.asarray(np.fmax.reduce(means))
@@ -52,7 +52,7 @@ class Certified:
 
     @classmethod
     def of(cls, table: ReliabilityTable) -> Certified | None:
-        """Return the certified errors of a table; None for an exact one, which has none."""
+        """Return the certified errors of a table; None for an exact table."""
         return None if table.cell_sums is None else cls(table, table.cell_sums)
 
     @cached_property
@@ -64,15 +64,15 @@ class Certified:
     # ------------------------------------------------------------ scores of predictions
 
     def accuracy(self, value: float) -> float:
-        """Bound the error of the share of right answers: a score of .5 says 1, and those below it in its cell 0."""
+        """Bound the error of the share of right answers: a score of .5 predicts 1, lower scores in its cell 0."""
         doubt = self.table.counts[self.cells.high == 0.5].sum() / self.table.total
         return float(min(doubt, max(value, 1 - value)))
 
     def log_loss(self) -> tuple[float, float]:
         """Return the least log loss that the sums allow, and how much larger it can be.
 
-        Of n1 predictions of mean score m in a cell the losses -log p sum up to at least -n1 log m (Jensen), and to no
-        more than the chord between the cell's ends has at m.
+        The losses -log p of n1 predictions with mean score m in a cell sum to at least -n1 log m (Jensen), and at most
+        to n1 times the chord between the cell's ends, at m.
         """
         least, most = 0.0, 0.0
         cells = self.cells
@@ -91,7 +91,7 @@ class Certified:
     # ------------------------------------------------------------ bins
 
     def split(self, n_bins: int, closed: Closed = "right") -> NDArray[np.bool_]:
-        """Return the rows whose cells an edge of equal-width bins runs through."""
+        """Return the rows whose cells contain an edge of equal-width bins."""
         inner = binned.uniform_edges(n_bins)[1:-1]
         side: Any = "left" if closed == "right" else "right"
         first = np.searchsorted(inner, self.cells.low, side="right")
@@ -100,7 +100,8 @@ class Certified:
     def split_by_mass(self, n_bins: int) -> NDArray[np.bool_]:
         """Return the rows whose cells may belong to several bins of equal mass.
 
-        A score of weight w and cumulative weight C goes by M (C - w / 2) / W, which is between the cell's ends.
+        M (C - w / 2) / W decides the bin of a score with weight w and cumulative weight C; it is between its values at
+        the cell's ends.
         """
         counts, slack = self.table.counts, 0.0 if self.table.counts.dtype.kind == "i" else 1e-12
         upto = np.cumsum(counts)
@@ -109,11 +110,11 @@ class Certified:
         return np.asarray((first < np.minimum(last, n_bins - 1)) & self.cells.several)
 
     def _moved(self, split: NDArray[np.bool_]) -> float:
-        """Return 2 sum A / N: what moving predictions between bins can change an l1 error by."""
+        """Return 2 sum A / N: the most that an l1 error changes if predictions move between bins."""
         return 2 * float(self.absolute[split].sum()) / self.table.total
 
     def ece(self, n_bins: int, closed: Closed = "right") -> float:
-        """Bound the error of the l1 error of equal-width bins: 0 where their edges are on the grid."""
+        """Bound the error of the l1 error of equal-width bins: 0 if their edges are on the grid."""
         return self._moved(self.split(n_bins, closed))
 
     def ace(self, n_bins: int) -> float:
@@ -121,15 +122,15 @@ class Certified:
         return self._moved(self.split_by_mass(n_bins))
 
     def _parted(self, n_bins: int, values: Float64s) -> tuple[Float64s, Float64s]:
-        """Return sums over bins of what is in them for sure, and of what may be."""
+        """Return sums over the predictions certainly in each bin, and over those possibly in it."""
         split = self.split(n_bins)
         low, high = self.cells.low[split], self.cells.high[split]
         inner = binned.uniform_edges(n_bins)[1:-1]
-        sure = np.bincount(self._bins(n_bins)[~split], values[~split], n_bins).astype(np.float64)
-        more = np.zeros(n_bins + 1)  # a cell may reach over many bins: differences at their ends
-        np.add.at(more, np.searchsorted(inner, low, side="right"), values[split])
-        np.add.at(more, np.searchsorted(inner, high, side="left") + 1, -values[split])
-        return sure, np.maximum(np.cumsum(more)[:-1], 0.0)
+        certain = np.bincount(self._bins(n_bins)[~split], values[~split], n_bins).astype(np.float64)
+        possible = np.zeros(n_bins + 1)  # a cell may span many bins: differences at their ends
+        np.add.at(possible, np.searchsorted(inner, low, side="right"), values[split])
+        np.add.at(possible, np.searchsorted(inner, high, side="left") + 1, -values[split])
+        return certain, np.maximum(np.cumsum(possible)[:-1], 0.0)
 
     def _bins(self, n_bins: int) -> NDArray[np.intp]:
         return binned.uniform_bin_of(self.table, n_bins)
@@ -137,47 +138,50 @@ class Certified:
     def rmsce(self, n_bins: int, value: float) -> float:
         """Bound the error of the l2 error of equal-width bins.
 
-        Of a bin with S and n for sure, and A, n' and sums of squares R in split cells: S^2 / n grows by at most R
-        (Cauchy and Schwarz), and is at least max(|S| - A, 0)^2 / (n + n').
+        A bin has S and n for certain, and A, n' and sums of squares R in split cells. S^2 / n grows by at most R
+        (Cauchy-Schwarz), and is at least max(|S| - A, 0)^2 / (n + n').
         """
         if not self.split(n_bins).any():
             return 0.0
-        sure, _ = self._parted(n_bins, self.table.residuals)
-        n, more = self._parted(n_bins, self.table.counts.astype(np.float64))
+        certain, _ = self._parted(n_bins, self.table.residuals)
+        n, n_possible = self._parted(n_bins, self.table.counts.astype(np.float64))
         _, moved = self._parted(n_bins, self.absolute)
         squares = float(self.table.square_residuals[self.split(n_bins)].sum())
-        held = n > 0
-        most = float(np.sum(sure[held] ** 2 / n[held])) + squares
-        least = float(np.sum(np.maximum(np.abs(sure[held]) - moved[held], 0) ** 2 / (n + more)[held]))
+        filled = n > 0
+        most = float(np.sum(certain[filled] ** 2 / n[filled])) + squares
+        least = float(np.sum(np.maximum(np.abs(certain[filled]) - moved[filled], 0) ** 2 / (n + n_possible)[filled]))
         ends = math.sqrt(most / self.table.total), math.sqrt(least / self.table.total)
         return min(max(ends[0] - value, value - ends[1], 0.0), max(value, 1.0 - value))
 
     def debiased_square(self, n_bins: int, value: float) -> float:
         """Bound the error of the debiased squared l2 error: interval arithmetic over its bins.
 
-        With weights that are not whole the squares of single predictions are those of the cells' mean scores: what that
-        can change is added.
+        If weights are not integers, the squares of single predictions use the cells' mean scores: the most that this
+        changes is added.
         """
         widest = 1.0 + abs(value)  # it is between -1 and 1
         table, split = self.table, self.split(n_bins)
         if table.square_weights is not None:
-            return widest if split.any() else min(self._own_products(n_bins), widest)
+            return widest if split.any() else min(self._weighted_squares(n_bins), widest)
         if not split.any():
             return 0.0
         s, _ = self._parted(n_bins, table.residuals)
-        n, n_more = self._parted(n_bins, table.counts.astype(np.float64))
+        n, n_possible = self._parted(n_bins, table.counts.astype(np.float64))
         _, moved = self._parted(n_bins, self.absolute)
-        q, q_more = self._parted(n_bins, table.square_residuals)
+        q, q_possible = self._parted(n_bins, table.square_residuals)
         top = (np.abs(s) + moved) ** 2 - q
-        bottom = np.maximum(np.abs(s) - moved, 0.0) ** 2 - q - q_more
-        # A bin of n predictions adds (S^2 - Q) / (n - 1), nothing where n < 2, and is between -n and n.
-        fewest, most = np.maximum(n, 2.0) - 1, np.maximum(n + n_more, 2.0) - 1
+        bottom = np.maximum(np.abs(s) - moved, 0.0) ** 2 - q - q_possible
+        # A bin of n predictions adds (S^2 - Q) / (n - 1), nothing if n < 2; this is between -n and n.
+        fewest, most = np.maximum(n, 2.0) - 1, np.maximum(n + n_possible, 2.0) - 1
         high = np.where(top > 0, top / fewest, np.where(n < 2, 0.0, top / most))
         low = np.where(bottom < 0, bottom / fewest, np.where(n < 2, 0.0, bottom / most))
-        ends = np.minimum(high, n + n_more).sum() / table.total, np.maximum(low, -n - n_more).sum() / table.total
+        ends = (
+            np.minimum(high, n + n_possible).sum() / table.total,
+            np.maximum(low, -n - n_possible).sum() / table.total,
+        )
         return float(min(max(ends[0] - value, value - ends[1], 0.0), widest))
 
-    def _own_products(self, n_bins: int) -> float:
+    def _weighted_squares(self, n_bins: int) -> float:
         table, low, high = self.table, self.cells.low, self.cells.high
         hit, missed = (1 - low) ** 2 - (1 - high) ** 2, high**2 - low**2
         weights = table.own_weights
@@ -190,26 +194,26 @@ class Certified:
         return float(np.sum((by_bin * bins.counts)[enough] / pairs[enough]) / table.total)
 
     def mce(self, n_bins: int, value: float) -> float:
-        """Bound the error of the largest gap of the bins with 30 rows: of each bin from its least to its largest gap.
+        """Bound the error of the largest gap of the bins with 30 rows, from the least and the largest gap of each bin.
 
-        A bin's predictions for sure have a mean gap, and it has two split cells at most, at its two ends. Of those the
-        gaps are at most u with outcome 0 and u - 1 with outcome 1, at least l and l - 1. The largest mean comes from
-        taking the cells' predictions in the order of these, as long as the mean grows; the least likewise.
-        NaN where bins may have 30 rows, and none has for sure: then nothing is known.
+        The predictions certainly in a bin have a mean gap. A bin has at most two split cells, at its two ends. Gaps in
+        a split cell are at most u with outcome 0 and u - 1 with outcome 1, and at least l and l - 1. The largest mean
+        results from adding the predictions of split cells, largest gap first, as long as the mean grows; the least mean
+        likewise. NaN if bins may have 30 rows but none certainly has.
         """
         if not self.split(n_bins).any():
             return 0.0
         cells = self.cells
         s, _ = self._parted(n_bins, -self.table.residuals)
-        n, n_more = self._parted(n_bins, self.table.counts.astype(np.float64))
+        n, n_possible = self._parted(n_bins, self.table.counts.astype(np.float64))
         below, above = self._ends(n_bins)
-        n0, n1, low, high = (np.append(of, 0.0) for of in (cells.n0, cells.n1, cells.low, cells.high))
-        ups = [(own[place], high[place] - y) for y, own in enumerate((n0, n1)) for place in (above, below)]
-        downs = [(own[place], y - low[place]) for y, own in ((1, n1), (0, n0)) for place in (below, above)]
+        n0, n1, low, high = (np.append(values, 0.0) for values in (cells.n0, cells.n1, cells.low, cells.high))
+        ups = [(counts[place], high[place] - y) for y, counts in enumerate((n0, n1)) for place in (above, below)]
+        downs = [(counts[place], y - low[place]) for y, counts in ((1, n1), (0, n0)) for place in (below, above)]
         top, bottom = _largest_mean(s, n, ups), -_largest_mean(-s, n, downs)
         top, bottom = np.where(n > 0, top, np.fmax(top, 0.0)), np.where(n > 0, bottom, np.fmin(bottom, 0.0))
-        whole = self.table.square_weights is None
-        may, sure = (n + n_more >= binned.LEAST_ROWS) | (not whole), (n >= binned.LEAST_ROWS) & whole
+        integral = self.table.square_weights is None
+        may, sure = (n + n_possible >= binned.LEAST_ROWS) | (not integral), (n >= binned.LEAST_ROWS) & integral
         if not sure.any():
             return math.nan if may.any() else 0.0
         most = float(np.nanmax(np.where(may, np.fmax(np.abs(top), np.abs(bottom)), 0.0)))
@@ -218,15 +222,15 @@ class Certified:
         return min(max(most - value, value - least, 0.0), 1.0)
 
     def _ends(self, n_bins: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the split cells at the lower and at the upper end of each bin; one behind the last for none.
+        """Return the split cells at the lower and at the upper end of each bin; if absent, the number of cells.
 
-        A cell that reaches over the whole bin is at its upper end alone.
+        A cell that spans the complete bin counts only at its upper end.
         """
         split = np.flatnonzero(self.split(n_bins))
         inner = binned.uniform_edges(n_bins)[1:-1]
         first = np.searchsorted(inner, self.cells.low[split], side="right")
         edges = np.searchsorted(inner, self.cells.high[split], side="left") - first
-        cut = np.arange(edges.sum()) + np.repeat(first - np.cumsum(edges) + edges, edges)  # bins by their upper edges
+        cut = np.arange(edges.sum()) + np.repeat(first - np.cumsum(edges) + edges, edges)  # bins, by their upper edges
         below, above = np.full((2, n_bins), len(self.cells.n0))
         above[cut] = below[cut + 1] = np.repeat(split, edges)
         return np.where(below == above, len(self.cells.n0), below), above
@@ -234,9 +238,9 @@ class Certified:
     def sized(self, sizes: NDArray[np.int64], norm: Norm, value: float) -> float:
         """Bound the error of `binned.calibration_error` over `binned.sized_bins` of a table on a grid.
 
-        A bin that begins or ends inside a cell takes the share f of its residuals; the predictions themselves could
-        bring up to A, so the bin's sum is off by at most d = (1 + f) A, and all bins together by no more than 2 A a
-        cell. The maximum is off by max d / n, the l2 error by (sum d^2 / n / N)^(1/2), by the triangle inequality.
+        A bin that begins or ends inside a cell takes a share f of its residuals. The predictions could contribute up to
+        A, so the bin's sum is off by at most d = (1 + f) A, and all bins together by at most 2 A per cell. By the
+        triangle inequality, the maximum is off by at most max d / n, the l2 error by (sum d^2 / n / N)^(1/2).
         """
         counts, size = self.table.counts, self.table.total
         stop = np.cumsum(sizes)[sizes > 0]
@@ -263,33 +267,33 @@ class Certified:
     def smooth_error(self) -> SmoothError:
         """Return the smooth calibration error with its bound.
 
-        Each cell's residuals are laid on its two ends so that their sum and their first moment, S1 - Q, are kept: the
-        tent's error of the kernel is at most its second derivative times w^2 / 8, and its first times w / 2, so that S
-        is off by at most sum A min(.968 (w / s)^2 / 8, .798 (w / s) / 2, 2) / N. Where S falls, the root moves by no
-        more.
+        The residuals of each cell move to its two ends, and keep their sum and first moment, S1 - Q. This replaces the
+        kernel in a cell of width w by a linear interpolant. Its error is at most the second derivative times w^2 / 8,
+        and at most the first times w / 2. S is off by at most sum A min(.968 (w / s)^2 / 8, .798 (w / s) / 2, 2) / N. S
+        falls, so the root moves by no more.
         """
-        found = smooth.smooth_error(*self._tents(), self.table.total)
-        return SmoothError(found.value, found.error_bound + self.smooth_at(found.value))
+        error = smooth.smooth_error(*self._tents(), self.table.total)
+        return SmoothError(error.value, error.error_bound + self.smooth_at(error.value))
 
     def smooth_integral(self, bandwidth: float) -> SmoothError:
-        """Return S at a bandwidth of one's own with its bound."""
-        found = smooth.smooth_error_at(*self._tents(), self.table.total, bandwidth)
-        return SmoothError(found.value, found.error_bound + self.smooth_at(bandwidth))
+        """Return S at a fixed bandwidth with its bound."""
+        error = smooth.smooth_error_at(*self._tents(), self.table.total, bandwidth)
+        return SmoothError(error.value, error.error_bound + self.smooth_at(bandwidth))
 
     def smooth_at(self, bandwidth: float) -> float:
-        """Bound what the cells change S by at a bandwidth."""
+        """Bound the change of S by the cells at a bandwidth."""
         low, high = self.cells.low, self.cells.high
         width = (high - low + 2 * _SINGLE * high) / max(bandwidth, 1e-100)
         each = np.minimum(np.minimum(_SECOND / 8 * width**2, _FIRST / 2 * width), 2.0)
         return float(np.sum((self.absolute * each)[self.cells.several])) / self.table.total
 
     def _tents(self) -> tuple[Float64s, Float64s]:
-        """Return the edges and the residuals laid on them."""
+        """Return the edges and the residuals that move to them."""
         cells, several, sums = self.cells, self.cells.several, self.table.residuals
         low, high = cells.low[several], cells.high[several]
         first = (cells.s1 - cells.squares)[several] - low * sums[several]
         most = 2 * self.absolute[several]
-        upper = np.clip(first / (high - low), -most, most)  # beyond it is but the rounding of a narrow cell
+        upper = np.clip(first / (high - low), -most, most)  # beyond it is only the rounding of a narrow cell
         places = np.concatenate([low, high, self.table.scores[~several]])
         laid = np.concatenate([sums[several] - upper, upper, sums[~several]])
         distinct, at = np.unique(places, return_inverse=True)
@@ -306,14 +310,14 @@ class Certified:
     def recalibrated(self) -> float:
         """Bound the error of the Brier score of the isotonic fit, and so of MCB and DSC.
 
-        The fit to cells scores no better than that to distinct scores; the fit to cells in which zeros come before ones
+        The fit to cells scores no better than the fit to distinct scores. The fit to cells with zeros before ones
         scores no worse.
         """
         table, several, n0, n1 = self.table, self.cells.several, self.cells.n0, self.cells.n1
         counts = np.stack([np.where(several, n0, n0 + n1), np.where(several, n1, 0.0)], axis=1).reshape(-1)
         positives = np.stack([np.where(several, 0.0, n1), np.where(several, n1, 0.0)], axis=1).reshape(-1)
-        held = counts > 0
-        best = isotonic.fit_of(counts[held], positives[held])
+        filled = counts > 0
+        best = isotonic.fit_of(counts[filled], positives[filled])
         fit = isotonic.isotonic_fit(table)
         scores = [mean_score("brier", f.values, f.counts, f.positives, table.total) for f in (fit, best)]
         return max(scores[0] - scores[1], 0.0)

@@ -1,4 +1,4 @@
-"""Calibration errors of cumulative residuals, which need no bins: Kolmogorov and Smirnov's, and Kuiper's."""
+"""Calibration errors of cumulative residuals, without bins: Kolmogorov-Smirnov and Kuiper."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from calibrant.table import ReliabilityTable
 
 
 def cumulative_gaps(table: ReliabilityTable) -> NDArray[np.float64]:
-    """Return C_k, the sum of outcome - score over all rows up to the k-th distinct score, over the number of rows."""
+    """Return C_k: the sum of outcome - score up to the k-th distinct score, divided by the number of rows."""
     return np.asarray(np.cumsum(table.residuals) / table.total)
 
 
 def ks_error(table: ReliabilityTable) -> float:
-    """Return max |C_k| (Gupta et al. 2021): the same in any order of the predictions, as ties are one row."""
+    """Return max |C_k| (Gupta et al. 2021): the order of predictions does not matter, as ties are one row."""
     return float(np.abs(cumulative_gaps(table)).max())
 
 

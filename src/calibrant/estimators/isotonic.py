@@ -1,4 +1,4 @@
-"""Isotonic recalibration and the decompositions of a proper score: CORP, and Murphy's with its within-bin terms."""
+"""Isotonic recalibration, and two decompositions of a proper score: CORP, and Murphy's with its within-bin term."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from calibrant.table import ReliabilityTable
 
 @dataclass(frozen=True, eq=False, slots=True)
 class IsotonicFit:
-    """The nondecreasing fit of outcomes to scores, by its blocks of equal value.
+    """The nondecreasing fit of outcomes to scores, as blocks of equal value.
 
-    ``starts`` is the first row of each block in the table, ``counts`` and ``positives`` the sums over its rows.
+    ``starts`` is the first row of each block in the table; ``counts`` and ``positives`` are the sums over its rows.
     """
 
     starts: NDArray[np.int64]
@@ -35,14 +35,14 @@ class IsotonicFit:
 def isotonic_fit(table: ReliabilityTable) -> IsotonicFit:
     """Return the nondecreasing fit of the outcomes to the scores that minimises every proper score.
 
-    Pool-adjacent-violators on the rows' counts, in one pass without a rate for each row; scores that are equal are one
-    row, so their order plays no part.
+    Pool adjacent violators on the counts of the rows, in one pass and without a rate per row. Equal scores are one row,
+    so their order does not matter.
     """
     return fit_of(table.counts, table.positives)
 
 
 def fit_of(counts: NDArray[Any], positives: NDArray[Any]) -> IsotonicFit:
-    """Return the same for counts and outcomes in the order of the scores."""
+    """Return the nondecreasing fit for counts and positives in the order of the scores."""
     starts = dispatch.pool_violators(counts, positives)
     return IsotonicFit(starts, np.add.reduceat(counts, starts), np.add.reduceat(positives, starts))
 
@@ -56,14 +56,14 @@ def corp(table: ReliabilityTable, score: Score) -> ScoreDecomposition:
 
 
 def table_score(table: ReliabilityTable, score: Score) -> float:
-    """Return the mean score of the table's own scores; the Brier score is exact on a grid too."""
+    """Return the mean score of the table's scores; the Brier score is exact on a grid too."""
     if score == "brier":
         return table.sums.square_residuals / table.total
     return mean_score(score, table.scores, table.counts, table.positives, table.total)
 
 
 def table_square(table: ReliabilityTable, score: Score) -> float:
-    """Return the mean of the squares of the predictions' own scores, where they are finite."""
+    """Return the mean of the squared scores of the predictions, without infinite ones."""
     return mean_square(score, table.scores, table.counts, table.positives, table.total)
 
 
@@ -77,19 +77,19 @@ def murphy(table: ReliabilityTable, bins: Bins, score: Score) -> ScoreDecomposit
     """Decompose a mean score by bins: reliability, resolution, uncertainty and what the bins hide.
 
     Brier: REL = sum o_b (P_b - Y_b)^2, RES = sum o_b (Y_b - rate)^2. Log: the same with the Kullback-Leibler divergence
-    of P_b (of the rate) from Y_b in the place of the square. The within-bin term is score - (REL - RES + UNC); for the
+    of P_b (of the rate) from Y_b instead of the square. The within-bin term is score - (REL - RES + UNC); for the
     Brier score it is WBV - WBC of Stephenson, Coelho and Jolliffe (2008).
     """
     filled = bins.counts > 0
     n, k = bins.counts[filled], bins.positives[filled]
-    means, rates = bins.score_sums[filled] / n, k / n
+    mean_scores, event_rates = bins.score_sums[filled] / n, k / n
     total = table.total
 
     def mean(forecasts: Any) -> float:
         return mean_score(score, forecasts, n, k, total)
 
-    own = mean(rates)
-    binned, base, issued = mean(means), base_score(table, score), table_score(table, score)
-    reliability, resolution = binned - own, base - own
+    recalibrated = mean(event_rates)
+    binned, base, issued = mean(mean_scores), base_score(table, score), table_score(table, score)
+    reliability, resolution = binned - recalibrated, base - recalibrated
     hidden = 0.0 if issued == binned else issued - binned  # both may be infinite
     return ScoreDecomposition(issued, reliability, resolution, base, hidden)

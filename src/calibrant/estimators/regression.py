@@ -1,7 +1,7 @@
 """Recalibration by logistic regression on the log-odds of the scores (Cox 1958): intercept, slope, log likelihoods.
 
-Outcomes are taken to happen with log-odds a + b logit(p): calibrated scores have a = 0 and b = 1, b < 1 says that the
-scores are too extreme, b > 1 that they are not extreme enough.
+The model: an outcome happens with log-odds a + b logit(p). Calibrated scores have a = 0 and b = 1. With b < 1 the
+scores are too extreme, with b > 1 not extreme enough.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
 
-_MOST_STEPS: Final = 200  # ordinary tables take 6; the worst of 12,000 contrived ones, with slopes of 1e15, took 61
-_HALVINGS: Final = 60  # beyond that, a step no longer moves a number of double precision
-_FREE: Final = 10.0  # the log-odds that a step may add where there are none
+_MOST_STEPS: Final = 200  # ordinary tables need 6; the worst of 12,000 contrived tables, with slopes of 1e15, needed 61
+_HALVINGS: Final = 60  # after that, a step is below double precision
+_FREE: Final = 10.0  # the log-odds that a step may add if the present ones are smaller
 _CLOSE: Final = 1e-10
 _ROUNDING: Final = 2.0**-52
 _TINY: Final = 2.0**-1022
@@ -32,18 +32,18 @@ class CoxFit:
     Attributes
     ----------
     intercept, slope : float
-        a and b. Where no finite pair is the most likely (`separated`) the slope is the infinity it tends to, and the
-        intercept NaN; with one distinct score, or outcomes of one kind only, neither is determined and both are NaN.
+        a and b. If no finite pair is most likely (`separated`), the slope is the infinity it tends to and the intercept
+        is NaN. With one distinct score, or outcomes of one kind only, both are undetermined and NaN.
     in_the_large : float
-        The intercept with the slope held at 1; -inf or inf for outcomes of one kind only.
+        The intercept if the slope is fixed at 1; -inf or inf for outcomes of one kind only.
     log_likelihood : float
-        The largest log likelihood of any a and b: where it is not attained, its supremum.
+        The largest log likelihood of any a and b; its supremum if it is not attained.
     calibrated_log_likelihood : float
-        The log likelihood of a = 0 and b = 1, the scores as they are.
+        The log likelihood of a = 0 and b = 1, the unchanged scores.
     free : int
-        How many parameters the scores can tell apart: 2, or 1 for one distinct score.
+        The number of parameters that the scores determine: 2, or 1 for one distinct score.
     separated : bool
-        Whether a threshold on the score separates the outcomes: then the likelihood grows without end towards it.
+        Whether a threshold on the score separates the outcomes: then the likelihood has no maximum.
     """
 
     intercept: float
@@ -61,59 +61,61 @@ def log_odds(scores: Float64s) -> Float64s:
 
 
 def cox_fit(table: ReliabilityTable, eps: float | None = None) -> CoxFit:
-    """Fit the outcomes of a table to the log-odds of its scores; ``eps`` clips the scores to [eps, 1 - eps].
+    """Return the fit of outcomes to the log-odds of the scores; ``eps`` clips the scores to [eps, 1 - eps].
 
-    Without ``eps`` the scores must lie strictly between 0 and 1. Whether a finite optimum exists is decided before
-    looking for it (Albert and Anderson 1984): it does not exactly where the scores of one outcome end at or before
-    those of the other begin.
+    Without ``eps`` the scores must lie strictly between 0 and 1. The code first decides whether a finite optimum exists
+    (Albert and Anderson 1984). There is no optimum exactly when the largest score of one outcome is at most the
+    smallest score of the other.
     """
     scores = table.scores.astype(np.float64)
     x = log_odds(scores if eps is None else np.clip(scores, eps, 1 - eps))
-    hits = table.positives.astype(np.float64)
-    misses = table.counts.astype(np.float64) - hits
-    issued = _log_likelihood(x, hits, misses)
+    positives = table.positives.astype(np.float64)
+    negatives = table.counts.astype(np.float64) - positives
+    issued = _log_likelihood(x, positives, negatives)
     free = 1 if x[0] == x[-1] else 2
-    if not (hits.any() and misses.any()):
-        endless = math.inf if hits.any() else -math.inf
-        return CoxFit(math.nan, math.nan, endless, 0.0, issued, free, separated=True)
-    large = _intercept(x, hits, misses)
+    if not (positives.any() and negatives.any()):
+        limit = math.inf if positives.any() else -math.inf
+        return CoxFit(math.nan, math.nan, limit, 0.0, issued, free, separated=True)
+    large = _intercept(x, positives, negatives)
     if free == 1:
-        return CoxFit(math.nan, math.nan, large, _entropy(hits.sum(), misses.sum()), issued, free, separated=False)
-    happened, failed = x[hits > 0], x[misses > 0]
-    for slope, below, above in ((math.inf, failed, happened), (-math.inf, happened, failed)):
+        return CoxFit(
+            math.nan, math.nan, large, _entropy(positives.sum(), negatives.sum()), issued, free, separated=False
+        )
+    x_positive, x_negative = x[positives > 0], x[negatives > 0]
+    for slope, below, above in ((math.inf, x_negative, x_positive), (-math.inf, x_positive, x_negative)):
         if below[-1] <= above[0]:
-            tied = (x == below[-1]) & (below[-1] == above[0])  # only there does an outcome remain uncertain
-            supremum = _entropy(hits[tied].sum(), misses[tied].sum())
+            tied = (x == below[-1]) & (below[-1] == above[0])  # only these outcomes remain uncertain
+            supremum = _entropy(positives[tied].sum(), negatives[tied].sum())
             return CoxFit(math.nan, slope, large, supremum, issued, free, separated=True)
-    intercept, slope, most = _fit(x, hits, misses)
-    return CoxFit(intercept, slope, large, most, issued, free, separated=False)
+    intercept, slope, likelihood = _fit(x, positives, negatives)
+    return CoxFit(intercept, slope, large, likelihood, issued, free, separated=False)
 
 
-def _log_likelihood(log_odds: Float64s, hits: Float64s, misses: Float64s) -> float:
-    """Return sum hits log s(t) + misses log s(-t), s(t) = 1 / (1 + exp(-t)), without overflow."""
-    return -float(np.sum(hits * np.logaddexp(0, -log_odds) + misses * np.logaddexp(0, log_odds)))
+def _log_likelihood(log_odds: Float64s, positives: Float64s, negatives: Float64s) -> float:
+    """Return sum positives log s(t) + negatives log s(-t), s(t) = 1 / (1 + exp(-t)), without overflow."""
+    return -float(np.sum(positives * np.logaddexp(0, -log_odds) + negatives * np.logaddexp(0, log_odds)))
 
 
-def _entropy(hits: float, misses: float) -> float:
-    """Return the log likelihood of outcomes at their own rate."""
-    total = hits + misses
-    return float(sum(k * math.log(k / total) for k in (hits, misses) if k > 0))
+def _entropy(positives: float, negatives: float) -> float:
+    """Return the log likelihood of outcomes with their rate as the score."""
+    total = positives + negatives
+    return float(sum(k * math.log(k / total) for k in (positives, negatives) if k > 0))
 
 
-def _intercept(x: Float64s, hits: Float64s, misses: Float64s) -> float:
-    """Return the a of sum s(a + x) = sum of outcomes: with it the mean score is the outcome rate.
+def _intercept(x: Float64s, positives: Float64s, negatives: Float64s) -> float:
+    """Return a with sum s(a + x) = sum of outcomes: then the mean score equals the outcome rate.
 
-    The left side increases in a, and the root lies between the a's that all scores at their largest, and at their
-    smallest, would need; the bracket is widened by 1 because its ends are rounded.
+    The left side increases in a. The root lies between the a for all scores equal to the largest and the a for all
+    equal to the smallest; the bracket is wider by 1 because its ends are rounded.
     """
     from scipy.optimize import brentq
 
-    def lack(a: float) -> float:
+    def residual(a: float) -> float:
         up, down = _rates(a + x)
-        return float(np.sum(hits * down - misses * up))
+        return float(np.sum(positives * down - negatives * up))
 
-    middle = math.log(float(hits.sum() / misses.sum()))
-    return float(brentq(lack, middle - float(x[-1]) - 1, middle - float(x[0]) + 1, xtol=1e-15, maxiter=1000))
+    middle = math.log(float(positives.sum() / negatives.sum()))
+    return float(brentq(residual, middle - float(x[-1]) - 1, middle - float(x[0]) + 1, xtol=1e-15, maxiter=1000))
 
 
 def _rates(log_odds: Float64s) -> tuple[Float64s, Float64s]:
@@ -121,40 +123,40 @@ def _rates(log_odds: Float64s) -> tuple[Float64s, Float64s]:
     return np.exp(-np.logaddexp(0, -log_odds)), np.exp(-np.logaddexp(0, log_odds))
 
 
-def _fit(x: Float64s, hits: Float64s, misses: Float64s) -> tuple[float, float, float]:
+def _fit(x: Float64s, positives: Float64s, negatives: Float64s) -> tuple[float, float, float]:
     """Return a, b and the log likelihood by Newton's method, for a table whose optimum is finite.
 
-    In x standardised to mean 0 and variance 1, from the outcome rate with slope 0, where the curvature is largest. The
-    gain that a step promises is half the squared Newton decrement. A step may at most double the log-odds, for beyond
-    that no curvature may be left, and is halved until the likelihood grows: down to a promise of 1e-10 of it, from
-    where on steps square the error, and rounding could hide the growth. Once the promise is below the rounding of the
-    likelihood, the last step brings the coefficients to theirs.
+    x is standardised to mean 0 and variance 1. The start is the outcome rate with slope 0, where the curvature is
+    largest. The expected gain of a step is half the squared Newton decrement. A step at most doubles the log-odds:
+    farther out the curvature may vanish. It is halved until the likelihood grows, unless its gain is below 1e-10 of the
+    likelihood: then steps square the error, and rounding could hide the growth. When the gain is below the rounding of
+    the likelihood, one last step makes the coefficients exact to rounding.
     """
-    counts = hits + misses
+    counts = positives + negatives
     centre = float(np.average(x, weights=counts))
     scale = math.sqrt(float(np.average((x - centre) ** 2, weights=counts)))
     z = (x - centre) / scale
-    a, b = math.log(float(hits.sum() / misses.sum())), 0.0
-    value = _log_likelihood(a + b * z, hits, misses)
+    a, b = math.log(float(positives.sum() / negatives.sum())), 0.0
+    value = _log_likelihood(a + b * z, positives, negatives)
     for _ in range(_MOST_STEPS):
         up, down = _rates(a + b * z)
-        lack, weight = hits * down - misses * up, counts * up * down
-        mass, level = float(weight.sum()), float(lack.sum())
+        residuals, weight = positives * down - negatives * up, counts * up * down
+        mass, gradient = float(weight.sum()), float(residuals.sum())
         mean = float(np.sum(weight * z)) / mass
         around = z - mean
-        lean = float(np.sum(lack * around))
-        step_b = lean / float(np.sum(weight * around**2))
-        step = level / mass + step_b * around
-        gain = (level * level / mass + lean * step_b) / 2
+        slope_gradient = float(np.sum(residuals * around))
+        step_b = slope_gradient / float(np.sum(weight * around**2))
+        step = gradient / mass + step_b * around
+        gain = (gradient * gradient / mass + slope_gradient * step_b) / 2
         part = min(1.0, max(_FREE, float(np.abs(a + b * z).max())) / float(np.abs(step).max(initial=_TINY)))
         for _ in range(_HALVINGS):
-            reached = _log_likelihood(a + b * z + part * step, hits, misses)
+            reached = _log_likelihood(a + b * z + part * step, positives, negatives)
             if reached > value or gain <= _CLOSE * abs(value):
                 break
             part /= 2
         else:
             break
-        a, b, value = a + part * (level / mass - step_b * mean), b + part * step_b, reached
+        a, b, value = a + part * (gradient / mass - step_b * mean), b + part * step_b, reached
         if gain <= _ROUNDING * abs(value):
             break
     return float(a - b * centre / scale), float(b / scale), value

@@ -1,4 +1,4 @@
-"""The smooth calibration error with the reflected Gaussian kernel, to a certified 1e-7.
+"""Compute the smooth calibration error with the reflected Gaussian kernel, with a certified error of 1e-7.
 
 With residuals r_i = y_i - p_i (W their total weight) and the normal density phi_s of standard deviation s,
 
@@ -10,15 +10,15 @@ series,
 
     g_s(t) = a_0 + 2 sum_k a_k exp(-(pi k s)^2 / 2) cos(pi k t),     a_k = (1/W) sum_i r_i cos(pi k p_i),
 
-so one cosine transform gives g_s, and one sine transform its slope, on a mesh. Three errors are bounded, each
+so one cosine transform gives g_s on a mesh, and one sine transform its slope. Three errors have bounds, each
 relative to R = sum |r_i| / W <= 1, with c_j = integral of |j-th derivative of phi_1| <= sqrt(j!):
 
-- Cells. Many rows are replaced by the moments 0..5 of their residuals in cells of width w: R (w/2s)^6 c_6 / 6!.
+- Cells. The moments 0..5 of the residuals in cells of width w replace the rows: R (w/2s)^6 c_6 / 6!.
 - Mesh. |g_s| is integrated exactly for the cubic Hermite interpolant on a mesh of width h: R (h/s)^4 c_4 / 384.
 - Series. Terms with pi k s > 7 are left out: below 1e-10.
 
-Since S falls with s, the root lies between s and S(s) for every s, and an error of S moves the root by no more than
-itself.
+Since S falls with s, the root lies between s and S(s) for every s, and an error of S moves the root by at most the
+same amount.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ Float64s = NDArray[np.float64]
 
 _STEPS_PER_SD = 32  # mesh widths in one s: (1/32)^4 sqrt(24) / 384 = 1.2e-8
 _CELLS_PER_SD = 6.25  # cells in one s: (0.08)^6 / sqrt(720) = 9.8e-9
-_REACH = 7.0  # standard deviations after which the kernel, and pi k s after which the series, is left out
+_REACH = 7.0  # the kernel is cut after so many standard deviations, the series after this value of pi k s
 _TOLERANCE = 2e-8  # |S(s) - s| at which the search stops
-_DIRECT = 300_000  # rows times terms up to which the cosine sums are taken row by row
-_FEW = 16  # or this many rows, at any number of terms
+_DIRECT = 300_000  # up to so many rows times terms, cosine sums run row by row
+_FEW = 16  # or up to this many rows, for any number of terms
 _RESOLUTIONS = (1 << 12, 1 << 14, 1 << 17, 1 << 20)  # numbers of cells
 _SMALLEST = _CELLS_PER_SD / _RESOLUTIONS[-1]  # below it, no number of cells suffices
-_SMALL = _CELLS_PER_SD / _RESOLUTIONS[1]  # below it, scores that fill few cells are better taken where they lie
-_SPARSE = 0.02  # share of the cells filled, at most
-_STEEP = 32  # the factor by which one step of the search may go down
-_MOST_STEPS = 200  # five are usual; the bracket is what is known should they ever not do
-_WIDEST = 100.0  # bandwidths beyond it smooth everything away but the mean, as this one does
-_PARTS = 64  # parts of a mesh cell in which the interpolant changes its sign
+_SMALL = _CELLS_PER_SD / _RESOLUTIONS[1]  # below it, `_local_integral` is faster for scores in few cells
+_SPARSE = 0.02  # few cells: at most this share of them is filled
+_STEEP = 32  # the most that one step of the search may divide s by
+_MOST_STEPS = 200  # five are usual; if 200 do not suffice, the bracket gives the error
+_WIDEST = 100.0  # this and any wider bandwidth leave only the mean
+_PARTS = 64  # parts of a mesh cell if the interpolant changes sign in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ def smooth_error(
 ) -> SmoothError:
     """Return the smooth calibration error of rows with these scores and sums of outcome - score.
 
-    Rows may be single predictions or rows of a table; ``sums`` are those of the residuals and of their absolute values,
-    where the caller has them. Cost: O(N) once, then a few transforms of about 32 / s points.
+    Rows may be single predictions or rows of a table; ``sums`` are the sums of residuals and absolute residuals, if the
+    caller has them. Cost: O(N) once, then a few transforms of about 32 / s points.
     """
     return _search(_Smoother(scores, residuals, total, sums))
 
@@ -73,13 +73,13 @@ def smooth_error(
 def smooth_error_at(
     scores: NDArray[np.floating[Any]], residuals: Float64s, total: float, bandwidth: float
 ) -> SmoothError:
-    """Return S(bandwidth): the integral of the residuals' absolute smoothed density at a bandwidth of one's own."""
+    """Return S(bandwidth): the integral of the absolute smoothed residuals at a fixed bandwidth."""
     smoother = _Smoother(scores, residuals, total)
     return SmoothError(smoother.integral(bandwidth), smoother.error)
 
 
 def _search(smoother: _Smoother) -> SmoothError:
-    """Solve S(s) = s by secants in log s, where S is nearly a power, inside a bracket that every step tightens."""
+    """Return the root of S(s) = s by secants in log s, inside a bracket that shrinks; S is nearly a power of s."""
     low, high = smoother.least, smoother.most
     if high - low <= 2 * _TOLERANCE:
         return SmoothError((low + high) / 2, _TOLERANCE)
@@ -94,7 +94,7 @@ def _search(smoother: _Smoother) -> SmoothError:
         before = here
         if abs(value - s) <= _TOLERANCE or high - low <= _TOLERANCE:
             return SmoothError(min(max(guess, low), high), _TOLERANCE + smoother.error)
-        if value * _STEEP < s:  # far above the root, or rows of one score cancel
+        if value * _STEEP < s:  # far above the root, or residuals of equal scores cancel
             smoother.pool_ties()
             high = min(high, smoother.most)
             if high - low <= 2 * _TOLERANCE:
@@ -104,7 +104,7 @@ def _search(smoother: _Smoother) -> SmoothError:
 
 
 class _Smoother:
-    """Evaluates S(s) for one set of residuals, each evaluation at a cost of about 1 / s."""
+    """Evaluates S(s) for one set of residuals; one evaluation costs about 1 / s."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class _Smoother:
         return self.most * (mesh + cells + parts)
 
     def pool_ties(self) -> None:
-        """Add up the residuals of equal scores, once: what cancels there is in no smoothed density."""
+        """Add up the residuals of equal scores, once: if they cancel, no smoothed density contains them."""
         if self.pooled:
             return
         distinct, place = np.unique(self.scores, return_inverse=True)
@@ -192,9 +192,9 @@ class _Smoother:
     def _local_integral(self, s: float) -> float:
         """Return S(s) for an s so small that a mesh over all of [0, 1] would be wasteful.
 
-        So small a root needs residuals that are small or few, so that the scores (with their reflections in 0 and 1)
-        lie in short stretches: each is cut into cells, and the moments of the cells are convolved with the derivatives
-        of the kernel, phi_s^(j)(x) = (-1)^j He_j(x / s) phi_s(x) / s^j.
+        Such a small root means small or few residuals. The scores (with their reflections in 0 and 1) then lie in short
+        stretches. Each is cut into cells, and the moments of the cells are convolved with derivatives of the kernel,
+        phi_s^(j)(x) = (-1)^j He_j(x / s) phi_s(x) / s^j.
         """
         positions, residuals = self.scores.astype(np.float64), self.residuals / self.total
         reach = _REACH * s
@@ -221,7 +221,7 @@ class _Smoother:
 
 
 def _stretch_integral(middles: Float64s, moments: Float64s, s: float, low: float, high: float) -> float:
-    """Integrate |g_s| from low to high for cells with these middles and moments (already divided by j! s^j)."""
+    """Return the integral of |g_s| from low to high for cells with these middles and moments (divided by j! s^j)."""
     n_steps = max(1, math.ceil((high - low) / s * _STEPS_PER_SD))
     step, total, at = (high - low) / n_steps, 0.0, 0
     while at < n_steps:
@@ -243,19 +243,19 @@ def _stretch_integral(middles: Float64s, moments: Float64s, s: float, low: float
 
 
 def _absolute_integral(values: Float64s, slopes: Float64s, step: float) -> float:
-    """Integrate the absolute value of the cubic Hermite interpolant of equidistant values and slopes.
+    """Return the integral of the absolute cubic Hermite interpolant of equidistant values and slopes.
 
-    A cubic whose Bernstein coefficients have one sign has no zero, and its integral is a formula. The few others are
-    cut into parts, the zero in a part refined by Newton's method, and the antiderivative taken between the zeros.
+    A cubic whose Bernstein coefficients have one sign has no zero: a formula gives its integral. The few others are cut
+    into parts. Newton's method refines the zero in a part, and the antiderivative is taken between the zeros.
     """
     left, right = values[:-1], values[1:]
     rise, fall = slopes[:-1] * step, slopes[1:] * step
     inner_left, inner_right = left + rise / 3, right - fall / 3
-    whole = step * (0.5 * (left + right) + (rise - fall) / 12)
+    integrals = step * (0.5 * (left + right) + (rise - fall) / 12)
     least = np.minimum(np.minimum(left, right), np.minimum(inner_left, inner_right))
     most = np.maximum(np.maximum(left, right), np.maximum(inner_left, inner_right))
     mixed = np.flatnonzero((least < 0) & (most > 0))
-    total = float(np.abs(whole).sum())
+    total = float(np.abs(integrals).sum())
     if len(mixed) == 0:
         return total
     a, b = left[mixed, None], rise[mixed, None]
@@ -281,4 +281,4 @@ def _absolute_integral(values: Float64s, slopes: Float64s, step: float) -> float
     pieces = np.where(
         crossing, np.abs(middle - area[:, :-1]) + np.abs(area[:, 1:] - middle), np.abs(area[:, 1:] - area[:, :-1])
     )
-    return total + step * float(pieces.sum()) - float(np.abs(whole[mixed]).sum())
+    return total + step * float(pieces.sum()) - float(np.abs(integrals[mixed]).sum())

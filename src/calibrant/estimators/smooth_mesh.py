@@ -1,13 +1,13 @@
-"""The smooth calibration error on a mesh: the numbers of the reference implementation, at the cost of one histogram.
+"""Compute the smooth calibration error on a mesh, as the reference implementation does, at the cost of a histogram.
 
 Błasiok and Nakkiran (2024, arXiv 2309.12236) define the smooth calibration error as the fixed point of a smoothed error
 that falls as its bandwidth grows. Their package relplot (and TorchUncertainty after it) approximates it on two
-meshes. This module computes that approximation, convention by convention, for those who must reproduce its numbers;
-whoever wants the quantity itself wants the exact estimator, which departs from this one by about 5e-4 where the scores
-lie inside (0, 1) and by much more where many of them are 0 or 1.
+meshes. This module computes that approximation with all its conventions, for users who must reproduce its numbers. For
+the quantity itself use the exact estimator (`smooth`). The two differ by about 5e-4 if the scores lie inside (0, 1),
+and by much more if many scores are 0 or 1.
 
-Notation: row i has score p_i, residual r_i (the sum of ``outcome - score`` over what it stands for) and count c_i;
-h is the bandwidth, phi_h the normal density of standard deviation h.
+Notation: row i has score p_i, residual r_i (the sum of ``outcome - score`` over its predictions) and count c_i; h is
+the bandwidth, phi_h the normal density of standard deviation h.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
 
-# Fixed in the reference implementation; each of them shows in the digits.
+# Fixed in the reference implementation; each changes the digits.
 _NODES_AT_LEAST = 1000  # cells of the mesh that carries the mass ...
-_NODES_PER_BANDWIDTH = 10  # ... and how many of them a bandwidth spans at least
-_POINTS_PER_BANDWIDTH = 10  # the same for the mesh on which the error is summed
-_DENSITY_FLOOR = 1e-4  # in rows: added to the density at every point, which N = 1 feels and N = 1,000 does not
+_NODES_PER_BANDWIDTH = 10  # ... and at least so many of them per bandwidth
+_POINTS_PER_BANDWIDTH = 10  # the same for the mesh that sums the error
+_DENSITY_FLOOR = 1e-4  # in rows, added to the density at every point: visible at N = 1, not at N = 1,000
 _LOGIT_CLIP = 1e-3  # scores enter the log-odds at least this far from 0 and 1
 _LOGIT_UNIT = 4.0  # log-odds per unit of bandwidth: the slope of the logit at 1/2
 
-# A bandwidth this small asks for meshes of 10 million nodes (and some 8e9 products).
+# A bandwidth this small needs meshes of 10 million nodes (and some 8e9 products).
 _SMALLEST_BANDWIDTH = 1e-6
 
-# Bandwidths to where a kernel reaches: exp(-37**2 / 2) is 1e-297, and little further on are the slow subnormal numbers.
+# A kernel ends after so many bandwidths: exp(-37**2 / 2) is 1e-297, and beyond are the slow subnormal numbers.
 _REACH = 37.0
 
 # Rows per block: index, fraction and products (8 bytes each) stay in the cache of one core.
@@ -44,16 +44,16 @@ _BLOCK = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class MeshSmoothError:
-    """The smooth calibration error as the mesh gives it.
+    """The smooth calibration error on the mesh.
 
     Attributes
     ----------
     value : float
         The smoothed error at ``bandwidth``; lower is better, 0 to 1.
     bandwidth : float
-        The bandwidth given, or the one found.
+        The bandwidth that was passed, or found by the search.
     n_mesh : int
-        Points over which the error was summed.
+        The number of points that the error was summed over.
     """
 
     value: float
@@ -72,7 +72,7 @@ def mesh_smooth_error(
     tolerance: float = 1e-3,
     refine_steps: int = 10,
 ) -> MeshSmoothError:
-    r"""Smooth calibration error on a mesh, with the numbers of relplot 1.0.3.
+    r"""Return the smooth calibration error on a mesh, with the numbers of relplot 1.0.3.
 
     With the smoothed residuals and the smoothed density
 
@@ -82,19 +82,19 @@ def mesh_smooth_error(
 
     .. math:: S(h) = \frac{\sum_j w_j |g_h(t_j)|}{\sum_j w_j (d_h(t_j) + 10^{-4})} .
 
-    Conventions kept, since they show in the numbers:
+    Conventions kept, since they change the numbers:
 
     - *Points.* :math:`\max(\mathrm{round}(10 / h), \text{mesh\_points})` equidistant ones, the two ends weighted like
       the others (a Riemann sum, not a trapezoid).
     - *Nodes.* The mass is shared linearly between the two nearest of M equidistant nodes,
       :math:`M = \lfloor \max(2000, \mathrm{round}(20 / h)) / 2 \rfloor + 1`; between nodes the smoothed values are
       interpolated linearly.
-    - *Kernel.* :math:`\phi_h` sampled at M points over [-1/2, 1/2] and zero beyond, not renormalised. Where M is even
+    - *Kernel.* :math:`\phi_h` sampled at M points over [-1/2, 1/2] and zero beyond, not renormalised. If M is even,
       it has no sample at 0, so all mass moves by half a cell: down (reflected) or up (logit).
     - ``"reflected"``: mass that leaves [0, 1] comes back once. The end nodes lie on their own mirror images and are not
       doubled, so mass at scores 0 and 1 has half the weight of mass elsewhere. :math:`w_j = 1`.
-    - ``"logit"``: positions are log-odds, scores clipped to [.001, .999] first (the residuals are those of the scores
-      as they came), scaled so that the extremes among clipped scores and inner points are 0 and 1; h is scaled by 4
+    - ``"logit"``: positions are log-odds, scores clipped to [.001, .999] first (the residuals use unclipped scores),
+      scaled so that the extremes among clipped scores and inner points are 0 and 1; h is scaled by 4
       over the range of log-odds; mass that leaves is lost; :math:`w_j = 1 / (t_j (1 - t_j))` at inner points, and the
       two ends repeat their neighbours.
     - ``bandwidth="auto"``: bisection of [0, 1] with ``refine_steps`` halvings, down whenever ``h < tolerance`` or
@@ -105,22 +105,22 @@ def mesh_smooth_error(
     scores : array of shape (N,)
         In [0, 1], float32 or float64; all arithmetic is float64.
     residuals : array of shape (N,)
-        ``outcome - score`` of each row (of the score as it is, not clipped); for a row that stands for several
-        predictions, the sum over them. A global change of sign changes nothing.
+        ``outcome - score`` of each row, with the unclipped score; for a row that stands for several predictions, the
+        sum over them. The sign convention does not matter.
     counts : array of shape (N,), optional
-        How many predictions (or how much weight) each row stands for; 1 if not given. A row of count c with the summed
-        residual equals its c predictions at that score; a row of count 0 is as if absent. The floor of the density is
-        counted in rows: weights scaled together change the value, by about 1e-4 / N relatively.
+        How many predictions (or how much weight) each row stands for; 1 by default. A row of count c with the summed
+        residual equals its c predictions at that score; a row of count 0 is ignored. The floor of the density is
+        counted in rows: scaling all weights changes the value, by about 1e-4 / N relatively.
     kernel : {"reflected", "logit"}
         Gaussian in the score, reflected at 0 and 1, or Gaussian in its log-odds.
     bandwidth : float or "auto"
-        Fixed, at least 1e-6, or the fixed point.
+        A fixed value, at least 1e-6, or the fixed point.
     mesh_points : int
-        Points over which the error is summed, at least; 2 or more, for the logit kernel 4 or more.
+        The least number of points for the sum; 2 or more, for the logit kernel 4 or more.
     tolerance : float
-        Bandwidth below which the search does not ask for the error.
+        The search does not compute the error of smaller bandwidths.
     refine_steps : int
-        Halvings of the search: the bandwidth is a multiple of ``2**-refine_steps``.
+        The number of halvings: the bandwidth is a multiple of ``2**-refine_steps``.
 
     Returns
     -------
@@ -130,13 +130,13 @@ def mesh_smooth_error(
     Raises
     ------
     InputError
-        If ``kernel``, ``bandwidth``, ``mesh_points``, ``tolerance`` or ``refine_steps`` cannot be used.
+        If ``kernel``, ``bandwidth``, ``mesh_points``, ``tolerance`` or ``refine_steps`` is invalid.
 
     Notes
     -----
-    The rows are read once per mesh of nodes, which all bandwidths from .01 upward share (logit: from about .03); a
-    smoothing is a convolution of M nodes with at most M, or 740, taps. The order of the rows matters only to the
-    rounding of sums.
+    The rows are read once per mesh of nodes; all bandwidths from .01 upward share one (logit: from about .03). A
+    smoothing is a convolution of M nodes with at most M, or 740, taps. The order of the rows changes only the rounding
+    of sums.
 
     References
     ----------
@@ -163,7 +163,7 @@ def mesh_smooth_error(
 def check_options(
     kernel: object, bandwidth: object, mesh_points: object, tolerance: object, refine_steps: object
 ) -> tuple[float | None, int, int]:
-    """Return the bandwidth (None for "auto"), the points and the steps, or raise for an option that cannot be used."""
+    """Return the bandwidth (None for "auto"), the points and the steps; reject an invalid option."""
     check_choice("kernel", kernel, ("reflected", "logit"))
     fixed = _checked_bandwidth(bandwidth)
     n_points = _checked_count("mesh_points", mesh_points, 4 if kernel == "logit" else 2, "200 is the usual choice")
@@ -173,7 +173,7 @@ def check_options(
 
 
 def _fixed_point(error: Callable[[float], tuple[float, int]], tolerance: float, steps: int) -> MeshSmoothError:
-    """Bisect for the bandwidth that equals its own error; return the upper end of what is left."""
+    """Return the error at the bandwidth that equals its error, by bisection: at the upper end of the last interval."""
     high, low = 1.0, 0.0
     value, n_mesh = error(high)
     if high < tolerance or high < value:
@@ -200,14 +200,14 @@ def _smoothed_error(
 ) -> Callable[[float], tuple[float, int]]:
     """Return the function h -> (S(h), number of points) of these rows."""
     if counts is not None and not np.all(counts):
-        # A row that stands for nothing must not widen the range of the log-odds either.
+        # A row of count 0 must not widen the range of the log-odds.
         present = np.asarray(counts) != 0
         scores, residuals, counts = scores[present], residuals[present], counts[present]
 
     reflected = kernel == "reflected"
     positions = scores if reflected else _log_odds(np.clip(scores.astype(np.float64), _LOGIT_CLIP, 1 - _LOGIT_CLIP))
     first, last = (0.0, 1.0) if reflected else (float(positions.min()), float(positions.max()))
-    # Bandwidths share a deposit when they share the mesh of nodes and the range it spans.
+    # Bandwidths with the same mesh of nodes and the same range share a deposit.
     deposits: dict[tuple[int, float, float], NDArray[np.float64]] = {}
 
     def error(bandwidth: float) -> tuple[float, int]:
@@ -250,13 +250,13 @@ def _deposit(
     low: float,
     high: float,
 ) -> NDArray[np.float64]:
-    """Share residuals (first row) and counts (second row) between nodes, linearly; float64 accumulators.
+    """Return residuals (first row) and counts (second row) shared linearly between nodes; float64 accumulators.
 
-    Per cell the sums of a quantity q and of q times the fraction of the cell that lies to its left are enough: the
-    upper node takes the second, the lower node what it leaves of the first.
+    Each cell needs two sums: of a quantity q, and of q times the fraction of the cell to its left. The upper node takes
+    the second, the lower node the first minus the second.
     """
     cells = n_nodes - 1
-    whole = np.zeros((2, cells))
+    total = np.zeros((2, cells))
     upper = np.zeros((2, cells))
     scale = cells / (high - low)
     for start in range(0, len(positions), _BLOCK):
@@ -267,28 +267,28 @@ def _deposit(
         where *= scale
         cell = where.astype(np.intp)
         np.clip(cell, 0, cells - 1, out=cell)
-        where -= cell  # from here on the fraction
+        where -= cell  # now the fraction of the cell
         residual = residuals[block]
         add = _adder(cell)
-        add(whole[0], residual)
+        add(total[0], residual)
         add(upper[0], residual * where)
         if counts is None:
-            whole[1] += np.bincount(cell, minlength=cells)
+            total[1] += np.bincount(cell, minlength=cells)
             add(upper[1], where)
         else:
             count = counts[block]
-            add(whole[1], count)
+            add(total[1], count)
             add(upper[1], count * where)
     mass = np.zeros((2, n_nodes))
-    mass[:, :-1] = whole - upper
+    mass[:, :-1] = total - upper
     mass[:, 1:] += upper
     return mass
 
 
 def _adder(cell: NDArray[np.intp]) -> Callable[[NDArray[np.float64], NDArray[Any]], None]:
-    """Return what adds quantities, one per row, to the cells of their rows."""
+    """Return a function that adds quantities, one per row, to the cells of the rows."""
     if (cell[1:] >= cell[:-1]).all():
-        # Sorted rows, as a table has them, would make a histogram wait for its own last addition every time.
+        # With sorted rows, as in a table, each addition of a histogram would wait for the one before.
         starts = np.concatenate([[0], np.flatnonzero(cell[1:] != cell[:-1]) + 1])
         occupied = cell[starts]
 
@@ -304,10 +304,10 @@ def _adder(cell: NDArray[np.intp]) -> Callable[[NDArray[np.float64], NDArray[Any
 
 
 def _smooth(mass: NDArray[np.float64], width: float, reflected: bool) -> NDArray[np.float64]:
-    """Smooth what lies on the nodes with a normal density sampled over [-1/2, 1/2], mirrored at the ends or not.
+    """Return the mass on the nodes smoothed by a normal density sampled over [-1/2, 1/2], reflected or not.
 
-    A direct sum, not a transform: in log-odds all the mass may lie many widths away from every point, and what reaches
-    them is then far below the rounding of a transform.
+    A direct sum, not a transform: in log-odds all mass may lie many widths away from every point. The values there are
+    then far below the rounding of a transform.
     """
     n_nodes = len(mass)
     offsets = (np.linspace(0.0, 1.0, n_nodes) - 0.5) / width
@@ -324,7 +324,7 @@ def _smooth(mass: NDArray[np.float64], width: float, reflected: bool) -> NDArray
 
 
 def _interpolate(values: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Read ``values``, given at equidistant nodes of [0, 1], between its nodes."""
+    """Return ``values`` at equidistant nodes of [0, 1], interpolated linearly at ``at``."""
     cells = len(values) - 1
     cell = np.clip((at * cells).astype(np.intp), 0, cells - 1)
     fraction = at * cells - cell
@@ -346,17 +346,17 @@ def _checked_bandwidth(bandwidth: object) -> float | None:
 
 
 def _check_tolerance(tolerance: object, refine_steps: int, searching: bool) -> None:
-    """Raise unless the search ends at bandwidths that a mesh can hold."""
+    """Reject a tolerance if the search could reach bandwidths that are too small for a mesh."""
     remedy = "0.001 is the usual choice"
     number = _checked_number("tolerance", tolerance, "a finite number above 0", remedy)
-    # The smallest bandwidth that is asked for is the larger of the tolerance and the last halving.
+    # The smallest bandwidth of a search is the larger of the tolerance and the last halving.
     if searching and number < _SMALLEST_BANDWIDTH and 2.0**-refine_steps < _SMALLEST_BANDWIDTH:
         expected = f"at least {_SMALLEST_BANDWIDTH:g} when refine_steps is {refine_steps}"
         raise InputError(argument="tolerance", expected=expected, got=repr(tolerance), remedy=remedy)
 
 
 def _checked_number(argument: str, value: object, expected: str, remedy: str) -> float:
-    """Return a real argument that is finite and above 0."""
+    """Return a number that is finite and above 0."""
     number = math.nan
     if not isinstance(value, (bool, str)):
         with contextlib.suppress(TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Which bin or cell a score is in: what kernels of several passes share."""
+"""Find the bin or the cell of a score: helpers that several kernels share."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from calibrant.kernels.bits import bits_of
 from calibrant.kernels.compiled import inlined
 
-#: Entries looked at together: a part of the work on them runs in vector lanes.
+#: Entries that a kernel handles together: part of the work on them runs in vector lanes.
 CHUNK = 64
 
 
 @inlined()
 def bounds_of(uppers: Any) -> Any:
-    """Put a number below every score before the largest members of the bins."""
+    """Return the largest members of the bins, after a number that is below every score."""
     bounds = np.empty(uppers.shape[0] + 1, uppers.dtype)
     bounds[0] = -1
     bounds[1:] = uppers
@@ -24,9 +24,10 @@ def bounds_of(uppers: Any) -> Any:
 
 @inlined()
 def bin_of(p: Any, bounds: Any) -> Any:
-    """Index of the bin with bounds[b] < p <= bounds[b + 1]: floor(p M), off by at most one, corrected without a branch.
+    """Return the bin with bounds[b] < p <= bounds[b + 1]: floor(p M), off by at most one, corrected without a branch.
 
-    The edges are j / M rounded to the scores' type: for M up to a million the product is in the right bin or beside.
+    The edges are j / M, rounded to the scores' type. For M up to a million the product is in the right bin or in a
+    neighbour of it.
     """
     last = bounds.shape[0] - 2
     b = min(int(np.float64(p) * (last + 1)), last)
@@ -35,9 +36,9 @@ def bin_of(p: Any, bounds: Any) -> Any:
 
 @inlined()
 def start_of(p: Any, one: Any, shift: Any, first: Any) -> Any:
-    """Return the place in a grid's lookup where a score starts from; any place for what is no score.
+    """Return the place in a grid's lookup from where a score starts; for an invalid score, any place.
 
-    ``one`` is of the score's type. It runs in vector lanes.
+    ``one`` has the score's type. This runs in vector lanes.
     """
     bucket = np.int32(bits_of(min(p, one - p)) >> shift) - np.int32(first)
     return np.uint32(2 * (bucket if bucket > 0 else np.int32(0)) + np.int32(p > 0.5))
@@ -45,12 +46,12 @@ def start_of(p: Any, one: Any, shift: Any, first: Any) -> Any:
 
 @inlined()
 def cell_of(p: Any, start: Any, edges: Any) -> Any:
-    """Return the cell of a score from where to start, at most two edges away, without a branch.
+    """Return the cell of a score, at most two edges above ``start``, without a branch.
 
-    Whether scores are on one side or the other no processor can foresee.
-    Indices are unsigned: Numba has no negative ones to look for.
+    No processor can predict the side of an edge where a score lies.
+    Indices are unsigned: Numba need not test for negative ones.
     """
     cell = np.uint64(start)
     cell += np.uint64(p > edges[cell])
     cell += np.uint64(p > edges[cell])
-    return np.uint64(edges.shape[0]) if p == 1 else cell  # edges of float32 may be 1 before the last
+    return np.uint64(edges.shape[0]) if p == 1 else cell  # in float32 an edge before the last may be 1

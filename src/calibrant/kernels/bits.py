@@ -1,13 +1,13 @@
-"""Floats seen as integers, and functions for vector lanes: what makes the reading passes run at memory's speed.
+"""View floats as integers, and compute exp and log in vector lanes.
 
 Three things make the reading passes run at the speed of memory:
 
-- The largest entry of a row is found among the *bits* of its floats, seen as integers, because LLVM does not
-  vectorise a floating-point maximum. For floats that are not negative the orders agree; for logits ``k ^ ((k >> 31) &
-  0x7fffffff)`` turns the sign-magnitude order into the integers' own. Seen as unsigned integers, every NaN, infinity,
-  negative number and number above 1 is larger than 1's bits: the same maximum validates the row.
-- The exponential is a polynomial with the exponent added into the bits of its result, because Numba has no vector exp.
-- The logarithm is a series with the exponent taken from the bits of its argument, because it has no vector log either.
+- The largest entry of a row is found among the *bits* of its floats, viewed as integers: LLVM does not vectorise a
+  floating-point maximum. For floats that are not negative both orders agree. For logits ``k ^ ((k >> 31) &
+  0x7fffffff)`` turns the sign-magnitude order into that of integers. As unsigned integers, every NaN, infinity,
+  negative number and number above 1 is larger than the bits of 1. So the same maximum validates the row.
+- The exponential is a polynomial, and the exponent is added into the bits of its result: Numba has no vector exp.
+- The logarithm is a series, and the exponent comes from the bits of its argument: Numba has no vector log.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOG2E = 1.4426950408889634
 
 @intrinsic  # type: ignore[untyped-decorator]
 def bits_of(_context: Any, number: Any) -> Any:
-    """See a float's bits as the signed integer of its width."""
+    """Return a float's bits as the signed integer of its width."""
     to = {types.float32: types.int32, types.float64: types.int64}[number]
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
@@ -37,7 +37,7 @@ def bits_of(_context: Any, number: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def float_of(_context: Any, bits: Any) -> Any:
-    """See an integer's bits as the float of its width."""
+    """Return an integer's bits as the float of its width."""
     to = {types.int32: types.float32, types.uint32: types.float32}.get(bits, types.float64)
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
@@ -48,15 +48,15 @@ def float_of(_context: Any, bits: Any) -> Any:
 
 @inlined()
 def _exp32(x: Any) -> Any:
-    """exp(x) for x <= 0 in float32, relative error below 1e-7; exp(-87) for anything smaller.
+    """Return exp(x) for x <= 0 in float32, relative error below 1e-7; exp(-87) for anything smaller.
 
     x = k ln 2 + r with |r| <= ln(2) / 2: adding 1.5 * 2^23 rounds x / ln 2 to the integer k and leaves k in the low
-    bits, whence it is shifted into the exponent. exp(r) is its Taylor polynomial of degree 7 (remainder 5e-9).
+    bits. From there it is shifted into the exponent. exp(r) is its Taylor polynomial of degree 7 (remainder 5e-9).
     """
     x = max(x, _f32(-87.0))
     shifted = x * _f32(_LOG2E) + _f32(12582912.0)
     k = shifted - _f32(12582912.0)
-    r = x - k * _f32(0.693359375)  # ln 2 in two parts: the first has few bits, so that k times it is exact
+    r = x - k * _f32(0.693359375)  # ln 2 in two parts: the first has few bits, so its product with k is exact
     r = r - k * _f32(-2.12194440e-4)
     p = _f32(1 / 5040)
     p = p * r + _f32(1 / 720)
@@ -71,7 +71,7 @@ def _exp32(x: Any) -> Any:
 
 @inlined()
 def _exp64(x: Any) -> Any:
-    """exp(x) for x <= 0 in float64, as `_exp32` but of degree 13 (remainder 4e-18); exp(-708) below that."""
+    """Return exp(x) for x <= 0 in float64, as `_exp32` but of degree 13 (remainder 4e-18); exp(-708) below -708."""
     x = max(x, -708.0)
     shifted = x * _LOG2E + 6755399441055744.0
     k = shifted - 6755399441055744.0
@@ -95,7 +95,7 @@ def _exp64(x: Any) -> Any:
 
 
 def exp(x: Any) -> Any:
-    """exp(x) for x <= 0 in the type of x; compiled code sees the overload below."""
+    """Return exp(x) for x <= 0 in the type of x; compiled code uses the overload below."""
     return np.exp(x)
 
 
@@ -115,15 +115,15 @@ def _exp_of(x: Any) -> Any:
 _LEAST_NORMAL = 2.0**-1022
 _ROOT_HALF = np.uint64(0x3FE6A09E667F3BCD)  # bits of the root of 1/2
 _ONE = np.uint64(0x3FF0000000000000)
-_INTEGERS = 6755399441055744.0  # 1.5 * 2^52: its lowest bits count in ones
+_INTEGERS = 6755399441055744.0  # 1.5 * 2^52: its lowest bit stands for 1
 
 
 @inlined()
 def log(x: Any) -> Any:
-    """log(x) for a positive finite float64, relative error below 1e-15.
+    """Return log(x) for a positive finite float64, relative error below 1e-15.
 
     x = 2^k m with m between the roots of 1/2 and 2, and log m = 2 atanh(s) = 2 s (1 + s^2/3 + s^4/5 + ...) with
-    s = (m - 1) / (m + 1), |s| < .1716: after s^22/23 the rest is below 3e-19 of it. k becomes a float by its bits.
+    s = (m - 1) / (m + 1), |s| < .1716: the terms after s^22/23 are below 3e-19 of it. k becomes a float by its bits.
     """
     small = x < _LEAST_NORMAL
     bits = np.uint64(bits_of(x * 2.0**54 if small else x))
@@ -147,7 +147,7 @@ def log(x: Any) -> Any:
 
 
 def unsigned(floats: Any) -> Any:
-    """See an array of floats as the unsigned integers of their width; compiled code sees the overload below."""
+    """Return a view of floats as unsigned integers of their width; compiled code uses the overload below."""
     return floats.view(np.uint32 if floats.itemsize == 4 else np.uint64)
 
 
@@ -163,7 +163,7 @@ def _unsigned_of(floats: Any) -> Any:
 
 
 def signed(floats: Any) -> Any:
-    """See an array of floats as the signed integers of their width; compiled code sees the overload below."""
+    """Return a view of floats as signed integers of their width; compiled code uses the overload below."""
     return floats.view(np.int32 if floats.itemsize == 4 else np.int64)
 
 

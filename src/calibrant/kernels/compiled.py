@@ -1,4 +1,4 @@
-"""Numba as this package uses it: compiled once, kept on disk where that is possible, never in the caller's way."""
+"""Compile functions with Numba once, and cache them on disk if possible; a broken cache never stops a call."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ import numpy as np
 from llvmlite import binding  # type: ignore[import-untyped]
 from numba import njit
 
-#: Sums may be reassociated into vector lanes; NaN and infinity keep their meaning.
+#: Sums may be reordered for vector lanes; NaN and infinity keep their meaning.
 REASSOCIATE = {"reassoc", "contract", "nsz"}
 
 
 class Compiled:
-    """A compiled function with a variant, and files of its own in the cache, for each signature it is called with.
+    """A compiled function, with one variant and separate cache files for each signature.
 
-    Numba keeps the variants of a function in numbered files behind one index, and writes the index first. Processes
-    that start together on a cold cache with different types can then find each other's machine code under their own
-    number, and a process that was killed in between leaves an index that names stale code. Here everything the machine
-    code depends on is in the name of its files (see `_variant_name`): whoever writes them writes the same.
+    Numba keeps the variants of a function in numbered files behind one index, and writes the index first. Two processes
+    that start together on an empty cache with different types can then load each other's machine code. A process that
+    is killed in between leaves an index that names old code. Here the name of a file contains everything that its
+    machine code depends on (see `_variant_name`): all processes write the same bytes to it.
 
     A cache that cannot be used (unwritable, full, torn, vanished) never makes a call fail.
     """
@@ -38,10 +38,10 @@ class Compiled:
         self.__name__ = function.__name__
         self._by_kinds: dict[tuple[object, ...], Callable[..., Any]] = {}
         self._by_signature: dict[tuple[object, ...], Callable[..., Any]] = {}
-        self._lock = Lock()  # so that the threads of a first call do not all compile
+        self._lock = Lock()  # only one thread compiles
 
     def __call__(self, *args: Any) -> Any:
-        # What distinguishes types, cheaply; several of these may share a signature.
+        # A cheap key for the types; several keys may share a signature.
         kinds = tuple([(a.dtype.char, a.ndim, a.flags.num) if isinstance(a, np.ndarray) else type(a) for a in args])
         run = self._by_kinds.get(kinds)
         return (self._variant(kinds, args) if run is None else run)(*args)
@@ -55,15 +55,15 @@ class Compiled:
         return run
 
     def _compile(self, signature: tuple[Any, ...]) -> Callable[..., Any]:
-        """Compile, or load from the cache: as it is, emptied, or not at all.
+        """Compile, or load from the cache: first as found, then emptied, then without a cache.
 
-        A torn file can raise anything when it is unpickled, so everything is caught. A fault of the function itself
-        comes up again in the last attempt.
+        A torn file can raise any exception when it is unpickled, so all are caught. An error in the function itself
+        is raised by the last attempt.
         """
         if numba.config.DISABLE_JIT:
             return self.function
         options = _options(self.reassociate)
-        with suppress(Exception):  # Numba refuses where it finds no directory to write to
+        with suppress(Exception):  # Numba raises if it finds no directory to write to
             name = _variant_name(self.function.__name__, self.reassociate, signature)
             run = njit(cache=True, **options)(_renamed(self.function, name))
             for _ in range(2):
@@ -71,7 +71,7 @@ class Compiled:
                     run.compile(signature)
                 if run.signatures:  # compiled, even if it could not be saved
                     return run  # type: ignore[no-any-return]
-                run.recompile()  # of nothing: what it does is to empty the cache of this variant
+                run.recompile()  # nothing is compiled yet: this only empties the cache of this variant
         run = njit(**options)(self.function)
         run.compile(signature)
         return run  # type: ignore[no-any-return]
@@ -92,21 +92,21 @@ def _options(reassociate: bool) -> dict[str, Any]:
 
 
 def _renamed(function: Any, name: str) -> FunctionType:
-    """Return the same function under another name, by which Numba names its files."""
+    """Return the same function under another name; Numba uses it as the name of its files."""
     copy = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
     copy.__module__, copy.__qualname__ = function.__module__, name
     return copy
 
 
 def _variant_name(name: str, reassociate: bool, signature: tuple[Any, ...]) -> str:
-    """Name a variant after all that its machine code depends on."""
+    """Return the name of a variant; it contains everything that the machine code depends on."""
     content = " ".join([_platform(), str(reassociate), *map(str, signature)])
     return f"{name}_{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
 
 @cache
 def _platform() -> str:
-    """Return what the machine code of every kernel depends on: the kernels' sources, Numba, the processor."""
+    """Return what the machine code of every kernel depends on: the sources of the kernels, Numba, the processor."""
     sources = [path.read_text("utf-8") for path in files(__package__).iterdir() if path.name.endswith(".py")]
     cpu = numba.config.CPU_NAME or binding.get_host_cpu_name()
     features = numba.config.CPU_FEATURES or binding.get_host_cpu_features().flatten()

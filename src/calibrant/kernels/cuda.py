@@ -1,10 +1,10 @@
-"""Rows of class probabilities or logits on a device: everything that is needed of them, in one read.
+"""Read rows of class probabilities or logits on a device once.
 
-`read` launches the Triton kernel where the device runs Triton, and otherwise uses plain torch operations on blocks of
-rows, so that nothing of the size of the input is made; `usable` is where this is chosen. Both return the same numbers
-(`ROUNDINGS` says how near) and neither waits for the device. What is called a device here may be any of torch's.
+`read` launches the Triton kernel if the device runs Triton. Otherwise it uses plain torch operations on blocks of rows,
+so that no copy of the input is made. `usable` decides. Both return the same numbers (`ROUNDINGS` says how close), and
+neither waits for the device. A device is any device of torch.
 
-Validation is left to the caller: types and shapes are taken as said, and what is wrong with values is counted.
+The caller validates types and shapes; invalid values are counted.
 """
 
 from __future__ import annotations
@@ -23,44 +23,44 @@ from torch.utils.dlpack import from_dlpack
 from calibrant.errors import InputError
 from calibrant.kernels.reference import IGNORED
 
-#: Of float32 (2^-24 each) in a sum of the kernel's over any number of terms of one sign, the rounding of the terms and
-#: of the result included: 7 from tile to tile, 22 from lane to lane; from panel to panel it adds in float64.
+#: How many float32 roundings (2^-24 each) a sum in the kernel may have, for any number of terms of one sign, with the
+#: rounding of the terms and of the result: 7 between tiles, 22 between lanes. Panels are added in float64.
 ROUNDINGS: Final = 32
 
-#: The kinds of faults, in the order of the tensor that counts them; the last is counted by `tensors.read` alone.
+#: The kinds of faults, in the order of the tensor that counts them; only `tensors.read` counts the last.
 FAULTS: Final = ("infinite", "outside", "sum", "target", "scale")
 
-_BLOCK: Final = 1 << 22  # entries of a block of plain operations: 16 MB of float32
-_TILES: Final = 8  # of a panel
-_SCORES: Final = 1024  # of a program that adds to cells
+_BLOCK: Final = 1 << 22  # entries per block of plain operations: 16 MB of float32
+_TILES: Final = 8  # per panel
+_SCORES: Final = 1024  # per program that adds to cells
 _NO_CLASS: Final = -(1 << 63)
 _TRITON_TYPES: Final = (torch.float32, torch.bfloat16, torch.float16)
-_ON_CUDA: Final = (2, 10)  # DLPack's numbers of CUDA and of ROCm, which torch calls cuda as well
+_ON_CUDA: Final = (2, 10)  # DLPack's numbers for CUDA and ROCm; torch calls both cuda
 
 
 class RowReading(NamedTuple):
-    """What `read` finds in each of n rows; all tensors are where the values are.
+    """What `read` returns for each of n rows, on the device of the values.
 
-    Floats are float32, of float64 values float64. Of a row that is not judged they are 0, of a faulty row NaN.
+    Floats are float32, or float64 for float64 values. They are 0 for a row that is not judged, NaN for a faulty row.
 
     Attributes
     ----------
     top : (n,)
         The largest probability.
     correct : (n,) uint8
-        1 where it is the target's and no lower class has the same, else 0; `IGNORED` for a row that is not judged or
-        is faulty.
+        1 if the target has the largest probability and no lower class has the same, else 0; `IGNORED` for a row that
+        is not judged or is faulty.
     own, log_own : (n,)
-        The probability that the target was given, and its logarithm, which does not underflow with logits.
+        The probability of the target, and its logarithm. From logits the logarithm does not underflow.
     squares : (n,)
         The sum of the squared probabilities.
     total : (n,)
-        The sum of a row of probabilities; of logits the logarithm of the sum of their exponentials.
+        The sum of a row of probabilities; for logits the log-sum-exp.
     faults : (5,) int64
-        The faulty rows by `FAULTS`. A row is counted once, by the first of: a value that is not finite; a probability
-        outside [0, 1]; a sum that is not 1; a target that is no class. "scale" is left 0.
+        The faulty rows by `FAULTS`. A row counts once, under the first fault it has: a value that is not finite; a
+        probability outside [0, 1]; a sum that is not 1; a target that is not a class. "scale" stays 0.
     normalised : () int64
-        Where ``logits`` was a tensor that said yes, the judged rows that could be probabilities; otherwise 0.
+        If ``logits`` was a true tensor, the number of judged rows that could be probabilities; otherwise 0.
     """
 
     top: Tensor
@@ -74,19 +74,19 @@ class RowReading(NamedTuple):
 
 
 def has_float64(device: torch.device) -> bool:
-    """Whether the device computes in double precision: Apple's does not."""
+    """Return whether the device computes in double precision; Apple's does not."""
     return device.type != "mps"
 
 
 @cache
 def usable(device: torch.device) -> bool:
-    """Whether Triton kernels run on a device; what keeps them from it where they should is told in a warning."""
+    """Return whether Triton kernels run on a device; warn with the reason if they fail on a CUDA device."""
     if device.type != "cuda" or find_spec("triton") is None:
         return False
     try:
         row, target = torch.full((1, 2), 0.5, device=device), torch.zeros(1, dtype=torch.int64, device=device)
         _launch(row, target, False, None, 1.0)
-    except Exception as error:  # whatever a compiler or a driver may raise: plain operations do as well
+    except Exception as error:  # a compiler or a driver may raise anything: plain operations work too
         reason = f"{type(error).__name__}: {error}"
         message = f"Triton does not work on {device} ({reason}); plain torch operations are used, which are slower"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
@@ -102,21 +102,20 @@ def read(
     Parameters
     ----------
     values : (N, C) or (N, C, ...) floating-point tensor
-        Of any strides, 2 classes or more. The rows are numbered as the targets are.
+        Any strides, 2 classes or more. Row i belongs to target i.
     targets : (N,) or (N, ...) tensor
-        The true class of each row: integers, booleans or whole floats.
+        The true class of each row: integers, booleans or floats with integer values.
     logits : bool, or a tensor of one boolean on the device
-        Whether the values are logits. A tensor decides without being looked at on the host.
+        Whether the values are logits. The host never reads the value of a tensor.
     ignore_index : int or None
-        The target of rows that are not judged; their values are not looked at.
+        The target of rows that are not judged; their values may be anything.
     tolerance : float
         How far the sum of a row of probabilities may be from 1.
 
     Notes
     -----
-    The kernel reads the values where they lie, in their own type, float32, bfloat16 or float16, and multiplies strides
-    in 64 bits; only of more than one trailing axis that do not lie one within the other a copy is made. float64 is read
-    by plain operations.
+    The kernel reads the values in place, in their own type, float32, bfloat16 or float16, and multiplies strides in 64
+    bits. It copies them only if several trailing axes cannot be merged into one. Plain operations read float64.
     """
     targets = _as_classes(targets)
     if values.dtype in _TRITON_TYPES and usable(values.device):
@@ -129,7 +128,7 @@ def beyond(
 ) -> Tensor:
     """Return whether a judged value is below ``low`` or above ``high``, as one boolean on the device.
 
-    With a true ``skip``, a boolean on the device, the answer is no, and the kernel reads nothing.
+    If ``skip``, a boolean on the device, is true, the answer is no and the kernel reads nothing.
     """
     targets = _as_classes(targets)
     if values.dtype in _TRITON_TYPES and usable(values.device):
@@ -156,18 +155,18 @@ def beyond(
                     enable_fp_fusion=True,
                 )
         return far[0] > 0
-    found = torch.zeros((), dtype=torch.bool, device=values.device)
+    any_beyond = torch.zeros((), dtype=torch.bool, device=values.device)
     for first, x in _blocks(values):
         if ignore_index is not None:
             x = torch.where((targets[first : first + len(x)] != ignore_index)[:, None], x, torch.zeros_like(x))
-        found = found | (x < low).any() | (x > high).any()
-    return found & (skip.reshape(()) == 0)
+        any_beyond = any_beyond | (x < low).any() | (x > high).any()
+    return any_beyond & (skip.reshape(()) == 0)
 
 
 def add_cells(
     scores: Tensor, outcomes: Tensor, columns: int, edges: Tensor, scales: Tensor, low_bits: int
 ) -> tuple[Tensor, Tensor]:
-    """Launch the kernel of `cuda_cells.cells`: returns sums (columns, 6, E + 1) and the number of scores refused."""
+    """Launch the kernel of `cuda_cells.cells`; return sums (columns, 6, E + 1) and the number of refused scores."""
     from calibrant.kernels import cuda_kernels
 
     n, n_edges = len(scores), len(edges)
@@ -195,7 +194,7 @@ def add_cells(
 
 
 def _as_classes(targets: Tensor) -> Tensor:
-    """Return targets as (n,) adjacent integers; what is no whole number becomes a class that nobody has."""
+    """Return targets as (n,) contiguous integers; a fraction becomes a class that does not exist."""
     targets = targets.reshape(-1).contiguous()
     if targets.dtype == torch.bool:
         return targets.view(torch.uint8)
@@ -209,12 +208,12 @@ def _as_classes(targets: Tensor) -> Tensor:
 
 
 def _on(x: Tensor) -> AbstractContextManager[Any]:
-    """Have kernels launched on the device of a tensor, of several GPUs."""
+    """Return a context that launches kernels on the GPU of a tensor."""
     return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
 
 
 class _Tile(NamedTuple):
-    """How a program reads: so many rows, and so many columns at a time, with so many warps."""
+    """How a program reads: its rows, the columns it reads at a time, and its warps."""
 
     rows: int
     columns: int
@@ -222,9 +221,9 @@ class _Tile(NamedTuple):
 
 
 def _tile(n_classes: int, *, across: bool) -> _Tile:
-    """Choose a tile by the number of classes, and by whether columns (or else rows) are neighbours in memory.
+    """Choose a tile by the number of classes, and by whether columns (or else rows) are adjacent in memory.
 
-    By nothing else: the tile decides in what order a row is summed, and so its last bits.
+    Nothing else may decide: the tile sets the order in which a row is summed, and so its last bits.
     """
     size = 1024 if across and n_classes <= 1024 else 2048
     columns = min(1 << (n_classes - 1).bit_length(), size if across else 16)
@@ -243,7 +242,7 @@ def _geometry(values: Tensor) -> tuple[tuple[int], tuple[int, ...], _Tile]:
 
 
 def _constants(n_classes: int, tile: _Tile) -> dict[str, int | bool]:
-    """Return what the reading kernel is compiled for, of a row's length and the tile."""
+    """Return the compile-time constants of the reading kernel for a row length and a tile."""
     single = n_classes <= tile.columns
     panel = tile.columns * (1 if single else _TILES)
     return {
@@ -264,7 +263,7 @@ def _launch(
     values = values if values.ndim == 2 else values.flatten(2)
     grid, shape, tile = _geometry(values)
     n, n_classes = shape[0], shape[-1]
-    floats = [torch.empty(n, dtype=torch.float32, device=values.device) for _ in range(5)]  # each aligned by itself
+    floats = [torch.empty(n, dtype=torch.float32, device=values.device) for _ in range(5)]  # each aligned separately
     correct = torch.empty(n, dtype=torch.uint8, device=values.device)
     counters = torch.zeros(len(FAULTS) + 1, dtype=torch.int64, device=values.device)
     scale = logits.reshape(1).to(torch.int8) if isinstance(logits, Tensor) else counters
@@ -322,13 +321,13 @@ def _read_plainly(
         aimed = judged & (target >= 0) & (target < block.shape[1])
         x = torch.where(judged[:, None], block, torch.zeros_like(block))
         y = torch.where(aimed, target, torch.zeros_like(target))
-        found, fault, normal = _read_block(x, y, logits, tolerance)
+        columns, fault, normal = _read_block(x, y, logits, tolerance)
         fault = torch.where((fault == 0) & ~aimed, torch.full_like(fault, 4), fault)
         fault = torch.where(judged, fault, torch.zeros_like(fault))
         good = judged & (fault == 0)
         void = torch.where(judged, torch.nan, 0.0).to(dtype)
-        floats[:, rows] = torch.where(good, found, void)
-        right = (x.argmax(1) == y).to(torch.uint8)  # the first of equals
+        floats[:, rows] = torch.where(good, columns, void)
+        right = (x.argmax(1) == y).to(torch.uint8)  # the first if several are equal
         correct[rows] = torch.where(good, right, torch.full_like(right, IGNORED))
         faults[:4] += torch.stack([(fault == kind).sum() for kind in range(1, 5)])
         normalised += (good & normal).sum()
@@ -337,7 +336,7 @@ def _read_plainly(
 
 
 def _read_block(x: Tensor, y: Tensor, logits: bool | Tensor, tolerance: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return top, own, log_own, squares and total (5, k), the kind of fault, and which rows could be probabilities."""
+    """Return (5, k) top, own, log_own, squares and total; the kind of fault; which rows could be probabilities."""
     wide = torch.float64 if has_float64(x.device) else torch.float32
     infinite = ~x.isfinite().all(1)
     total = x.sum(1, dtype=wide)
@@ -348,8 +347,9 @@ def _read_block(x: Tensor, y: Tensor, logits: bool | Tensor, tolerance: float) -
     if logits is not False:
         of_logits = _softmax(x, y, wide)
     if logits is not True:
-        own = x.gather(1, y[:, None])[:, 0]
-        of_probs = torch.stack([x.amax(1), own, own.log(), x.to(wide).square().sum(1).to(x.dtype), total.to(x.dtype)])
+        p_target = x.gather(1, y[:, None])[:, 0]
+        squares = x.to(wide).square().sum(1).to(x.dtype)
+        of_probs = torch.stack([x.amax(1), p_target, p_target.log(), squares, total.to(x.dtype)])
         kind = torch.where(infinite, 1, torch.where(~inside, 2, torch.where(off, 3, 0)))
     if not isinstance(logits, Tensor):
         return (of_logits, infinite.long(), no) if logits else (of_probs, kind, no)
@@ -360,20 +360,20 @@ def _read_block(x: Tensor, y: Tensor, logits: bool | Tensor, tolerance: float) -
 def _softmax(x: Tensor, y: Tensor, wide: torch.dtype) -> Tensor:
     largest, best = x.max(1, keepdim=True)
     shifted = x - largest
-    given = shifted.gather(1, y[:, None])[:, 0].to(wide)
-    e = shifted.exp().scatter_(1, best, 0)  # without the largest's own term, 1, the sum of the rest keeps its digits
+    x_target = shifted.gather(1, y[:, None])[:, 0].to(wide)
+    e = shifted.exp().scatter_(1, best, 0)  # the largest's term, 1, is left out: the sum of the others keeps its digits
     rest, second = e.sum(1, dtype=wide), e.square().sum(1, dtype=wide)
     loss = rest.log1p()
     squares = (second + 1) / (rest + 1).square()
-    found = (1 / (rest + 1), given.exp() / (rest + 1), given - loss, squares, largest[:, 0].to(wide) + loss)
-    return torch.stack([part.to(x.dtype) for part in found])
+    columns = (1 / (rest + 1), x_target.exp() / (rest + 1), x_target - loss, squares, largest[:, 0].to(wide) + loss)
+    return torch.stack([column.to(x.dtype) for column in columns])
 
 
 # ---------------------------------------------------------------- arrays of other libraries
 
 
 def on_cuda(x: Any) -> bool:
-    """Whether an array of another library says that it lies on a CUDA (or ROCm) device."""
+    """Return whether an array of another library is on a CUDA (or ROCm) device, by its own protocol."""
     if isinstance(x, Tensor):
         return False
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
@@ -382,15 +382,15 @@ def on_cuda(x: Any) -> bool:
 
 
 def as_cuda_tensor(x: Any) -> Tensor:
-    """Return an array that lies on a CUDA device (of CuPy, JAX, Numba, ...) as a tensor that shares its memory.
+    """Return an array on a CUDA device (from CuPy, JAX, Numba, ...) as a tensor that shares its memory.
 
-    Arrays are taken through DLPack, which orders the work of the two libraries' streams, or else through
-    ``__cuda_array_interface__``. Nothing is copied, and nothing is written to.
+    The array comes through DLPack, which orders the work of the two libraries' streams, or else through
+    ``__cuda_array_interface__``. It is not copied and never written to.
 
     Raises
     ------
     calibrant.errors.InputError
-        For anything that does not lie on a CUDA (or ROCm) device.
+        For anything that is not on a CUDA (or ROCm) device.
     """
     if isinstance(x, Tensor) and x.is_cuda:
         return x

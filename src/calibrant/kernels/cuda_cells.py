@@ -1,11 +1,11 @@
-"""Scores into the cells of a grid on a device, the same bits in any order of the rows.
+"""Add scores to the cells of a grid on a device, with the same bits in any order of the rows.
 
-Floating-point numbers that many threads add to one place are rounded in an order that no two runs share, so everything
-here is added as integers. For float32 scores they lose nothing: within a slot between neighbouring edges above 0, every
-score is a multiple of the last place of the lower edge, `CellTable.scales`, and its square one of their squares. The
-slots are the grid's cells, but for the first, (0, e]: it reaches down to 0, and is parted at powers of 2.
+If many threads add floating-point numbers to one place, the rounding differs from run to run. So everything here is
+added as integers. For float32 scores this is exact: within a slot between neighbouring edges above 0, every score is a
+multiple of the last place of the lower edge (`CellTable.scales`), and its square a multiple of that unit's square. The
+slots are the grid's cells, except the first, (0, e]: it reaches down to 0, and is divided at powers of 2.
 
-By the Triton kernel where `cuda.usable` says so, else by plain operations; both give the same integers.
+The Triton kernel runs if `cuda.usable` allows it, else plain operations; both give the same integers.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from calibrant.errors import InputError
 from calibrant.kernels import cuda, tensors
 
 _LOWEST: Final = -101  # scores below 2^-101 are cut to multiples of its last place
-_LOW_BITS: Final = 28  # of a number that is added in two parts, of which neither exceeds 2^28
+_LOW_BITS: Final = 28  # a number is added in two parts, each at most 2^28
 _LOW: Final = (1 << _LOW_BITS) - 1
 _SHARE_BITS: Final = 2 * _LOW_BITS
-_MOST_SCORES: Final = 1 << 34  # of 2^28 at most each, their sum is below 2^63
+_MOST_SCORES: Final = 1 << 34  # each at most 2^28, so the sum is below 2^63
 
-#: Counts, sums, sums of squared weights if any, and the number of scores refused.
-Found = tuple[Tensor, Tensor, Tensor | None, Tensor]
+#: Counts, sums, sums of squared weights (None without weights), and the number of refused scores.
+SlotSums = tuple[Tensor, Tensor, Tensor | None, Tensor]
 
 
 class CellTable(NamedTuple):
-    """The slots of a grid on a device, for scores of one type; `cell_table` makes it.
+    """The slots of a grid on a device, for scores of one type; made by `cell_table`.
 
     Attributes
     ----------
     edges : (E,)
-        The edges of the slots. A score is in the slot of as many edges as are below it, save that 1 is in slot E.
+        The edges of the slots. The slot of a score is the number of edges below it, except that 1 is in slot E.
     scales : (E + 1,)
         The inverse of the unit of each slot, a power of 2.
     bounds : (E + 1,)
-        Of each slot a power of 2 that no score exceeds, and that is at most 8 times any score above 2^-101.
+        For each slot a power of 2 that no score exceeds. It is at most 8 times any score above 2^-101.
     parts : int
-        The slots that make up the grid's first cell, from slot 1 on.
+        How many slots, from slot 1 on, form the grid's first cell.
     """
 
     edges: Tensor
@@ -52,19 +52,19 @@ class CellTable(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """What judged scores add to the K cells of a grid; of (n, C) scores every shape begins with C.
+    """What judged scores add to the K cells of a grid; for (n, C) scores every shape begins with C.
 
     Attributes
     ----------
-    counts : (2, K) int64, of weights float64
+    counts : (2, K) int64, or float64 with weights
         The scores with outcome 0 and with outcome 1, or their weight.
     sums : (3, K) float64
-        The sums of the scores with outcome 0, of those with outcome 1, and of all squares. Where there is no float64,
-        as pairs of float32: `tensors.joined`.
+        The sums of the scores with outcome 0, of the scores with outcome 1, and of all squares. On a device without
+        float64, pairs of float32: `tensors.joined`.
     squares : (2, K) float64 or None
-        Of weights the sums of their squares, by outcome.
+        With weights, the sums of their squares, by outcome.
     refused : () int64
-        The judged scores that are in no cell: NaN, or outside [0, 1].
+        The number of judged scores in no cell: NaN, or outside [0, 1].
     """
 
     counts: Tensor
@@ -74,46 +74,46 @@ class Cells(NamedTuple):
 
 
 def cell_table(edges: NDArray[np.floating[Any]], device: torch.device) -> CellTable:
-    """Return the slots for the edges of a grid, which are of the type of the scores, float32 or float64."""
+    """Return the slots for the edges of a grid; the edges have the type of the scores, float32 or float64."""
     below = np.exp2(np.arange(_LOWEST + 1, np.ceil(np.log2(edges[1]))))
     slots = np.concatenate([edges[:1], below[below < edges[1]], edges[1:]]).astype(edges.dtype)
     lower = np.concatenate([[2.0**_LOWEST], slots[1:-1]])
     units = np.ldexp(1.0, np.frexp(lower)[1] - 1 - np.finfo(edges.dtype).nmant)
     scales = np.concatenate([[1.0], 1 / units, [1.0]]).astype(edges.dtype)
     bounds = np.concatenate([[1.0], np.exp2(np.ceil(np.log2(slots[1:]))), [1.0]]).astype(edges.dtype)
-    own = [torch.from_numpy(x).to(device) for x in (slots, scales, bounds)]
-    return CellTable(own[0], own[1], own[2], len(slots) - len(edges) + 1)
+    columns = [torch.from_numpy(x).to(device) for x in (slots, scales, bounds)]
+    return CellTable(columns[0], columns[1], columns[2], len(slots) - len(edges) + 1)
 
 
 def cells(scores: Tensor, outcomes: Tensor, judged: Tensor, table: CellTable, weights: Tensor | None = None) -> Cells:
-    """Add judged scores to the cells of a grid, without waiting for the device.
+    """Return the sums of judged scores over the cells of a grid, without waiting for the device.
 
     Parameters
     ----------
     scores : (n,) or (n, C) tensor of float32 or float64
-        Of (n, C) every column goes into cells of its own.
+        Each column of (n, C) scores has its own cells.
     outcomes, judged : tensors of the shape of scores
         0 or 1; booleans.
     table : CellTable
-        Of the scores' type, on their device.
+        For the scores' type, on their device.
     weights : tensor of the shape of scores, optional
         Finite and not negative.
 
     Raises
     ------
     calibrant.errors.InputError
-        For 2^34 scores or more at once, whose sums might not fit into 64 bits.
+        For 2^34 scores or more at once: their sums might not fit into 64 bits.
 
     Notes
     -----
-    The sums of float32 scores are exact until they are returned as float64, which rounds each cell's once (the first
-    cell's slots are added in float64): a score from 2^-101 to 1 is at most 2^26 units of its slot, its square 2^52.
-    Smaller scores are cut to multiples of 2^-124. Scores of float64 are exact as well from 2^-104 on, their squares
+    The sums of float32 scores are exact integers. The conversion to float64 rounds the sum of each cell once (the slots
+    of the first cell are added in float64). A score from 2^-101 to 1 is at most 2^26 units of its slot, its square
+    2^52. Smaller scores are cut to multiples of 2^-124. Scores of float64 are exact too from 2^-104 on; their squares
     are cut to 50 bits or more.
 
-    With weights, what is added is cut to a share of 2^-56 of the largest it could be in its cell, with the weight
-    rounded up to a power of 2: so a cell of n scores is wrong by less than n 2^-55 times that. That is done by plain
-    operations alone: no metric weighs rows.
+    With weights, each term is cut to a multiple of 2^-56 of the largest possible term of its cell, with the weight
+    rounded up to a power of 2. So a cell of n scores is wrong by less than n 2^-55 times that term. Only plain
+    operations do this: no metric weighs rows.
     """
     if scores.numel() >= _MOST_SCORES:
         remedy = "add them in parts"
@@ -132,25 +132,25 @@ def cells(scores: Tensor, outcomes: Tensor, judged: Tensor, table: CellTable, we
     return Cells(counts, sums, squares, refused)
 
 
-def _in_units(x: Tensor, marks: Tensor, columns: int, table: CellTable) -> Found:
-    """Add float32 scores as multiples of their slots' units."""
+def _in_units(x: Tensor, marks: Tensor, columns: int, table: CellTable) -> SlotSums:
+    """Return the sums of float32 scores, added as multiples of the units of their slots."""
     if cuda.usable(x.device):
-        whole, refused = cuda.add_cells(x, marks, columns, table.edges, table.scales, _LOW_BITS)
+        integers, refused = cuda.add_cells(x, marks, columns, table.edges, table.scales, _LOW_BITS)
     else:
         good, slot = _slots(x, marks, table)
         number = torch.where(good, x * table.scales[slot], torch.zeros_like(x)).long()
         no, yes = (marks == 0) & good, (marks == 1) & good
         square = number * number
         low, high = square & _LOW, square >> _LOW_BITS
-        whole = _added(slot, columns, table, [no, yes, no * number, yes * number, low, high])
+        integers = _added(slot, columns, table, [no, yes, no * number, yes * number, low, high])
         refused = ((marks <= 1) & ~good).sum()
     units = 1 / table.scales
-    sums, squares = _floats(whole[:, 2:4]) * units, _floats(whole[:, 4:5], whole[:, 5:]) * units * units
-    return whole[:, :2], torch.cat([sums, squares], -2), None, refused
+    sums, squares = _floats(integers[:, 2:4]) * units, _floats(integers[:, 4:5], integers[:, 5:]) * units * units
+    return integers[:, :2], torch.cat([sums, squares], -2), None, refused
 
 
-def _in_shares(x: Tensor, marks: Tensor, columns: int, table: CellTable, weights: Tensor | None) -> Found:
-    """Add scores, or what they weigh, as shares of the largest that they could be."""
+def _in_shares(x: Tensor, marks: Tensor, columns: int, table: CellTable, weights: Tensor | None) -> SlotSums:
+    """Return the sums of scores, or of weighted scores, added as shares of their largest possible value."""
     good, slot = _slots(x, marks, table)
     no, yes = (marks == 0) & good, (marks == 1) & good
     wide = tensors.wide(x.device)
@@ -167,12 +167,12 @@ def _in_shares(x: Tensor, marks: Tensor, columns: int, table: CellTable, weights
     fixed = [(value * 2.0**_SHARE_BITS).long() for value in values]
     low = _added(slot, columns, table, [number & _LOW for number in fixed])
     high = _added(slot, columns, table, [number >> _LOW_BITS for number in fixed])
-    found = _floats(low, high) * 2.0**-_SHARE_BITS * top
-    sums, squares = found[..., :2, :] * table.bounds, found[..., 2:3, :] * table.bounds * table.bounds
+    totals = _floats(low, high) * 2.0**-_SHARE_BITS * top
+    sums, squares = totals[..., :2, :] * table.bounds, totals[..., 2:3, :] * table.bounds * table.bounds
     sums, refused = torch.cat([sums, squares], -2), ((marks <= 1) & ~good).sum()
     if weights is None:
         return _added(slot, columns, table, [no, yes]), sums, None, refused
-    return found[..., 3:5, :], sums, found[..., 5:, :] * top, refused
+    return totals[..., 3:5, :], sums, totals[..., 5:, :] * top, refused
 
 
 def _slots(x: Tensor, marks: Tensor, table: CellTable) -> tuple[Tensor, Tensor]:
@@ -182,7 +182,7 @@ def _slots(x: Tensor, marks: Tensor, table: CellTable) -> tuple[Tensor, Tensor]:
 
 
 def _added(slot: Tensor, columns: int, table: CellTable, values: list[Tensor]) -> Tensor:
-    """Return the sums of whole numbers over the slots of each column, (columns, len(values), slots)."""
+    """Return the sums of integers over the slots of each column, (columns, len(values), slots)."""
     size = len(table.edges) + 1
     place = slot + size * (torch.arange(len(slot), device=slot.device) % columns)
     sums = torch.zeros((len(values), columns * size), dtype=torch.int64, device=slot.device)
@@ -192,22 +192,22 @@ def _added(slot: Tensor, columns: int, table: CellTable, values: list[Tensor]) -
 
 
 def _floats(low: Tensor, high: Tensor | None = None) -> Tensor:
-    """Return whole numbers, with their higher bits apart, as float64, or as pairs of float32 along a new first axis."""
+    """Return integers, given as low and high bits, as float64, or as pairs of float32 along a new first axis."""
     if tensors.has_float64(low.device):
         return low.double() if high is None else high.double() * 2.0**_LOW_BITS + low.double()
     pair = _pair(low)
     return pair if high is None else tensors.add_sums(torch.stack([_pair(high) * 2.0**_LOW_BITS, pair]))
 
 
-def _pair(whole: Tensor) -> Tensor:
-    high = whole.float()
-    return torch.stack([high, (whole - high.long()).float()])
+def _pair(integers: Tensor) -> Tensor:
+    high = integers.float()
+    return torch.stack([high, (integers - high.long()).float()])
 
 
 def _joined(sums: Tensor, parts: int) -> Tensor:
-    """Return the sums of the cells, (..., K), from those of the slots."""
+    """Return the sums of the cells, (..., K), from the sums of the slots."""
     first = sums[..., 1 : parts + 1]
-    if sums.dtype == torch.float32:  # in pairs, two by two
+    if sums.dtype == torch.float32:  # pairs of float32: add neighbours two by two
         while first.shape[-1] > 1:
             if first.shape[-1] % 2:
                 first = torch.nn.functional.pad(first, (0, 1))

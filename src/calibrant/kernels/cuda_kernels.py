@@ -1,13 +1,13 @@
-"""The Triton kernels: rows of class probabilities or logits in one read, and scores into the cells of a grid.
+"""The Triton kernels: read rows of class probabilities or logits once, and add scores to the cells of a grid.
 
-Only `cuda` imports this module, and only where Triton is to be used; beside `cuda.read` and `cuda_cells.cells` stand
-plain twins, to be read first. The bits repeat: a row is summed in an order that its length alone decides, and only
-integers are added across programs.
+Only `cuda` imports this module, and only if Triton is used. `cuda` and `cuda_cells` also hold plain twins of these
+kernels: read those first. The bits repeat: the length of a row alone decides the order of its sums, and only integers
+are added across programs.
 
-A program reads ROWS rows. Its lanes, COLS side by side, go through the columns in panels of PANEL. Within a panel each
-lane adds up its own numbers in float32, and threads exchange nothing while data streams in; at its end the lanes are
+A program reads ROWS rows. Its COLS parallel lanes go through the columns in panels of PANEL. Within a panel each lane
+adds its own numbers in float32, and threads exchange nothing while data streams in. At the end of a panel the lanes are
 added in float32, by a tree. Panels are added in ACC, float64 if there are several. So a sum of terms of one sign is
-rounded no more often for 262,144 columns than for 16,384: `cuda.ROUNDINGS` times at most.
+rounded no more often for 262,144 columns than for 16,384: at most `cuda.ROUNDINGS` times.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped, import-not-found"
@@ -19,7 +19,7 @@ import triton.language as tl
 
 from calibrant.kernels.reference import IGNORED
 
-#: How the scale of the values is known: declared to be probabilities, declared logits, or written on the device.
+#: The scale of the values: declared probabilities, declared logits, or decided by a value on the device.
 PROBABILITIES, LOGITS, UNDECLARED = range(3)
 
 _IGNORED = tl.constexpr(IGNORED)
@@ -27,20 +27,20 @@ _LOWEST = tl.constexpr(-3.4028234663852886e38)  # of float32
 _LOG2E = tl.constexpr(1.4426950408889634)
 _INFINITY = tl.constexpr(float("inf"))
 _NONE = tl.constexpr(2147483647)  # no column
-_FAULTS = tl.constexpr(5)  # places for counts of faults, after which comes that of normalised rows
+_FAULTS = tl.constexpr(5)  # counters of faults; the counter of normalised rows follows
 _PROBABILITIES, _LOGITS, _UNDECLARED = tl.constexpr(PROBABILITIES), tl.constexpr(LOGITS), tl.constexpr(UNDECLARED)
 
 
 @triton.jit
 def _log1p(x):
-    """Return log(1 + x), also where 1 + x is rounded: the part that was lost is added in first order."""
-    whole = 1.0 + x
-    return tl.log(whole) + (x - (whole - 1.0)) / whole
+    """Return log(1 + x), also if 1 + x is rounded: the lost part is added in first order."""
+    rounded = 1.0 + x
+    return tl.log(rounded) + (x - (rounded - 1.0)) / rounded
 
 
 @triton.jit
 def _tile(values, base, live, start, C, step, COLS: tl.constexpr):
-    """Return COLS columns of the rows from ``start``, 0 where there are none, and where there are some."""
+    """Return COLS columns of the rows from ``start``, with 0 outside the rows, and a mask of what is inside."""
     column = start + tl.arange(0, COLS)
     there = live[:, None] & (column < C)[None, :]
     where = values + base[:, None] + column[None, :].to(tl.int64) * step
@@ -54,7 +54,7 @@ def _read_probs(
     live,
     C,
     step,
-    own,
+    p_target,
     tolerance,
     SINGLE: tl.constexpr,
     ACC: tl.constexpr,
@@ -73,7 +73,7 @@ def _read_probs(
     for panel in range(0, end, PANEL):
         x, _ = _tile(values, base, live, panel, C, step, COLS)
         high, low, sums, second = x, x, x, x * x
-        tile = tl.zeros([ROWS, COLS], tl.int32) + panel  # the first column of the tile that a lane's largest is from
+        tile = tl.zeros([ROWS, COLS], tl.int32) + panel  # first column of the tile with the lane's largest
         for start in tl.range(panel + COLS, min(panel + PANEL, end), COLS, num_stages=STAGES):
             x, _ = _tile(values, base, live, start, C, step, COLS)
             above = x > high
@@ -84,7 +84,7 @@ def _read_probs(
             second += x * x
         panel_high = tl.max(high, 1)
         first = tl.min(tl.where(high == panel_high[:, None], tile + lane, _NONE), 1)
-        best = tl.where(panel_high > largest, first, best)  # of equals the first
+        best = tl.where(panel_high > largest, first, best)  # the first if several are equal
         largest = tl.maximum(largest, panel_high)
         smallest = tl.minimum(smallest, tl.min(low, 1))
         total += tl.sum(sums, 1).to(ACC)
@@ -94,7 +94,7 @@ def _read_probs(
     off = tl.abs(total - 1.0) > tolerance
     fault = tl.where(infinite, 1, tl.where(outside, 2, tl.where(off, 3, 0)))
     nobody = tl.zeros([ROWS], tl.int32)
-    return largest, best, own, tl.log(own), squares.to(tl.float32), total.to(tl.float32), fault, nobody
+    return largest, best, p_target, tl.log(p_target), squares.to(tl.float32), total.to(tl.float32), fault, nobody
 
 
 @triton.jit
@@ -104,7 +104,7 @@ def _read_logits(
     live,
     C,
     step,
-    own,
+    x_target,
     tolerance,
     LOOK: tl.constexpr,
     SINGLE: tl.constexpr,
@@ -114,9 +114,9 @@ def _read_logits(
     PANEL: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    # With m the largest so far, rest + 1 is the sum of exp(x - m) and second + 1 that of its square. The 1, the
-    # largest's own term, is left out so that log1p(rest) keeps its digits in rows that are sure of themselves; -1
-    # stands for a sum of nothing. When m grows by d, (rest + 1) exp(-d) becomes the new rest: one exponential an entry.
+    # With m the largest so far, rest + 1 is the sum of exp(x - m), and second + 1 the sum of its squares. The 1 is the
+    # term of the largest. It is left out so that log1p(rest) keeps its digits in confident rows; -1 stands for an empty
+    # sum. When m grows by d, (rest + 1) exp(-d) becomes the new rest: one exponential per entry.
     lane = tl.arange(0, COLS)[None, :]
     end = COLS if SINGLE else C
     largest = tl.full([ROWS], _LOWEST, tl.float32)
@@ -172,9 +172,9 @@ def _read_logits(
     rest = total.to(tl.float32)
     share = 1.0 / (rest + 1.0)
     loss = _log1p(rest)
-    given = own - largest
+    shifted = x_target - largest
     second = (squares.to(tl.float32) + 1.0) * share * share
-    return share, best, tl.exp(given) * share, given - loss, second, largest + loss, fault, normal.to(tl.int32)
+    return share, best, tl.exp(shifted) * share, shifted - loss, second, largest + loss, fault, normal.to(tl.int32)
 
 
 @triton.jit(do_not_specialize=["n", "ignore_index"])
@@ -216,24 +216,24 @@ def read_rows(
     if IGNORING:
         judged = inside & (target != ignore_index)
     aimed = judged & (target >= 0) & (target < C)
-    given = tl.load(values + base + target * step, mask=aimed, other=0.0).to(tl.float32)
+    x_target = tl.load(values + base + target * step, mask=aimed, other=0.0).to(tl.float32)
 
     if SCALE == _PROBABILITIES:
         a, best, b, c, d, e, fault, one = _read_probs(
-            values, base, judged, C, step, given, tolerance, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
+            values, base, judged, C, step, x_target, tolerance, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
         )
     elif SCALE == _LOGITS:
         a, best, b, c, d, e, fault, one = _read_logits(
-            values, base, judged, C, step, given, tolerance, False, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
+            values, base, judged, C, step, x_target, tolerance, False, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
         )
     else:
         if tl.load(scale) != 0:
             a, best, b, c, d, e, fault, one = _read_logits(
-                values, base, judged, C, step, given, tolerance, True, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
+                values, base, judged, C, step, x_target, tolerance, True, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
             )
         else:
             a, best, b, c, d, e, fault, one = _read_probs(
-                values, base, judged, C, step, given, tolerance, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
+                values, base, judged, C, step, x_target, tolerance, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
             )
 
     fault = tl.where(judged, tl.where(aimed | (fault != 0), fault, 4), 0)
@@ -274,7 +274,7 @@ def look_beyond(
     ROWS: tl.constexpr,
     COLS: tl.constexpr,
 ):
-    """Write 1 where a judged value is below ``low`` or above ``high``; nothing is read if ``skip`` holds 1."""
+    """Write 1 to ``far`` if a judged value is below ``low`` or above ``high``; read nothing if ``skip`` holds 1."""
     if tl.load(skip) == 0:
         index = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
         judged = index < n
@@ -288,8 +288,8 @@ def look_beyond(
             lowest = tl.where(x < lowest, x, lowest)
             highest = tl.where(x > highest, x, highest)
         beyond = (tl.min(lowest, 1) < low) | (tl.max(highest, 1) > high)
-        found = tl.max(beyond.to(tl.int32), 0)
-        tl.atomic_max(far, found, mask=found > 0, sem="relaxed")
+        any_beyond = tl.max(beyond.to(tl.int32), 0)
+        tl.atomic_max(far, any_beyond, mask=any_beyond > 0, sem="relaxed")
 
 
 @triton.jit(do_not_specialize=["n"])
@@ -307,10 +307,10 @@ def add_cells(
     LOW_BITS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Add scores, row after row of ``columns``, to the slots of `tensors.CellTable`: int64 (columns, 6, n_edges + 1).
+    """Add scores, row after row of ``columns``, to slots of `cuda_cells.CellTable`: int64 (columns, 6, n_edges + 1).
 
-    The sums are the counts and the sums of scores of either outcome, and the sum of squares, its lower bits and the
-    rest. All are whole numbers, so it does not matter in which order the device adds them.
+    The sums are the counts and the sums of scores for each outcome, and the sum of squares in two parts, low bits and
+    high bits. All are integers, so the order in which the device adds them does not matter.
     """
     index = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = index < n
@@ -318,19 +318,19 @@ def add_cells(
     judged = inside & (y <= 1)
     p = tl.load(scores + index, mask=judged, other=0.0).to(tl.float32)
     good = judged & (p >= 0.0) & (p <= 1.0)
-    place = tl.zeros([BLOCK], tl.int32)  # a binary search: how many edges lie below the score
+    place = tl.zeros([BLOCK], tl.int32)  # binary search: the number of edges below the score
     for k in tl.static_range(STEPS):
         further = place + (1 << (STEPS - 1 - k))
         edge = tl.load(edges + further - 1, mask=further <= n_edges, other=_INFINITY)
         place = tl.where(edge < p, further, place)
     place = tl.where(p == 1.0, n_edges, place)
-    whole = tl.where(good, p * tl.load(scales + place), 0.0).to(tl.int64)
-    square = whole * whole
+    units = tl.where(good, p * tl.load(scales + place), 0.0).to(tl.int64)
+    square = units * units
     size = n_edges + 1
     slot = sums + (index % columns) * (6 * size) + place
     tl.atomic_add(slot + y * size, tl.full([BLOCK], 1, tl.int64), mask=good, sem="relaxed")
-    there = good & (whole > 0)
-    tl.atomic_add(slot + (2 + y) * size, whole, mask=there, sem="relaxed")
+    there = good & (units > 0)
+    tl.atomic_add(slot + (2 + y) * size, units, mask=there, sem="relaxed")
     tl.atomic_add(slot + 4 * size, square & ((1 << LOW_BITS) - 1), mask=there, sem="relaxed")
     tl.atomic_add(slot + 5 * size, square >> LOW_BITS, mask=there, sem="relaxed")
     number = tl.sum((judged & (good == 0)).to(tl.int32), 0)

@@ -1,7 +1,7 @@
-"""Runs the kernels over rows of any layout: in blocks, on threads, with results that no number of threads changes.
+"""Run the kernels over rows of any layout, in blocks, on threads; results do not depend on the number of threads.
 
-Work is cut into blocks by the size of the input alone, each block is summed by itself, and the blocks' sums are added
-in the order of the rows. Threads live for one call: nothing is left to be broken by a fork.
+The size of the input alone decides the blocks. Each block is summed separately, and the sums of the blocks are added in
+the order of the rows. Threads live for one call: no thread is left for a fork to break.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ __all__ = [
     "tally",
 ]
 
-_BLOCK = 1 << 20  # entries of a block at most: 4 MB of float32 amortise a block's microseconds of overhead
-_LEAST = 1 << 17  # entries of a block at least: below that, threads cost more than they bring
-_COPIED = 1 << 16  # entries converted at a time, so that the copy stays in the cache
-_LANES = 16  # ranges of rows with a histogram of their own, at most
+_BLOCK = 1 << 20  # most entries of a block: 4 MB of float32 outweigh the microseconds that a block costs
+_LEAST = 1 << 17  # fewest entries of a block: with fewer, threads cost more than they gain
+_COPIED = 1 << 16  # entries converted at a time: the copy stays in the cache
+_LANES = 16  # most ranges of rows that have their own histogram
 _NO_WEIGHTS = np.empty(0)
 
 Result = TypeVar("Result")
 
 
 class BadRow(Exception):
-    """A reading pass met a row that is not what it was said to be; the boundary turns this into words."""
+    """A reading pass met an invalid row; `inputs.explain` makes the message."""
 
     def __init__(self, row: int) -> None:
         super().__init__(row)
@@ -84,7 +84,7 @@ class BadRow(Exception):
 def n_threads() -> int:
     """Return how many threads a pass may use: ``CALIBRANT_NUM_THREADS``, or the processors this process may run on.
 
-    The numbers never depend on it.
+    Results never depend on it.
     """
     wish = os.environ.get("CALIBRANT_NUM_THREADS")
     if wish is not None:
@@ -114,7 +114,7 @@ def in_order(work: Callable[[int], Result], n: int) -> Iterator[Result]:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of predictions in whatever layout they came, handed out as contiguous blocks of float32 or float64.
+    """Rows of predictions in any layout, handed out as contiguous blocks of float32 or float64.
 
     ``values`` has shape (B, C, D): row ``b * D + d`` is ``values[b, :, d]``. Half types are widened to float32;
     ``bfloat16`` says that the values are bfloat16 bits in an unsigned integer array.
@@ -138,7 +138,7 @@ class Rows:
 
     @property
     def direct(self) -> NDArray[Any] | None:
-        """The rows themselves, (n, C), where they can be read without a copy."""
+        """The rows themselves, (n, C); None if they cannot be read without a copy."""
         flat = self.values.shape[2] == 1 and self.values.dtype == self.dtype and self.values.dtype.isnative
         view = self.values[:, :, 0] if flat else None
         return view if view is not None and view.flags.c_contiguous else None
@@ -161,7 +161,7 @@ class Rows:
         at, stop = first, first + len(block)
         while at < stop:
             b, d = divmod(at, depth)
-            if d == 0 and stop - at >= depth:  # whole sheets at once
+            if d == 0 and stop - at >= depth:  # complete sheets at once
                 sheets = (stop - at) // depth
                 n = sheets * depth
                 part = self.values[b : b + sheets].transpose(0, 2, 1)
@@ -173,7 +173,7 @@ class Rows:
             if self.bfloat16:  # bfloat16 is the upper half of a float32
                 np.left_shift(part, 16, out=target.view(np.uint32), dtype=np.uint32)
             else:
-                np.copyto(target, part, casting="unsafe")  # widening only: longdouble has been refused
+                np.copyto(target, part, casting="unsafe")  # widening only: `inputs` rejects longdouble
             at += n
 
     def pick(self, row: int) -> Floats:
@@ -189,14 +189,14 @@ def _bounds(n: int, width: int) -> list[tuple[int, int]]:
 
 
 def _lanes(n: int, width: int, cost: int, parts: int = _LANES) -> list[tuple[int, int]]:
-    """Cut n rows into at most ``parts`` ranges, fewer where an accumulator of ``cost`` entries outweighs a range."""
+    """Return at most ``parts`` ranges of n rows, fewer if an accumulator of ``cost`` entries outweighs a range."""
     worth = n * width // max(16 * cost, _LEAST)
     step = -(-n // max(1, min(parts, worth)))
     return [(a, min(a + step, n)) for a in range(0, n, step)]
 
 
 def _summed(work: Callable[[int], Float64s], bounds: list[tuple[int, int]], shape: tuple[int, ...]) -> Float64s:
-    """Add the arrays that the blocks give, in the order of the rows."""
+    """Return the sum of the blocks' arrays, added in the order of the rows."""
     total = np.zeros(shape)
     for part in in_order(work, len(bounds)):
         total += part
@@ -213,7 +213,7 @@ def _read_rows(
     read: Callable[[int, int, Floats, Float64s, Float64s, Floats | None], int],
     scratch_rows: bool,
 ) -> tuple[Float64s, Float64s]:
-    """Drive a reading pass over the blocks: returns the totals and the histograms of shape (3, bins, classes)."""
+    """Run a reading pass over the blocks; return the totals and the histograms of shape (3, bins, classes)."""
     n_bins, n_classes = shape
     bounds = _lanes(rows.n, rows.width, 3 * n_bins * n_classes) if n_classes else _bounds(rows.n, rows.width)
 
@@ -247,7 +247,7 @@ def read_probs(
     top: Floats,
     correct: UInt8s,
 ) -> tuple[Float64s, Float64s]:
-    """Run `reference.read_probs` over all rows; ``uppers`` asks for the classes' histograms.
+    """Run `reference.read_probs` over all rows; ``uppers`` requests the histograms of the classes.
 
     Returns
     -------
@@ -256,7 +256,7 @@ def read_probs(
     Raises
     ------
     BadRow
-        At the first row outside [0, 1] or whose sum is not 1.
+        At the first row with a value outside [0, 1] or a sum that is not 1.
     """
     from calibrant.kernels import host
 
@@ -299,7 +299,7 @@ def read_logits(
     correct: UInt8s,
     probs: Floats | None = None,
 ) -> tuple[Float64s, Float64s]:
-    """Run `reference.read_logits` over all rows; with ``probs`` (n, C) the softmax is left there."""
+    """Run `reference.read_logits` over all rows; ``probs`` (n, C), if passed, receives the softmax."""
     from calibrant.kernels import host
 
     w, weighted = _weights_of(weights)
@@ -340,19 +340,19 @@ def read_events(
     scores: Floats | None,
     outcomes: UInt8s,
 ) -> Float64s:
-    """Run `reference.read_events` over all rows; ``scores`` receives the probabilities where they are not the input."""
+    """Run `reference.read_events` over all rows; ``scores``, if passed, receives the probabilities."""
     from calibrant.kernels import host
 
     w, weighted = _weights_of(weights)
-    nowhere = np.empty(0, dtype=rows.dtype)
+    no_scores = np.empty(0, dtype=rows.dtype)
 
     def read(a: int, b: int, part: Floats, _h: Float64s, totals: Float64s, _s: Floats | None) -> int:
         events = part.reshape(-1)
         if scores is not None and not logits:
             scores[a:b] = events
-        own = scores[a:b] if scores is not None and logits else nowhere
+        block = scores[a:b] if scores is not None and logits else no_scores
         return int(
-            host.read_events(events, targets[a:b], w[a:b], weighted, eps, logits, scoring, own, outcomes[a:b], totals)
+            host.read_events(events, targets[a:b], w[a:b], weighted, eps, logits, scoring, block, outcomes[a:b], totals)
         )
 
     totals, _ = _read_rows(rows, (0, 0), read, scratch_rows=False)
@@ -367,8 +367,8 @@ def tally(
     Returns
     -------
     array or None
-        The sums (3, M) of the bins with these largest members; without them the packed events (n,), signed. None where
-        something is wrong with a row, or merely unusual: the reading passes say what.
+        With ``uppers``, the sums (3, M) of the bins with these largest members; else the packed events (n,), signed.
+        None if a row is invalid or unusual: the reading passes then find out which.
     """
     from calibrant.kernels import host
 
@@ -381,10 +381,10 @@ def tally(
         a, b = bounds[block]
         sums = np.zeros((3, len(edges)))
         if probs.ndim == 1:
-            found = host.tally_events(probs[a:b], targets[a:b], fold, half, edges, sums, keys[a:b])
+            status = host.tally_events(probs[a:b], targets[a:b], fold, half, edges, sums, keys[a:b])
         else:
-            found = host.tally_classes(probs[a:b], targets[a:b], tolerance, edges, sums, keys[a:b])
-        return sums if found == CLEAN else None
+            status = host.tally_classes(probs[a:b], targets[a:b], tolerance, edges, sums, keys[a:b])
+        return sums if status == CLEAN else None
 
     total = np.zeros((3, len(edges)))
     for part in in_order(work, len(bounds)):
@@ -402,8 +402,8 @@ def sum_events(
     Returns
     -------
     cells, totals or None
-        The sums (cells, 5) and the totals. None where something is wrong with a row, or merely unusual: the reading
-        passes say what.
+        The sums (cells, 5) and the totals. None if a row is invalid or unusual: the reading passes then find out
+        which.
     """
     from calibrant.kernels import host
 
@@ -412,8 +412,8 @@ def sum_events(
     def work(block: int) -> tuple[Float64s, Float64s] | None:
         a, b = bounds[block]
         cells, totals = np.zeros((len(edges) + 1, 5)), np.zeros(N_TOTALS)
-        found = host.sum_events(probs[a:b], targets[a:b], edges, starts, shift, first, cells, totals)
-        return (cells, totals) if found == CLEAN else None
+        status = host.sum_events(probs[a:b], targets[a:b], edges, starts, shift, first, cells, totals)
+        return (cells, totals) if status == CLEAN else None
 
     cells, totals = np.zeros((len(edges) + 1, 5)), np.zeros(N_TOTALS)
     for part in in_order(work, len(bounds)):
@@ -425,7 +425,7 @@ def sum_events(
 
 
 def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers: Floats) -> Float64s:
-    """Run `reference.bin_rows` over all rows; returns the sums (4, M)."""
+    """Run `reference.bin_rows` over all rows; return the sums (4, M)."""
     from calibrant.kernels import host_tables
 
     w, weighted = _weights_of(weights)
@@ -443,7 +443,7 @@ def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers:
 def cell_rows(
     scores: Floats, outcomes: UInt8s, weights: Float64s | None, edges: Floats, starts: UInt16s, shift: int, first: int
 ) -> Float64s:
-    """Run `reference.cell_rows` over all rows; returns the sums (cells, 5), of weights (cells, 7)."""
+    """Run `reference.cell_rows` over all rows; return the sums (cells, 5), with weights (cells, 7)."""
     from calibrant.kernels import host_tables
 
     w, weighted = _weights_of(weights)
@@ -460,9 +460,9 @@ def cell_rows(
 
 
 def pack(scores: Floats, outcomes: UInt8s) -> NDArray[np.unsignedinteger[Any]]:
-    """Return scores in [0, 1] and their outcomes as one integer each of the scores' width, ``bits << 1 | outcome``.
+    """Return each score in [0, 1] and its outcome as one integer of the score's width, ``bits << 1 | outcome``.
 
-    It sorts like the score with ties adjacent, and its highest bit is 0.
+    The integers sort like the scores, ties are adjacent, and the highest bit is 0.
     """
     unsigned = np.uint32 if scores.dtype.itemsize == 4 else np.uint64
     keys = np.left_shift(scores.view(unsigned), 1)  # the sign bit of -0.0 is shifted out
@@ -473,7 +473,7 @@ def pack(scores: Floats, outcomes: UInt8s) -> NDArray[np.unsignedinteger[Any]]:
 def distinct_keys(keys: NDArray[np.unsignedinteger[Any]]) -> tuple[Floats, Int64s, Int64s]:
     """Return the distinct scores of packed events in order, their counts and their counts of outcomes 1, exactly.
 
-    The keys are sorted where they are: NumPy's vectorised integer sort does most of the work.
+    The keys are sorted in place: NumPy's vectorised integer sort does most of the work.
     """
     from calibrant.kernels import host_tables
 
@@ -486,7 +486,7 @@ def distinct_keys(keys: NDArray[np.unsignedinteger[Any]]) -> tuple[Floats, Int64
 
 
 def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], uppers: Floats) -> Float64s:
-    """Run `reference.bin_pooled` over the rows of a table; returns the sums (4, M)."""
+    """Run `reference.bin_pooled` over the rows of a table; return the sums (4, M)."""
     from calibrant.kernels import host_tables
 
     bounds = _bounds(len(scores), 1)
@@ -510,14 +510,14 @@ def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any]) ->
         a, b = bounds[block]
         return np.array(host_tables.sum_pooled(scores[a:b], counts[a:b], positives[a:b]))
 
-    total, score_sum, hits, squares = _summed(work, bounds, (4,)).tolist()
-    return total, score_sum, hits, squares
+    total, score_sum, positive_sum, squares = _summed(work, bounds, (4,)).tolist()
+    return total, score_sum, positive_sum, squares
 
 
 def bin_quantiles(
     scores: Floats, counts: NDArray[Any], positives: NDArray[Any], n_bins: int
 ) -> tuple[Float64s, Float64s]:
-    """Run `reference.bin_quantiles`; returns the sums (4, M) and the largest score of each bin."""
+    """Run `reference.bin_quantiles`; return the sums (4, M) and the largest score of each bin."""
     from calibrant.kernels import host_tables
 
     sums, uppers = np.zeros((4, n_bins)), np.zeros(n_bins)
@@ -526,7 +526,7 @@ def bin_quantiles(
 
 
 def pool_violators(counts: NDArray[Any], positives: NDArray[Any]) -> Int64s:
-    """Run `reference.pool_violators`; returns the first row of each block."""
+    """Run `reference.pool_violators`; return the first row of each block."""
     from calibrant.kernels import host_tables
 
     bounds = _bounds(len(counts), 1)
@@ -536,7 +536,7 @@ def pool_violators(counts: NDArray[Any], positives: NDArray[Any]) -> Int64s:
         starts = np.empty(b - a, np.int64)
         return starts[: host_tables.pool_violators(counts[a:b], positives[a:b], starts)] + a
 
-    # The fit of all rows is the fit of the blocks that its parts were pooled into.
+    # The fit of all rows equals the fit of the blocks into which the parts were pooled.
     starts = np.concatenate(list(in_order(work, len(bounds))))
     if len(bounds) == 1:
         return starts
@@ -546,7 +546,7 @@ def pool_violators(counts: NDArray[Any], positives: NDArray[Any]) -> Int64s:
 
 
 def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s | None) -> tuple[Float64s, float, float]:
-    """Run `reference.residuals` over all rows; returns them, their sum and the sum of their absolute values."""
+    """Run `reference.residuals` over all rows; return them, their sum and the sum of their absolute values."""
     from calibrant.kernels import host_tables
 
     w, weighted = _weights_of(weights)
@@ -565,7 +565,7 @@ def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s | None) -> tup
 
 
 def residual_moments(scores: Floats, residuals: Float64s, n_cells: int) -> Float64s:
-    """Run `reference.residual_moments` over all rows; returns the moments (cells, `N_MOMENTS`)."""
+    """Run `reference.residual_moments` over all rows; return the moments (cells, `N_MOMENTS`)."""
     from calibrant.kernels import host_tables
 
     bounds = _lanes(len(scores), 1, n_cells)
@@ -580,7 +580,7 @@ def residual_moments(scores: Floats, residuals: Float64s, n_cells: int) -> Float
 
 
 def cosine_sums(scores: Floats, residuals: Float64s, n: int) -> Float64s:
-    """Run `reference.cosine_sums`; returns the first n coefficients."""
+    """Run `reference.cosine_sums`; return the first n coefficients."""
     from calibrant.kernels import host_tables
 
     coefficients = np.zeros(n)

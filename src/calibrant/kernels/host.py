@@ -1,11 +1,11 @@
-"""Fast loops for the host's processor over predictions: one read of a block of rows. `host_tables` has what follows.
+"""Fast loops for the host's processor over predictions: one read of a block of rows. `host_tables` does the rest.
 
 Each has its readable twin of the same name and signature in `reference`. They release the interpreter lock, allocate
-nothing of the input's size, and accumulate in float64 whatever the input's type. Importing this module imports Numba
+nothing of the input's size, and accumulate in float64 for every input type. Importing this module imports Numba
 (about half a second), so it is imported inside functions.
 
-The reading passes run at the speed of memory: see `bits` for how. They index whole arrays where they can: a view of
-a row counts its references atomically, some 10 ns, more than the other work on a row of ten classes.
+The reading passes run at the speed of memory: `bits` explains how. They index the full array where they can. A view of
+a row counts its references atomically and costs some 10 ns, more than the other work on a row of ten classes.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def _bin_row(
     row = rows[i]
     size = row.shape[0]
     if plain:
-        # Most classes of most rows fall in the first bin: their scores are added without a branch. A row of
-        # probabilities has fewer entries above 1/M than there are bins, and only those are moved to another bin.
+        # Most classes of most rows are in the first bin: their scores are added without a branch. A row of
+        # probabilities has fewer entries above 1/M than there are bins: only those move to another bin.
         low = bounds[1]
         for start in range(0, size, CHUNK):
             stop = min(start + CHUNK, size)
@@ -60,7 +60,7 @@ def _bin_row(
 
 @inlined()
 def _first_of(rows: Any, i: Any, y: Any, largest: Any) -> Any:
-    """Whether entry y of a row is the largest and no earlier entry equals it."""
+    """Return whether entry y of a row is the largest and no earlier entry equals it."""
     if rows[i, y] != largest:
         return False
     earlier = 0
@@ -71,7 +71,7 @@ def _first_of(rows: Any, i: Any, y: Any, largest: Any) -> Any:
 
 @inlined()
 def _good_probs(rows: Any, i: Any) -> Any:
-    """Check slowly a row that holds a bit pattern above 1's: -0.0 is the only good one."""
+    """Return whether a row with a bit pattern above that of 1 is valid: only -0.0 is allowed."""
     for j in range(rows.shape[1]):
         if not (rows[i, j] >= 0 and rows[i, j] <= 1):
             return False
@@ -138,13 +138,13 @@ def read_probs(
         top[i] = largest
         correct[i] = hit
         if scoring:
-            own = np.float64(probs[i, y])
-            brier = squares - 2.0 * own + 1.0
+            p_target = np.float64(probs[i, y])
+            brier = squares - 2.0 * p_target + 1.0
             totals[BRIER] += w * brier
             totals[BRIER_SQUARES] += w * brier * brier
-            own = max(own, eps)
-            if own > 0.0:
-                loss = -np.log(own)
+            p_target = max(p_target, eps)
+            if p_target > 0.0:
+                loss = -np.log(p_target)
                 totals[NLL] += w * loss
                 totals[NLL_SQUARES] += w * loss * loss
             else:
@@ -230,8 +230,8 @@ def read_logits(
         correct[i] = hit
         if scoring:
             shifted = np.float64(logits[i, y]) - np.float64(largest)
-            own = np.exp(shifted) / total
-            brier = squares / (total * total) - 2.0 * own + 1.0
+            p_target = np.exp(shifted) / total
+            brier = squares / (total * total) - 2.0 * p_target + 1.0
             loss = min(np.log(total) - shifted, ceiling)
             totals[BRIER] += w * brier
             totals[BRIER_SQUARES] += w * brier * brier
@@ -251,18 +251,18 @@ def read_logits(
 
 
 @inlined()
-def _losses(given: Any, mass: Any, n: Any) -> Any:
-    """Sum up w loss and w loss^2 over rows that gave these probabilities, above 0, to what happened.
+def _losses(p_outcome: Any, mass: Any, n: Any) -> Any:
+    """Return the sums of w loss and w loss^2 over rows with these probabilities, above 0, of their outcomes.
 
-    The logarithms are taken in vector lanes and left in ``given``; the sums keep the order of the rows, so that every
-    variant of the kernel that calls this, and every number of rows left out before, gives the same bits.
+    The logarithms are taken in vector lanes and stored in ``p_outcome``. The sums keep the order of the rows. So every
+    variant of the calling kernel gives the same bits, however many rows were left out before.
     """
     for i in range(n):
-        given[i] = -log(given[i])
+        p_outcome[i] = -log(p_outcome[i])
     nll = 0.0
     nll_squares = 0.0
     for i in range(n):
-        loss = given[i]
+        loss = p_outcome[i]
         nll += mass[i] * loss
         nll_squares += mass[i] * loss * loss
     return nll, nll_squares
@@ -289,9 +289,9 @@ def read_events(
     nll_squares = 0.0
     infinite = 0.0
     correct = 0.0
-    given = np.empty(CHUNK)  # what judged rows gave to what happened: their logarithms are taken together, in lanes
+    p_outcomes = np.empty(CHUNK)  # probabilities of the outcomes; their logarithms are taken together, in lanes
     mass = np.empty(CHUNK)
-    held = 0
+    n_held = 0
     for i in range(probs.shape[0]):
         y = targets[i]
         w = weights[i] if weighted else 1.0
@@ -325,18 +325,18 @@ def read_events(
                 brier += w * square
                 brier_squares += w * square * square
                 correct += w if (x >= 0.5) == (y == 1) else 0.0
-                own = max(x if y == 1 else 1.0 - x, eps)
-                lost = own <= 0.0
-                infinite += w if lost else 0.0
-                given[held] = 1.0 if lost else own
-                mass[held] = w
-                held += 1
-                if held == CHUNK:
-                    losses = _losses(given, mass, held)
+                p_outcome = max(x if y == 1 else 1.0 - x, eps)
+                infinite_loss = p_outcome <= 0.0
+                infinite += w if infinite_loss else 0.0
+                p_outcomes[n_held] = 1.0 if infinite_loss else p_outcome
+                mass[n_held] = w
+                n_held += 1
+                if n_held == CHUNK:
+                    losses = _losses(p_outcomes, mass, n_held)
                     nll += losses[0]
                     nll_squares += losses[1]
-                    held = 0
-    losses = _losses(given, mass, held)
+                    n_held = 0
+    losses = _losses(p_outcomes, mass, n_held)
     nll += losses[0]
     nll_squares += losses[1]
     totals[BRIER] += brier
@@ -357,7 +357,7 @@ def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: A
     keep = keys.shape[0] > 0
     bounds = bounds_of(uppers)
     n_bins = uppers.shape[0]
-    cells = np.zeros((2 * n_bins, 4))  # twice, rows in turn, so that none waits; of four columns one is padding
+    cells = np.zeros((2 * n_bins, 4))  # two sets, rows in turn: no addition waits; the last column is padding
     for i in range(n):
         y = targets[i]
         if y < 0 or y >= size:
@@ -372,10 +372,10 @@ def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: A
         if pattern > one or not abs(total - 1.0) <= tolerance:
             return i
         largest = float_of(pattern)
-        same = np.int32(0)  # as wide as a pattern, so that lanes match
+        same = np.int32(0)  # as wide as a bit pattern, so that lanes match
         for j in range(size):
             same = np.int32(same + np.int32(bits[i, j] == pattern))
-        hit = probs[i, y] == largest  # no branch: nobody can foresee which rows are right
+        hit = probs[i, y] == largest  # no branch: no processor can predict which rows are right
         if same > 1:
             hit = _first_of(probs, i, y, largest)
         if keep:
@@ -393,12 +393,12 @@ def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: A
 def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, sums: Any, keys: Any) -> Any:
     """See `reference.tally_events`."""
     bits = unsigned(probs)
-    unit = np.ones(1, dtype=probs.dtype)  # 1 - p in the type of p
+    unit = np.ones(1, dtype=probs.dtype)  # for 1 - p in the type of p
     one = unsigned(unit)[0]
     keep = keys.shape[0] > 0
     bounds = bounds_of(uppers)
     n_bins = uppers.shape[0]
-    cells = np.zeros((2 * n_bins, 4))  # as in tally_classes
+    cells = np.zeros((2 * n_bins, 4))  # two sets, as in tally_classes
     for i in range(probs.shape[0]):
         y = targets[i]
         if y < 0 or y > 1 or bits[i] > one:
@@ -426,9 +426,9 @@ def sum_events(
     """See `reference.sum_events`."""
     one, half = probs.dtype.type(1), probs.dtype.type(0.5)
     places = np.empty(CHUNK, np.uint32)
-    given, squares = np.empty(CHUNK), np.empty(CHUNK)
+    losses, squares = np.empty(CHUNK), np.empty(CHUNK)
     brier, brier_squares, nll, nll_squares = 0.0, 0.0, 0.0, 0.0
-    infinite: Any = 0  # integers: a sum of floats would keep the loop out of vector lanes
+    infinite: Any = 0  # integers: a sum of floats would prevent vector lanes
     correct: Any = 0
     for begin in range(0, probs.shape[0], CHUNK):
         size = min(CHUNK, probs.shape[0] - begin)
@@ -438,11 +438,11 @@ def sum_events(
             wrong += (not (p >= 0)) | (not (p <= one)) | ((y != 0) & (y != 1))
             places[j] = start_of(p, one, shift, first)
             x = np.float64(p)
-            own = x if y == 1 else 1.0 - x
+            p_outcome = x if y == 1 else 1.0 - x
             miss = 1.0 - x if y == 1 else x
-            given[j] = 1.0 if own <= 0.0 else own
+            losses[j] = 1.0 if p_outcome <= 0.0 else p_outcome
             squares[j] = miss * miss
-            infinite += own <= 0.0
+            infinite += p_outcome <= 0.0
             correct += (p >= half) == (y == 1)
         if wrong:
             for j in range(size):
@@ -450,12 +450,12 @@ def sum_events(
                 if not (p >= 0 and p <= one) or (y != 0 and y != 1):
                     return begin + j
         for j in range(size):
-            given[j] = -log(given[j])
+            losses[j] = -log(losses[j])
         for j in range(size):
             brier += squares[j]
             brier_squares += squares[j] * squares[j]
-            nll += given[j]
-            nll_squares += given[j] * given[j]
+            nll += losses[j]
+            nll_squares += losses[j] * losses[j]
         for j in range(size):
             p = probs[begin + j]
             cell = cell_of(p, starts[places[j]], edges)

@@ -1,6 +1,6 @@
-"""Fast loops for the host's processor over judged events and over tables: into bins, cells, runs and sums.
+"""Fast loops for the host's processor over judged events and tables: fill bins, cells, runs and sums.
 
-As those of `host`, they have readable twins in `reference`, and are imported inside functions.
+Like the loops of `host`, they have readable twins in `reference` and are imported inside functions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def bin_rows(scores: Any, outcomes: Any, weights: Any, weighted: Any, uppers: An
     """See `reference.bin_rows`."""
     bounds = bounds_of(uppers)
     n_bins = uppers.shape[0]
-    cells = np.zeros((2 * n_bins, 4))  # a bin's four sums beside each other, twice: rows in turn, so that none waits
+    cells = np.zeros((2 * n_bins, 4))  # a bin's four sums are adjacent; two sets, for rows in turn: no addition waits
     for i in range(scores.shape[0]):
         w = weights[i] if weighted else 1.0
         b = bin_of(scores[i], bounds) + n_bins * (i & 1)
@@ -75,16 +75,16 @@ def bin_pooled(scores: Any, counts: Any, positives: Any, uppers: Any, sums: Any)
 @kernel(reassociate=True)
 def sum_pooled(scores: Any, counts: Any, positives: Any) -> Any:
     """See `reference.sum_pooled`."""
-    total, score_sum, hits, squares = 0.0, 0.0, 0.0, 0.0
+    total, score_sum, positive_sum, squares = 0.0, 0.0, 0.0, 0.0
     for i in range(scores.shape[0]):
         p = np.float64(scores[i])
         n = np.float64(counts[i])
         k = np.float64(positives[i])
         total += n
         score_sum += n * p
-        hits += k
+        positive_sum += k
         squares += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
-    return total, score_sum, hits, squares
+    return total, score_sum, positive_sum, squares
 
 
 @kernel()
@@ -116,11 +116,11 @@ def fill_runs(keys: Any, bits: Any, counts: Any, positives: Any) -> Any:
 
 
 @inlined()
-def _fill(sums: Any, b: Any, mass: Any, score_sum: Any, hits: Any, squares: Any) -> Any:
+def _fill(sums: Any, b: Any, mass: Any, score_sum: Any, positive_sum: Any, squares: Any) -> Any:
     """Add the four sums of a run of rows to a bin."""
     sums[0, b] += mass
     sums[1, b] += score_sum
-    sums[2, b] += hits
+    sums[2, b] += positive_sum
     sums[3, b] += squares
 
 
@@ -131,14 +131,14 @@ def bin_quantiles(scores: Any, counts: Any, positives: Any, total: Any, sums: An
     cumulative = counts[0] - counts[0]
     last = 0
     largest = 0.0
-    mass, score_sum, hits, squares = 0.0, 0.0, 0.0, 0.0
+    mass, score_sum, positive_sum, squares = 0.0, 0.0, 0.0, 0.0
     for i in range(scores.shape[0]):
         n = counts[i]
         cumulative += n
         place = n_bins * (2 * cumulative - n)
         if last < n_bins - 1 and place >= 2 * total * (last + 1):
-            _fill(sums, last, mass, score_sum, hits, squares)
-            mass, score_sum, hits, squares = 0.0, 0.0, 0.0, 0.0
+            _fill(sums, last, mass, score_sum, positive_sum, squares)
+            mass, score_sum, positive_sum, squares = 0.0, 0.0, 0.0, 0.0
             while last < n_bins - 1 and place >= 2 * total * (last + 1):
                 uppers[last] = largest
                 last += 1
@@ -146,10 +146,10 @@ def bin_quantiles(scores: Any, counts: Any, positives: Any, total: Any, sums: An
         k = np.float64(positives[i])
         mass += n
         score_sum += n * p
-        hits += k
+        positive_sum += k
         squares += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
         largest = p
-    _fill(sums, last, mass, score_sum, hits, squares)
+    _fill(sums, last, mass, score_sum, positive_sum, squares)
     while last < n_bins:
         uppers[last] = largest
         last += 1
@@ -159,23 +159,23 @@ def bin_quantiles(scores: Any, counts: Any, positives: Any, total: Any, sums: An
 def pool_violators(counts: Any, positives: Any, starts: Any) -> Any:
     """See `reference.pool_violators`."""
     mass = np.empty(counts.shape[0])
-    hits = np.empty(counts.shape[0])
+    positive_sums = np.empty(counts.shape[0])
     blocks = 0
     i = 0
     while i < counts.shape[0]:
         n, k, start = np.float64(counts[i]), np.float64(positives[i]), i
         i += 1
-        # Rows whose rate is not larger join at once: of single outcomes, a whole run of ones and then zeros.
+        # Rows with a rate that is not larger join at once: for single outcomes, a run of ones and then zeros.
         while i < counts.shape[0] and np.float64(positives[i]) * n <= k * np.float64(counts[i]):
             n += np.float64(counts[i])
             k += np.float64(positives[i])
             i += 1
-        while blocks > 0 and hits[blocks - 1] * n >= k * mass[blocks - 1]:
+        while blocks > 0 and positive_sums[blocks - 1] * n >= k * mass[blocks - 1]:
             blocks -= 1
             n += mass[blocks]
-            k += hits[blocks]
+            k += positive_sums[blocks]
             start = starts[blocks]
-        mass[blocks], hits[blocks], starts[blocks] = n, k, start
+        mass[blocks], positive_sums[blocks], starts[blocks] = n, k, start
         blocks += 1
     return blocks
 
@@ -220,7 +220,7 @@ def residual_moments(scores: Any, residuals: Any, moments: Any) -> Any:
 
 @kernel()
 def cosine_sums(scores: Any, residuals: Any, coefficients: Any) -> Any:
-    """See `reference.cosine_sums`: each row is turned by its own angle again and again, error about k times 1e-16."""
+    """See `reference.cosine_sums`: each row is rotated by its own angle k times; the error is about k times 1e-16."""
     for i in range(scores.shape[0]):
         angle = np.pi * np.float64(scores[i])
         c, s = np.cos(angle), np.sin(angle)

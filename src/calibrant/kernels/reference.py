@@ -1,8 +1,8 @@
-"""What every compiled loop computes, written to be read.
+"""What every compiled loop computes, in readable code.
 
-Each function has a fast twin of the same name and signature in `host`; the tests hold the two together. Blocks are
-C-contiguous arrays of float32 or float64; every sum is float64. Outputs are arrays the caller made, so that a twin can
-fill them without allocating.
+Each function has a fast twin of the same name and signature in `host` or `host_tables`; tests compare the two. Blocks
+are C-contiguous arrays of float32 or float64; every sum is float64. The caller makes the output arrays, so that a twin
+fills them without allocating.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Int64s = NDArray[np.int64]
 UInt8s = NDArray[np.uint8]
 UInt16s = NDArray[np.uint16]
 
-#: What the reading passes return where every row was good; else the index of the first bad row of the block.
+#: The reading passes return this if every row is valid; else the index of the first invalid row of the block.
 CLEAN = -1
 
-#: The outcome written for a row that is not judged: its target is -1 or its weight 0.
+#: The outcome written for a row that is not judged: its target is -1 or its weight is 0.
 IGNORED = 255
 
-#: Moments of the residuals kept for each cell by `residual_moments`: the powers 0 to 5 of the offset from the middle.
+#: Moments of the residuals that `residual_moments` keeps for each cell: powers 0 to 5 of the offset from the middle.
 N_MOMENTS = 6
 
-#: Places in the `totals` of a reading pass, each a weighted sum over the judged rows.
+#: Indices into the `totals` of a reading pass, each a weighted sum over the judged rows.
 BRIER, NLL, INFINITE, CORRECT, BRIER_SQUARES, NLL_SQUARES = range(6)
 N_TOTALS = 6
 
@@ -47,8 +47,8 @@ def _add_scores(brier: float, loss: float, w: float, totals: Float64s) -> None:
         totals[INFINITE] += w
 
 
-def _log_loss(own: float, eps: float) -> float:
-    clipped = max(own, eps)
+def _log_loss(p_outcome: float, eps: float) -> float:
+    clipped = max(p_outcome, eps)
     return -float(np.log(clipped)) if clipped > 0 else np.inf
 
 
@@ -77,7 +77,7 @@ def read_probs(
     histograms: Float64s,
     totals: Float64s,
 ) -> int:
-    """One read of a block of class probabilities.
+    """Read a block of class probabilities once.
 
     Parameters
     ----------
@@ -86,30 +86,30 @@ def read_probs(
     targets : (n,) int64
         The true class of each row, or -1 for a row that is not judged.
     weights, weighted : (n,) float64, bool
-        Weights of the rows; without them (``weighted`` false) the array is not looked at.
+        Weights of the rows; if ``weighted`` is false, the array is ignored.
     tolerance : float
         How far a row's sum may be from 1.
     eps : float
         The true class's probability is raised to this before its logarithm is taken.
     scoring : bool
-        Whether the totals are wanted.
+        Whether to compute the totals.
     uppers : (M,), of the type of probs
-        The largest score belonging to each bin, for the histograms of the classes.
+        The largest score of each bin, for the histograms of the classes.
     threshold : float
         Entries below it do not enter the histograms.
     top, correct : (n,) of the type of probs, (n,) uint8
-        Written: the largest probability; 1 where it is the true class's and no lower class has the same, else 0;
+        Written: the largest probability; 1 if the true class has it and no lower class has the same, else 0;
         `IGNORED` for a row that is not judged.
     histograms : (3, M, C) or (3, 0, 0)
         Added to, unless empty: for each bin and class the count, the sum of scores, the count of true outcomes.
     totals : (6,)
         Added to: the sums named by `BRIER`, `NLL`, `INFINITE` (weight of the rows whose loss is infinite), `CORRECT`,
-        `BRIER_SQUARES` and `NLL_SQUARES` (the squares of the rows' own scores and finite losses).
+        `BRIER_SQUARES` and `NLL_SQUARES` (the squares of each row's score and finite loss).
 
     Returns
     -------
     int
-        `CLEAN`, or the first row with a value outside [0, 1] or a sum that is not 1; what was written is then void.
+        `CLEAN`, or the first row with a value outside [0, 1] or a sum that is not 1; the outputs are then invalid.
     """
     for i, row in enumerate(probs):
         y, w = targets[i], weights[i] if weighted else 1.0
@@ -147,10 +147,10 @@ def read_logits(
     probs: Floats,
     keep: bool,
 ) -> int:
-    """One read of a block of logits: `read_probs` of their softmax, the logarithmic loss from log-sum-exp.
+    """Read a block of logits once: `read_probs` of their softmax, the logarithmic loss from log-sum-exp.
 
-    ``probs`` is scratch of shape (1, C), or (n, C) with ``keep``: then the softmax is left in it. A bad row is one with
-    a value that is not finite.
+    ``probs`` is scratch space of shape (1, C); with ``keep`` it is (n, C) and receives the softmax. A row is invalid if
+    one of its values is not finite.
     """
     for i, row in enumerate(logits):
         y, w = targets[i], weights[i] if weighted else 1.0
@@ -190,11 +190,11 @@ def read_events(
     outcomes: UInt8s,
     totals: Float64s,
 ) -> int:
-    """One read of a block of single events: their probabilities, or with ``logits`` their log-odds.
+    """Read a block of single events once: their probabilities, or with ``logits`` their log-odds.
 
     Parameters are as in `read_probs`; targets are 0, 1 or -1. Written: ``scores`` (only from logits: probabilities are
-    their own scores), ``outcomes`` (the target, or `IGNORED`), and unless ``scoring`` is false the totals, with the
-    Brier score (p - y)^2 and a row correct when [p >= 1/2] is its target.
+    already scores), ``outcomes`` (the target, or `IGNORED`), and with ``scoring`` the totals. The Brier score is
+    (p - y)^2, and a row is correct if [p >= 1/2] equals its target.
     """
     for i, value in enumerate(probs):
         y, w = targets[i], weights[i] if weighted else 1.0
@@ -229,24 +229,24 @@ def tally_classes(
     sums: Float64s,
     keys: NDArray[np.signedinteger[Any]],
 ) -> int:
-    """Judge the top label of a block of class probabilities in one read: into bins, or packed one by one.
+    """Judge the top label of a block of class probabilities in one read: add it to bins, or pack it row by row.
 
-    What `read_probs` and `bin_rows` do together, for rows that all count once. Targets are not trusted.
+    This does the work of `read_probs` and `bin_rows` together, for rows that all count once. It also checks targets.
 
     Parameters
     ----------
     probs, targets, tolerance, uppers
         As in `read_probs`.
     sums : (3, M)
-        Added to, if there are no keys: the count, the sum of top probabilities and the right answers of each bin.
+        Added to, if there are no keys: count, sum of top probabilities and number of right answers of each bin.
     keys : (n,) integers of the width of probs, or (0,)
-        Written: the top probability's bits times 2, and 1 more where it was right.
+        Written: the bits of the top probability times 2, plus 1 if the prediction is right.
 
     Returns
     -------
     int
-        `CLEAN`, or the first row with which something is wrong, a target or a probability; -0.0 counts as wrong, since
-        its bits do. What was written is then void, and sums are as they were.
+        `CLEAN`, or the first row with an invalid target or probability; -0.0 is invalid here, because of its bits. The
+        keys are then invalid, and the sums are unchanged.
     """
     top, correct = np.empty(len(probs), probs.dtype), np.empty(len(probs), np.uint8)
     wrong = (targets < 0) | (targets >= probs.shape[1]) | np.signbit(probs).any(axis=1)
@@ -283,8 +283,8 @@ def tally_events(
 ) -> int:
     """Judge a block of single events in one read: `tally_classes` of (n,) probabilities of the outcome 1.
 
-    With ``fold`` the event is that the predicted outcome is right, with max(p, 1 - p); a score of exactly .5 predicts
-    1 if ``half``.
+    With ``fold`` the event is "the predicted outcome is right", with score max(p, 1 - p). A score of .5 then predicts 1
+    if ``half`` is true.
     """
     for i, (p, y) in enumerate(zip(probs, targets, strict=True)):
         if y not in (0, 1) or not 0 <= p <= 1 or np.signbit(p):
@@ -307,22 +307,22 @@ def sum_events(
     cells: Float64s,
     totals: Float64s,
 ) -> int:
-    """Judge a block of single events in one read: into the cells of a grid, and the totals.
+    """Judge a block of single events in one read: add them to the cells of a grid and to the totals.
 
-    What `read_events` and `cell_rows` do together, for probabilities that all count once. Targets are not trusted.
+    This does the work of `read_events` and `cell_rows` together, for probabilities that all count once. It also checks
+    targets.
 
     Returns
     -------
     int
-        `CLEAN`, or the first row with which something is wrong, a target or a probability; what was written is then
-        void.
+        `CLEAN`, or the first row with an invalid target or probability; the outputs are then invalid.
     """
     for i, (p, y) in enumerate(zip(probs, targets, strict=True)):
         if y not in (0, 1) or not 0 <= p <= 1:
             return i
-    outcomes, none = np.empty(len(probs), np.uint8), np.empty(0)
-    read_events(probs, targets, none, False, 0.0, False, True, probs, outcomes, totals)
-    cell_rows(probs, outcomes, none, False, edges, starts, shift, first, cells)
+    outcomes, no_weights = np.empty(len(probs), np.uint8), np.empty(0)
+    read_events(probs, targets, no_weights, False, 0.0, False, True, probs, outcomes, totals)
+    cell_rows(probs, outcomes, no_weights, False, edges, starts, shift, first, cells)
     return CLEAN
 
 
@@ -359,10 +359,10 @@ def cell_rows(
 ) -> None:
     """Add judged rows to the cells of a grid, from the `calibrant.grid.Lookup` of the scores' type.
 
-    ``sums`` is (cells, 5), of weights (cells, 7): the weight of the rows with outcome 0 and with outcome 1, the sums of
-    w p of each, the sum of w p^2, and of weights the sums of w^2 of each outcome. All are float64.
+    ``sums`` is (cells, 5), with weights (cells, 7), float64. The columns: the weight of the rows with outcome 0, with
+    outcome 1; the sum of w p for each outcome; the sum of w p^2; with weights, the sum of w^2 for each outcome.
     """
-    del starts, shift, first  # which only say where to start looking
+    del starts, shift, first  # they only say where the fast twin starts to search
     for i, p in enumerate(scores):
         w, y = weights[i] if weighted else 1.0, int(outcomes[i])
         cell = len(edges) if p == 1 else int(np.searchsorted(edges, p, side="left"))
@@ -380,14 +380,14 @@ def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], up
 
 
 def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any]) -> tuple[float, float, float, float]:
-    """Return the sums over the rows of a table of n, n p, k and (n - k) p^2 + k (1 - p)^2."""
+    """Return the sums of n, n p, k and (n - k) p^2 + k (1 - p)^2 over the rows of a table."""
     p, n, k = scores.astype(np.float64), counts.astype(np.float64), positives.astype(np.float64)
     squares = (n - k) * p**2 + k * (1 - p) ** 2
     return float(n.sum()), float((n * p).sum()), float(k.sum()), float(squares.sum())
 
 
 def count_runs(keys: NDArray[np.unsignedinteger[Any]]) -> int:
-    """Count the distinct scores among sorted keys (bits << 1 | outcome)."""
+    """Return the number of distinct scores among sorted keys (bits << 1 | outcome)."""
     return len(np.unique(keys >> keys.dtype.type(1)))
 
 
@@ -409,9 +409,9 @@ def bin_quantiles(
 ) -> None:
     """Add the rows of a table to M equal-mass bins that never split a score.
 
-    A score with count n and cumulative count C (its own included) goes to bin min(M - 1, floor(M (C - n/2) / total)):
-    the last b with 2 b total <= M (2 C - n), in integers where the counts are integers. ``sums`` as in `bin_rows`;
-    ``uppers`` (M,) receives the largest score of each bin, or of the bin before where it is empty, or 0.
+    A score with count n and cumulative count C (with this n) goes to bin min(M - 1, floor(M (C - n/2) / total)): the
+    last b with 2 b total <= M (2 C - n), in integers if the counts are integers. ``sums`` is as in `bin_rows`.
+    ``uppers`` (M,) receives the largest score of each bin; for an empty bin that of the bin before, or 0.
     """
     cumulative = np.cumsum(counts)
     n_bins = sums.shape[1]
@@ -424,17 +424,17 @@ def bin_quantiles(
 
 
 def pool_violators(counts: NDArray[Any], positives: NDArray[Any], starts: Int64s) -> int:
-    """Pool adjacent violators: find the blocks on which the isotonic fit of positives / counts is constant.
+    """Pool adjacent violators: return the number of blocks with constant isotonic fit of positives / counts.
 
-    ``starts`` (K,) receives the first row of each block; returns their number. The fit of a block is its rate, and the
-    rates increase from block to block.
+    ``starts`` (K,) receives the first row of each block. The fit of a block is its rate, and the rates increase from
+    block to block.
     """
     pooled: list[tuple[float, float, int]] = []
     for i, (n, k) in enumerate(zip(counts.astype(float), positives.astype(float), strict=True)):
         block = (n, k, i)
         while pooled and pooled[-1][1] * block[0] >= block[1] * pooled[-1][0]:  # the rate before is not smaller
-            mass, hits, start = pooled.pop()
-            block = (block[0] + mass, block[1] + hits, start)
+            mass, positive_sum, start = pooled.pop()
+            block = (block[0] + mass, block[1] + positive_sum, start)
         pooled.append(block)
     starts[: len(pooled)] = [start for _, _, start in pooled]
     return len(pooled)
@@ -443,7 +443,7 @@ def pool_violators(counts: NDArray[Any], positives: NDArray[Any], starts: Int64s
 def residuals(
     scores: Floats, outcomes: UInt8s, weights: Float64s, weighted: bool, out: Float64s
 ) -> tuple[float, float]:
-    """Write w (y - p) of each row to ``out``; returns their sum and the sum of their absolute values."""
+    """Write w (y - p) of each row to ``out``; return their sum and the sum of their absolute values."""
     out[:] = outcomes - scores.astype(np.float64)
     if weighted:
         out *= weights
@@ -453,7 +453,7 @@ def residuals(
 def residual_moments(scores: Floats, residuals: Float64s, moments: Float64s) -> None:
     """Add residuals to equal cells of [0, 1]: ``moments`` (cells, `N_MOMENTS`), entry j the sum of r d^j.
 
-    d is the score's offset from the middle of its cell in widths of a cell, between -1/2 and 1/2.
+    d is the score's offset from the middle of its cell, in cell widths, between -1/2 and 1/2.
     """
     n_cells = moments.shape[0]
     for p, r in zip(scores.astype(np.float64), residuals, strict=True):

@@ -1,7 +1,7 @@
-"""The reading passes as plain torch operations, for tensors on any device, and by `cuda` where that is one read.
+"""Run the reading passes as torch operations, for tensors on any device; `cuda` does them where one read is enough.
 
-Nothing here waits for the device: no value is looked at on the host, and what is wrong with the input is counted in
-tensors instead of raised. Only `calibrant.torch` imports this module, which imports torch.
+Nothing here waits for the device: the host reads no value, and faults of the input are counted in tensors, not raised.
+This module imports torch, so only `calibrant.torch` imports it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from calibrant.kernels import cuda
-from calibrant.kernels.cuda import FAULTS as FAULTS  # what can be wrong with a batch, in the order that it is counted
+from calibrant.kernels.cuda import FAULTS as FAULTS  # the faults of a batch, in the order of their counts
 from calibrant.kernels.cuda import RowReading
 from calibrant.kernels.cuda import has_float64 as has_float64
 
-#: What a batch has shown, in the order of the tensor that says so: probabilities, logits, double precision, columns.
+#: What batches have shown, by index into a tensor: probabilities, logits, double precision, number of columns.
 PROBABILITIES, LOGITS, DOUBLE, WIDTH = range(4)
 
-#: A value this far outside [0, 1] is no rounding of a probability.
+#: A value this far outside [0, 1] is not a rounded probability.
 SLACK: Final = 1e-3
 
 IGNORED_KEY: Final = -1
@@ -28,13 +28,13 @@ IGNORED_KEY: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A batch as it was read: rows of probabilities and what belongs to them, all on one device.
+    """A batch after reading: rows of probabilities and their targets, all on one device.
 
-    ``probs`` is (n, C), with C = 1 for one event; ``targets`` (n,) and ``judged`` (n,), for multilabel (n, C) both;
-    ``log_own`` is the logarithm of what each target was given, in the shape of the targets; ``faults`` counts rows by
-    `FAULTS`; ``seen`` says by `PROBABILITIES`, `LOGITS`, `DOUBLE` and `WIDTH` what the batch was; ``predicted``, of
-    classes, is the first that has the largest value, whose probability may be rounded to another's. Where only the
-    rows' own numbers were wanted, they are ``rows``, and ``probs`` is (n, 0).
+    ``probs`` is (n, C), with C = 1 for one event. ``targets`` and ``judged`` are (n,), for multilabel (n, C).
+    ``log_own`` is the log probability of each target, in the shape of the targets. ``faults`` counts rows by `FAULTS`.
+    ``seen`` describes the batch by `PROBABILITIES`, `LOGITS`, `DOUBLE` and `WIDTH`. ``predicted``, for classes, is the
+    first class with the largest value; after rounding, another class may have the same probability. `read_rows` sets
+    ``rows``, and ``probs`` is then (n, 0).
     """
 
     probs: Tensor
@@ -63,7 +63,7 @@ def read(
     tolerance: float,
     checked: bool,
 ) -> Reading:
-    """Read a batch: decide whether it holds logits, turn it into probabilities, count what is wrong with it.
+    """Read a batch: decide whether it holds logits, turn it into probabilities, count its faults.
 
     Parameters
     ----------
@@ -73,13 +73,13 @@ def read(
     ignore_index : int or None
         The target of rows that are not judged.
     logits : bool or None
-        Whether the values are logits; None where the first batch decides, as it did if ``seen`` says so.
+        Whether the values are logits. None: the first batch decides, or has decided (see ``seen``).
     seen : (4,) int64 tensor
-        What the batches before have shown.
+        What earlier batches have shown.
     tolerance : float
         How far the sum of a row may be from 1.
     checked : bool
-        Whether faults are counted. If not, nothing is: what is wrong then gives wrong numbers, but harms nothing.
+        Whether to count faults. If not, invalid input gives wrong numbers, but does no other harm.
     """
     device = values.device
     x = values if values.dtype == torch.float64 else values.float()
@@ -113,7 +113,7 @@ def read(
         off = (x.sum(1, dtype=wide(device)) - 1).abs() > tolerance if layout == "multiclass" else None
         sums = (off & judged & ~as_logits).sum() if off is not None else faults[2]
         scale = faults[4]
-        if logits is None and off is not None:  # probabilities where logits came before
+        if logits is None and off is not None:  # probabilities after logits
             scale = (as_logits & decided & judged.any() & (inside.all() & ~(off & judged).any())).long()
         infinite = (~x.isfinite()).any(1)
         faults = torch.stack([infinite.sum(), outside.any(1).sum(), sums, (judged & ~good).sum(), scale])
@@ -131,10 +131,10 @@ def read_rows(
     tolerance: float,
     checked: bool,
 ) -> Reading:
-    """Read a batch of classes as `read` does, for whoever needs no class but the top label and the target.
+    """Read a batch of classes as `read` does, if only the top label and the target are needed.
 
-    The values, (N, C) or (N, C, ...), are read once and where they lie, except that a second, shorter pass looks at
-    them while the scale is not declared and no batch has decided it. ``targets`` is (N,) or (N, ...).
+    The values, (N, C) or (N, C, ...), are read once, in place. A second, shorter pass reads them if the scale is not
+    declared and no batch has decided it. ``targets`` is (N,) or (N, ...).
     """
     flat = targets.reshape(-1)
     judged = torch.ones_like(flat, dtype=torch.bool) if ignore_index is None else flat != ignore_index
@@ -149,7 +149,7 @@ def read_rows(
         scale = logits
     rows = cuda.read(values, flat, logits=scale, ignore_index=ignore_index, tolerance=tolerance)
     faults = rows.faults
-    if logits is None:  # probabilities where logits came before
+    if logits is None:  # probabilities after logits
         number = judged.sum()
         faults = faults.clone()
         faults[-1] = as_logits & decided & (rows.normalised == number) & (number > 0)
@@ -162,13 +162,13 @@ def read_rows(
 
 
 def _shown(as_logits: Tensor, values: Tensor, width: int) -> Tensor:
-    known = torch.full((2,), width, device=values.device)  # filled on the device: a copy from the host could wait
-    known[0] = values.dtype == torch.float64
-    return torch.cat([torch.stack([~as_logits, as_logits]).long(), known])
+    properties = torch.full((2,), width, device=values.device)  # filled on the device: a copy from the host could wait
+    properties[0] = values.dtype == torch.float64
+    return torch.cat([torch.stack([~as_logits, as_logits]).long(), properties])
 
 
 def _activated(x: Tensor, y: Tensor, layout: str) -> tuple[Tensor, Tensor]:
-    """Return the probabilities of logits and the logarithm of what each target was given, which does not overflow."""
+    """Return the probabilities of logits and the log probability of each target, without overflow."""
     if layout == "multiclass":
         logs = x.log_softmax(1)
         return logs.exp(), logs.gather(1, y[:, None])[:, 0]
@@ -177,7 +177,7 @@ def _activated(x: Tensor, y: Tensor, layout: str) -> tuple[Tensor, Tensor]:
 
 
 def _own(probs: Tensor, y: Tensor, layout: str) -> Tensor:
-    """Return the probability that each target was given."""
+    """Return the probability of each target."""
     if layout == "multiclass":
         return probs.gather(1, y[:, None])[:, 0]
     p = probs if layout == "multilabel" else probs[:, 0]
@@ -185,9 +185,9 @@ def _own(probs: Tensor, y: Tensor, layout: str) -> Tensor:
 
 
 def event(reading: Reading, *, layout: str, notion: str, half: int = 1) -> tuple[Tensor, Tensor]:
-    """Return scores and outcomes (0 or 1) of the judged event, (n,); of all labels, (n, C), for multilabel."""
+    """Return scores and outcomes (0 or 1) of the judged event, (n,); for multilabel of all labels, (n, C)."""
     probs, y, rows, predicted = reading.probs, reading.targets, reading.rows, reading.predicted
-    if rows is not None:  # of the top label: nothing else is judged from rows alone
+    if rows is not None:  # the top label: `read_rows` serves no other event
         return rows.top, (rows.correct == 1).long()
     if predicted is not None and notion != "positive":
         return probs.gather(1, predicted[:, None])[:, 0], (predicted == y).long()
@@ -201,7 +201,7 @@ def event(reading: Reading, *, layout: str, notion: str, half: int = 1) -> tuple
 
 
 def each_class(reading: Reading, *, layout: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Return scores, outcomes and which are judged of every class by itself, (n, C) each."""
+    """Return the scores, the outcomes and which are judged, for every class: (n, C) each."""
     probs, y, judged = reading.probs, reading.targets, reading.judged
     if layout == "multilabel":
         return probs, y, judged
@@ -210,14 +210,14 @@ def each_class(reading: Reading, *, layout: str) -> tuple[Tensor, Tensor, Tensor
 
 
 def bin_rows(scores: Tensor, outcomes: Tensor, judged: Tensor, uppers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return counts, counts of outcomes 1 (int64) and sums of scores of each bin: (M,), or (M, C) of (n, C) scores.
+    """Return counts, counts of outcomes 1 (int64) and sums of scores of each bin: (M,), or (M, C) for (n, C) scores.
 
     ``uppers`` holds the largest score of each bin, in the scores' type. Scores are added as integers, multiples of a
-    power of 2 that leaves room for n of them in 62 bits, so the order in which the device adds plays no part.
+    power of 2 so small that n of them fit into 62 bits. So the order in which the device adds does not matter.
     """
     n_bins, columns = len(uppers), scores.shape[1] if scores.ndim == 2 else 1
     bins = torch.searchsorted(uppers, scores.contiguous()).clamp(max=n_bins - 1)
-    bins = torch.where(judged, bins, n_bins)  # what is not judged goes into a bin that is cut off
+    bins = torch.where(judged, bins, n_bins)  # entries that are not judged go into an extra bin, which is cut off
     if scores.ndim == 2:
         bins = bins * columns + torch.arange(columns, device=bins.device)
     bits = 62 - len(scores).bit_length()
@@ -230,33 +230,33 @@ def bin_rows(scores: Tensor, outcomes: Tensor, judged: Tensor, uppers: Tensor) -
     return counts, positives, widened(total, bits)
 
 
-def widened(whole: Tensor, bits: int) -> Tensor:
-    """Return integers times 2^-bits in the form in which sums are kept: float64, or pairs of float32."""
-    if has_float64(whole.device):
-        return whole.double() * 2.0**-bits
-    high = whole.float()
-    return torch.stack([high, (whole - high.long()).float()]) * 2.0**-bits
+def widened(integers: Tensor, bits: int) -> Tensor:
+    """Return integers times 2^-bits in the form of stored sums: float64, or pairs of float32."""
+    if has_float64(integers.device):
+        return integers.double() * 2.0**-bits
+    high = integers.float()
+    return torch.stack([high, (integers - high.long()).float()]) * 2.0**-bits
 
 
 def in_state_form(total: Tensor) -> Tensor:
-    """Return a sum of the device's widest type in the form in which sums are kept."""
+    """Return a sum of the device's widest type in the form of stored sums."""
     return total if total.dtype == torch.float64 else torch.stack([total, torch.zeros_like(total)])
 
 
 def paired(sums: Tensor) -> Tensor:
-    """Return float64 sums as pairs of float32, (2, ...), whose sum they are."""
+    """Return float64 sums as pairs of float32, (2, ...); the two parts add up to each sum."""
     high = sums.float()
     return torch.stack([high, (sums - high.double()).float()])
 
 
 def joined(sums: Tensor) -> Tensor:
-    """Return the float64 sums of pairs of float32 (and float64 sums as they are), on the host."""
+    """Return stored sums as float64 on the host: pairs of float32 added up, float64 unchanged."""
     sums = sums.cpu()
     return sums if sums.dtype == torch.float64 else sums[0].double() + sums[1].double()
 
 
 def add_sums(parts: Tensor) -> Tensor:
-    """Add sums along the first axis: float64 as they are, pairs of float32 without losing what the high parts drop."""
+    """Return sums added along the first axis; for pairs of float32 without losing the rounding of the high parts."""
     if parts.dtype == torch.float64:
         return parts.sum(0)
     high, low = parts[0]
@@ -271,27 +271,27 @@ def add_sums(parts: Tensor) -> Tensor:
 
 
 def pack(scores: Tensor, outcomes: Tensor, judged: Tensor) -> Tensor:
-    """Return events as `dispatch.pack` does, int32 or int64; `IGNORED_KEY` for what is not judged."""
+    """Return events packed as in `dispatch.pack`, int32 or int64; `IGNORED_KEY` if not judged."""
     bits = scores.contiguous().view(torch.int64 if scores.dtype == torch.float64 else torch.int32)
     keys = (bits << 1) | outcomes.to(bits.dtype)
     return torch.where(judged, keys, torch.full_like(keys, IGNORED_KEY))
 
 
 def score_sums(scores: Tensor, outcomes: Tensor, judged: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the squared error of each event and the logarithm of what its outcome was given, 0 where not judged."""
+    """Return the squared error of each event and the log probability of its outcome, 0 if not judged."""
     p = scores.to(wide(scores.device))
     y = outcomes.to(p.dtype)
-    nothing = torch.zeros_like(p)
-    own = torch.where(outcomes == 1, p, 1 - p)
-    return torch.where(judged, (p - y) ** 2, nothing), torch.where(judged, own.log(), nothing)
+    zeros = torch.zeros_like(p)
+    p_outcome = torch.where(outcomes == 1, p, 1 - p)
+    return torch.where(judged, (p - y) ** 2, zeros), torch.where(judged, p_outcome.log(), zeros)
 
 
 def class_square_errors(reading: Reading) -> Tensor:
-    """Return each row's sum over classes of squared errors, 0 where it is not judged."""
+    """Return each row's sum over classes of squared errors, 0 if the row is not judged."""
     if reading.rows is not None:
-        squares, own = (part.to(wide(part.device)) for part in (reading.rows.squares, reading.rows.own))
-        return torch.where(reading.judged, squares - 2 * own + 1, torch.zeros_like(own))
+        squares, p_target = (part.to(wide(part.device)) for part in (reading.rows.squares, reading.rows.own))
+        return torch.where(reading.judged, squares - 2 * p_target + 1, torch.zeros_like(p_target))
     p = reading.probs.to(wide(reading.probs.device))
-    own = p.gather(1, reading.targets[:, None])[:, 0]
-    squares = p.square().sum(1) - 2 * own + 1
+    p_target = p.gather(1, reading.targets[:, None])[:, 0]
+    squares = p.square().sum(1) - 2 * p_target + 1
     return torch.where(reading.judged, squares, torch.zeros_like(squares))

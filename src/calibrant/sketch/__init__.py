@@ -1,4 +1,4 @@
-"""Sketches: predictions of any number in constant memory, mergeable, with exact scalars beside the cells of a grid."""
+"""Sketches: any number of predictions in constant memory, mergeable, as cells of a grid and exact sums."""
 
 from calibrant.sketch.as_table import Arguments, check_alone, table_of
 from calibrant.sketch.sketch import CalibrationSketch

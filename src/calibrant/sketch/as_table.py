@@ -1,4 +1,4 @@
-"""The arguments that measures and tests share: predictions, or a table or a sketch instead of them."""
+"""The arguments that measures and tests share: predictions, or a table or a sketch instead."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from calibrant.table import ReliabilityTable
 
 
 def check_alone(sketch: CalibrationSketch, notion: str | None, **others: Any) -> None:
-    """Reject arguments next to a sketch that cannot change it any more, and another notion than it judged."""
+    """Reject an empty sketch, other arguments next to a sketch, and another notion than its own."""
     for name, value in others.items():
         if value is not None and value is not False:
-            raise InputError(name, "nothing beside a CalibrationSketch", "a value", "the sketch holds all there is")
+            raise InputError(
+                name, "nothing next to a CalibrationSketch", "a value", "leave it out: the sketch holds all data"
+            )
     sketch.check_filled()
     if notion is not None and notion != sketch.notion:
         remedy = f"leave it out, or make the sketch with notion={notion!r}"
-        raise InputError("notion", f"{sketch.notion!r}, which the sketch judged", repr(notion), remedy)
+        raise InputError("notion", f"{sketch.notion!r}, the notion of the sketch", repr(notion), remedy)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Arguments:
-    """What the caller passed, unread: ``probs`` may be predictions, a `ReliabilityTable` or a `CalibrationSketch`."""
+    """The caller's raw arguments: ``probs`` may be predictions, a `ReliabilityTable` or a `CalibrationSketch`."""
 
     probs: Any
     targets: Any = None
@@ -36,7 +38,7 @@ class Arguments:
     logits: bool = False
 
     def predictions(self, notion: Notion | None = None) -> tuple[Predictions, Notion]:
-        """Return the validated predictions and the notion meant; ``notion`` overrides the caller's."""
+        """Return the validated predictions and their notion; ``notion`` overrides the caller's."""
         predictions = as_predictions(
             self.probs,
             self.targets,
@@ -84,8 +86,8 @@ class Arguments:
         sketch = self.sketch()
         if sketch is None:
             return None
-        beside_event = self.notion in PER_CLASS and sketch.notion not in PER_CLASS
-        self._check_alone(sketch, None if beside_event else self.notion)
+        both_kept = self.notion in PER_CLASS and sketch.notion not in PER_CLASS
+        self._check_alone(sketch, None if both_kept else self.notion)
         return sketch.class_tables
 
     def _check_alone(self, sketch: CalibrationSketch, notion: Notion | None) -> None:

@@ -1,4 +1,4 @@
-"""`CalibrationSketch`: what predictions of any number amount to, in constant memory."""
+"""`CalibrationSketch`: the sums of any number of predictions, in constant memory."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ if TYPE_CHECKING:
 
 
 class CalibrationSketch:
-    r"""Predictions of any number, summed up in memory that does not grow with them.
+    r"""Any number of predictions, summed up in constant memory.
 
-    A sketch cuts [0, 1] into 4,396 cells that are narrow where rare events and sure classifiers need it, and keeps of
-    each cell the number of predictions by outcome, the sums of their scores by outcome and the sum of their squares;
-    beside them the exact sums of Brier score, log loss and accuracy. Give it batches with `update`, add sketches of
-    other machines with ``+``, and pass it to `evaluate`, `compare` or any measure in the place of ``probs``.
+    A sketch cuts [0, 1] into 4,396 cells, narrow near 0 and 1 for rare events and confident classifiers. For each cell
+    it keeps the number of predictions by outcome, the sums of their scores by outcome and the sum of squared scores. It
+    also keeps the exact sums of Brier score, log loss and accuracy. Add batches with `update`, add sketches from other
+    machines with ``+``, and pass a sketch as ``probs`` to `evaluate`, `compare` or any measure.
 
-    Exact are, but for the rounding of sums: the accuracy, Brier score and log loss, the mean score, and the errors of
+    Exact up to the rounding of sums: the accuracy, Brier score and log loss, the mean score, and the errors of
     equal-width bins whose number divides 300 (2 to 6, 10, 12, 15, 20, 25, 30, 50, 60, 75, 100, 150, 300). Every other
-    number carries a certified bound of its error, `Estimate.error_bound`.
+    number has a certified bound of its error, `Estimate.error_bound`.
 
     Parameters
     ----------
     notion : {"positive", "top-label", "classwise", "multilabel"}, optional
-        The judged event, as in `expected_calibration_error`. By default it follows from the shape of the first batch.
+        The judged event, as in `expected_calibration_error`. By default the shape of the first batch decides.
     classwise : bool, default False
-        Whether of classes with notion "top-label" (or "positive") every class's own curve is kept too, at 176 kB each.
+        Whether to keep a curve for every class too, with notion "top-label" or "positive", at 176 kB each.
     class_names : sequence of str, optional
-        The names of the classes, in the order of the columns. Targets that are strings are matched to them.
+        The names of the classes, in the order of the columns, for targets that are strings.
     grid : {"standard", "fine"}, default "standard"
-        The cells: "fine" has 19,984 of a quarter of the width, for bounds of the smooth error sixteen times as tight.
+        The cells: "fine" has 19,984, a quarter as wide; bounds of the smooth error are sixteen times as tight.
 
     Notes
     -----
-    A sketch may be updated by several threads, pickled, and sent to other processes. The counts do not depend on the
-    order of batches or merges, nor on the number of threads; sums agree to 1e-12 of themselves. A batch that is refused
-    changes nothing.
+    Several threads may update a sketch; it may be pickled and sent to other processes. The counts do not depend on the
+    order of batches or merges, nor on the number of threads; sums agree to a relative 1e-12. A rejected batch changes
+    nothing.
 
-    Cost of an update: one read of the batch as `evaluate` reads it, and some 10 ns a row and curve. Memory: 176 kB a
-    curve (246 kB with weights) and group, four and a half times that on the fine grid.
+    Cost of an update: one read of the batch, as in `evaluate`, and some 10 ns per row and curve. Memory: 176 kB per
+    curve and group (246 kB with weights), four and a half times that on the fine grid.
 
     Examples
     --------
@@ -63,12 +63,12 @@ class CalibrationSketch:
     >>> sketch.update([0.2, 0.8], [0, 1])
     >>> other = calibrant.CalibrationSketch()
     >>> other.update([0.8, 0.2], [1, 0])
-    >>> whole = sketch + other
-    >>> whole
+    >>> both = sketch + other
+    >>> both
     <CalibrationSketch: 4 rows, positive, standard grid, 176 kB>
-    >>> round(calibrant.expected_calibration_error(whole), 12)
+    >>> round(calibrant.expected_calibration_error(both), 12)
     0.2
-    >>> calibrant.CalibrationSketch.from_bytes(whole.to_bytes()) == whole
+    >>> calibrant.CalibrationSketch.from_bytes(both.to_bytes()) == both
     True
     """
 
@@ -86,7 +86,9 @@ class CalibrationSketch:
             check_choice("notion", notion, NOTIONS)
         check_choice("grid", grid, grids.GRIDS)
         if not isinstance(classwise, (bool, np.bool_)):
-            raise InputError("classwise", "True or False", repr(classwise), "say whether classes are judged as well")
+            raise InputError(
+                "classwise", "True or False", repr(classwise), "pass True to judge the classes too, else False"
+            )
         names = None if class_names is None else names_of(class_names)
         self._make = SketchConfig(notion, bool(classwise), names, grid)
         self._part: SketchSums | None = None
@@ -112,32 +114,32 @@ class CalibrationSketch:
         probs, targets, weights, ignore_index, logits
             As in `expected_calibration_error`. A batch without a judged row adds nothing.
         groups : array, (N,), optional
-            The name of each row's group, in every batch or in none: each group has a sketch of its own.
+            The name of each row's group, in every batch or in none: each group gets its own sketch.
 
         Raises
         ------
         calibrant.errors.InputError
-            As `expected_calibration_error`, and for a batch of another shape than those before. The sketch is then as
-            it was.
+            As `expected_calibration_error`, and for a batch of another shape than earlier ones. The sketch is then
+            unchanged.
         """
         part = self._like()
         part._read(probs, targets, weights, ignore_index, logits, groups, self._make)
         self._absorb(part)
 
     def merge(self, *others: CalibrationSketch) -> None:
-        """Add other sketches of the same make to this one, in place.
+        """Add other sketches with the same settings to this one, in place.
 
         Raises
         ------
         calibrant.errors.InputError
-            For a sketch of another notion, grid, number or names of classes, or with groups where this one has none.
+            For a sketch of another notion, grid, number or names of classes, and if only one of the two has groups.
             Nothing is then changed.
         """
         parts = []
         for other in others:
             self._check_make(other)
             parts.append(other._snapshot())
-        for part in parts[1:]:  # copies: so that nothing has happened should one of them not fit
+        for part in parts[1:]:  # copies: nothing has changed yet if one does not fit
             parts[0]._absorb(part)
         if parts:
             self._absorb(parts[0])
@@ -149,43 +151,50 @@ class CalibrationSketch:
         return both
 
     def __radd__(self, other: Literal[0]) -> CalibrationSketch:
-        """SketchConfig ``sum(sketches)`` work, which starts from 0."""
+        """Return a copy for ``0 + sketch``: ``sum(sketches)`` starts from 0."""
         return self._snapshot() if other == 0 else NotImplemented
 
     @classmethod
     def of_groups(cls, groups: Mapping[Any, Any]) -> CalibrationSketch:
-        """Return the sketch of all groups' predictions, which keeps those of each.
+        """Return the sketch of all groups together, with the sketch of each group.
 
         Parameters
         ----------
         groups : mapping
-            From the name of each group to its sketch, all of one make.
+            From the name of each group to its sketch, all with the same settings.
 
         Raises
         ------
         calibrant.errors.InputError
-            For no group, for sketches of different makes, and for groups of groups.
+            For an empty mapping, for sketches with different settings, and for groups of groups.
         """
         if not groups:
             raise InputError("groups", "one group or more", "an empty mapping", "pass {'name': sketch, ...}")
         named = {str(name): groups[name] for name in sorted(groups, key=str)}
         if len(named) < len(groups):
             raise InputError("groups", "distinct names", "several that are written alike", "rename one of them")
-        for name, own in named.items():
-            if not isinstance(own, CalibrationSketch):
-                got = f"a {type(own).__name__} for {name!r}"
+        for name, sketch in named.items():
+            if not isinstance(sketch, CalibrationSketch):
+                got = f"a {type(sketch).__name__} for {name!r}"
                 raise InputError("groups", "a CalibrationSketch for every name", got, "pass {'name': sketch, ...}")
-            if own._groups:
+            if sketch._groups:
                 raise InputError("groups", "sketches without groups", f"groups in {name!r}", "merge them instead")
-        whole: CalibrationSketch = next(iter(named.values()))._like()
-        whole.merge(*named.values())
-        whole._groups = {name: own._snapshot() for name, own in named.items() if own.n}
-        return whole
+        merged: CalibrationSketch = next(iter(named.values()))._like()
+        merged.merge(*named.values())
+        merged._groups = {name: sketch._snapshot() for name, sketch in named.items() if sketch.n}
+        return merged
 
     def _read(
-        self, probs: Any, targets: Any, weights: Any, ignore_index: Any, logits: Any, groups: Any, whole: SketchConfig
+        self,
+        probs: Any,
+        targets: Any,
+        weights: Any,
+        ignore_index: Any,
+        logits: Any,
+        groups: Any,
+        expected: SketchConfig,
     ) -> None:
-        """Fill this empty sketch with a batch for a sketch of the make ``whole``."""
+        """Fill this empty sketch with a batch that must fit ``expected``."""
         if np.size(as_array("targets", targets)) == 0 and np.size(as_array("probs", probs)) == 0:
             return
         try:
@@ -201,21 +210,21 @@ class CalibrationSketch:
         except NothingJudgedError:
             return
         n_classes = None if predictions.layout == "binary" else predictions.n_classes
-        found = replace(self._make, layout=predictions.layout, n_classes=n_classes)
-        if whole.layout is not None and (whole.layout, whole.n_classes) != (found.layout, found.n_classes):
-            raise InputError("probs", f"{whole.shape}, as in the batches before", found.shape, _SAME)
+        config = replace(self._make, layout=predictions.layout, n_classes=n_classes)
+        if expected.layout is not None and (expected.layout, expected.n_classes) != (config.layout, config.n_classes):
+            raise InputError("probs", f"{expected.shape}, as in the batches before", config.shape, _SAME)
         self._take(predictions)
         if groups is not None:
             for name, places in as_groups(groups, predictions):
-                own = self._groups[name] = self._like()
-                own._take(predictions.take(places))
+                group = self._groups[name] = self._like()
+                group._take(predictions.take(places))
 
     def _take(self, predictions: Predictions) -> None:
         judged = resolve(predictions, self.notion)
         n_classes = None if predictions.layout == "binary" else predictions.n_classes
-        self._make = make = replace(self._make, notion=judged, layout=predictions.layout, n_classes=n_classes)
+        self._make = config = replace(self._make, notion=judged, layout=predictions.layout, n_classes=n_classes)
         if judged == "positive" and predictions.layout == "binary":
-            self._part = SketchSums.of_events(predictions, make.grid)
+            self._part = SketchSums.of_events(predictions, config.grid)
             if self._part is not None:
                 return
         reading = read(predictions, judged)
@@ -225,15 +234,15 @@ class CalibrationSketch:
             weights = None if predictions.weights is None else predictions.weights[judged_rows]
             n = int(np.count_nonzero(judged_rows))
         mass, squares = (float(n), float(n)) if weights is None else (float(weights.sum()), float(np.sum(weights**2)))
-        whole = integer_weights(weights)
-        curves = Curves.empty(make.n_curves, make.grid)
+        integral = integer_weights(weights)
+        curves = Curves.empty(config.n_curves, config.grid)
         if judged not in PER_CLASS:
-            curves.add_events(0, reading.events, make.grid)
-        if make.has_classes:
-            first = make.n_curves - predictions.n_classes
+            curves.add_events(0, reading.events, config.grid)
+        if config.has_classes:
+            first = config.n_curves - predictions.n_classes
             for k, (events, _) in enumerate(class_events(predictions)):
-                curves.add_events(first + k, events, make.grid)
-        self._part = SketchSums(Totals(n, mass, squares, whole, reading.total, **scores_of(reading.totals)), curves)
+                curves.add_events(first + k, events, config.grid)
+        self._part = SketchSums(Totals(n, mass, squares, integral, reading.total, **scores_of(reading.totals)), curves)
 
     def _like(self) -> CalibrationSketch:
         """Return an empty sketch with the same settings."""
@@ -241,29 +250,29 @@ class CalibrationSketch:
 
     @classmethod
     def of_parts(cls, make: SketchConfig, part: SketchSums | None = None) -> CalibrationSketch:
-        """Return the sketch of sums that were made elsewhere, which it takes over; without them an empty one."""
+        """Return a sketch of these settings that takes over the sums; without sums an empty one."""
         sketch = cls(notion=make.notion, classwise=make.classwise, class_names=make.class_names, grid=make.grid)
         sketch._make, sketch._part = make, part
         return sketch
 
     def _snapshot(self) -> CalibrationSketch:
-        """Return a copy as of now, whatever other threads add."""
+        """Return a consistent copy while other threads may add."""
         with self._lock:
             return copy.deepcopy(self)
 
     def _check_make(self, other: Any) -> None:
-        """Raise unless the other is a sketch with the same settings."""
+        """Reject anything but a sketch with the same settings."""
         if not isinstance(other, CalibrationSketch):
             raise InputError("other", "a CalibrationSketch", f"a {type(other).__name__}", "make one and update it")
         for name, of in (("grid", "grid"), ("classwise", "classwise"), ("class_names", "names of classes")):
-            own, more = getattr(self, name), getattr(other, name)
-            if own != more:
-                raise InputError("other", f"a sketch with the same {of} ({own})", f"{more}", _SAME)
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise InputError("other", f"a sketch with the same {of} ({mine})", f"{theirs}", _SAME)
         if self.notion is not None and other.notion is not None and self.notion != other.notion:
             raise InputError("other", f"a sketch of the notion {self.notion!r}", repr(other.notion), _SAME)
 
     def _absorb(self, other: CalibrationSketch) -> None:
-        """Add a sketch that nobody else holds."""
+        """Add a sketch that no other code uses."""
         if other._part is None:
             return
         with self._lock:
@@ -275,28 +284,28 @@ class CalibrationSketch:
                 got = other._make.shape
                 raise InputError("probs", f"{self._make.shape}, as in the batches before", got, _SAME)
             if bool(self._groups) != bool(other._groups):
-                got = "groups after others" if other._groups else "none after others"
+                got = "groups after batches without groups" if other._groups else "no groups after batches with groups"
                 raise InputError("groups", "groups in every batch or in none", got, _SAME)
             self._part.totals.add(other._part.totals)
             self._part.curves.add(other._part.curves)
-            for name, own in other._groups.items():
-                self._groups.setdefault(name, self._like())._absorb(own)
+            for name, group in other._groups.items():
+                self._groups.setdefault(name, self._like())._absorb(group)
 
     # ------------------------------------------------------------ what it holds
 
     @property
     def notion(self) -> Notion | None:
-        """The judged event; None before the first batch, if it was not given."""
+        """The judged event; None before the first batch, unless it was passed."""
         return self._make.notion
 
     @property
     def classwise(self) -> bool:
-        """Whether every class's own curve is asked for."""
+        """Whether a curve for every class was requested."""
         return self._make.classwise
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """The names of the classes, where they were given."""
+        """The names of the classes; None if they were not passed."""
         return self._make.class_names
 
     @property
@@ -306,7 +315,7 @@ class CalibrationSketch:
 
     @property
     def layout(self) -> Layout | None:
-        """What the predictions are: "binary", "multiclass" or "multilabel"; None before the first batch."""
+        """The layout of the predictions: "binary", "multiclass" or "multilabel"; None before the first batch."""
         return self._make.layout
 
     @property
@@ -316,30 +325,30 @@ class CalibrationSketch:
 
     @property
     def has_classes(self) -> bool:
-        """Whether every class's own curve is kept."""
+        """Whether the sketch keeps a curve for every class."""
         return self._make.has_classes
 
     @property
     def n(self) -> int:
-        """The judged rows."""
+        """The number of judged rows."""
         return self.totals.n
 
     @property
     def totals(self) -> Totals:
-        """The exact sums over all rows, as of now."""
+        """The current exact sums over all rows."""
         with self._lock:
             return Totals() if self._part is None else replace(self._part.totals)
 
     @property
     def groups(self) -> Mapping[str, CalibrationSketch]:
-        """The sketch of each group, by name; empty where no groups were given."""
+        """The sketch of each group, by name; empty without groups."""
         return {name: self._groups[name] for name in sorted(self._groups)}
 
     @property
     def nbytes(self) -> int:
         """The memory of all curves, in bytes."""
-        own = 0 if self._part is None else self._part.curves.nbytes
-        return own + sum(group.nbytes for group in self._groups.values())
+        curves = 0 if self._part is None else self._part.curves.nbytes
+        return curves + sum(group.nbytes for group in self._groups.values())
 
     @property
     def table(self) -> ReliabilityTable:
@@ -348,7 +357,7 @@ class CalibrationSketch:
         Raises
         ------
         calibrant.errors.InputError
-            For an empty sketch, and for one that judges every class by itself.
+            For an empty sketch, and for one that judges every class separately.
         """
         self.check_filled()
         if self.notion in PER_CLASS:
@@ -358,22 +367,22 @@ class CalibrationSketch:
 
     @property
     def class_tables(self) -> list[ReliabilityTable]:
-        """The table of every class (label) by itself, on the sketch's grid.
+        """The table of each class (label), on the sketch's grid.
 
         Raises
         ------
         calibrant.errors.InputError
-            For an empty sketch, and for one that did not keep them.
+            For an empty sketch, and for one that has no curves of classes.
         """
         self.check_filled()
         if not self.has_classes or self.n_classes is None:
-            got = "one that keeps the judged event alone" if self.n_classes else "one of a single event"
+            got = "one that keeps only the judged event" if self.n_classes else "one of a single event"
             raise InputError("sketch", "a sketch of classes", got, "make it with CalibrationSketch(classwise=True)")
         n_curves = self._make.n_curves
         return self._tables(n_curves - self.n_classes, n_curves)
 
     def check_filled(self) -> None:
-        """Raise for a sketch without a row."""
+        """Reject a sketch without a row."""
         if self.n == 0:
             raise InputError("sketch", "a sketch with at least one row", "an empty one", "update it first")
 
@@ -385,7 +394,7 @@ class CalibrationSketch:
             return [curves.table(k, self.grid, whole=totals.whole) for k in range(first, stop)]
 
     def __eq__(self, other: object) -> bool:
-        """Whether two sketches are of one make and hold the same sums, bit for bit."""
+        """Return whether two sketches have the same settings and the same sums, bit for bit."""
         return isinstance(other, CalibrationSketch) and storage.same(self._content(), other._content())
 
     def __repr__(self) -> str:
@@ -413,12 +422,12 @@ class CalibrationSketch:
         Raises
         ------
         calibrant.errors.InputError
-            For what is no sketch, for a damaged one, and for one of a version this calibrant does not know.
+            For other data, for a damaged sketch, and for a version that this calibrant does not know.
         """
         return cls._from_content(storage.from_bytes(data))
 
     def to_json(self) -> str:
-        """Return the sketch as JSON: every number as it is, only occupied cells."""
+        """Return the sketch as JSON: unrounded numbers, only occupied cells."""
         return storage.to_json(self._content())
 
     @classmethod
@@ -433,7 +442,7 @@ class CalibrationSketch:
         return cls._from_content(storage.from_json(text))
 
     def to_arrow(self) -> pa.Table:
-        """Return the occupied cells as a `pyarrow.Table`, everything else in the schema's metadata.
+        """Return the occupied cells as a `pyarrow.Table`, with everything else in the schema's metadata.
 
         Raises
         ------
@@ -444,7 +453,7 @@ class CalibrationSketch:
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> CalibrationSketch:
-        """Return the sketch that `to_arrow` wrote, whatever Arrow file it has been through.
+        """Return the sketch that `to_arrow` wrote, also after a round trip through any Arrow file.
 
         Raises
         ------
@@ -463,7 +472,7 @@ class CalibrationSketch:
     def _from_content(cls, content: storage.Content) -> CalibrationSketch:
         sketch = cls.of_parts(content.make, content.parts[0] if content.parts else None)
         named = zip(content.groups, content.parts[1:], strict=True)
-        sketch._groups = {name: cls.of_parts(content.make, own) for name, own in named}
+        sketch._groups = {name: cls.of_parts(content.make, part) for name, part in named}
         return sketch
 
     def __getstate__(self) -> dict[str, Any]:

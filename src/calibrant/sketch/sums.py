@@ -1,4 +1,4 @@
-"""What a sketch is made of: its make, the cells of its curves, and exact sums over whole predictions."""
+"""The parts of a sketch: its configuration, the cells of its curves, and exact sums over all rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calibrant.weights import effective_n
 
 Float64s = NDArray[np.float64]
 
-#: The sums of a reading pass that a sketch keeps, and their places in it.
+#: The sums of a reading pass that a sketch keeps, and their indices in it.
 SCORES: Final = {
     "correct": dispatch.CORRECT,
     "brier": dispatch.BRIER,
@@ -35,7 +35,7 @@ def scores_of(totals: Float64s) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class SketchConfig:
-    """What decides which predictions a sketch can hold; ``layout`` and ``n_classes`` come with the first of them."""
+    """Which predictions a sketch can hold; the first batch sets ``layout`` and ``n_classes``."""
 
     notion: Notion | None
     classwise: bool
@@ -46,12 +46,12 @@ class SketchConfig:
 
     @property
     def has_classes(self) -> bool:
-        """Whether every class's own curve is kept."""
+        """Whether the sketch keeps a curve for every class."""
         return self.notion in PER_CLASS or (self.classwise and self.layout == "multiclass")
 
     @property
     def n_curves(self) -> int:
-        """The curves: that of the judged event, then those of the classes."""
+        """The number of curves: one for the judged event, then one for each class."""
         return int(self.notion not in PER_CLASS) + (self.n_classes or 0) * self.has_classes
 
     @property
@@ -63,18 +63,18 @@ class SketchConfig:
 
 @dataclass(slots=True)
 class Totals:
-    """Exact sums over whole predictions.
+    """Exact sums over all rows.
 
     Attributes
     ----------
     n : int
-        The rows.
+        The number of rows.
     weight, square_weight : float
-        The sums of their weights and of the weights' squares.
+        The sums of their weights and of the squared weights.
     whole : bool
-        Whether all weights are whole numbers: then each unit of weight is a prediction.
+        Whether all weights are integers: then each unit of weight is a prediction.
     entries : float
-        The weight that the means are over: the rows', for several labels a row that of all labels.
+        The total weight behind the means: of all rows; for multilabel, of all labels of all rows.
     correct, brier, brier_square, nll, nll_square, infinite : float
         The weight of the right answers; the sums of Brier scores, of their squares, of the finite losses and of their
         squares; the weight of the rows whose loss is infinite.
@@ -95,17 +95,17 @@ class Totals:
     def add(self, other: Totals) -> None:
         """Add the sums of more rows."""
         for entry in fields(self):
-            own, more = getattr(self, entry.name), getattr(other, entry.name)
-            setattr(self, entry.name, own and more if entry.name == "whole" else own + more)
+            mine, added = getattr(self, entry.name), getattr(other, entry.name)
+            setattr(self, entry.name, mine and added if entry.name == "whole" else mine + added)
 
     @property
     def effective_n(self) -> float:
-        """The number of rows that weigh as much."""
+        """The effective sample size of the rows (Kish)."""
         return self.weight if self.whole else effective_n(self.weight, self.square_weight)
 
     @property
     def nll_mean(self) -> float:
-        """The mean log loss: infinite where one row's is."""
+        """The mean log loss: infinite if one row's is."""
         return self.nll / self.entries if self.infinite == 0 else float("inf")
 
     @property
@@ -125,9 +125,9 @@ class Curves:
     sums : (M, K, 3) float64
         The sums of their scores, by outcome, and the sum of all squared scores.
     squares : (M, K, 2) float64 or None
-        Of weights the sums of their squares, by outcome; None while there were none.
+        The sums of squared weights, by outcome; None if no batch had weights.
     rows : (M,) int64
-        The predictions of each curve, unweighted.
+        The number of predictions of each curve, unweighted.
     """
 
     counts: NDArray[Any]
@@ -137,7 +137,7 @@ class Curves:
 
     @classmethod
     def empty(cls, n_curves: int, grid: grids.Grid) -> Curves:
-        """Return curves of no predictions."""
+        """Return curves without predictions."""
         size = len(grids.edges(grid)) + 1
         counts, sums = np.zeros((n_curves, size, 2), np.int64), np.zeros((n_curves, size, 3))
         return cls(counts, sums, None, np.zeros(n_curves, np.int64))
@@ -147,7 +147,7 @@ class Curves:
         self.add_cells(k, cell_sums(events, grid), len(events.scores), weighted=events.weights is not None)
 
     def add_cells(self, k: int, sums: Float64s, rows: int, *, weighted: bool) -> None:
-        """Add the cells of so many rows, as `dispatch.cell_rows` gives them, to one curve."""
+        """Add to one curve the cells of ``rows`` rows, as `dispatch.cell_rows` returns them."""
         if weighted:
             self._take_weights()
         self.counts[k] += sums[:, :2] if weighted else sums[:, :2].astype(np.int64)
@@ -157,7 +157,7 @@ class Curves:
         self.rows[k] += rows
 
     def add(self, other: Curves) -> None:
-        """Add the cells of as many other curves."""
+        """Add the cells of the same number of other curves."""
         if other.squares is not None:
             self._take_weights()
         self.counts += other.counts
@@ -169,14 +169,14 @@ class Curves:
     def _take_weights(self) -> None:
         if self.squares is None:
             self.counts = self.counts.astype(np.float64)
-            self.squares = self.counts.copy()  # each prediction so far weighs 1
+            self.squares = self.counts.copy()  # each earlier prediction weighs 1
 
     def copy(self) -> Curves:
         squares = None if self.squares is None else self.squares.copy()
         return Curves(self.counts.copy(), self.sums.copy(), squares, self.rows.copy())
 
     def table(self, k: int, grid: grids.Grid, *, whole: bool) -> ReliabilityTable:
-        """Return one curve as a table; ``whole`` says that all weights are whole numbers."""
+        """Return one curve as a table; ``whole`` says that all weights are integers."""
         counts = self.counts[k].sum(axis=1)
         cells = np.flatnonzero(counts)
         sums, positives = self.sums[k, cells], self.counts[k, cells, 1]
@@ -195,7 +195,7 @@ class Curves:
 
     @property
     def nbytes(self) -> int:
-        """The memory of the sums."""
+        """The memory of the sums, in bytes."""
         return self.counts.nbytes + self.sums.nbytes + (0 if self.squares is None else self.squares.nbytes)
 
 
@@ -207,14 +207,14 @@ class SketchSums(NamedTuple):
 
     @classmethod
     def of_events(cls, predictions: Predictions, grid: grids.Grid) -> SketchSums | None:
-        """Sum up predictions of one event in one read; None for logits, weights, rows that are ignored or wrong."""
+        """Return the sums of one event's predictions, read once; None for logits, weights, ignored or bad rows."""
         direct = predictions.rows.direct
         if direct is None or predictions.logits or predictions.weights is not None:
             return None
-        found = dispatch.sum_events(direct[:, 0], predictions.targets, *grids.lookup(grid, direct.dtype))
-        if found is None:
+        sums = dispatch.sum_events(direct[:, 0], predictions.targets, *grids.lookup(grid, direct.dtype))
+        if sums is None:
             return None
-        cells, totals = found
+        cells, totals = sums
         n, curves = predictions.n, Curves.empty(1, grid)
         curves.add_cells(0, cells, n, weighted=False)
         return cls(Totals(n, float(n), float(n), True, float(n), **scores_of(totals)), curves)
