@@ -50,7 +50,7 @@ HOUSE = (
             "kernels concurrency cuda",
             (
                 "compiled reference",
-                "bits cuda_kernels",
+                "bits blocks cuda_kernels",
                 "bin_lookup",
                 "host host_tables cuda",
                 "dispatch tensors",

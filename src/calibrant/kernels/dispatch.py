@@ -1,21 +1,14 @@
-"""Run the kernels over rows of any layout, in blocks, on threads; results do not depend on the number of threads.
-
-The size of the input alone decides the blocks. Each block is summed separately, and the sums of the blocks are added in
-the order of the rows. Threads live for one call: no thread is left for a fork to break.
-"""
+"""Run the kernels over rows of any layout, in the blocks and on the threads of `blocks`."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError
+from calibrant.kernels.blocks import BadRow, Rows, bounds_of, in_order, lanes_of, n_threads, summed
 from calibrant.kernels.reference import (
     BRIER,
     BRIER_SQUARES,
@@ -64,143 +57,7 @@ __all__ = [
     "tally",
 ]
 
-_BLOCK = 1 << 20  # most entries of a block: 4 MB of float32 outweigh the microseconds that a block costs
-_LEAST = 1 << 17  # fewest entries of a block: with fewer, threads cost more than they gain
-_COPIED = 1 << 16  # entries converted at a time: the copy stays in the cache
-_LANES = 16  # most ranges of rows that have their own histogram
 _NO_WEIGHTS = np.empty(0)
-
-Result = TypeVar("Result")
-
-
-class BadRow(Exception):
-    """A reading pass met an invalid row; `inputs.explain` makes the message."""
-
-    def __init__(self, row: int) -> None:
-        super().__init__(row)
-        self.row = row
-
-
-def n_threads() -> int:
-    """Return how many threads a pass may use: ``CALIBRANT_NUM_THREADS``, or the processors this process may run on.
-
-    Results never depend on it.
-    """
-    wish = os.environ.get("CALIBRANT_NUM_THREADS")
-    if wish is not None:
-        if not wish.isdecimal() or int(wish) < 1:
-            raise InputError(
-                "CALIBRANT_NUM_THREADS", "a positive integer", repr(wish), "correct or unset this environment variable"
-            )
-        return int(wish)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def in_order(work: Callable[[int], Result], n: int) -> Iterator[Result]:
-    """Yield ``work(0)``, ``work(1)``, ... in order while later ones are computed on other threads."""
-    threads = min(n_threads(), n)
-    if threads <= 1:
-        yield from map(work, range(n))
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            yield from pool.map(work, range(n))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of predictions in any layout, handed out as contiguous blocks of float32 or float64.
-
-    ``values`` has shape (B, C, D): row ``b * D + d`` is ``values[b, :, d]``. Half types are widened to float32;
-    ``bfloat16`` says that the values are bfloat16 bits in an unsigned integer array.
-    """
-
-    values: NDArray[Any]
-    bfloat16: bool = False
-
-    @property
-    def n(self) -> int:
-        return int(self.values.shape[0] * self.values.shape[2])
-
-    @property
-    def width(self) -> int:
-        return int(self.values.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        wide = not self.bfloat16 and self.values.dtype.itemsize > 4
-        return np.dtype(np.float64 if wide or (self.values.dtype.kind != "f" and not self.bfloat16) else np.float32)
-
-    @property
-    def direct(self) -> NDArray[Any] | None:
-        """The rows themselves, (n, C); None if they cannot be read without a copy."""
-        flat = self.values.shape[2] == 1 and self.values.dtype == self.dtype and self.values.dtype.isnative
-        view = self.values[:, :, 0] if flat else None
-        return view if view is not None and view.flags.c_contiguous else None
-
-    def blocks(self, start: int, stop: int) -> Iterator[tuple[int, Floats]]:
-        """Yield (index of the first row, rows) from ``start`` to ``stop``."""
-        direct = self.direct
-        if direct is not None:
-            yield start, direct[start:stop]
-            return
-        step = max(1, _COPIED // self.width)
-        scratch = np.empty((min(step, stop - start), self.width), dtype=self.dtype)
-        for first in range(start, stop, step):
-            block = scratch[: min(step, stop - first)]
-            self._copy(first, block)
-            yield first, block
-
-    def _copy(self, first: int, block: Floats) -> None:
-        depth = self.values.shape[2]
-        at, stop = first, first + len(block)
-        while at < stop:
-            b, d = divmod(at, depth)
-            if d == 0 and stop - at >= depth:  # complete sheets at once
-                sheets = (stop - at) // depth
-                n = sheets * depth
-                part = self.values[b : b + sheets].transpose(0, 2, 1)
-                target = block[at - first : at - first + n].reshape(sheets, depth, self.width)
-            else:
-                n = min(depth - d, stop - at)
-                part = self.values[b, :, d : d + n].T
-                target = block[at - first : at - first + n]
-            if self.bfloat16:  # bfloat16 is the upper half of a float32
-                np.left_shift(part, 16, out=target.view(np.uint32), dtype=np.uint32)
-            else:
-                np.copyto(target, part, casting="unsafe")  # widening only: `inputs` rejects longdouble
-            at += n
-
-    def pick(self, row: int) -> Floats:
-        """Return one row, for an error message."""
-        _, block = next(self.blocks(row, row + 1))
-        return np.array(block[0])
-
-
-def _bounds(n: int, width: int) -> list[tuple[int, int]]:
-    size = min(_BLOCK, max(_LEAST, n * width // 64))
-    step = max(1, size // max(width, 1))
-    return [(a, min(a + step, n)) for a in range(0, n, step)]
-
-
-def _lanes(n: int, width: int, cost: int, parts: int = _LANES) -> list[tuple[int, int]]:
-    """Return at most ``parts`` ranges of n rows, fewer if an accumulator of ``cost`` entries outweighs a range."""
-    worth = n * width // max(16 * cost, _LEAST)
-    step = -(-n // max(1, min(parts, worth)))
-    return [(a, min(a + step, n)) for a in range(0, n, step)]
-
-
-def _summed(work: Callable[[int], Float64s], bounds: list[tuple[int, int]], shape: tuple[int, ...]) -> Float64s:
-    """Return the sum of the blocks' arrays, added in the order of the rows."""
-    total = np.zeros(shape)
-    for part in in_order(work, len(bounds)):
-        total += part
-    return total
 
 
 def _weights_of(weights: Float64s | None) -> tuple[Float64s, bool]:
@@ -215,7 +72,7 @@ def _read_rows(
 ) -> tuple[Float64s, Float64s]:
     """Run a reading pass over the blocks; return the totals and the histograms of shape (3, bins, classes)."""
     n_bins, n_classes = shape
-    bounds = _lanes(rows.n, rows.width, 3 * n_bins * n_classes) if n_classes else _bounds(rows.n, rows.width)
+    bounds = lanes_of(rows.n, rows.width, 3 * n_bins * n_classes) if n_classes else bounds_of(rows.n, rows.width)
 
     def work(block: int) -> tuple[Float64s, Float64s]:
         start, stop = bounds[block]
@@ -375,7 +232,7 @@ def tally(
     n, keep = len(probs), uppers is None
     keys = np.empty(n if keep else 0, np.int32 if probs.dtype.itemsize == 4 else np.int64)
     edges = np.ones(1, probs.dtype) if uppers is None else uppers
-    bounds = _bounds(n, 1 if probs.ndim == 1 else probs.shape[1])
+    bounds = bounds_of(n, 1 if probs.ndim == 1 else probs.shape[1])
 
     def work(block: int) -> Float64s | None:
         a, b = bounds[block]
@@ -407,7 +264,7 @@ def sum_events(
     """
     from calibrant.kernels import host
 
-    bounds = _lanes(len(probs), 1, len(edges))
+    bounds = lanes_of(len(probs), 1, len(edges))
 
     def work(block: int) -> tuple[Float64s, Float64s] | None:
         a, b = bounds[block]
@@ -429,7 +286,7 @@ def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers:
     from calibrant.kernels import host_tables
 
     w, weighted = _weights_of(weights)
-    bounds = _bounds(len(scores), 1)
+    bounds = bounds_of(len(scores), 1)
 
     def work(block: int) -> Float64s:
         a, b = bounds[block]
@@ -437,7 +294,7 @@ def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers:
         host_tables.bin_rows(scores[a:b], outcomes[a:b], w[a:b], weighted, uppers, sums)
         return sums
 
-    return _summed(work, bounds, (4, len(uppers)))
+    return summed(work, bounds, (4, len(uppers)))
 
 
 def cell_rows(
@@ -448,7 +305,7 @@ def cell_rows(
 
     w, weighted = _weights_of(weights)
     shape = (len(edges) + 1, 7 if weighted else 5)
-    bounds = _lanes(len(scores), 1, len(edges))
+    bounds = lanes_of(len(scores), 1, len(edges))
 
     def work(block: int) -> Float64s:
         a, b = bounds[block]
@@ -456,7 +313,7 @@ def cell_rows(
         host_tables.cell_rows(scores[a:b], outcomes[a:b], w[a:b], weighted, edges, starts, shift, first, sums)
         return sums
 
-    return _summed(work, bounds, shape)
+    return summed(work, bounds, shape)
 
 
 def pack(scores: Floats, outcomes: UInt8s) -> NDArray[np.unsignedinteger[Any]]:
@@ -489,7 +346,7 @@ def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], up
     """Run `reference.bin_pooled` over the rows of a table; return the sums (4, M)."""
     from calibrant.kernels import host_tables
 
-    bounds = _bounds(len(scores), 1)
+    bounds = bounds_of(len(scores), 1)
 
     def work(block: int) -> Float64s:
         a, b = bounds[block]
@@ -497,20 +354,20 @@ def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], up
         host_tables.bin_pooled(scores[a:b], counts[a:b], positives[a:b], uppers, sums)
         return sums
 
-    return _summed(work, bounds, (4, len(uppers)))
+    return summed(work, bounds, (4, len(uppers)))
 
 
 def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any]) -> tuple[float, float, float, float]:
     """Run `reference.sum_pooled` over the rows of a table."""
     from calibrant.kernels import host_tables
 
-    bounds = _bounds(len(scores), 1)
+    bounds = bounds_of(len(scores), 1)
 
     def work(block: int) -> Float64s:
         a, b = bounds[block]
         return np.array(host_tables.sum_pooled(scores[a:b], counts[a:b], positives[a:b]))
 
-    total, score_sum, positive_sum, squares = _summed(work, bounds, (4,)).tolist()
+    total, score_sum, positive_sum, squares = summed(work, bounds, (4,)).tolist()
     return total, score_sum, positive_sum, squares
 
 
@@ -529,7 +386,7 @@ def pool_violators(counts: NDArray[Any], positives: NDArray[Any]) -> Int64s:
     """Run `reference.pool_violators`; return the first row of each block."""
     from calibrant.kernels import host_tables
 
-    bounds = _bounds(len(counts), 1)
+    bounds = bounds_of(len(counts), 1)
 
     def work(block: int) -> Int64s:
         a, b = bounds[block]
@@ -550,7 +407,7 @@ def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s | None) -> tup
     from calibrant.kernels import host_tables
 
     w, weighted = _weights_of(weights)
-    out, bounds = np.empty(len(scores)), _bounds(len(scores), 1)
+    out, bounds = np.empty(len(scores)), bounds_of(len(scores), 1)
 
     def work(block: int) -> tuple[float, float]:
         a, b = bounds[block]
@@ -568,7 +425,7 @@ def residual_moments(scores: Floats, residuals: Float64s, n_cells: int) -> Float
     """Run `reference.residual_moments` over all rows; return the moments (cells, `N_MOMENTS`)."""
     from calibrant.kernels import host_tables
 
-    bounds = _lanes(len(scores), 1, n_cells)
+    bounds = lanes_of(len(scores), 1, n_cells)
 
     def work(block: int) -> Float64s:
         a, b = bounds[block]
@@ -576,7 +433,7 @@ def residual_moments(scores: Floats, residuals: Float64s, n_cells: int) -> Float
         host_tables.residual_moments(scores[a:b], residuals[a:b], moments)
         return moments
 
-    return _summed(work, bounds, (n_cells, N_MOMENTS))
+    return summed(work, bounds, (n_cells, N_MOMENTS))
 
 
 def cosine_sums(scores: Floats, residuals: Float64s, n: int) -> Float64s:

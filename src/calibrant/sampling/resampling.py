@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.kernels import dispatch
+from calibrant.kernels import blocks
 from calibrant.sampling.cells import Cells
 
 Float64s = NDArray[np.float64]
@@ -127,7 +127,7 @@ def in_blocks(
     def block(i: int) -> Result:
         return work(generator(seed, stream, i), min(_BLOCK, n_resamples - i * _BLOCK))
 
-    return dispatch.in_order(block, -(-n_resamples // _BLOCK))
+    return blocks.in_order(block, -(-n_resamples // _BLOCK))
 
 
 def draw_outcomes(cells: Cells, rates: Float64s, rng: np.random.Generator, size: int) -> Float64s:

@@ -1,0 +1,158 @@
+"""Cut rows of any layout into blocks, and run work over blocks on threads, in the order of the rows.
+
+The size of the input alone decides the blocks. Each block is summed separately, and the sums of the blocks are added in
+the order of the rows, so results do not depend on the number of threads. Threads live for one call: no thread is left
+for a fork to break.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError
+from calibrant.kernels.reference import Float64s, Floats
+
+_BLOCK = 1 << 20  # most entries of a block: 4 MB of float32 outweigh the microseconds that a block costs
+_LEAST = 1 << 17  # fewest entries of a block: with fewer, threads cost more than they gain
+_COPIED = 1 << 16  # entries converted at a time: the copy stays in the cache
+_LANES = 16  # most ranges of rows that have their own histogram
+
+Result = TypeVar("Result")
+
+
+class BadRow(Exception):
+    """A reading pass met an invalid row; `inputs.explain` makes the message."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(row)
+        self.row = row
+
+
+def n_threads() -> int:
+    """Return how many threads a pass may use: ``CALIBRANT_NUM_THREADS``, or the processors this process may run on.
+
+    Results never depend on it.
+    """
+    wish = os.environ.get("CALIBRANT_NUM_THREADS")
+    if wish is not None:
+        if not wish.isdecimal() or int(wish) < 1:
+            raise InputError(
+                "CALIBRANT_NUM_THREADS", "a positive integer", repr(wish), "correct or unset this environment variable"
+            )
+        return int(wish)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def in_order(work: Callable[[int], Result], n: int) -> Iterator[Result]:
+    """Yield ``work(0)``, ``work(1)``, ... in order while later ones are computed on other threads."""
+    threads = min(n_threads(), n)
+    if threads <= 1:
+        yield from map(work, range(n))
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            yield from pool.map(work, range(n))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of predictions in any layout, handed out as contiguous blocks of float32 or float64.
+
+    ``values`` has shape (B, C, D): row ``b * D + d`` is ``values[b, :, d]``. Half types are widened to float32;
+    ``bfloat16`` says that the values are bfloat16 bits in an unsigned integer array.
+    """
+
+    values: NDArray[Any]
+    bfloat16: bool = False
+
+    @property
+    def n(self) -> int:
+        return int(self.values.shape[0] * self.values.shape[2])
+
+    @property
+    def width(self) -> int:
+        return int(self.values.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        wide = not self.bfloat16 and self.values.dtype.itemsize > 4
+        return np.dtype(np.float64 if wide or (self.values.dtype.kind != "f" and not self.bfloat16) else np.float32)
+
+    @property
+    def direct(self) -> NDArray[Any] | None:
+        """The rows themselves, (n, C); None if they cannot be read without a copy."""
+        flat = self.values.shape[2] == 1 and self.values.dtype == self.dtype and self.values.dtype.isnative
+        view = self.values[:, :, 0] if flat else None
+        return view if view is not None and view.flags.c_contiguous else None
+
+    def blocks(self, start: int, stop: int) -> Iterator[tuple[int, Floats]]:
+        """Yield (index of the first row, rows) from ``start`` to ``stop``."""
+        direct = self.direct
+        if direct is not None:
+            yield start, direct[start:stop]
+            return
+        step = max(1, _COPIED // self.width)
+        scratch = np.empty((min(step, stop - start), self.width), dtype=self.dtype)
+        for first in range(start, stop, step):
+            block = scratch[: min(step, stop - first)]
+            self._copy(first, block)
+            yield first, block
+
+    def _copy(self, first: int, block: Floats) -> None:
+        depth = self.values.shape[2]
+        at, stop = first, first + len(block)
+        while at < stop:
+            b, d = divmod(at, depth)
+            if d == 0 and stop - at >= depth:  # complete sheets at once
+                sheets = (stop - at) // depth
+                n = sheets * depth
+                part = self.values[b : b + sheets].transpose(0, 2, 1)
+                target = block[at - first : at - first + n].reshape(sheets, depth, self.width)
+            else:
+                n = min(depth - d, stop - at)
+                part = self.values[b, :, d : d + n].T
+                target = block[at - first : at - first + n]
+            if self.bfloat16:  # bfloat16 is the upper half of a float32
+                np.left_shift(part, 16, out=target.view(np.uint32), dtype=np.uint32)
+            else:
+                np.copyto(target, part, casting="unsafe")  # widening only: `inputs` rejects longdouble
+            at += n
+
+    def pick(self, row: int) -> Floats:
+        """Return one row, for an error message."""
+        _, block = next(self.blocks(row, row + 1))
+        return np.array(block[0])
+
+
+def bounds_of(n: int, width: int) -> list[tuple[int, int]]:
+    """Return the ranges of the blocks of n rows."""
+    size = min(_BLOCK, max(_LEAST, n * width // 64))
+    step = max(1, size // max(width, 1))
+    return [(a, min(a + step, n)) for a in range(0, n, step)]
+
+
+def lanes_of(n: int, width: int, cost: int, parts: int = _LANES) -> list[tuple[int, int]]:
+    """Return at most ``parts`` ranges of n rows, fewer if an accumulator of ``cost`` entries outweighs a range."""
+    worth = n * width // max(16 * cost, _LEAST)
+    step = -(-n // max(1, min(parts, worth)))
+    return [(a, min(a + step, n)) for a in range(0, n, step)]
+
+
+def summed(work: Callable[[int], Float64s], bounds: list[tuple[int, int]], shape: tuple[int, ...]) -> Float64s:
+    """Return the sum of the blocks' arrays, added in the order of the rows."""
+    total = np.zeros(shape)
+    for part in in_order(work, len(bounds)):
+        total += part
+    return total
