@@ -31,12 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Per floor of the package, and per floor inside a folder, the names of what stands on it.
 FLOORS = tuple(tuple(room.name for room in floor) for floor in house.HOUSE)
-ROOMS = {
-    room.name: tuple(tuple(floor.split()) for floor in room.inside)
-    for floor in house.HOUSE
-    for room in floor
-    if room.inside
-}
+ROOMS = {room.name: room.floors for floor in house.HOUSE for room in floor if room.inside}
 # The names that a module above the package's __init__ may take from it, and who may.
 FROM_PACKAGE = {"cli": {"__version__"}}
 HEAVY = (
