@@ -923,7 +923,7 @@ ERRORS = {
     ),
     "a figure for ax": (
         lambda: plot.groups(of_groups(), ax=Figure()),
-        "ax: expected a matplotlib Axes, got Figure; pass one",
+        "ax: expected a matplotlib Axes, got Figure; pass an Axes",
     ),
     "axes for ax": (
         lambda: plot.reliability_diagram(report_of("binary"), ax=plt.subplots(2)[1]),

@@ -857,7 +857,7 @@ def test_sketches_that_cannot_be_added_or_read(tmp_path: Path, monkeypatch: pyte
     status, _, err = run("merge", "one.cal", "classes.cal", "-o", "out.cal")
     assert (status, Path("out.cal").exists()) == (1, False)
     assert err.startswith("calibrant: classes.cal: does not add to one.cal: expected a sketch of the notion 'positive'")
-    assert run("report", "empty.cal")[2].startswith("calibrant: empty.cal: holds a sketch without a row; name one of")
+    assert run("report", "empty.cal")[2].startswith("calibrant: empty.cal: holds a sketch without rows; name a sketch of")
     status, out, err = run("merge", "one.cal", "cut.cal", "--keep-going", "-o", "out.cal")
     assert (status, out) == (0, "out.cal: 3,000 rows, positive, standard grid, 176 kB, from 1 file\n")
     assert "left out 1 of 2 files" in err
@@ -875,9 +875,9 @@ def test_sketches_that_cannot_be_added_or_read(tmp_path: Path, monkeypatch: pyte
     for options in given:
         status, _, err = run("report", "one.cal", *shlex.split(options))
         assert status == 2
-        assert f"{options.split()[0]} has no effect on a sketch, in which the rows are summed up; leave it out" in err
+        assert f"{options.split()[0]} has no effect on a sketch, which holds no rows; leave it out" in err
     status, _, err = run("report", "one.cal", "--score", "s", "--percent")
-    assert "--score, --percent have no effect on a sketch, in which the rows are summed up; leave them out" in err
+    assert "--score, --percent have no effect on a sketch, which holds no rows; leave them out" in err
     path = write(Path("f.csv"), {"score": P, "outcome": Y})
     assert "is of another kind than" in run("report", "one.cal", path)[2]
     for name, said in (("week.bin", "name a file that ends in .cal, such as week.cal"), ("no/x.cal", "make it first")):
@@ -891,7 +891,7 @@ def test_sketches_that_cannot_be_added_or_read(tmp_path: Path, monkeypatch: pyte
 def test_the_page_says_what_fits() -> None:
     page = (Path(__file__).parents[1] / "docs" / "large-files.md").read_text(encoding="utf-8")
     words = {"rows": reading.MOST_ROWS, "numbers": reading.MOST_NUMBERS}
-    assert f"**{words['rows'] / 1e6:g} million rows** of up to **{words['numbers'] / 1e6:g} million" in page
+    assert f"**{words['rows'] / 1e6:g} million rows** with up to **{words['numbers'] / 1e6:g} million" in page
     assert f"room for {chunks.MOST_CURVES} curves" in page
     assert f"fewer than {chunks.MOST_CURVES}, unless there are groups" in page
     assert f"may be {chunks.MOST_CURVES - 1} groups of one event" in page
