@@ -728,7 +728,7 @@ REFUSED = [
     ({**TWO, "probs": ["a"]}, "probs: expected two columns or more, got 1; for one event pass score="),
     ({**TWO, "probs": ["a", "b", "a"]}, "probs: expected a column for each class, got 'a' more than once"),
     ({**ONE, "score": "site"}, "score: expected a column of numbers, got 'site' of type String; cast it"),
-    ({**ONE, "score": "both"}, "score: expected a column of numbers, got 'both' of type List(Float64); make one column for"),
+    ({**ONE, "score": "both"}, "score: expected a column of numbers, got 'both' of type List(Float64); make one"),
     ({**ONE, "outcome": "site"}, "outcome: expected numbers or booleans, got 'site' of type String; pass class_names"),
     ({**TWO, "target": "site"}, "target: expected numbers or booleans, got 'site' of type String; pass class_names"),
     ({**ONE, "outcome": "both"}, "outcome: expected numbers, booleans or names, got 'both' of type List(Float64)"),

@@ -857,7 +857,7 @@ def test_sketches_that_cannot_be_added_or_read(tmp_path: Path, monkeypatch: pyte
     status, _, err = run("merge", "one.cal", "classes.cal", "-o", "out.cal")
     assert (status, Path("out.cal").exists()) == (1, False)
     assert err.startswith("calibrant: classes.cal: does not add to one.cal: expected a sketch of the notion 'positive'")
-    assert run("report", "empty.cal")[2].startswith("calibrant: empty.cal: holds a sketch without rows; name a sketch of")
+    assert run("report", "empty.cal")[2].startswith("calibrant: empty.cal: holds a sketch without rows; name a")
     status, out, err = run("merge", "one.cal", "cut.cal", "--keep-going", "-o", "out.cal")
     assert (status, out) == (0, "out.cal: 3,000 rows, positive, standard grid, 176 kB, from 1 file\n")
     assert "left out 1 of 2 files" in err

@@ -153,8 +153,8 @@ def evaluate(
     classwise : bool, default True
         Whether each class is judged as well, in the same read.
     measures : str or list, default "standard"
-        The measures of the report: the name of a profile, or a list of keys and `calibrant.measures.Measure`s, which
-        are then shown in this order. The verdict does not depend on it.
+        The measures of the report: the name of a profile, or a list of keys and `calibrant.measures.Measure`
+        objects, which are then shown in this order. The verdict does not depend on it.
     groups : array, (N,), optional
         The name of each row's group. Every group gets a `GroupReport`; one is called out only if its ECE is beyond
         noise after Holm's correction for the number of groups.
