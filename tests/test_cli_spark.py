@@ -156,7 +156,7 @@ def test_the_report_of_spark_is_that_of_the_sketch(tmp_path: Path) -> None:
             "--by g",
             "; fill the missing names, such as with 'unk",
         ),
-        ({"score": [0.5], "outcome": ["yes"]}, "", "; pass --labels, in the order of the columns, or of one event"),
+        ({"score": [0.5], "outcome": ["yes"]}, "", "; pass --labels in the order of the columns; for one event"),
         ({"score": [0.5], "outcome": [1]}, "--score scor", "has no column 'scor' (--score); did you mean 'score'?"),
         ({"x": SCORES, "z": [0, 1, 1, 1]}, "", "name yours, such as: calibrant report"),
         ({"score": ["low"], "outcome": [1]}, "", "column 'score': expected a column of numbers"),
