@@ -352,3 +352,17 @@ def test_an_event_without_means_says_what_it_lacks() -> None:
         BY_NAME["brier"].value(event)
     with pytest.raises(InputError, match="event: expected judged classes"):
         event.judged_classes  # noqa: B018 - a property that raises
+
+
+@pytest.mark.parametrize("least_rows", [1, 2, 30, 100])
+def test_the_maximum_is_over_the_bins_that_hold_enough_rows(least_rows: int) -> None:
+    """By hand: bins of 1, 40 and 60 rows with gaps of .9, .4 and .2; none holds 100."""
+    scores = [0.1] + [0.5] * 40 + [0.9] * 60
+    outcomes = [1] + [1] * 36 + [0] * 4 + [1] * 42 + [0] * 18
+    gaps = {1: 0.9, 2: 0.4, 30: 0.4, 100: math.nan}
+    found = calibrant.maximum_calibration_error(scores, outcomes, n_bins=3, least_rows=least_rows)
+    assert found == pytest.approx(gaps[least_rows], nan_ok=True)
+    if least_rows == 30:
+        assert evaluate(scores, outcomes, n_bins=3, level=None)["mce"].value == pytest.approx(0.4)
+    with pytest.raises(InputError, match="least_rows: expected an integer from 1, got 0"):
+        calibrant.maximum_calibration_error(scores, outcomes, least_rows=0)
