@@ -634,19 +634,14 @@ def off(found, x):
         return float(abs(mpmath.mpf(float(found)) / true_exp(x) - 1))
 
 
-def test_exp32_is_within_its_bound():
-    """Rows (0, x): from x = -17.4 down 1 + exp(x) is 1 in float32, and the softmax is the exponential itself.
-
-    Above, it is read off the loss of class 0, log(1 + exp(x)) in float64, to about 4e-16 / exp(x) < 2e-8.
-    """
-    rng = np.random.default_rng(10)
-    low = np.concatenate([-rng.uniform(17.5, 87, 300), [-87, -17.5]]).astype(np.float32)
-    rows = dispatch.Rows(np.stack([np.zeros_like(low), low], axis=1)[:, :, None])
-    probs = np.empty((len(low), 2), np.float32)
-    top, correct = np.empty(len(low), np.float32), np.empty(len(low), np.uint8)
+def softmax_of(x):
+    """The kernel's softmax of the logits (0, x) of every row, and the top probability."""
+    rows = dispatch.Rows(np.stack([np.zeros_like(x), x], axis=1)[:, :, None])
+    probs = np.empty((len(x), 2), x.dtype)
+    top, correct = np.empty(len(x), x.dtype), np.empty(len(x), np.uint8)
     dispatch.read_logits(
         rows,
-        np.zeros(len(low), np.int64),
+        np.zeros(len(x), np.int64),
         None,
         eps=0.0,
         scoring=False,
@@ -656,6 +651,17 @@ def test_exp32_is_within_its_bound():
         correct=correct,
         probs=probs,
     )
+    return probs, top
+
+
+def test_exp32_is_within_its_bound():
+    """Rows (0, x): from x = -17.4 down 1 + exp(x) is 1 in float32, and the softmax is the exponential itself.
+
+    Above, it is read off the loss of class 0, log(1 + exp(x)) in float64, to about 4e-16 / exp(x) < 2e-8.
+    """
+    rng = np.random.default_rng(10)
+    low = np.concatenate([-rng.uniform(17.5, 87, 300), [-87, -17.5]]).astype(np.float32)
+    probs, top = softmax_of(low)
     assert (top == 1).all()
     assert max(map(off, probs[:, 1], low)) <= 1e-7
     high = np.concatenate([-rng.uniform(0, 17.5, 300), [0, -0.34657359, -0.34657362, -1e-6]]).astype(np.float32)
@@ -669,21 +675,7 @@ def test_exp64_is_within_its_bound():
     """Rows (0, x): below -37.5 the softmax is the exponential itself; above, three roundings of 2^-53 are added."""
     rng = np.random.default_rng(11)
     x = np.concatenate([-rng.uniform(0, 708, 300), -rng.uniform(0, 37, 300), [0, -708, -37.5, -0.34657359027997264]])
-    rows = dispatch.Rows(np.stack([np.zeros_like(x), x], axis=1)[:, :, None])
-    probs = np.empty((len(x), 2))
-    top, correct = np.empty(len(x)), np.empty(len(x), np.uint8)
-    dispatch.read_logits(
-        rows,
-        np.zeros(len(x), np.int64),
-        None,
-        eps=0.0,
-        scoring=False,
-        uppers=None,
-        threshold=0.0,
-        top=top,
-        correct=correct,
-        probs=probs,
-    )
+    probs, _ = softmax_of(x)
     for row, argument in zip(probs, x, strict=True):
         with mpmath.workdps(40):
             exact = true_exp(argument) / (1 + true_exp(argument))
