@@ -1,7 +1,7 @@
 """Threads, forks, processes and the kernels' cache: the same bits, and no failure that is not the caller's.
 
-What compiles the package's own kernels runs in processes of its own with a cache of its own, on the smallest path
-(the debiased error of one event: two kernels); how the cache is handled is tested on a kernel of one line.
+What compiles the package's own kernels runs in processes of its own with a cache of its own, on the two kernels that
+compile soonest; how the cache is handled is tested on a kernel of one line.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant import ReliabilityTable, expected_calibration_error, root_mean_square_calibration_error
+from calibrant import ReliabilityTable, expected_calibration_error
 from calibrant.errors import InputError
-from calibrant.kernels import compiled
+from calibrant.kernels import compiled, dispatch
 
 #: Few resamples: what is tested is that they do not depend on threads and processes.
 evaluate = functools.partial(calibrant.evaluate, n_resamples=70)
@@ -161,13 +161,14 @@ def test_use_after_fork(hot):
 MEASURE = """
 import threading
 import numpy as np
-import calibrant
+from calibrant.kernels import dispatch
 rng = np.random.default_rng(4)
 scores = rng.random(100_000).astype(np.{dtype})
-outcomes = rng.random(100_000) < scores
+outcomes = (rng.random(100_000) < scores).astype(np.uint8)
 answers = []
 def work():
-    answers.append(calibrant.root_mean_square_calibration_error(scores, outcomes, debiased=True))
+    residuals, total, _ = dispatch.residuals(scores, outcomes, None)
+    answers.append((total, *dispatch.cosine_sums(scores, residuals, 3).tolist()))
 threads = [threading.Thread(target=work) for _ in range(2)]
 for thread in threads:
     thread.start()
@@ -182,8 +183,9 @@ ALONE = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
 def expected_measure(dtype="float32"):
     rng = np.random.default_rng(4)
     scores = rng.random(100_000).astype(dtype)
-    outcomes = rng.random(100_000) < scores
-    return f"{ {root_mean_square_calibration_error(scores, outcomes, debiased=True)} }\n"
+    outcomes = (rng.random(100_000) < scores).astype(np.uint8)
+    residuals, total, _ = dispatch.residuals(scores, outcomes, None)
+    return f"{ {(total, *dispatch.cosine_sums(scores, residuals, 3).tolist())} }\n"
 
 
 def files(folder, suffix):
@@ -218,11 +220,10 @@ def test_a_cache_directory_that_vanishes_after_import(tmp_path):
     code = f"""
 import os, shutil
 import numpy as np
-import calibrant
-from calibrant.kernels import host
+from calibrant.kernels import dispatch
 own = {str(own)!r}
 def measure(dtype):
-    print(round(calibrant.expected_calibration_error(np.array([0.25, 0.75], dtype), [0, 1]), 6))
+    print(dispatch.residuals(np.array([0.25, 0.5], dtype), np.array([0, 1], np.uint8), None)[1])
 os.makedirs(own)
 shutil.rmtree(own)
 measure(np.float32)

@@ -8,6 +8,7 @@ times their sum, for the sizes here below 1e-12 (`SUMS`). From logits in float32
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from fractions import Fraction
@@ -15,6 +16,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from sklearn.isotonic import IsotonicRegression
 
 import calibrant
 from calibrant import grid
@@ -388,6 +390,27 @@ def test_pool_violators_is_its_twin(rows, weighted):
         assert starts[0] == starts[1]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("cells", [1, 2, 300])
+def test_isotonic_fits_is_its_twin(cells, weighted):
+    rng = np.random.default_rng([20, cells])
+    counts = rng.integers(0, 4, cells) * (0.7 if weighted else 1.0)  # some cells have no weight
+    counts[-1] = 1.0
+    positives = counts * rng.random((5, cells)) if weighted else rng.binomial(counts.astype(int), 0.5, (5, cells)) * 1.0
+    fast, slow = np.empty_like(positives), np.empty_like(positives)
+    host_tables.isotonic_fits(counts, positives, fast)
+    reference.isotonic_fits(counts, positives, slow)
+    np.testing.assert_allclose(fast, slow, rtol=cells * 2.0**-52)
+    assert (np.diff(fast, axis=1) >= 0).all()
+    held = counts > 0
+    np.testing.assert_allclose(fast[0][held], sklearn_isotonic(counts[held], positives[0][held]), rtol=1e-9)
+
+
+def sklearn_isotonic(counts, positives):
+    fitted = IsotonicRegression().fit(np.arange(len(counts)), positives / counts, sample_weight=counts)
+    return fitted.predict(np.arange(len(counts)))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows", [1, 200])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -511,7 +534,7 @@ def test_edges_belong_where_rational_arithmetic_puts_them(dtype, closed):
         assert calibrant.reliability_diagram(scores, outcomes, n_bins, closed=closed).counts.tolist() == expected
         if closed == "right":
             table = calibrant.ReliabilityTable.from_scores(scores, outcomes)
-            assert calibrant.evaluate(table, n_bins=n_bins).diagram.counts.tolist() == expected
+            assert calibrant.evaluate(table, n_bins=n_bins, level=None).diagram.counts.tolist() == expected
         pairs = np.stack([scores, 1 - scores], axis=1)
         least = float(np.nextafter(dtype(0), dtype(1)))
         for threshold in (0.0, least):  # the path without a branch, and the general one, which leaves out zeros alone
@@ -838,10 +861,13 @@ def test_bfloat16_tensors_are_read_as_they_are():
 
 # ---------------------------------------------------------------- blocks and threads
 
+#: Few resamples: what is tested is that they do not depend on threads.
+evaluate = functools.partial(calibrant.evaluate, n_resamples=70)
+
 
 def report_of(threads, monkeypatch, *args, **kwargs):
     monkeypatch.setenv("CALIBRANT_NUM_THREADS", threads)
-    return calibrant.evaluate(*args, **kwargs).to_json()
+    return evaluate(*args, **kwargs).to_json()
 
 
 @pytest.fixture(scope="module")
@@ -890,10 +916,10 @@ def test_blocks_add_up_to_the_whole(many):
 
 def test_two_threads_at_once_have_the_same_bits(many):
     p, y = many[:2]
-    expected, found = calibrant.evaluate(p, y).to_json(), {}
+    expected, found = evaluate(p, y).to_json(), {}
 
     def work(k):
-        found[k] = calibrant.evaluate(p, y).to_json()
+        found[k] = evaluate(p, y).to_json()
 
     threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
     for thread in threads:

@@ -71,8 +71,8 @@ METRICS = {
     "nll": (lambda **k: ct.NegativeLogLikelihood(**k), "multiclass"),
     "nll binary": (lambda **k: ct.NegativeLogLikelihood(**k), "binary"),
     "nll top": (lambda **k: ct.NegativeLogLikelihood(notion="top-label", **k), "multiclass"),
-    "report": (lambda **k: ct.CalibrationReport(**k), "multiclass"),
-    "report binary": (lambda **k: ct.CalibrationReport(**k), "binary"),
+    "report": (lambda **k: ct.CalibrationReport(n_resamples=20, **k), "multiclass"),
+    "report binary": (lambda **k: ct.CalibrationReport(n_resamples=20, **k), "binary"),
 }
 
 

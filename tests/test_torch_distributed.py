@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import traceback
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchmetrics")
 
+import test_torch_sketch as sketches  # noqa: E402
+
+import calibrant  # noqa: E402
 from calibrant import torch as ct  # noqa: E402
 
 MAKES = {
@@ -23,7 +27,7 @@ MAKES = {
     "smooth": lambda: ct.SmoothCalibrationError("reflected"),
     "brier": lambda: ct.BrierScore(),
     "nll": lambda: ct.NegativeLogLikelihood(),
-    "report": lambda: ct.CalibrationReport(),
+    "report": lambda: ct.CalibrationReport(n_resamples=20),
 }
 # Rows of each rank, in batches: alike, uneven, one precision here and another there, nothing at all on one rank.
 SPLITS = {
@@ -32,6 +36,10 @@ SPLITS = {
     "one is empty": (((0, 100), (100, 400)), ()),
     "the other is empty": ((), ((0, 400),)),
 }
+
+# Of metrics that keep a sketch.
+SKETCHES = ("adaptive classwise", "smooth", "report")
+SKETCH_SPLITS = ("uneven", "one is empty", "the other is empty")
 
 
 def batch(name, start, stop, double=False):
@@ -48,14 +56,38 @@ def plain(value):
     return {k: value[k].value for k in value} if hasattr(value, "diagram") else value.tolist()
 
 
+def sketch_batch(name, start, stop):
+    preds, target = sketches.data(sketches.METRICS[name][1], 400, seed=12)
+    return preds[start:stop], target[start:stop]
+
+
+def of_sketch(rank, split, name):
+    metric = sketches.METRICS[name][0]()
+    for bounds in SPLITS[split][rank]:
+        metric.update(*sketch_batch(name, *bounds))
+    value = sketches.numbers(metric.compute())
+    sketch = metric.sketch().to_bytes()
+    metric.sync()
+    again = metric.sketch().to_bytes()  # of a metric that is gathered already, and stays so
+    synced = metric._is_synced
+    metric.unsync()
+    metric.update(*sketch_batch(name, 0, 50))  # ranks go on by themselves
+    return value, sketch, again, synced, sketches.numbers(metric.compute())
+
+
 def worker(rank, folder):
     """Run on each process: every metric over every split; then leave what was found in a file."""
-    import warnings
-
     warnings.simplefilter("ignore", UserWarning)  # of torchmetrics, on a rank that has no rows
+    torch.set_num_threads(1)
     found = {}
     try:
         torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+        for split in SKETCH_SPLITS:
+            for name in SKETCHES:
+                found["sketch", split, name] = of_sketch(rank, split, name)
+        alone = sketches.METRICS["smooth"][0](sync_on_compute=False)
+        alone.update(*sketch_batch("smooth", rank * 100, rank * 100 + 60))
+        found["not gathered"] = alone.sketch().to_bytes()
         for split, parts in SPLITS.items():
             for name, make in MAKES.items():
                 metric = make()
@@ -155,3 +187,37 @@ def test_ranks_share_the_decision(ranks):
         alone.update(torch.tensor([0.2, 0.7]), torch.tensor([0, 1]))
     for found in ranks:
         assert found["learnt"] == pytest.approx(alone.compute().item(), rel=1e-6)
+
+
+# ---------------------------------------------------------------- metrics that keep a sketch
+
+
+@pytest.mark.parametrize("name", SKETCHES)
+@pytest.mark.parametrize("split", SKETCH_SPLITS)
+def test_two_sketches_are_one(ranks, split, name):
+    alone = sketches.METRICS[name][0]()
+    for bounds in (b for part in SPLITS[split] for b in part):
+        alone.update(*sketch_batch(name, *bounds))
+    value, whole = sketches.numbers(alone.compute()), alone.sketch()
+    for _ in (0, 1):
+        alone.update(*sketch_batch(name, 0, 50))
+    for got, sketch, again, synced, later in (found["sketch", split, name] for found in ranks):
+        np.testing.assert_allclose(got, value, rtol=2e-7, atol=1e-9)
+        np.testing.assert_allclose(later, sketches.numbers(alone.compute()), rtol=2e-7, atol=1e-9)
+        assert sketch == again
+        assert synced
+        read = calibrant.CalibrationSketch.from_bytes(sketch)
+        tables = (read.class_tables, whole.class_tables) if "classwise" in name else ([read.table], [whole.table])
+        for table, expected in zip(*tables, strict=True):
+            np.testing.assert_array_equal(table.counts, expected.counts)
+            np.testing.assert_array_equal(table.positives, expected.positives)
+            np.testing.assert_allclose(table.score_sums, expected.score_sums, rtol=1e-12)
+        assert read.totals.correct == whole.totals.correct
+        assert read.totals.brier == pytest.approx(whole.totals.brier, rel=1e-12)
+
+
+def test_a_rank_that_does_not_gather_has_its_own(ranks):
+    for rank, found in enumerate(ranks):
+        sketch = calibrant.CalibrationSketch()
+        sketch.update(*sketch_batch("smooth", rank * 100, rank * 100 + 60))
+        assert calibrant.CalibrationSketch.from_bytes(found["not gathered"]) == sketch

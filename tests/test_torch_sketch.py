@@ -11,9 +11,7 @@ import dataclasses
 import io
 import math
 import pickle
-import traceback
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -905,89 +903,3 @@ def test_plot_of_adaptive_bins_stands_where_the_cells_are():
 def test_bad_arguments(make, match):
     with pytest.raises(InputError, match=match):
         make()
-
-
-# ---------------------------------------------------------------- two processes
-
-SHARED = ("adaptive classwise", "smooth", "report")
-# Rows of each rank, in batches: uneven, nothing at all on one rank.
-SPLITS = {
-    "uneven": (((0, 7), (7, 260), (260, 261)), ((261, 400),)),
-    "one is empty": (((0, 100), (100, 400)), ()),
-    "the other is empty": ((), ((0, 400),)),
-}
-
-
-def part(name, start, stop):
-    preds, target = data(METRICS[name][1], 400, seed=12)
-    return preds[start:stop], target[start:stop]
-
-
-def worker(rank, folder):
-    """Run on each process: every metric over every split; then leave what was found in a file."""
-    warnings.simplefilter("ignore", UserWarning)  # of torchmetrics, on a rank that has no rows
-    torch.set_num_threads(1)
-    found = {}
-    try:
-        torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-        for split, parts in SPLITS.items():
-            for name in SHARED:
-                metric = METRICS[name][0]()
-                for bounds in parts[rank]:
-                    metric.update(*part(name, *bounds))
-                value = numbers(metric.compute())
-                sketch = metric.sketch().to_bytes()
-                metric.sync()
-                again = metric.sketch().to_bytes()  # of a metric that is gathered already, and stays so
-                synced = metric._is_synced
-                metric.unsync()
-                metric.update(*part(name, 0, 50))  # ranks go on by themselves
-                found[split, name] = value, sketch, again, synced, numbers(metric.compute())
-        own = METRICS["smooth"][0](sync_on_compute=False)
-        own.update(*part("smooth", rank * 100, rank * 100 + 60))
-        found["own"] = own.sketch().to_bytes()
-    except BaseException:
-        found = {"error": traceback.format_exc()}
-    Path(folder, f"rank{rank}").write_bytes(pickle.dumps(found))
-    torch.distributed.destroy_process_group()
-
-
-@pytest.fixture(scope="module")
-def ranks(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ranks")
-    torch.multiprocessing.spawn(worker, args=(str(folder),), nprocs=2)
-    found = [pickle.loads(Path(folder, f"rank{rank}").read_bytes()) for rank in (0, 1)]
-    for one in found:
-        assert "error" not in one, one["error"]
-    return found
-
-
-@pytest.mark.parametrize("name", SHARED)
-@pytest.mark.parametrize("split", SPLITS)
-def test_two_processes_are_one(ranks, split, name):
-    alone = METRICS[name][0]()
-    for bounds in (b for own in SPLITS[split] for b in own):
-        alone.update(*part(name, *bounds))
-    value, whole = numbers(alone.compute()), alone.sketch()
-    for _ in (0, 1):
-        alone.update(*part(name, 0, 50))
-    for own, sketch, again, synced, later in (found[split, name] for found in ranks):
-        np.testing.assert_allclose(own, value, rtol=2e-7, atol=1e-9)
-        np.testing.assert_allclose(later, numbers(alone.compute()), rtol=2e-7, atol=1e-9)
-        assert sketch == again
-        assert synced
-        read = calibrant.CalibrationSketch.from_bytes(sketch)
-        tables = (read.class_tables, whole.class_tables) if "classwise" in name else ([read.table], [whole.table])
-        for table, expected in zip(*tables, strict=True):
-            np.testing.assert_array_equal(table.counts, expected.counts)
-            np.testing.assert_array_equal(table.positives, expected.positives)
-            np.testing.assert_allclose(table.score_sums, expected.score_sums, rtol=1e-12)
-        assert read.totals.correct == whole.totals.correct
-        assert read.totals.brier == pytest.approx(whole.totals.brier, rel=1e-12)
-
-
-def test_a_rank_that_does_not_gather_has_its_own(ranks):
-    for rank, found in enumerate(ranks):
-        sketch = calibrant.CalibrationSketch()
-        sketch.update(*part("smooth", rank * 100, rank * 100 + 60))
-        assert calibrant.CalibrationSketch.from_bytes(found["own"]) == sketch

@@ -44,6 +44,7 @@ __all__ = [
     "cell_rows",
     "cosine_sums",
     "distinct_keys",
+    "isotonic_fits",
     "n_threads",
     "pack",
     "pool_violators",
@@ -400,6 +401,15 @@ def pool_violators(counts: NDArray[Any], positives: NDArray[Any]) -> Int64s:
     last = np.empty(len(starts), np.int64)
     n = host_tables.pool_violators(np.add.reduceat(counts, starts), np.add.reduceat(positives, starts), last)
     return np.asarray(starts[last[:n]])
+
+
+def isotonic_fits(counts: Float64s, positives: Float64s) -> Float64s:
+    """Run `reference.isotonic_fits`; return the fits (B, K)."""
+    from calibrant.kernels import host_tables
+
+    fits = np.empty_like(positives)
+    host_tables.isotonic_fits(counts, positives, fits)
+    return fits
 
 
 def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s | None) -> tuple[Float64s, float, float]:

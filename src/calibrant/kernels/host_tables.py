@@ -155,11 +155,9 @@ def bin_quantiles(scores: Any, counts: Any, positives: Any, total: Any, sums: An
         last += 1
 
 
-@kernel()
-def pool_violators(counts: Any, positives: Any, starts: Any) -> Any:
-    """See `reference.pool_violators`."""
-    mass = np.empty(counts.shape[0])
-    positive_sums = np.empty(counts.shape[0])
+@inlined()
+def _pool(counts: Any, positives: Any, starts: Any, mass: Any, positive_sums: Any) -> Any:
+    """Pool adjacent violators; write each block's first row, weight and positives, and return how many there are."""
     blocks = 0
     i = 0
     while i < counts.shape[0]:
@@ -178,6 +176,24 @@ def pool_violators(counts: Any, positives: Any, starts: Any) -> Any:
         mass[blocks], positive_sums[blocks], starts[blocks] = n, k, start
         blocks += 1
     return blocks
+
+
+@kernel()
+def pool_violators(counts: Any, positives: Any, starts: Any) -> Any:
+    """See `reference.pool_violators`."""
+    return _pool(counts, positives, starts, np.empty(counts.shape[0]), np.empty(counts.shape[0]))
+
+
+@kernel()
+def isotonic_fits(counts: Any, positives: Any, fits: Any) -> None:
+    """See `reference.isotonic_fits`."""
+    size = counts.shape[0]
+    starts, mass, positive_sums = np.empty(size, np.int64), np.empty(size), np.empty(size)
+    for b in range(positives.shape[0]):
+        blocks = _pool(counts, positives[b], starts, mass, positive_sums)
+        for j in range(blocks):
+            stop = starts[j + 1] if j + 1 < blocks else size
+            fits[b, starts[j] : stop] = positive_sums[j] / mass[j]
 
 
 @kernel(reassociate=True)

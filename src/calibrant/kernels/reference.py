@@ -7,6 +7,7 @@ fills them without allocating.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -438,6 +439,18 @@ def pool_violators(counts: NDArray[Any], positives: NDArray[Any], starts: Int64s
         pooled.append(block)
     starts[: len(pooled)] = [start for _, _, start in pooled]
     return len(pooled)
+
+
+def isotonic_fits(counts: Float64s, positives: Float64s, fits: Float64s) -> None:
+    """Write the nondecreasing fit of each row of positives (B, K) / counts (K,) to ``fits`` (B, K).
+
+    A cell of no weight has the value of the block on its left, or, before all others, of the first block.
+    """
+    starts = np.empty(len(counts), np.int64)
+    for row, fit in zip(positives, fits, strict=True):
+        bounds = np.append(starts[: pool_violators(counts, row, starts)], len(counts))
+        for a, b in pairwise(bounds):
+            fit[a:b] = row[a:b].sum() / counts[a:b].sum()
 
 
 def residuals(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.estimators import binned, isotonic, smooth
 from calibrant.estimators.certified import Certified
+from calibrant.kernels import dispatch
 from calibrant.results import CalibrationCurve, ClasswiseCalibration, ReliabilityDiagram, ScoreDecomposition
 from calibrant.sampling import corp, curves
 from calibrant.sampling.binned import BinMoments, BinStatistics, clopper_pearson, consistency_band
@@ -420,7 +421,7 @@ class Replicates:
     @cached_property
     def fits(self) -> Float64s:
         """The isotonic fit at each cell, (B, K)."""
-        return corp.isotonic_fits(self.inference.cells, self.positives)
+        return dispatch.isotonic_fits(self.inference.cells.counts, self.positives)
 
     @cached_property
     def smooth(self) -> tuple[Float64s, Float64s]:

@@ -28,21 +28,6 @@ class Part:
     error: float
 
 
-def isotonic_rates(counts: Float64s, positives: Float64s) -> Float64s:
-    """Return the nondecreasing fit at each cell; cells of no weight take the value of the block on their left."""
-    held = np.flatnonzero(counts > 0)
-    starts = dispatch.pool_violators(counts[held], positives[held])
-    rates = np.add.reduceat(positives[held], starts) / np.add.reduceat(counts[held], starts)
-    of_held = np.repeat(rates, np.diff(np.append(starts, len(held))))
-    at = np.clip(np.searchsorted(held, np.arange(len(counts)), side="right") - 1, 0, None)
-    return np.asarray(of_held[at])
-
-
-def isotonic_fits(cells: Cells, positives: Float64s) -> Float64s:
-    """Return the fits to (B, K) outcomes."""
-    return np.stack([isotonic_rates(cells.counts, row) for row in positives])
-
-
 def miscalibrations(cells: Cells, positives: Float64s, fits: Float64s) -> Float64s:
     """Return S(p) - S(x) of (B, K) outcomes and their fits, for the Brier score: the mean of (p - y)^2 - (x - y)^2."""
     missed, hit = cells.scores**2 - fits**2, (1 - cells.scores) ** 2 - (1 - fits) ** 2
@@ -51,7 +36,7 @@ def miscalibrations(cells: Cells, positives: Float64s, fits: Float64s) -> Float6
 
 def in_sample(cells: Cells) -> tuple[Float64s, Float64s]:
     """Return the fit to all cells, and the base rate at each of them."""
-    fit = isotonic_rates(cells.counts, cells.positives)
+    fit = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0]
     return fit, np.full(len(cells), cells.positives.sum() / cells.total)
 
 
@@ -75,7 +60,7 @@ def out_of_fold(cells: Cells, seed: np.random.SeedSequence) -> tuple[Float64s, F
         n, k = counts[others].sum(axis=0), hits[others].sum(axis=0)
         if n.sum() == 0:
             n, k = counts.sum(axis=0), hits.sum(axis=0)
-        fits[fold] = isotonic_rates(n, k)
+        fits[fold] = dispatch.isotonic_fits(n, k[None])[0]
         bases[fold] = k.sum() / n.sum()
     return counts, hits, fits, bases
 

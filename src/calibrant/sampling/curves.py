@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.kernels import dispatch
 from calibrant.results import CalibrationCurve
-from calibrant.sampling import corp
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.resampling import Resampling, Stream, draw_outcomes, in_blocks
 from calibrant.sampling.smooth import Mesh
@@ -36,13 +36,13 @@ def isotonic_curve(
     Consistency band: fits to outcomes drawn from the scores. Confidence band: fits to outcomes drawn from x
     (Dimitriadis, Gneiting and Jordan 2021). Both need resampling.
     """
-    fit = corp.isotonic_rates(cells.counts, cells.positives)
+    fit = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0]
     nothing = np.full(len(shown), math.nan)
     confidence = (nothing, nothing)
     if resampling.n_resamples:
 
         def block(rng: np.random.Generator, size: int) -> Float64s:
-            return corp.isotonic_fits(cells, draw_outcomes(cells, fit, rng, size))[:, shown]
+            return dispatch.isotonic_fits(cells.counts, draw_outcomes(cells, fit, rng, size))[:, shown]
 
         drawn = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.REFITTED, block)))
         confidence = resampling.band(drawn)
