@@ -177,6 +177,19 @@ def test_weights_may_come_late():
     assert found["brier"].high == pytest.approx(exact["brier"].high, rel=1e-12)
 
 
+@pytest.mark.parametrize("grid", ["standard", "fine"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_table_has_the_cells_of_a_sketch(dtype, grid):
+    """Near 1 as well: in half and single precision several edges of the fine grid round to 1."""
+    small = 10.0 ** -np.arange(1, 40)
+    p = np.concatenate([np.linspace(0, 1, 1001), small, 1 - small]).astype(dtype)
+    y = np.arange(len(p)) % 2
+    table, sketch = calibrant.ReliabilityTable.from_scores(p, y).on_grid(grid), calibrant.CalibrationSketch(grid=grid)
+    sketch.update(p, y)
+    for name in ("cells", "counts", "positives"):
+        np.testing.assert_array_equal(getattr(table, name), getattr(sketch.table, name))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_one_read_is_the_general_passes(dtype):
     """Rows of one event are summed in one read, unless weights, an ignored row or their layout take the general way."""

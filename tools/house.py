@@ -189,8 +189,10 @@ HOUSE = (
             "TAB key",
             "cli cli_usage cli_completion",
             (
-                "checks completion conditions output spark usage",
-                "errors loading",
+                "completion conditions usage",
+                "options",
+                "checks errors output spark",
+                "loading",
                 "commands",
                 "__main__",
             ),

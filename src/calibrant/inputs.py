@@ -44,7 +44,7 @@ SURE = 10
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Predictions:
     """Validated predictions: rows of probabilities or logits, integer targets, and weights if any.
 
@@ -131,9 +131,15 @@ def as_predictions(
             f"{ignored}, and every target equals it",
             "check the targets, or leave ignore_index out",
         )
-    checked = None if weights is None else _weights(weights, rows.n, index)
-    tolerance = sum_tolerance("bfloat16" if bfloat16 else values.dtype.name)
-    return Predictions(rows, index, checked, layout, bool(logits), tolerance, names)
+    return Predictions(
+        rows=rows,
+        targets=index,
+        weights=None if weights is None else _weights(weights, rows.n, index),
+        layout=layout,
+        logits=bool(logits),
+        tolerance=sum_tolerance("bfloat16" if bfloat16 else values.dtype.name),
+        class_names=names,
+    )
 
 
 def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[np.intp]]]:

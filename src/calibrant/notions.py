@@ -121,8 +121,8 @@ def read(
     """
     try:
         if predictions.layout == "multiclass":
-            return _read_classes(predictions, notion, eps, scoring, uppers, threshold)
-        return _read_single(predictions, notion, eps, scoring)
+            return _read_classes(predictions, notion, eps=eps, scoring=scoring, uppers=uppers, threshold=threshold)
+        return _read_single(predictions, notion, eps=eps, scoring=scoring)
     except dispatch.BadRow as bad:
         raise explain(predictions, bad.row) from None
 
@@ -130,6 +130,7 @@ def read(
 def _read_classes(
     predictions: Predictions,
     notion: Notion,
+    *,
     eps: float,
     scoring: bool,
     uppers: NDArray[np.floating[Any]] | None,
@@ -173,7 +174,7 @@ def _read_classes(
     return _reading(scores, outcomes, weights, totals, histograms)
 
 
-def _read_single(predictions: Predictions, notion: Notion, eps: float, scoring: bool) -> Reading:
+def _read_single(predictions: Predictions, notion: Notion, *, eps: float, scoring: bool) -> Reading:
     rows, targets, weights, logits = predictions.rows, predictions.targets, predictions.weights, predictions.logits
     if predictions.layout == "multilabel":
         rows, targets = dispatch.Rows(_entries(rows), rows.bfloat16), targets.reshape(-1)

@@ -30,7 +30,7 @@ class Floor:
     upper: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Description:
     """What a report says about a measure.
 
@@ -254,7 +254,7 @@ class ScoreDecomposition:
     within_bins: float = 0.0
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
 class ClasswiseCalibration:
     """The calibration error of each class, and the bins of its reliability diagram.
 

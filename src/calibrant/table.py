@@ -6,7 +6,7 @@ per occupied cell. Tables of one kind add up to the table of all their rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -86,6 +86,7 @@ class ReliabilityTable:
     counts: NDArray[Any]
     positives: NDArray[Any]
     n: int
+    _: KW_ONLY
     grid: grids.Grid | None = None
     cells: NDArray[np.int64] | None = field(default=None, repr=False)
     score_sums: NDArray[np.float64] | None = field(default=None, repr=False)
@@ -151,11 +152,10 @@ class ReliabilityTable:
         squares = _square_weights(weights, outcomes)
         order = np.argsort(scores, kind="stable")
         ordered, mass = scores[order] + scores.dtype.type(0), weights[order]  # + 0 turns -0.0 into 0.0
-        first = np.flatnonzero(np.diff(ordered, prepend=-1))
-        counts, positives = np.add.reduceat(mass, first), np.add.reduceat(mass * outcomes[order], first)
-        if squares is not None and len(first):
-            squares = np.add.reduceat(squares[:, order], first, axis=1)
-        return cls(ordered[first], counts, positives, n=len(scores), square_weights=squares)
+        columns = {"counts": mass, "positives": mass * outcomes[order]}
+        if squares is not None:
+            columns["square_weights"] = squares[:, order]
+        return _pooled(ordered, columns, n=len(scores), grid=None)
 
     @classmethod
     def from_predictions(
@@ -226,47 +226,48 @@ class ReliabilityTable:
                 "grid", repr(self.grid), repr(grid), "keep this grid, or build the table again from the scores"
             )
         cells = _cells_of_sorted(self.scores, grid)
-        first = np.flatnonzero(np.diff(cells, prepend=-1))
         scores = self.scores.astype(np.float64)
-
-        def cut(values: NDArray[Any]) -> NDArray[Any]:
-            return np.add.reduceat(values, first, axis=-1) if len(first) else values
-
-        return ReliabilityTable.of_cells(
-            cells[first],
-            cut(self.counts),
-            cut(self.positives),
-            self.n,
-            grid,
-            cut(self.counts * scores),
-            cut(self.positives * scores),
-            cut(self.counts * scores**2),
-            None if self.square_weights is None else cut(self.square_weights),
-        )
+        columns = {
+            "counts": self.counts,
+            "positives": self.positives,
+            "score_sums": self.counts * scores,
+            "positive_scores": self.positives * scores,
+            "square_scores": self.counts * scores**2,
+        }
+        if self.square_weights is not None:
+            columns["square_weights"] = self.square_weights
+        return _pooled(cells, columns, n=self.n, grid=grid)
 
     @classmethod
     def of_cells(
         cls,
-        cells: NDArray[np.int64],
         counts: NDArray[Any],
-        positives: NDArray[Any],
+        sums: NDArray[np.float64],
+        square_weights: NDArray[np.float64] | None,
+        *,
         n: int,
         grid: grids.Grid,
-        score_sums: NDArray[np.float64],
-        positive_scores: NDArray[np.float64],
-        square_scores: NDArray[np.float64],
-        square_weights: NDArray[np.float64] | None,
     ) -> ReliabilityTable:
-        """Return the table of a grid's occupied cells, with each row's score inside its cell.
+        """Return the table of the occupied cells of a grid, from sums over all its cells.
 
-        Rounding can move a mean onto the cell's open edge, and float32 scores are counted by edges rounded to float32.
-        So each mean is moved into its cell: it only locates the row. The sums are unchanged.
+        ``counts`` (cells, 2) and ``square_weights`` (cells, 2) are by outcome. ``sums`` (cells, 3) are the sums of the
+        scores by outcome, and of all squared scores.
         """
-        low, high = grids.ends_of(cells, grid)
-        low, high = np.where(low < high, np.nextafter(low, 1), low), np.where(low < high, high, low)
-        high = np.where((low < 1) & (high == 1), np.nextafter(1.0, 0), high)
-        means = np.clip(score_sums / counts, low, high)
-        return cls(means, counts, positives, n, grid, cells, score_sums, positive_scores, square_scores, square_weights)
+        totals = counts.sum(axis=1)
+        cells = np.flatnonzero(totals)
+        score_sums = sums[cells, 0] + sums[cells, 1]
+        return cls(
+            scores=_in_cells(score_sums / totals[cells], cells, grid),
+            counts=totals[cells],
+            positives=counts[cells, 1],
+            n=n,
+            grid=grid,
+            cells=cells,
+            score_sums=score_sums,
+            positive_scores=sums[cells, 1],
+            square_scores=sums[cells, 2],
+            square_weights=None if square_weights is None else np.ascontiguousarray(square_weights[cells].T),
+        )
 
     @cached_property
     def cell_sums(self) -> CellSums | None:
@@ -365,30 +366,11 @@ class ReliabilityTable:
             )
         keys = np.concatenate([self._keys, other._keys])
         order = np.argsort(keys, kind="stable")
-        first = np.flatnonzero(np.diff(keys[order], prepend=-1))
-
-        def pooled(name: str) -> NDArray[Any]:
-            both = np.concatenate([getattr(self, name), getattr(other, name)])
-            return np.add.reduceat(both[order], first) if len(order) else both
-
-        counts, positives, n = pooled("counts"), pooled("positives"), self.n + other.n
-        squares = None
+        names = _COLUMNS[1:] if self.grid is None else (*_COLUMNS[1:], *_GRID_COLUMNS[1:])
+        columns = {name: np.concatenate([getattr(self, name), getattr(other, name)])[order] for name in names}
         if self.square_weights is not None or other.square_weights is not None:
-            both = np.concatenate([self.own_weights, other.own_weights], axis=1)
-            squares = np.add.reduceat(both[:, order], first, axis=1)
-        if self.grid is None:
-            return ReliabilityTable(keys[order][first], counts, positives, n, square_weights=squares)
-        return ReliabilityTable.of_cells(
-            keys[order][first],
-            counts,
-            positives,
-            n,
-            self.grid,
-            pooled("score_sums"),
-            pooled("positive_scores"),
-            pooled("square_scores"),
-            squares,
-        )
+            columns["square_weights"] = np.concatenate([self.own_weights, other.own_weights], axis=1)[:, order]
+        return _pooled(keys[order], columns, n=self.n + other.n, grid=self.grid)
 
     @property
     def _keys(self) -> NDArray[Any]:
@@ -451,7 +433,8 @@ def _cells_of_sorted(scores: NDArray[np.floating[Any]], grid: grids.Grid) -> NDA
     """Return the cell of each of these increasing scores, by a search for the edges among the scores."""
     table = grids.edges(grid).astype(scores.dtype)
     ends = np.concatenate([np.searchsorted(scores, table, side="right"), [len(scores)]])
-    ends[-2] = np.searchsorted(scores, table[-1], side="left")  # p = 1 has its own cell
+    below_one = np.searchsorted(scores, table[-1], side="left")
+    ends[:-1] = np.minimum(ends[:-1], below_one)  # p = 1 has its own cell, also where other edges round to 1
     return np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
 
 
@@ -467,18 +450,41 @@ def _pyarrow() -> Any:
     return pa
 
 
+def _pooled(
+    keys: NDArray[Any], columns: dict[str, NDArray[Any]], *, n: int, grid: grids.Grid | None
+) -> ReliabilityTable:
+    """Return the table with a row per distinct key, in which the columns add up.
+
+    The keys are in increasing order: cells of the grid, or scores without one.
+    """
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    rows = keys[first]
+    sums = {name: np.add.reduceat(x, first, axis=-1) if len(first) else x for name, x in columns.items()}
+    if grid is None:
+        return ReliabilityTable(scores=rows, n=n, grid=None, **sums)
+    scores = _in_cells(sums["score_sums"] / sums["counts"], rows, grid)
+    return ReliabilityTable(scores=scores, n=n, grid=grid, cells=rows, **sums)
+
+
+def _in_cells(means: NDArray[np.float64], cells: NDArray[np.int64], grid: grids.Grid) -> NDArray[np.float64]:
+    """Return the mean scores of cells, each moved into its cell: they only locate the rows.
+
+    Rounding can move a mean onto the cell's open edge, and float32 scores are counted by edges rounded to float32.
+    """
+    low, high = grids.ends_of(cells, grid)
+    low, high = np.where(low < high, np.nextafter(low, 1), low), np.where(low < high, high, low)
+    high = np.where((low < 1) & (high == 1), np.nextafter(1.0, 0), high)
+    return np.clip(means, low, high)
+
+
 def _on_grid(events: Events, grid: grids.Grid) -> ReliabilityTable:
     sums = cell_sums(events, grid)
-    occupied = np.flatnonzero(sums[:, :2].any(axis=1))
-    filled = sums[occupied]
-    counts, positives = filled[:, 0] + filled[:, 1], filled[:, 1]
-    squares = None
+    counts, squares = sums[:, :2], None
     if events.weights is None:
-        counts, positives = counts.astype(np.int64), positives.astype(np.int64)
+        counts = counts.astype(np.int64)
     elif not integer_weights(events.weights):
-        squares = np.ascontiguousarray(filled[:, 5:].T)
-    n, scores = len(events.scores), filled[:, 2] + filled[:, 3]
-    return ReliabilityTable.of_cells(occupied, counts, positives, n, grid, scores, filled[:, 3], filled[:, 4], squares)
+        squares = sums[:, 5:]
+    return ReliabilityTable.of_cells(counts, sums[:, 2:5], squares, n=len(events.scores), grid=grid)
 
 
 def cell_sums(events: Events, grid: grids.Grid) -> NDArray[np.float64]:

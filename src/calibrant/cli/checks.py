@@ -3,59 +3,58 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
 
 import click
 
+from calibrant.cli.options import CommandOptions
 
-def check_report(ctx: click.Context, options: Mapping[str, Any]) -> None:
-    """Reject wrong usage of the report's options, before any file is opened."""
+
+def check_report(ctx: click.Context, options: CommandOptions) -> None:
+    """Reject wrong usage of the options of ``report``, before any file is opened."""
     from calibrant.notions import NOTIONS
 
     _check_judging(ctx, options, NOTIONS)
-    check_level(ctx, options["level"])
-    for name in ("n_resamples", "rng"):
-        if options[name] < 0:
-            hint = f"{options[name]}; pass 0 or more"
-            raise click.BadParameter(hint, ctx, param_hint=f"--{name.replace('_', '-')}")
-    if options["score"] and options["probs"]:
+    check_level(ctx, options.level)
+    for option, number in (("--n-resamples", options.n_resamples), ("--rng", options.rng)):
+        if number < 0:
+            hint = f"{number}; pass 0 or more"
+            raise click.BadParameter(hint, ctx, param_hint=option)
+    if options.score and options.probs:
         raise click.UsageError("--score is for one event, --probs for many classes; pass one of the two", ctx)
-    if options["outcome"] and options["target"]:
+    if options.outcome and options.target:
         raise click.UsageError("--outcome and --target both name the truth; pass one of the two", ctx)
     _check_conditions(ctx, options)
-    check_sketch(ctx, options["sketch_path"])
-    if options["exact"] and options["sketch_path"] is not None:
+    check_sketch(ctx, options.sketch_path)
+    if options.exact and options.sketch_path is not None:
         raise click.UsageError("--exact keeps the rows, --sketch makes a sketch of them; pass one of the two", ctx)
-    if options["exact"] and options["engine"] == "spark":
+    if options.exact and options.engine == "spark":
         raise click.UsageError(
             "--exact keeps the rows in this process, --engine spark does not; leave one of them out", ctx
         )
-    if options["master"] is not None and options["engine"] != "spark":
+    if options.master is not None and options.engine != "spark":
         raise click.UsageError("--master says where Spark runs; pass --engine spark too", ctx)
 
 
-def _check_conditions(ctx: click.Context, options: Mapping[str, Any]) -> None:
+def _check_conditions(ctx: click.Context, options: CommandOptions) -> None:
     """Reject a condition on a measure that the report leaves out."""
     from calibrant.measures.listed import chosen
 
-    shown = {"n", *(measure.name for measure in chosen(options["measures"]))}
-    for condition in options["conditions"]:
+    shown = {"n", *(measure.name for measure in chosen(options.measures))}
+    for condition in options.conditions:
         if condition.measure not in shown:
             msg = f"--fail-if {condition.text!r}: --measures leaves {condition.measure} out; add it there"
             raise click.UsageError(msg, ctx)
 
 
-def check_models(ctx: click.Context, options: Mapping[str, Any]) -> list[str]:
-    """Return the models to compare; reject wrong usage, before any file is opened."""
+def check_compare(ctx: click.Context, options: CommandOptions) -> None:
+    """Reject wrong usage of the options of ``compare``, before any file is opened."""
     _check_judging(ctx, options, ("positive", "top-label"))
-    scores = [part.strip() for part in options["scores"].split(",") if part.strip()]
-    if len(set(scores)) < max(len(scores), 2):
-        hint = f"{options['scores']!r}; name two models or more, each once, such as old,new"
+    if len(set(options.models)) < max(len(options.models), 2):
+        hint = f"{options.scores!r}; name two models or more, each once, such as old,new"
         raise click.BadParameter(hint, ctx, param_hint="--scores")
-    check_level(ctx, options["level"])
-    return scores
+    check_level(ctx, options.level)
 
 
 def check_level(ctx: click.Context, level: float) -> None:
@@ -65,35 +64,34 @@ def check_level(ctx: click.Context, level: float) -> None:
         raise click.BadParameter(hint, ctx, param_hint="--level")
 
 
-def _check_judging(ctx: click.Context, options: Mapping[str, Any], notions: Sequence[str]) -> None:
+def _check_judging(ctx: click.Context, options: CommandOptions, notions: Sequence[str]) -> None:
     from calibrant.errors import nearest
 
-    if options["notion"] is not None and options["notion"] not in notions:
-        hint = f"{options['notion']!r}; {nearest(options['notion'], notions)}"
+    if options.notion is not None and options.notion not in notions:
+        hint = f"{options.notion!r}; {nearest(options.notion, notions)}"
         raise click.BadParameter(hint, ctx, param_hint="--notion")
-    if options["n_bins"] < 1:
-        hint = f"{options['n_bins']} bins; pass 1 or more"
+    if options.n_bins < 1:
+        hint = f"{options.n_bins} bins; pass 1 or more"
         raise click.BadParameter(hint, ctx, param_hint="--n-bins")
     _check_outputs(ctx, options)
-    if options["labels"] and options["class_names"]:
+    if options.labels and options.class_names:
         raise click.UsageError("--labels and --class-names both name the classes; pass one of the two", ctx)
-    if options["logits"] and options["percent"]:
+    if options.logits and options.percent:
         raise click.UsageError("--logits and --percent both say what the numbers are; pass one of the two", ctx)
 
 
-def _check_outputs(ctx: click.Context, options: Mapping[str, Any]) -> None:
-    page, numbers = options["html_path"], options["json_path"]
+def _check_outputs(ctx: click.Context, options: CommandOptions) -> None:
+    page = options.html_path
     if page is not None and not page.endswith((".html", ".htm")):
         hint = f"{page!r}; name a file that ends in .html, such as report.html"
         raise click.BadParameter(hint, ctx, param_hint="--html")
-    for name, target in (("--html", page), ("--json", numbers)):
+    for name, target in (("--html", page), ("--json", options.json_path)):
         _check_folder(ctx, name, target)
-    outputs = {"--json": numbers, "--html": page, "--sketch": options.get("sketch_path")}
-    for (option, path), (other_option, other_path) in combinations(outputs.items(), 2):
-        if path is not None and other_path is not None and os.path.abspath(path) == os.path.abspath(other_path):
+    for (option, path), (other_option, other_path) in combinations(options.outputs.items(), 2):
+        if os.path.abspath(path) == os.path.abspath(other_path):
             msg = f"{option} and {other_option} both name {other_path}; give each a file of its own"
             raise click.UsageError(msg, ctx)
-    if options["title"] and page is None:
+    if options.title and page is None:
         raise click.UsageError("--title is the title of the page; pass --html too", ctx)
 
 

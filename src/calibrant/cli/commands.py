@@ -14,6 +14,7 @@ except ImportError:
 from calibrant.cli import checks, completion, loading, output
 from calibrant.cli.conditions import ConditionType, is_held
 from calibrant.cli.errors import failing
+from calibrant.cli.options import ENGINES, CommandOptions
 from calibrant.cli.usage import Commands, Count, Wanted
 
 #: The exit status if a condition holds; 1 is for bad data (`errors`), 2 for usage (click).
@@ -38,7 +39,7 @@ def main() -> None:
     """  # noqa: D301 - click wants the backspace itself
 
 
-def _names(ctx: click.Context, option: click.Parameter, listed: str | None) -> list[str] | None:
+def _names(ctx: click.Context, option: click.Parameter, listed: str | None) -> tuple[str, ...] | None:
     """Return the names of an option, split at commas; 1-3 means 1,2,3."""
     if listed is None:
         return None
@@ -49,22 +50,25 @@ def _names(ctx: click.Context, option: click.Parameter, listed: str | None) -> l
     if option.name == "labels" and len(set(names)) < max(len(names), 2):
         hint = f"{listed!r}; name two labels or more, each once, such as no,yes or 1-10"
         raise click.BadParameter(hint, ctx, option)
-    return names
+    return tuple(names)
 
 
-def _measures(ctx: click.Context, option: click.Parameter, listed: str) -> str | list[str]:
+def _measures(ctx: click.Context, option: click.Parameter, listed: str) -> str | tuple[str, ...]:
     """Return the name of a profile, or the measures of a list, split at commas."""
     from calibrant.errors import InputError
     from calibrant.measures.listed import PROFILES, chosen
 
-    names = [name.strip() for name in listed.split(",") if name.strip()]
-    measures = listed.strip() if listed.strip() in PROFILES else names
+    measures = listed.strip() if listed.strip() in PROFILES else _split(listed)
     try:
         chosen(measures)
     except InputError as error:
         hint = f"{error.got}; {error.remedy}"
         raise click.BadParameter(hint, ctx, option) from None
     return measures
+
+
+def _split(listed: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in listed.split(",") if name.strip())
 
 
 # Options of several commands.
@@ -81,7 +85,9 @@ _weight = click.option(
 )
 _where = click.option("--where", metavar="SQL", help="Leave out the rows that do not meet this condition.")
 _percent = click.option("--percent", is_flag=True, help="The numbers are per cent, or text such as '85%'.")
-_n_bins = click.option("--n-bins", type=int, default=15, show_default=True, help="The number of bins.")
+_n_bins = click.option(
+    "--n-bins", type=int, default=CommandOptions.n_bins, show_default=True, help="The number of bins."
+)
 _class_names = click.option(
     "--class-names",
     metavar="NAMES",
@@ -95,7 +101,9 @@ _labels = click.option(
     help="The labels in the file, in the order of the classes: 'no,yes' (the second is the event), '1-10'.",
 )
 _ignore_index = click.option("--ignore-index", type=int, metavar="LABEL", help="Leave out the rows with this label.")
-_level = click.option("--level", type=float, default=0.95, show_default=True, help="The confidence of the intervals.")
+_level = click.option(
+    "--level", type=float, default=CommandOptions.level, show_default=True, help="The confidence of the intervals."
+)
 _json = click.option(
     "--json", "json_path", metavar="PATH", help="Write every number to this file as JSON; - for standard output."
 )
@@ -155,23 +163,27 @@ _keep_going = click.option(
 @click.option(
     "--measures",
     metavar="MEASURES",
-    default="standard",
+    default=CommandOptions.measures,
     show_default=True,
     callback=_measures,
     shell_complete=completion.measures,
     help="The measures to show: a profile, or names separated by commas, such as ece,ks.",
 )
 @click.option(
-    "--n-resamples", type=int, default=1000, show_default=True, help="Replicates behind the noise floors; 0 for none."
+    "--n-resamples",
+    type=int,
+    default=CommandOptions.n_resamples,
+    show_default=True,
+    help="Replicates behind the noise floors; 0 for none.",
 )
-@click.option("--rng", type=int, default=0, show_default=True, help="The seed of the replicates.")
+@click.option("--rng", type=int, default=CommandOptions.rng, show_default=True, help="The seed of the replicates.")
 @click.option("--exact", is_flag=True, help="Keep every row; by default many rows become a sketch.")
 @_keep_going
 @click.option(
     "--engine",
     metavar="ENGINE",
-    type=click.Choice(loading.ENGINES),
-    default=loading.ENGINES[0],
+    type=click.Choice(ENGINES),
+    default=CommandOptions.engine,
     show_default=True,
     help="The engine that reads the files: embedded (this process) or spark.",
 )
@@ -195,7 +207,7 @@ _keep_going = click.option(
     help="Exit with status 3 if this holds: 'ece > 0.05'.",
 )
 @click.pass_context
-def report(ctx: click.Context, /, **options: Any) -> None:
+def report(ctx: click.Context, /, **params: Any) -> None:
     """Report on the predictions in FILE...: .npz, .npy, .csv, .parquet, .arrow, .jsonl, .cal, or patterns of them.
 
     Columns with the usual names (probs, p_*, score; target, label, outcome) are found automatically, and the
@@ -210,14 +222,15 @@ def report(ctx: click.Context, /, **options: Any) -> None:
 
     Exit status: 0; 1 for data that cannot be used; 2 for wrong usage; 3 if a --fail-if holds.
     """  # noqa: D301
+    options = CommandOptions(**params)
     checks.check_report(ctx, options)
-    with failing(ctx) as files:
+    with failing(ctx, options) as files:
         with output.progress() as step:
             predictions = loading.load(ctx, options, step, files)
             step(0, 0, 0)
             result = loading.evaluate(predictions, options)
         output.write(result, predictions, options)
-        conditions_held = [condition for condition in options["conditions"] if is_held(condition, result)]
+        conditions_held = [condition for condition in options.conditions if is_held(condition, result)]
     for condition in conditions_held:
         value = result.n if condition.measure == "n" else result[condition.measure].value
         click.echo(f"calibrant: --fail-if {condition.text!r} holds: {condition.measure} is {value:.6g}", err=True)
@@ -261,7 +274,7 @@ def report(ctx: click.Context, /, **options: Any) -> None:
 @_html
 @_title
 @click.pass_context
-def compare(ctx: click.Context, /, **options: Any) -> None:
+def compare(ctx: click.Context, /, scores: str, **params: Any) -> None:
     """Compare models on the same rows of FILE..., and say which is better calibrated.
 
     \b
@@ -271,28 +284,29 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
 
     Exit status: 0; 1 for data that cannot be used; 2 for wrong usage.
     """  # noqa: D301
-    scores = checks.check_models(ctx, options)
-    with failing(ctx) as files:
+    options = CommandOptions(scores=scores, models=_split(scores), **params)
+    checks.check_compare(ctx, options)
+    with failing(ctx, options) as files:
         with output.progress() as step:
             from calibrant.comparing import compare as compare_models
             from calibrant.inputs import check_logits
 
-            predictions = loading.load_models(options, scores, step)
+            predictions = loading.load_models(options, step)
             files.append(predictions)
             for name, argument in predictions.models.items():
-                if options["logits"] or predictions.logits[name]:
+                if options.logits or predictions.logits[name]:
                     check_logits(predictions.arrays[argument])
             step(0, 0, 0)
             result = compare_models(
                 {name: predictions.arrays[argument] for name, argument in predictions.models.items()},
                 predictions.targets,
-                notion=options["notion"],
-                n_bins=options["n_bins"],
+                notion=options.notion,
+                n_bins=options.n_bins,
                 weights=predictions.weights,
-                ignore_index=options["ignore_index"],
+                ignore_index=options.ignore_index,
                 class_names=predictions.class_names,
-                level=options["level"],
-                logits={name: options["logits"] or is_logits for name, is_logits in predictions.logits.items()},
+                level=options.level,
+                logits={name: options.logits or is_logits for name, is_logits in predictions.logits.items()},
             )
         output.write(result, predictions, options)
 
@@ -318,7 +332,7 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
 )
 @_keep_going
 @click.pass_context
-def merge(ctx: click.Context, /, **options: Any) -> None:
+def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_going: bool) -> None:
     """Add the sketches in FILE..., written by calibrant report --sketch, and write their sum.
 
     \b
@@ -327,13 +341,13 @@ def merge(ctx: click.Context, /, **options: Any) -> None:
 
     Exit status: 0; 1 for data that cannot be used; 2 for wrong usage.
     """  # noqa: D301
-    checks.check_sketch(ctx, options["sketch_path"])
+    checks.check_sketch(ctx, sketch_path)
     with failing(ctx):
         from calibrant.files import read_sketches, write_sketch
 
-        merged = read_sketches(options["files"], keep_going=options["keep_going"])
-        write_sketch(merged.sketch, options["sketch_path"])
-        click.echo(f"{options['sketch_path']}: {output.holding(merged.sketch)}, from {output.count(merged.paths)}")
+        merged = read_sketches(files, keep_going=keep_going)
+        write_sketch(merged.sketch, sketch_path)
+        click.echo(f"{sketch_path}: {output.holding(merged.sketch)}, from {output.count(merged.paths)}")
         output.warn(merged)
 
 
@@ -353,23 +367,30 @@ def merge(ctx: click.Context, /, **options: Any) -> None:
 @click.option("--rng", type=Count(min=0), default=0, show_default=True, help="The seed of the samples.")
 @_json
 @click.pass_context
-def floor(ctx: click.Context, /, **options: Any) -> None:
+def floor(
+    ctx: click.Context, n: int, n_bins: int, level: float, n_resamples: int, rng: int, json_path: str | None
+) -> None:
     """Print the noise floor: the calibration errors of perfectly calibrated scores, before there is any data.
 
     \b
     calibrant floor --n 500 --bins 15
     """  # noqa: D301
-    checks.check_level(ctx, options["level"])
+    checks.check_level(ctx, level)
     with failing(ctx):
         from calibrant.inference.floor import SCORE_LAWS, noise_floor
         from calibrant.measures import MEASURES
         from calibrant.render import floor as render
 
-        names = ("n", "n_bins", "level", "n_resamples", "rng")
         with output.progress():
-            results = [noise_floor(scores=law, **{name: options[name] for name in names}) for law in SCORE_LAWS]
+            results = [
+                noise_floor(n, n_bins, scores=law, level=level, n_resamples=n_resamples, rng=rng) for law in SCORE_LAWS
+            ]
         summary = {
-            **{name: options[name] for name in names},
+            "n": n,
+            "n_bins": n_bins,
+            "level": level,
+            "n_resamples": n_resamples,
+            "rng": rng,
             "measures": {measure.name: measure.label for measure in MEASURES if measure.name in results[0].floors},
             "laws": {
                 result.scores: {
@@ -382,7 +403,7 @@ def floor(ctx: click.Context, /, **options: Any) -> None:
                 for result in results
             },
         }
-        output.write_summary(summary, options["json_path"], lambda: render.render(summary, style=output.style()))
+        output.write_summary(summary, json_path, lambda: render.render(summary, style=output.style()))
 
 
 @main.command("completion", short_help="Make the TAB key complete commands, in bash, zsh or fish.")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import numpy as np
 
+from calibrant.cli.options import CommandOptions
 from calibrant.cli.usage import command_line
 from calibrant.errors import meant
 from calibrant.faults import MAY_BE_LOGITS, Fault, Mistake, NameFacts
@@ -53,24 +54,26 @@ _ARGUMENTS: Final = {
 
 
 @contextmanager
-def failing(ctx: click.Context) -> Iterator[list[FileRows]]:
+def failing(ctx: click.Context, options: CommandOptions | None = None) -> Iterator[list[FileRows]]:
     """On errors, print one line and exit with the status of bad data; errors about rows name their place in the files.
 
-    The caller appends the rows of the files to the list, once they are read.
+    The caller appends the rows of the files to the list, once they are read. A command that reads no rows needs no
+    options.
     """
     from calibrant.errors import CalibrantError, FileError, InputError
 
     files: list[FileRows] = []
+    options = options or CommandOptions()
     try:
         yield files
     except InputError as error:
-        _fail(_place(error, files[0], ctx) if files else str(error))
+        _fail(_place(error, files[0], ctx, options) if files else str(error))
     except FileError as error:
-        _fail(_with_command(error, ctx))
+        _fail(_with_command(error, ctx, options))
     except CalibrantError as error:
         _fail(str(error))
     except MemoryError:
-        remedy = "leave --exact out" if ctx.params.get("exact") else "read fewer rows with --where"
+        remedy = "leave --exact out" if options.exact else "read fewer rows with --where"
         _fail(f"the predictions do not fit into memory; {remedy}")
     except OSError as error:
         _fail(f"{error.filename or 'output'}: {error.strerror or error}; check the path and the disk")
@@ -81,21 +84,20 @@ def _fail(message: str) -> None:
     sys.exit(BAD_DATA)
 
 
-def _with_command(error: FileError, ctx: click.Context) -> str:
+def _with_command(error: FileError, ctx: click.Context, options: CommandOptions) -> str:
     if not error.options:
-        return str(error) + _for_filled_in(error, ctx)
+        return str(error) + _for_filled_in(error, options)
     return f"{error.path}: {error.problem}; {error.remedy}: {command_line(ctx, error.options)}"
 
 
-def _for_filled_in(error: FileError, ctx: click.Context) -> str:
+def _for_filled_in(error: FileError, options: CommandOptions) -> str:
     """Return how to quote a pattern of columns that the shell expanded to files."""
     from calibrant.errors import FileFault
 
-    option = "--probs" if ctx.params.get("probs") else "--scores"
-    value, files = ctx.params.get(option[2:]), ctx.params.get("files", ())
+    option, value = ("--probs", options.probs) if options.probs else ("--scores", options.scores)
     if not value or not os.path.isfile(value) or error.fault is FileFault.UNREADABLE:
         return ""
-    other_files = [name for name in files[1:] if name[:1] == value[0]]  # the shell's other files
+    other_files = [name for name in options.files[1:] if name[:1] == value[0]]  # the shell's other files
     common_letters = [
         pair[0] for pair in takewhile(lambda pair: len(set(pair)) == 1, zip(value, *other_files, strict=False))
     ]
@@ -103,51 +105,52 @@ def _for_filled_in(error: FileError, ctx: click.Context) -> str:
     return f"; {value!r} is a file: if the shell expanded a pattern, quote it: {option} '{prefix}*'"
 
 
-def _place(error: InputError, predictions: FileRows, ctx: click.Context) -> str:
+def _place(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str:
     """Return an error of the library with its place in the files, and the option to type."""
     if error.fault is Fault.SWAPPED:
-        return _swapped(error, predictions, ctx)
+        return _swapped(error, predictions, ctx, options)
     if error.argument in predictions.columns:
         path, problem = predictions.place(error)
-        return f"{path}: {problem}; {_remedy(error, predictions, ctx)}"
+        return f"{path}: {problem}; {_remedy(error, predictions, ctx, options)}"
     argument = _ARGUMENTS.get(error.argument, error.argument)
-    argument = "--labels" if argument == "--class-names" and ctx.params.get("labels") else argument
+    argument = "--labels" if argument == "--class-names" and options.labels else argument
     expected, got, _ = reword(error, _TERMS)
-    return f"{predictions.paths[0]}: {argument}: expected {expected}, got {got}; {_remedy(error, predictions, ctx)}"
+    remedy = _remedy(error, predictions, ctx, options)
+    return f"{predictions.paths[0]}: {argument}: expected {expected}, got {got}; {remedy}"
 
 
-def _swapped(error: InputError, predictions: FileRows, ctx: click.Context) -> str:
+def _swapped(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str:
     columns = predictions.columns
     score, outcome = columns[error.argument if error.argument in columns else "probs"][0], columns["targets"][0]
     remedy = "name the scores with --scores and the outcomes with --outcome"
-    if "score" in ctx.params:
-        names = ("--score", "--outcome") if ctx.params["score"] is not None else ("--probs", "--target")
+    if options.scores is None:
+        names = ("--score", "--outcome") if options.score is not None else ("--probs", "--target")
         remedy = f"type: {command_line(ctx, (names[0], outcome, names[1], score))}"
     problem = f"{score!r}, used as the scores, holds labels, and {outcome!r}, used as the outcomes, holds fractions"
     return f"{predictions.paths[0]}: {problem}: they look swapped; {remedy}"
 
 
-def _remedy(error: InputError, predictions: FileRows, ctx: click.Context) -> str:
+def _remedy(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str:
     """Return the remedy for an error of the library."""
-    if error.fault is Fault.PROBABILITIES_AS_LOGITS and not ctx.params.get("logits"):
+    if error.fault is Fault.PROBABILITIES_AS_LOGITS and not options.logits:
         return "its name says that it holds logits: rename it to probs"
     remedy = None
     if error.argument == "targets" and predictions.targets.ndim == 1:
-        remedy = _for_targets(error, predictions, ctx)
+        remedy = _for_targets(error, predictions, ctx, options)
     if error.argument == "probs" and predictions.arrays["probs"].ndim == 1 and error.facts.mistake in MAY_BE_LOGITS:
-        remedy = _for_scores(predictions, ctx)
+        remedy = _for_scores(predictions, ctx, options)
     if remedy is not None:
         return remedy
-    models = _for_models(predictions, ctx) if error.argument == "probs" and error.fault is Fault.ROW_SUM else ""
+    models = _for_models(predictions, options) if error.argument == "probs" and error.fault is Fault.ROW_SUM else ""
     return reword(error, _TERMS).remedy + models
 
 
-def _for_scores(predictions: FileRows, ctx: click.Context) -> str | None:
+def _for_scores(predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
     """Return what to type if the scores are integers such as a year; None if they may be logits."""
     from calibrant.files import likely_score
 
     scores, path = predictions.arrays["probs"], predictions.paths[0]
-    if ctx.params.get("score") is None or path.lower().endswith((".npz", ".npy")):
+    if options.score is None or path.lower().endswith((".npz", ".npy")):
         return None
     if not np.array_equal(scores, np.floor(scores)) or np.isin(scores, (0, 1)).mean() >= _FEW:
         return None
@@ -157,21 +160,21 @@ def _for_scores(predictions: FileRows, ctx: click.Context) -> str | None:
     return f"name the column that holds the probabilities, such as: {command_line(ctx, ('--score', score))}"
 
 
-def _for_models(predictions: FileRows, ctx: click.Context) -> str:
+def _for_models(predictions: FileRows, options: CommandOptions) -> str:
     """Return what to type if the columns of classes may be models."""
-    probs, targets = ctx.params.get("probs"), predictions.targets
+    probs, targets = options.probs, predictions.targets
     if not probs or "," not in probs or targets.ndim > 1 or targets.dtype.kind not in "fiub":
         return ""
     if not np.isin(targets, (0, 1)).all():
         return ""
-    words = ["calibrant", "compare", *ctx.params["files"], "--scores", ",".join(predictions.columns["probs"])]
-    for option, name in (("--outcome", "target"), ("--outcome", "outcome"), ("--weight", "weight"), ("--where",) * 2):
-        value = ctx.params.get(name.removeprefix("--"))
+    words = ["calibrant", "compare", *options.files, "--scores", ",".join(predictions.columns["probs"])]
+    target = options.outcome if options.target is None else options.target
+    for option, value in (("--outcome", target), ("--weight", options.weight), ("--where", options.where)):
         words += [option, value] if value is not None else []
     return f"; or if they are models of one event, type: {shlex.join(words)}"
 
 
-def _for_names(predictions: FileRows, ctx: click.Context) -> str | None:
+def _for_names(predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
     """Return what to type if the targets are numbers and the columns have names; None if these do not match."""
     names, distinct = predictions.class_names or (), _distinct(predictions.targets)
     if any(re.fullmatch(r"-?\d+", name) for name in names) or not all(
@@ -185,18 +188,16 @@ def _for_names(predictions: FileRows, ctx: click.Context) -> str | None:
         first = 1
     else:
         return None
-    names_kept = (
-        first == 0 and not ctx.params.get("labels") and width <= _LISTED and all("," not in label for label in names)
-    )
+    names_kept = first == 0 and not options.labels and width <= _LISTED and all("," not in label for label in names)
     # If the labels are indices already, the names of the columns stay.
-    options = ("--class-names", ",".join(names)) if names_kept else ("--labels", f"{first}-{width - 1 + first}")
-    return f"if {first} is {names[0]!r}, and so on, type: {command_line(ctx, options)}"
+    words = ("--class-names", ",".join(names)) if names_kept else ("--labels", f"{first}-{width - 1 + first}")
+    return f"if {first} is {names[0]!r}, and so on, type: {command_line(ctx, words)}"
 
 
-def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context) -> str | None:
+def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
     """Return what to type against wrong targets; None for the library's own remedy."""
     if isinstance(error.facts, NameFacts):
-        remedy = _for_names(predictions, ctx)
+        remedy = _for_names(predictions, ctx, options)
         names = error.facts.names
         if remedy is None and len(names) <= _LISTED and not meant(error.facts.name, names):
             return "pass --labels as the file spells them, or correct the row"  # the problem lists the names
@@ -220,7 +221,7 @@ def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context) -
             return f"if this is the order of the columns, type: {_typed(ctx, ','.join(distinct))}"
     if strings and not one_event:
         return f"pass --labels with the {width} labels in the order of the columns, and commas between them"
-    return _for_outcomes(predictions, ctx) if one_event else None
+    return _for_outcomes(predictions, ctx, options) if one_event else None
 
 
 def _typed(ctx: click.Context, labels: str) -> str:
@@ -233,7 +234,7 @@ def _distinct(targets: np.ndarray[Any, Any]) -> list[str]:
     return [str(int(v)) if isinstance(v, float) and v.is_integer() else str(v) for v in values]
 
 
-def _for_outcomes(predictions: FileRows, ctx: click.Context) -> str | None:
+def _for_outcomes(predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
     """Return what to type if the column of outcomes holds something else."""
     from calibrant.files import likely_outcome, sql_name, where_option
 
@@ -242,12 +243,12 @@ def _for_outcomes(predictions: FileRows, ctx: click.Context) -> str | None:
     tables = not predictions.paths[0].lower().endswith((".npz", ".npy"))
     if good and tables:
         condition = f"{sql_name(predictions.columns['targets'][0])} IN (0, 1)"
-        return f"leave such rows out with {where_option(condition, ctx.params.get('where'))}"
+        return f"leave such rows out with {where_option(condition, options.where)}"
     if good or not tables:
         return "leave such rows out before the arrays are saved" if good else None
     scores = [names[0] for name, names in predictions.columns.items() if name.startswith("probs")]
     outcome = likely_outcome(predictions.paths[0], scores[0])
     if outcome is None or outcome in predictions.columns["targets"]:
         return "name the column that holds 0 and 1 with --outcome"
-    option = "--target" if ctx.params.get("target") is not None else "--outcome"
+    option = "--target" if options.target is not None else "--outcome"
     return f"name the column that holds 0 and 1, such as: {command_line(ctx, (option, outcome))}"

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from calibrant.cli import output, spark
+from calibrant.cli.options import ENGINES, CommandOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from calibrant.files import FileModels, FilePredictions, FileRows, FileSketch, Options
+    from calibrant.files import FileModels, FilePredictions, FileRows, FileSketch
     from calibrant.report import Report
 
     Step = Callable[[int, int, int], None]
-
-#: The engines that can read files.
-ENGINES: Final = ("embedded", "spark")
 
 #: The options that no longer have an effect once a sketch exists.
 _FIXED_BY_SKETCH: Final = (
@@ -43,34 +41,31 @@ _FIXED_BY_SKETCH: Final = (
 )
 
 
-def load(
-    ctx: click.Context, options: Mapping[str, Any], step: Step, rows: list[FileRows]
-) -> FilePredictions | FileSketch:
+def load(ctx: click.Context, options: CommandOptions, step: Step, rows: list[FileRows]) -> FilePredictions | FileSketch:
     """Read the files; append to ``rows`` what an error may be about."""
     from calibrant import files
     from calibrant.files.paths import expand, kind_of
     from calibrant.inputs import check_logits
 
-    if options["engine"] == "spark" and any("://" in name for name in options["files"]):  # only Spark finds these
-        return spark.load(ctx, options, options["files"], _column_options(options))
-    paths = expand(options["files"])
-    output.check_targets([*paths, options["targets_file"]], options)
+    if options.engine == "spark" and any("://" in name for name in options.files):  # only Spark finds these
+        return spark.load(ctx, options, options.files)
+    paths = expand(options.files)
+    output.check_targets([*paths, options.targets_file], options)
     if kind_of(paths[0]) == "sketch":
         _check_sketch_options(ctx, options)
-        return _check_rows(files.read_sketches(paths, keep_going=options["keep_going"]))
-    if options["engine"] == "spark":
-        return spark.load(ctx, options, paths, _column_options(options))
-    column_options = _column_options(options)
-    judging = files.Judging(options["notion"], options["classwise"], options["ignore_index"], options["logits"])
-    keep = True if options["exact"] else False if options["sketch_path"] is not None else None
+        return _check_rows(files.read_sketches(paths, keep_going=options.keep_going))
+    if options.engine == "spark":
+        return spark.load(ctx, options, paths)
+    judging = files.Judging(options.notion, options.classwise, options.ignore_index, options.logits)
+    keep = True if options.exact else False if options.sketch_path is not None else None
     try:
         loaded = files.read_predictions(
             paths,
-            column_options,
+            options,
             judging,
-            targets_file=options["targets_file"],
+            targets_file=options.targets_file,
             keep=keep,
-            keep_going=options["keep_going"],
+            keep_going=options.keep_going,
             progress=step,
         )
     except files.BadRows as bad:
@@ -78,76 +73,58 @@ def load(
         raise bad.error from None
     if isinstance(loaded, files.FilePredictions):
         rows.append(loaded)
-        if options["logits"] or loaded.logits:
+        if options.logits or loaded.logits:
             check_logits(loaded.probs)
     return loaded
 
 
-def load_models(options: Mapping[str, Any], scores: Sequence[str], step: Step) -> FileModels:
+def load_models(options: CommandOptions, step: Step) -> FileModels:
     """Read the predictions of several models."""
     from calibrant import files
     from calibrant.files.paths import expand
 
-    output.check_targets(expand(options["files"]), options)
-    asked = files.Options(
-        outcome=options["outcome"],
-        weight=options["weight"],
-        where=options["where"],
-        class_names=_tuple(options["class_names"]),
-        models=tuple(scores),
-        percent=options["percent"],
-        labels=_tuple(options["labels"]),
-    )
-    return files.read_models(options["files"], asked, progress=step)
+    output.check_targets(expand(options.files), options)
+    return files.read_models(options.files, options, progress=step)
 
 
-def evaluate(predictions: FilePredictions | FileSketch, options: Mapping[str, Any]) -> Report:
+def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions) -> Report:
     """Return the report on the predictions."""
     from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.files import FileSketch
 
-    common = {name: options[name] for name in ("n_bins", "level", "measures", "n_resamples", "rng")}
-    if isinstance(predictions, FileSketch):
-        report = evaluate_predictions(predictions.sketch, **common)
-        return replace(report, omitted=dict(predictions.omitted))
-    report = evaluate_predictions(
-        predictions.probs,
-        predictions.targets,
-        notion=options["notion"],
-        weights=predictions.weights,
-        ignore_index=options["ignore_index"],
-        logits=options["logits"] or predictions.logits,
-        class_names=predictions.class_names,
-        groups=predictions.groups,
-        classwise=options["classwise"] is not False,
-        **common,
+    report_of = partial(
+        evaluate_predictions,
+        n_bins=options.n_bins,
+        level=options.level,
+        measures=options.measures,
+        n_resamples=options.n_resamples,
+        rng=options.rng,
     )
+    if isinstance(predictions, FileSketch):
+        report = report_of(predictions.sketch)
+    else:
+        report = report_of(
+            predictions.probs,
+            predictions.targets,
+            notion=options.notion,
+            weights=predictions.weights,
+            ignore_index=options.ignore_index,
+            logits=options.logits or predictions.logits,
+            class_names=predictions.class_names,
+            groups=predictions.groups,
+            classwise=options.classwise is not False,
+        )
     return replace(report, omitted=dict(predictions.omitted))
 
 
-def _column_options(options: Mapping[str, Any]) -> Options:
-    """Return the options that name columns."""
-    from calibrant.files import Options
-
-    names = ("score", "outcome", "probs", "target", "weight", "where", "by", "percent")
-    return Options(
-        **{name: options[name] for name in names},
-        class_names=_tuple(options["class_names"]),
-        labels=_tuple(options["labels"]),
-    )
-
-
-def _tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(names)
-
-
-def _check_sketch_options(ctx: click.Context, options: Mapping[str, Any]) -> None:
+def _check_sketch_options(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that cannot change a sketch."""
     flags = {param.name: max(param.opts, key=len) for param in ctx.command.params}
-    useless = [flags[name] for name in _FIXED_BY_SKETCH if options[name] is not None and options[name] is not False]
-    if options["engine"] != ENGINES[0]:
+    values = {flags[name]: getattr(options, name) for name in _FIXED_BY_SKETCH}
+    useless = [flag for flag, value in values.items() if value is not None and value is not False]
+    if options.engine != ENGINES[0]:
         useless.append("--engine")
-    if options["classwise"] is False:
+    if options.classwise is False:
         useless.append("--no-classwise")
     if useless:
         verb = "has" if len(useless) == 1 else "have"

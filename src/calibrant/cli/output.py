@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from calibrant.cli.options import CommandOptions
+
 if TYPE_CHECKING:
     from calibrant.comparison import Comparison
     from calibrant.files import FileRows, FileSketch
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 1.0  # seconds before a progress bar appears
 
 
-def write(result: Report | Comparison, predictions: FileRows | FileSketch, options: Mapping[str, Any]) -> None:
+def write(result: Report | Comparison, predictions: FileRows | FileSketch, options: CommandOptions) -> None:
     """Write a result as the options say: to the terminal, to a JSON file, as a page, as a sketch.
 
     Raises
@@ -37,14 +39,14 @@ def write(result: Report | Comparison, predictions: FileRows | FileSketch, optio
     from calibrant.render import comparison, terminal
 
     summary = result.to_dict()
-    sources = {"files": list(predictions.paths), "columns": dict(predictions.sources), "where": options.get("where")}
+    sources = {"files": list(predictions.paths), "columns": dict(predictions.sources), "where": options.where}
     used, title = predictions.described(), _title(predictions.paths)
     render = comparison.render if "pairs" in summary else terminal.render
     full_summary = {**summary, "source": sources}
     failures = []
     works: tuple[Callable[[], None], ...] = (
-        lambda: _write_sketch(predictions, options.get("sketch_path")),
-        lambda: _write_json(full_summary, options["json_path"]),
+        lambda: _write_sketch(predictions, options.sketch_path),
+        lambda: _write_json(full_summary, options.json_path),
         lambda: _write_page(summary, predictions, sources, options),
     )
     for work in works:
@@ -53,7 +55,7 @@ def write(result: Report | Comparison, predictions: FileRows | FileSketch, optio
         except CalibrantError as error:
             failures.append(error)
     # Write to the terminal last: the pipe may be closed.
-    show(full_summary, options["json_path"], lambda: render(summary, title=title, used=used, style=style()))
+    show(full_summary, options.json_path, lambda: render(summary, title=title, used=used, style=style()))
     warn(predictions)
     if failures:
         raise failures[0]
@@ -85,9 +87,9 @@ def _write_page(
     summary: Mapping[str, Any],
     predictions: FileRows | FileSketch,
     sources: Mapping[str, Any],
-    options: Mapping[str, Any],
+    options: CommandOptions,
 ) -> None:
-    target = options["html_path"]
+    target = options.html_path
     if target is None:
         return
     from calibrant.files import replace_file
@@ -98,7 +100,7 @@ def _write_page(
     omitted = {Path(path).name: reason for path, reason in predictions.omitted}
     if len(omitted) == len(predictions.omitted):
         summary = {**summary, "omitted": omitted}
-    title = options["title"] or _title(named_sources["files"])
+    title = options.title or _title(named_sources["files"])
     page = html.page(summary, title=title, used=predictions.described(), sources=named_sources).encode()
     replace_file(target, page)
     click.echo(f"calibrant: wrote {target} ({len(page) / 1000:,.0f} kB)", err=True)
@@ -135,16 +137,15 @@ def _title(paths: Sequence[str]) -> str:
     return paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
 
 
-def check_targets(read: Sequence[str | None], options: Mapping[str, Any]) -> None:
+def check_targets(read: Sequence[str | None], options: CommandOptions) -> None:
     """Reject an output that would overwrite a file that is read."""
     from calibrant.errors import CalibrantError
 
-    for name in ("json", "html", "sketch"):
-        target = options.get(f"{name}_path")
-        if target in (None, "-") or not os.path.exists(target):
+    for option, target in options.outputs.items():
+        if target == "-" or not os.path.exists(target):
             continue
         if any(os.path.samefile(target, path) for path in read if path is not None):
-            msg = f"--{name}: expected another file than the input, got {target}; name another file"
+            msg = f"{option}: expected another file than the input, got {target}; name another file"
             raise CalibrantError(msg)
 
 

@@ -8,21 +8,20 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from calibrant.cli.options import CommandOptions
 from calibrant.faults import Fault, LabelFacts, MissingFacts, Mistake
 
 if TYPE_CHECKING:
     from calibrant.errors import InputError
-    from calibrant.files import FileSketch, Options
+    from calibrant.files import FileSketch
     from calibrant.files.columns import Selection
 
-#: The options that this engine does not support.
-_MISSING: Final = {"targets_file": "--targets", "logits": "--logits", "keep_going": "--keep-going"}
 _KINDS: Final = ("parquet", "csv", "json")
 _HEAD: Final = 2_000  # rows to read for the likely columns
 
@@ -58,10 +57,8 @@ _SETTINGS: Final = {
 }
 
 
-def load(
-    ctx: click.Context, options: Mapping[str, Any], patterns: Sequence[str], column_options: Options
-) -> FileSketch:
-    """Read files on Spark, and return the sketch of their predictions; ``column_options`` names the columns."""
+def load(ctx: click.Context, options: CommandOptions, patterns: Sequence[str]) -> FileSketch:
+    """Read files on Spark, and return the sketch of their predictions."""
     from calibrant.errors import FileError
     from calibrant.files import FileSketch
 
@@ -69,10 +66,10 @@ def load(
     paths, kind, title = _paths(patterns)
     if kind not in _KINDS:
         raise FileError(title, "has a format that --engine spark cannot read", "pass .parquet, .csv or .jsonl files")
-    with _session(options["master"]) as session, _without_logs():
+    with _session(options.master) as session, _without_logs():
         try:
             frame = _read(session, paths, kind, title)
-            selection, frame = _select(frame, title, column_options)
+            selection, frame = _select(frame, title, options)
             if "://" not in patterns[0]:
                 _check_alike(patterns, kind, selection.used)
             sketch = _sketch(frame, selection, title, options)
@@ -81,12 +78,13 @@ def load(
     return FileSketch(sketch=sketch, sources=selection.sources(), paths=tuple(patterns), rows=(sketch.n,))
 
 
-def _check_options(ctx: click.Context, options: Mapping[str, Any]) -> None:
-    for name, flag in _MISSING.items():
-        if options[name]:
-            msg = f"{flag} is not available with --engine spark; leave one of them out"
+def _check_options(ctx: click.Context, options: CommandOptions) -> None:
+    unsupported = {"--targets": options.targets_file, "--logits": options.logits, "--keep-going": options.keep_going}
+    for option, value in unsupported.items():
+        if value:
+            msg = f"{option} is not available with --engine spark; leave one of them out"
             raise click.UsageError(msg, ctx)
-    if options["notion"] == "multilabel":
+    if options.notion == "multilabel":
         remedy = "report on each label with --score and --outcome"
         msg = f"--notion multilabel is not available with --engine spark; {remedy}"
         raise click.UsageError(msg, ctx)
@@ -238,29 +236,29 @@ def _read(session: Any, paths: list[str], kind: str, title: str) -> Any:
     )
 
 
-def _select(frame: Any, title: str, column_options: Options) -> tuple[Selection, Any]:
+def _select(frame: Any, title: str, options: CommandOptions) -> tuple[Selection, Any]:
     """Choose the columns, and return them with the rows that meet the condition."""
     from calibrant.errors import FileError
     from calibrant.files.columns import Unnamed, select
     from calibrant.files.suggestions import look, proposed
 
     try:
-        selection = select(title, frame.columns, column_options)
+        selection = select(title, frame.columns, options)
     except Unnamed as error:
         rows = frame.limit(_HEAD).collect()
         cells = {name: [row[place] for row in rows] for place, name in enumerate(frame.columns)}
-        raise proposed(error, look(cells), column_options) from None
+        raise proposed(error, look(cells), options) from None
     if selection.logits:
         problem = "holds logits, which --engine spark does not support"
         raise FileError(title, problem, "write probabilities, or leave --engine spark out")
     if len(selection.targets) > 1:
         raise FileError(title, "holds one-hot targets", "name a column of class indices with --target")
-    if column_options.where is not None:
-        frame = frame.where(column_options.where)
+    if options.where is not None:
+        frame = frame.where(options.where)
     return selection, frame
 
 
-def _sketch(frame: Any, selection: Selection, title: str, options: Mapping[str, Any]) -> Any:
+def _sketch(frame: Any, selection: Selection, title: str, options: CommandOptions) -> Any:
     from pyspark.sql import functions
 
     from calibrant import frames
@@ -272,9 +270,9 @@ def _sketch(frame: Any, selection: Selection, title: str, options: Mapping[str, 
     kinds = dict(frame.dtypes)
     if len(probs) == 1 and kinds[probs[0]].startswith("array"):
         frame, probs = _spread(frame, probs[0], title)
-    if options["ignore_index"] is not None:
+    if options.ignore_index is not None:
         target_column = functions.col(_quoted(target))
-        frame = frame.where(target_column.isNull() | (target_column != options["ignore_index"]))
+        frame = frame.where(target_column.isNull() | (target_column != options.ignore_index))
     if selection.labels and kinds[target] != "string":
         frame = frame.withColumn(target, _spelled(functions, target, kinds[target]))
     if selection.percent:
@@ -284,7 +282,7 @@ def _sketch(frame: Any, selection: Selection, title: str, options: Mapping[str, 
                 raise FileError(title, problem, "write numbers, or leave --engine spark out")
             frame = frame.withColumn(name, functions.col(_quoted(name)) / 100)
     several = len(probs) > 1
-    classwise = options["classwise"]
+    classwise = options.classwise
     if classwise is None:
         classwise = several and selection.groups is None and len(probs) < MOST_CURVES
     named = {"probs": list(probs), "target": target} if several else {"score": probs[0], "outcome": target}
@@ -295,7 +293,7 @@ def _sketch(frame: Any, selection: Selection, title: str, options: Mapping[str, 
     arguments: Any = {
         **named,
         **weight_and_group,
-        "notion": options["notion"],
+        "notion": options.notion,
         "classwise": bool(classwise),
         "class_names": names,
     }
@@ -351,7 +349,7 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _explained(error: Exception, title: str, options: Mapping[str, Any]) -> Exception:
+def _explained(error: Exception, title: str, options: CommandOptions) -> Exception:
     """Return an error of Spark as one line that names the file; any other error unchanged."""
     from calibrant.errors import CalibrantError, FileError
     from calibrant.files.paths import first_line
@@ -366,7 +364,7 @@ def _explained(error: Exception, title: str, options: Mapping[str, Any]) -> Exce
     message = first_line(error) if cause is None or not cause.getMessage() else cause.getMessage().splitlines()[0]
     text = re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", message).removesuffix(" SQLSTATE")
     text = re.sub(r"\s*SQLSTATE:.*$", "", text)
-    where = options["where"]
+    where = options.where
     if where is not None and condition.startswith(("UNRESOLVED", "PARSE", "DATATYPE", "INVALID")):
         return FileError(title, f"--where {where!r}: {text}", "write it in the SQL of Spark")
     return FileError(title, f"cannot be read on Spark ({text})", "check the files, and that every worker sees them")

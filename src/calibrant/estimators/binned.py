@@ -307,10 +307,15 @@ def classwise_errors(
         errors = np.where(held.any(axis=0), gaps.max(axis=0), np.nan)
     kept_shares = np.nan_to_num(_ratio(mass, np.broadcast_to(np.asarray(total, dtype=np.float64), mass.shape)))
     ends = np.broadcast_to(uniform_edges(len(counts)) if edges is None else edges, (len(mass), len(counts) + 1))
-    mean_scores, event_rates = _ratio(score_sums, counts).T, _ratio(positives, counts).T
-    supports = positives.sum(axis=0)
     return ClasswiseCalibration(
-        errors, kept_shares, supports, combine(errors, norm), ends, counts.T, mean_scores, event_rates
+        errors=errors,
+        kept=kept_shares,
+        supports=positives.sum(axis=0),
+        value=combine(errors, norm),
+        edges=ends,
+        counts=counts.T,
+        confidences=_ratio(score_sums, counts).T,
+        accuracies=_ratio(positives, counts).T,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -25,7 +26,7 @@ _ROUNDING: Final = 2.0**-52
 _TINY: Final = 2.0**-1022
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CoxFit:
     """The fit of a + b logit(p) to the log-odds of the outcomes.
 
@@ -73,22 +74,22 @@ def cox_fit(table: ReliabilityTable, eps: float | None = None) -> CoxFit:
     negatives = table.counts.astype(np.float64) - positives
     issued = _log_likelihood(x, positives, negatives)
     free = 1 if x[0] == x[-1] else 2
+    fit = partial(CoxFit, calibrated_log_likelihood=issued, free=free)
     if not (positives.any() and negatives.any()):
         limit = math.inf if positives.any() else -math.inf
-        return CoxFit(math.nan, math.nan, limit, 0.0, issued, free, separated=True)
+        return fit(intercept=math.nan, slope=math.nan, in_the_large=limit, log_likelihood=0.0, separated=True)
     large = _intercept(x, positives, negatives)
     if free == 1:
-        return CoxFit(
-            math.nan, math.nan, large, _entropy(positives.sum(), negatives.sum()), issued, free, separated=False
-        )
+        likelihood = _entropy(positives.sum(), negatives.sum())
+        return fit(intercept=math.nan, slope=math.nan, in_the_large=large, log_likelihood=likelihood, separated=False)
     x_positive, x_negative = x[positives > 0], x[negatives > 0]
     for slope, below, above in ((math.inf, x_negative, x_positive), (-math.inf, x_positive, x_negative)):
         if below[-1] <= above[0]:
             tied = (x == below[-1]) & (below[-1] == above[0])  # only these outcomes remain uncertain
             supremum = _entropy(positives[tied].sum(), negatives[tied].sum())
-            return CoxFit(math.nan, slope, large, supremum, issued, free, separated=True)
+            return fit(intercept=math.nan, slope=slope, in_the_large=large, log_likelihood=supremum, separated=True)
     intercept, slope, likelihood = _fit(x, positives, negatives)
-    return CoxFit(intercept, slope, large, likelihood, issued, free, separated=False)
+    return fit(intercept=intercept, slope=slope, in_the_large=large, log_likelihood=likelihood, separated=False)
 
 
 def _log_likelihood(log_odds: Float64s, positives: Float64s, negatives: Float64s) -> float:

@@ -228,7 +228,7 @@ def _smoothed_error(
         key = (n_nodes, low, high)
         mass = deposits.get(key)
         if mass is None:
-            deposits[key] = mass = _deposit(positions, residuals, counts, n_nodes, low, high)
+            deposits[key] = mass = _deposit(positions, residuals, counts, n_nodes=n_nodes, low=low, high=high)
         residual, density = (_interpolate(_smooth(row, width, reflected), points) for row in mass)
         gap, floor = np.abs(residual), density + _DENSITY_FLOOR
         if weights is None:
@@ -246,6 +246,7 @@ def _deposit(
     positions: NDArray[np.floating[Any]],
     residuals: NDArray[np.floating[Any]],
     counts: NDArray[Any] | None,
+    *,
     n_nodes: int,
     low: float,
     high: float,

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files.columns import Options, Selection, select
-from calibrant.files.paths import first_line, kind_of, reading
-from calibrant.files.values import PERCENT_REMEDY, Percents, Words, is_signed
+from calibrant.files.paths import kind_of, reading
+from calibrant.files.values import PERCENT_REMEDY, Column, Percents, Words, is_signed
 
 _IN_MEMORY = 1 << 26  # bytes of an array that is stored column after column; of a larger one a file holds the copy
 _STEP = 1 << 20  # bytes
@@ -125,33 +125,42 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any
     return shape, by_columns and len(shape) > 1 and math.prod(shape[1:]) > 1, dtype
 
 
-class Checked:
-    """Probabilities of an array, perhaps in per cent, some rows after the other."""
+class ArrayColumns:
+    """Columns of arrays, some rows after the other; ``start`` is the position of the next row."""
 
-    def __init__(self, path: str, what: str, percent: bool) -> None:
+    def __init__(self, path: str, selection: Selection) -> None:
+        self.start = 0
         self._path = path
-        self._what = what
-        self._done = 0
-        percents = Percents(
-            path, lambda row: f"row {row + 1}, {what}", lambda _: "correct it before the array is saved"
-        )
-        self._percents = percents if percent else None
+        self._selection = selection
+        self._percents: dict[str, Percents] = {}
 
-    def probs(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Return the next rows: per cents as fractions, other numbers unchanged."""
-        first, self._done = self._done, self._done + len(array)
-        text = array.dtype.kind in "US"
-        if self._percents is not None:
-            values = Words.of(array.reshape(-1)) if text else array
-            return self._percents.fractions(values, first, math.prod(array.shape[1:])).reshape(array.shape)
-        signed = text and array.size > 0 and is_signed(str(array.astype(str).flat[0]))
-        _check_numbers(self._path, self._what, array, PERCENT_REMEDY if signed else "name an array of numbers")
+    def column(self, argument: str, what: str, array: NDArray[Any]) -> Column:
+        """Return the next rows of an array: groups and labels as words, per cents as fractions, others unchanged."""
+        is_text, selection = array.dtype.kind in "US", self._selection
+        if argument == "targets" and array.ndim > 1:
+            return array
+        if argument in ("groups", "targets"):
+            labels = selection.class_names if argument == "targets" and selection.labels else None
+            if not (argument == "groups" or labels or is_text):
+                return array
+            words = Words.of(array)
+            return words.spelled(labels) if labels else words
+        is_probs = argument.startswith("probs")
+        if is_probs and selection.percent:
+            return self._fractions(what, Words.of(array.reshape(-1)) if is_text else array, array.shape)
+        if is_text:
+            signed = is_probs and array.size > 0 and is_signed(str(array.astype(str).flat[0]))
+            remedy = PERCENT_REMEDY if signed else "name an array of numbers"
+            raise FileError(self._path, f"{what} holds text, not numbers", remedy)
         return array
 
+    def _fractions(self, what: str, values: Column, shape: tuple[int, ...]) -> NDArray[Any]:
+        def place(row: int) -> str:
+            return f"row {row + 1}, {what}"
 
-def _check_numbers(path: str, what: str, array: Any, remedy: str = "name an array of numbers") -> None:
-    if array.dtype.kind not in "fiub":
-        raise FileError(path, f"{what} holds text, not numbers", remedy)
+        percents = Percents(self._path, place, lambda _: "correct it before the array is saved")
+        percents = self._percents.setdefault(what, percents)
+        return percents.fractions(values, self.start, math.prod(shape[1:])).reshape(shape)
 
 
 def open_npy(path: str) -> StoredArray:
@@ -167,14 +176,12 @@ def open_npy(path: str) -> StoredArray:
 def open_npz(path: str, options: Options) -> tuple[dict[str, StoredArray], Selection]:
     """Look at the arrays of an archive that are asked for, by argument; nothing but their heads is read yet."""
     with reading(path):
-        selection = _select(path, array_names(path), options)
+        selection = select(path, array_names(path), options, noun="array")
+        for argument, names in selection.names().items():
+            if len(names) > 1:
+                raise FileError(path, f"{argument} are one array, got {', '.join(names)}", "name one array")
         stored = {name: _member(path, name) for name in selection.used}
         arrays = {argument: stored[name] for argument, (name, *_) in selection.names().items()}
-        for argument, array in arrays.items():
-            if argument == "weights":
-                _check_numbers(path, array.what, array)
-            elif argument.startswith("probs") and array.dtype.kind in "US" and not selection.percent:
-                Checked(path, array.what, percent=False).probs(array.head(1))
         _check_lengths(path, stored, selection)
     return arrays, selection
 
@@ -207,20 +214,8 @@ def _member(path: str, name: str) -> StoredArray:
             with archive.open(member) as stream:
                 yield stream
 
-    try:
+    with reading(path, "save the file again", f"array {name!r} is damaged"):
         return StoredArray(path, f"array {name!r}", start, zipped=True)
-    except CalibrantError:
-        raise
-    except Exception as error:
-        raise FileError(path, f"array {name!r} is damaged ({first_line(error)})", "save the file again") from error
-
-
-def _select(path: str, names: list[str], options: Options) -> Selection:
-    selection = select(path, names, options, noun="array")
-    for argument, arrays in selection.names().items():
-        if len(arrays) > 1:
-            raise FileError(path, f"{argument} are one array, got {', '.join(arrays)}", "name one array")
-    return selection
 
 
 def _check_lengths(path: str, loaded: dict[str, StoredArray], selection: Selection) -> None:

@@ -13,9 +13,17 @@ from calibrant.errors import FileError
 from calibrant.files.columns import Selection
 from calibrant.files.engine import Table, literal, load, sql_name, where_option
 from calibrant.files.paths import reading
-from calibrant.files.values import PERCENT_REMEDY, Column, Percents, Piece, Words, is_short, is_signed, shown
-
-_MISSING = {"", "na", "n/a", "null", "none", "-", "?", "missing"}
+from calibrant.files.values import (
+    PERCENT_REMEDY,
+    Column,
+    Percents,
+    Piece,
+    Words,
+    is_missing,
+    is_short,
+    is_signed,
+    shown,
+)
 
 
 def pieces(table: Table, selection: Selection) -> Iterator[Piece]:
@@ -59,10 +67,7 @@ class _Reader:
                 if array.ndim > 1:
                     problem = f"column {name!r} holds lists, and {argument} have other columns too"
                     raise self._error(problem, "name the list column alone")
-            rows = np.empty((len(array), len(arrays)), np.result_type(*arrays.values()))
-            for number, array in enumerate(arrays.values()):
-                rows[:, number] = array
-            return rows
+            return np.stack(list(arrays.values()), axis=1)
         ((name, column),) = columns.items()
         types, kind = self._types, column.type.value_type if self._is_coded(column) else column.type
         if argument == "groups" and types.is_nested(kind):
@@ -123,6 +128,8 @@ class _Reader:
             raise self._error(problem, PERCENT_REMEDY if signed else "name a column of numbers")
         array: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         array = array.astype(np.float16, copy=False) if self._table.is_narrow(name) else array
+        if name in self._table.integers:
+            array = _as_integers(array)
         return self._fractions(name, array, width) if percent else array
 
     def _fractions(self, name: str, values: Column, width: int) -> NDArray[Any]:
@@ -203,7 +210,7 @@ class _Reader:
         if not is_short(text):
             return "correct the cell"
         option = where_option(f"{self._table.spoken(name)} <> {literal(text)}", self._table.where)
-        verb = "leave such rows out" if text.strip().lower() in _MISSING else "correct it, or leave the row out"
+        verb = "leave such rows out" if is_missing(text) else "correct it, or leave the row out"
         return f"{verb} with {option}"
 
     def _error(self, problem: str, remedy: str) -> FileError:
@@ -212,3 +219,10 @@ class _Reader:
 
 def _is_text(types: Any, kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _as_integers(values: NDArray[Any]) -> NDArray[Any]:
+    """Return floats as integers if all of them are whole."""
+    # NaN compares unequal; beyond 2^53 a double no longer tells neighbours apart.
+    whole = np.all((np.trunc(values) == values) & (np.abs(values) < 2.0**53))
+    return values.astype(np.int64) if whole else values

@@ -78,7 +78,7 @@ class Options:
     labels: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Selection:
     """The columns to read.
 
@@ -140,58 +140,65 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
         targets = (finder.one("--outcome", options.outcome),)
     elif options.target is not None:
         targets = finder.named("--target", options.target)
-    if options.models:
-        return _select_models(finder, options, targets, weights)
     groups = finder.one("--by", options.by) if options.by is not None else None
-    taken = {*(targets or ()), weights, groups}
-    pattern: str | None = None
-    if options.score is not None:
-        probs: tuple[str, ...] = (finder.one("--score", options.score),)
-    elif options.probs is not None:
-        probs = finder.named("--probs", options.probs)
-        # A glob that a column bears as its own name is that column.
-        pattern = options.probs if _is_glob(options.probs) and options.probs not in columns else None
-    else:
-        probs, pattern = finder.usual_probs(taken)
+    models, suffixes = _select_models(finder, options.models)
+    probs = tuple(dict.fromkeys(column for _, names in models for column in names))
+    if not models:
+        probs, suffixes = _select_probs(finder, options, {*(targets or ()), weights, groups})
     if targets is None:
-        targets = finder.usual_targets({*probs, weights, groups}, len(probs) == 1, groups)
+        targets = finder.usual_targets({*probs, weights, groups}, len(probs) == max(len(models), 1), groups)
     class_names, labels = options.labels or options.class_names, options.labels is not None
-    if pattern is not None:
-        probs, suffixes = _ordered(probs, pattern)
-        if class_names is None and suffixes is not None:
-            class_names, labels = suffixes, True
-    logits = are_logits(probs)
-    finder.check_percent(options, probs, logits)
-    return Selection(probs, targets, weights, logits, class_names, labels, noun, groups=groups, percent=options.percent)
+    if class_names is None and suffixes is not None:
+        class_names, labels = suffixes, True
+    for names in [names for _, names in models] or [probs]:
+        if options.percent and are_logits(names):
+            problem = f"--percent is given, and {_in_words(names, noun)} is named as logits are"
+            raise FileError(path, problem, "leave --percent out, or name the probabilities")
+    selection = Selection(
+        probs=probs,
+        targets=targets,
+        weights=weights,
+        groups=groups,
+        logits=are_logits(probs),
+        percent=options.percent,
+        class_names=class_names,
+        labels=labels,
+        noun=noun,
+        models=models,
+    )
+    for name in selection.used:
+        if columns.count(name) > 1:
+            raise FileError(path, f"has {columns.count(name)} columns named {name!r}", "rename all but one")
+    return selection
+
+
+def _select_probs(
+    finder: _Finder, options: Options, taken: set[str | None]
+) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """Return the columns of probabilities, and the names of the classes where the columns say them."""
+    if options.score is not None:
+        return (finder.one("--score", options.score),), None
+    if options.probs is None:
+        names, pattern = finder.usual_probs(taken)
+        return (names, None) if pattern is None else _ordered(names, pattern)
+    names = finder.named("--probs", options.probs)
+    return _ordered(names, options.probs) if finder.is_pattern(options.probs) else (names, None)
 
 
 def _select_models(
-    finder: _Finder, options: Options, targets: tuple[str, ...] | None, weights: str | None
-) -> Selection:
-    """Decide which columns hold the scores of each model: one column, or a pattern of a column for each class."""
-    models: list[tuple[str, tuple[str, ...]]] = []
-    endings: dict[str, tuple[str, ...] | None] = {}
-    for model in options.models:
-        columns = finder.named("--scores", model)
-        if _is_glob(model) and model not in finder.columns:
-            columns, endings[model] = _ordered(columns, model)
-        finder.check_percent(options, columns, are_logits(columns))
-        models.append((model, columns))
-    first = next(iter(endings.values()), None)
-    for model, classes in endings.items():
-        if classes != first:
-            words = [", ".join(names) if names else "numbered" for names in (classes, first)]
-            problem = f"the classes of --scores {model!r} are {words[0]}, of {next(iter(endings))!r} {words[1]}"
+    finder: _Finder, options: Sequence[str]
+) -> tuple[tuple[tuple[str, tuple[str, ...]], ...], tuple[str, ...] | None]:
+    """Return the columns of each model, one or one for each class, and the names of the classes as `_select_probs`."""
+    models = {option: finder.named("--scores", option) for option in options}
+    classes = {option: _ordered(names, option) for option, names in models.items() if finder.is_pattern(option)}
+    first = next(iter(classes), None)
+    for option, (names, suffixes) in classes.items():
+        models[option] = names
+        if first is not None and suffixes != classes[first][1]:
+            words = [", ".join(names) if names else "numbered" for names in (suffixes, classes[first][1])]
+            problem = f"the classes of --scores {option!r} are {words[0]}, of {first!r} {words[1]}"
             raise FileError(finder.path, problem, "give models of the same classes")
-    probs = tuple(dict.fromkeys(column for _, columns in models for column in columns))
-    if targets is None:
-        targets = finder.usual_targets({*probs, weights}, len(probs) == len(models))
-    names, labels = options.labels or options.class_names, options.labels is not None
-    if names is None and first is not None:
-        names, labels = first, True
-    return Selection(
-        probs, targets, weights, are_logits(probs), names, labels, finder.noun, tuple(models), percent=options.percent
-    )
+    return tuple(models.items()), None if first is None else classes[first][1]
 
 
 def are_logits(columns: Sequence[str]) -> bool:
@@ -212,7 +219,6 @@ class _Finder:
     def one(self, option: str, name: str) -> str:
         if name not in self.columns:
             raise self.missing(option, name)
-        self.unique(name)
         return name
 
     def named(self, option: str, value: str) -> tuple[str, ...]:
@@ -229,19 +235,12 @@ class _Finder:
             matching = tuple(name for name in self.columns if fnmatchcase(name, value))
             if not matching:
                 raise FileError(self.path, f"no column matches {option} {value!r}", self.listing)
-            for name in matching:
-                self.unique(name)
             return matching
         raise self.missing(option, value)
 
-    def unique(self, name: str) -> None:
-        if self.columns.count(name) > 1:
-            raise FileError(self.path, f"has {self.columns.count(name)} columns named {name!r}", "rename all but one")
-
-    def check_percent(self, options: Options, names: tuple[str, ...], logits: bool) -> None:
-        if options.percent and logits:
-            problem = f"--percent is given, and {_in_words(names, self.noun)} is named as logits are"
-            raise FileError(self.path, problem, "leave --percent out, or name the probabilities")
+    def is_pattern(self, value: str) -> bool:
+        """Whether a value stands for several columns; a glob that a column bears as its own name is that column."""
+        return _is_glob(value) and value not in self.columns
 
     def missing(self, option: str, name: str) -> FileError:
         remedy = f"{meant(name, self.columns)} {self.listing}".strip()
@@ -263,35 +262,31 @@ class _Finder:
         examples = "probs, p_*, probability, score" if self.noun == "column" else "probs, predictions, logits"
         names = [(pattern or names[0]) for names, pattern in candidates]
         option = "--score" if self.noun == "column" and candidates and candidates[0][1] is None else "--probs"
-        index = self.only(
-            [group for group, _ in candidates], "the probabilities", wanted, examples, (option, *names[:1])
-        )
-        for name in candidates[index][0]:
-            self.unique(name)
-        return candidates[index]
+        rivals = [_in_words(group, self.noun) for group, _ in candidates]
+        self.check_single(rivals, "the probabilities", wanted, examples, (option, *names[:1]))
+        return candidates[0]
 
     def usual_targets(self, taken: set[str | None], one_event: bool, groups: str | None = None) -> tuple[str, ...]:
-        candidates = [(name,) for name in self.columns if name not in taken and name.lower() in TARGETS_NAMES]
+        candidates = [name for name in self.columns if name not in taken and name.lower() in TARGETS_NAMES]
         wanted = "--outcome (one event) or --target (many classes)" if self.noun == "column" else "--target"
         option = "--outcome" if one_event and self.noun == "column" else "--target"
         if not candidates and groups is not None and groups.lower() in TARGETS_NAMES:
             problem = f"no other {self.noun} has a usual name for the targets: {groups!r} is taken by --by"
             raise Unnamed(self.path, problem, "if it holds the targets too, type", (option, groups))
-        first = tuple(name for names in candidates[:1] for name in names)
-        index = self.only(candidates, "the targets", wanted, "target, label, y, outcome", (option, *first))
-        self.unique(candidates[index][0])
-        return candidates[index]
+        examples = "target, label, y, outcome"
+        self.check_single(candidates, "the targets", wanted, examples, (option, *candidates[:1]))
+        return (candidates[0],)
 
-    def only(
-        self, candidates: Sequence[tuple[str, ...]], what: str, wanted: str, examples: str, options: tuple[str, ...]
-    ) -> int:
+    def check_single(
+        self, candidates: Sequence[str], what: str, wanted: str, examples: str, options: tuple[str, ...]
+    ) -> None:
         if len(candidates) == 1:
-            return 0
+            return
         remedy = f"name the right one with {wanted}"
         if not candidates:
             remedy += f"; {self.listing}"
             raise Unnamed(self.path, f"no {self.noun} has a usual name for {what} ({examples}, ...)", remedy)
-        rivals = ", ".join(_in_words(names, self.noun) for names in candidates)
+        rivals = ", ".join(candidates)
         raise Unnamed(self.path, f"several {self.noun}s could be {what}: {rivals}", f"{remedy}, such as", options)
 
 

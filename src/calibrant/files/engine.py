@@ -17,7 +17,7 @@ import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, meant
 from calibrant.files.columns import Selection, listed
-from calibrant.files.paths import first_line, reading
+from calibrant.files.paths import first_line
 
 ROW = '"calibrant row"'
 
@@ -122,7 +122,7 @@ class Table(ABC):
     rows : int or None
         The number of rows, where the file says it.
     integers : frozenset of str
-        Columns of floats that become integers if all their values are whole.
+        Columns of floats that become integers where they are whole.
     dtypes : dict of str to dtype
         What a column of numbers, or of lists of them, is read as; where it is not known, it is 64-bit floats.
     expected : dict of str to str
@@ -148,9 +148,14 @@ class Table(ABC):
 
     def head(self, rows: int) -> dict[str, list[Any]]:
         """Return the cells of the first rows at most, by column, whatever they hold."""
-        everything = Selection(self.columns, (), None, False, None, False, "column")
-        first = next(iter(self.batches(everything)), None)
+        first = next(iter(self.batches(self.everything())), None)
         return {} if first is None else first.slice(0, rows).to_pydict()
+
+    def everything(self) -> Selection:
+        """Return the selection of all columns, whatever they hold."""
+        return Selection(
+            probs=self.columns, targets=(), weights=None, logits=False, class_names=None, labels=False, noun="column"
+        )
 
     def row_of(self, index: int) -> int:
         """Return the 1-based data row of a row that was yielded."""
@@ -192,9 +197,9 @@ class EngineTable(Table):
     def relation(self) -> str:
         """Return the SQL of the table."""
 
-    @abstractmethod
-    def learn(self, selection: Selection) -> bool:
-        """Find the types of the columns and the casts of the used ones; return whether there are rows."""
+    def learn(self, selection: Selection) -> bool:  # noqa: ARG002
+        """Find the casts of the used columns, none where a file has types; return whether there may be rows."""
+        return True
 
     def text_of(self, column: str) -> str:
         """Return the SQL of a cell's text."""
@@ -211,22 +216,15 @@ class EngineTable(Table):
         if not self.learn(selection):
             return
         what = ", ".join(f"{self.casts.get(name, identifier(name))} AS {identifier(name)}" for name in selection.used)
-        with reading(self.path), self._engines.running(self.connect()) as connection:
+        with self._engines.running(self.connect()) as connection:
             try:
                 answer = connection.sql(self._query(what))
                 self._check_condition(connection)
-                stream = iter(answer.to_arrow_reader(batch_rows(len(selection.used))))
+                for batch in answer.to_arrow_reader(batch_rows(len(selection.used))):
+                    if batch.num_rows:
+                        yield batch
             except Exception as error:
                 raise self.explain(error) from error
-            while True:
-                try:
-                    batch = next(stream)
-                except StopIteration:
-                    return
-                except Exception as error:
-                    raise self.explain(error) from error
-                if batch.num_rows:
-                    yield batch
 
     def head(self, rows: int) -> dict[str, list[Any]]:
         """Return the cells of the first rows at most, by column, as text where the file has no types."""
@@ -282,7 +280,7 @@ class EngineTable(Table):
 
     def ask(self, query: str) -> list[Any]:
         """Run a query of the reader's own and return its rows."""
-        with reading(self.path), self._engines.running(self.connect()) as connection:
+        with self._engines.running(self.connect()) as connection:
             try:
                 rows: list[Any] = connection.execute(query).fetchall()
             except Exception as error:

@@ -128,7 +128,9 @@ def _similar(path: str) -> str:
 
 @contextlib.contextmanager
 def reading(
-    path: str, remedy: str = "write the file again: it is damaged or not what its ending says"
+    path: str,
+    remedy: str = "write the file again: it is damaged or not what its ending says",
+    problem: str = "cannot be read",
 ) -> Iterator[None]:
     """Turn what a reader raises about a file into one line that names the file."""
     try:
@@ -137,7 +139,7 @@ def reading(
         raise
     except Exception as error:
         # numpy alone raises seven unrelated types on damaged files: no shorter list would be complete.
-        raise FileError(path, f"cannot be read ({first_line(error)})", remedy) from error
+        raise FileError(path, f"{problem} ({first_line(error)})", remedy) from error
 
 
 def first_line(error: BaseException) -> str:

@@ -24,7 +24,34 @@ class Omitted(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FileRows:
+class FileRead:
+    """What was read from one or more files; the base of the results.
+
+    Parameters
+    ----------
+    sources : mapping of str to str
+        What was read, for people: ``{"probs": "p_0 ... p_9 (10 columns)", "targets": "target"}``; empty where sketches
+        were read.
+    paths : tuple of str
+        The files, in the order of their rows.
+    rows : tuple of int
+        How many rows each file gave.
+    omitted : tuple of Omitted
+        The files that were left out, where that was asked for.
+    """
+
+    sources: Mapping[str, str]
+    paths: tuple[str, ...]
+    rows: tuple[int, ...]
+    omitted: tuple[Omitted, ...] = ()
+
+    def described(self) -> str:
+        """Say which columns were read as what."""
+        return ", ".join(f"{argument}: {source}" for argument, source in self.sources.items())
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FileRows(FileRead):
     """Arrays of the rows of one or more files, and the way back to the files.
 
     Parameters
@@ -35,28 +62,16 @@ class FileRows:
         rows), and ``weights`` and ``groups`` where a column was named.
     class_names : tuple of str or None
         Names of the C classes, where the caller or the columns' own names give them.
-    sources : mapping of str to str
-        What was read, for people: ``{"probs": "p_0 ... p_9 (10 columns)", "targets": "target"}``.
-    paths : tuple of str
-        The files, in the order of their rows.
     columns : mapping of str to tuple of str
         The files' own names of the columns behind each argument.
-    rows : tuple of int
-        How many rows each file gave.
     find_row : callable
         ``(file, row) -> int``: the 1-based data row of a kept row. It may read the file again.
-    omitted : tuple of Omitted
-        The files that were left out, where that was asked for.
     """
 
     arrays: Mapping[str, NDArray[Any]]
     class_names: tuple[str, ...] | None
-    sources: Mapping[str, str]
-    paths: tuple[str, ...]
     columns: Mapping[str, tuple[str, ...]]
-    rows: tuple[int, ...]
     find_row: Callable[[int, int], int] = field(repr=False)
-    omitted: tuple[Omitted, ...] = ()
 
     @property
     def targets(self) -> NDArray[Any]:
@@ -92,10 +107,6 @@ class FileRows:
             remaining -= count
         msg = f"row {row} of {sum(self.rows)}"
         raise IndexError(msg)
-
-    def described(self) -> str:
-        """Say which columns were read as what."""
-        return _described(self.sources)
 
     def column_name(self, argument: str, column: int | None = None) -> str:
         """Return the file's own name for an argument, or for one of its columns."""
@@ -160,32 +171,10 @@ class FileModels(FileRows):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FileSketch:
-    """The sketch of the predictions in one or more files.
-
-    Parameters
-    ----------
-    sketch : CalibrationSketch
-        What all rows amount to, and those of each group where a column of groups was named.
-    sources : mapping of str to str
-        What was read, for people; empty where sketches were read.
-    paths : tuple of str
-        The files, in the order of their rows.
-    rows : tuple of int
-        How many rows each file gave.
-    omitted : tuple of Omitted
-        The files that were left out, where that was asked for.
-    """
+class FileSketch(FileRead):
+    """The sketch of all rows of one or more files, with those of the groups where a column of groups was named."""
 
     sketch: CalibrationSketch
-    sources: Mapping[str, str]
-    paths: tuple[str, ...]
-    rows: tuple[int, ...]
-    omitted: tuple[Omitted, ...] = ()
-
-    def described(self) -> str:
-        """Say which columns were read as what."""
-        return _described(self.sources)
 
 
 class BadRows(Exception):
@@ -202,7 +191,3 @@ class BadRows(Exception):
         if self.error.argument in self.rows.columns:
             return self.rows.place(self.error)[1]
         return f"{self.error.argument}: expected {self.error.expected}, got {self.error.got}"
-
-
-def _described(sources: Mapping[str, str]) -> str:
-    return ", ".join(f"{argument}: {source}" for argument, source in sources.items())

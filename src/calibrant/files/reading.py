@@ -7,9 +7,9 @@ and the bits of the sketch depend on the rows and their order alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from copy import copy, deepcopy
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 import numpy as np
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from calibrant.errors import FileError, InputError
 from calibrant.files.background import Background
 from calibrant.files.chunks import Chunk, End, Judging, Plan, Progress, TooMany, chunks, kind_of_rows, width_of
-from calibrant.files.columns import Options, Selection, are_logits, listed
+from calibrant.files.columns import Options, are_logits, listed
 from calibrant.files.engine import Engines
 from calibrant.files.predictions import BadRows, FileModels, FilePredictions, FileRows, FileSketch, Omitted
 from calibrant.files.sources import Opened, Source, open_sources
 from calibrant.files.values import Column, Piece, Vocabulary, Words, class_indices, join_into_array, rows_of
-from calibrant.inputs import SURE, as_predictions, check_logits, group_name
+from calibrant.inputs import SURE, as_predictions, check_logits
 from calibrant.sketch import CalibrationSketch
 
 #: The most rows and probabilities that are kept; more become a sketch. A report then stays below a gigabyte.
@@ -80,7 +80,15 @@ def read_predictions(
     MissingDependencyError
         Where the ``report`` extra is not installed and the file needs it.
     """
-    read = _read(patterns, options, judging or Judging(), targets_file, keep, keep_going, progress)
+    read = _read(
+        patterns,
+        options,
+        judging or Judging(),
+        targets_file=targets_file,
+        keep=keep,
+        keep_going=keep_going,
+        progress=progress,
+    )
     return cast("FilePredictions | FileSketch", read)
 
 
@@ -89,16 +97,17 @@ def read_models(patterns: Sequence[str], options: Options, *, progress: Progress
 
     As `read_predictions` with all rows kept; the options name the columns of each model, and no ``.npy`` holds several.
     """
-    return cast("FileModels", _read(patterns, options, Judging(), None, True, False, progress))
+    return cast("FileModels", _read(patterns, options, Judging(), keep=True, progress=progress))
 
 
 def _read(
     patterns: Sequence[str],
     options: Options,
     judging: Judging,
-    targets_file: str | None,
+    *,
+    targets_file: str | None = None,
     keep: bool | None,
-    keep_going: bool,
+    keep_going: bool = False,
     progress: Progress | None,
 ) -> FileRows | FileSketch:
     engines, left_out = Engines(), set[Source]()
@@ -116,44 +125,13 @@ def _read(
     return reader.finish()
 
 
-class _Alike:
-    """The shape and kind of values that all files share: lists of one length, text or numbers."""
-
-    def __init__(self, selection: Selection) -> None:
-        self._selection = selection
-        self._first: dict[str, tuple[str, tuple[tuple[int, ...], bool]]] = {}  # by argument: the file, and its kind
-
-    def check(self, chunk: Chunk) -> None:
-        """Raise for rows whose values are of another length or kind than those before."""
-        source = chunk.source
-        for argument, column in chunk.arrays.items():
-            first, (tail, text) = self._first.setdefault(argument, (source.path, kind_of_rows(column)))
-            if (tail, text) == kind_of_rows(column):
-                continue
-            what = f"{self._selection.noun} {self._selection.names()[argument][0]!r}"
-            if column.shape[1:] == tail:
-                words = ["text" if each else "numbers" for each in (not text, text)]
-                problem, remedy = f"{what} holds {words[0]}, in {first} {words[1]}", f"write the {argument} alike"
-                raise FileError(source.path, problem, f"{remedy} in all files")
-            if self._selection.noun == "array":
-                problem = f"{what} has rows of shape {column.shape[1:]}, in {first} of {tail}"
-                raise FileError(source.path, problem, "give files whose rows are alike")
-            length, before = (each[0] if each else "no" for each in (column.shape[1:], tail))
-            at, there = (f"row {source.row_of(chunk.start)}, ", "row 1") if first == source.path else ("", first)
-            problem = f"{at}{what} has lists of {length} values, {there} of {before}"
-            raise FileError(source.path, problem, "give every row a value for each class")
-
-    def forget(self, path: str) -> None:
-        """Forget the shapes and kinds that a file has set: it is left out."""
-        self._first = {argument: first for argument, first in self._first.items() if first[0] != path}
-
-
 class _Sums:
     """The sketch of all rows, or one for each group."""
 
-    def __init__(self, make: Callable[[], CalibrationSketch], judging: Judging) -> None:
-        self._make = make
+    def __init__(self, judging: Judging, classwise: bool, class_names: Sequence[str] | None) -> None:
         self._judging = judging
+        self._classwise = classwise
+        self._class_names = class_names
         self._sketches: dict[int, CalibrationSketch] = {}  # one, under 0, where there are no groups
 
     def add(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -181,6 +159,14 @@ class _Sums:
             self._update(self._make(), arrays)  # finds the first such row in the order of the file
             raise
 
+    def _make(self) -> CalibrationSketch:
+        return CalibrationSketch(
+            notion=self._judging.notion,
+            classwise=self._classwise,
+            class_names=self._class_names,
+            grid=self._judging.grid,
+        )
+
     def _sketch(self, group: int) -> CalibrationSketch:
         if group not in self._sketches:
             self._sketches[group] = self._make()
@@ -195,14 +181,6 @@ class _Sums:
             logits=self._judging.logits,
         )
 
-    def merge(self, other: _Sums) -> None:
-        """Add, and take over, the sums of other rows."""
-        for group, sketch in other._sketches.items():
-            if group in self._sketches:
-                self._sketches[group].merge(sketch)
-            else:
-                self._sketches[group] = sketch
-
     @property
     def judged(self) -> bool:
         """Whether a row was judged."""
@@ -215,8 +193,30 @@ class _Sums:
         return CalibrationSketch.of_groups({names[k]: sketch for k, sketch in self._sketches.items()})
 
 
+@dataclass
+class _State:
+    """What the rows so far amount to, and what they decide for the rows that follow."""
+
+    plan: Plan
+    sums: _Sums
+    kept: list[Chunk] | None  # None: the rows are added up
+    rows_kept: int = 0
+    described: dict[str, str] = field(default_factory=dict)  # empty until the first rows
+    #: By argument: the first file, and the shape and kind of its values, which all files share.
+    kinds: dict[str, tuple[str, tuple[tuple[int, ...], bool]]] = field(default_factory=dict)
+    groups: Vocabulary = field(default_factory=Vocabulary)
+    unjudged: Chunk | None = None  # the first rows, while none is judged
+    not_logits: BadRows | None = None  # set while every row so far looks like probabilities
+    surely_logits: bool = False
+
+    def copy(self) -> _State:
+        """Return a copy that later rows do not change."""
+        sums, groups = deepcopy((self.sums, self.groups))
+        return replace(self, sums=sums, groups=groups, kept=copy(self.kept), kinds=copy(self.kinds))
+
+
 class _Reader:
-    """Keeps rows or makes a sketch of them. With ``keep_going`` each file has its own sketch until its end."""
+    """Keeps rows or makes a sketch of them. With ``keep_going`` the state before a file undoes one that is left out."""
 
     def __init__(
         self, opened: Opened, judging: Judging, left_out: set[Source], keep: bool | None, keep_going: bool
@@ -226,20 +226,13 @@ class _Reader:
         self._keep = keep
         self._keep_going = keep_going
         few = keep if keep is not None else (opened.rows or 0) <= MOST_ROWS
-        self._kept: list[Chunk] | None = [] if few else None
-        self._rows_kept = 0
-        self._plan = Plan.of(1, judging, opened.first)
-        self._described: dict[str, str] = {}  # empty until the first rows
-        self._alike = _Alike(opened.first)
-        self._groups = Vocabulary(group_name)
-        self._total = self._staged = self._sums()
+        plan = Plan.of(1, judging, opened.first)
+        self._state = _State(plan, self._sums(plan), [] if few else None)
+        self._before: tuple[Source, _State] | None = None  # the file that is read, and the state before it
         self._counts: dict[Source, int] = {}
         self._left_out = left_out
         self._omitted = list(opened.omitted)
         self._failure: Exception | None = None  # the first, where files are left out
-        self._not_logits: BadRows | None = None  # set while every row so far looks like probabilities
-        self._surely_logits = False
-        self._unjudged: Chunk | None = None
 
     def use(self, item: Chunk | End) -> None:
         """Take what has been read."""
@@ -252,7 +245,6 @@ class _Reader:
                 raise item.error
             else:
                 self._counts[item.source] = item.rows
-                self._accept()
         except TooMany:
             raise
         except (FileError, BadRows) as error:
@@ -262,43 +254,44 @@ class _Reader:
 
     def _take(self, chunk: Chunk) -> None:
         """Check rows, and keep them or add them to the sketch."""
-        if not self._described:
-            self._plan = Plan.of(width_of(chunk.arrays), self._judging, self._opened.first)
-            self._described = self._describe(chunk.arrays)
-            self._total = self._staged = self._sums()
-        self._alike.check(chunk)
+        if self._keep_going and chunk.start == 0:
+            self._before = chunk.source, self._state.copy()
+        state = self._state
+        if not state.described:
+            state.plan = Plan.of(width_of(chunk.arrays), self._judging, self._opened.first)
+            state.described = self._describe(chunk.arrays)
+            state.sums = self._sums(state.plan)
+        self._check_alike(chunk)
         self._check_names(chunk)
-        if self._kept is None:
+        if state.kept is None:
             self._judge(chunk)
         else:
-            self._keep_rows(chunk, self._kept)
+            self._keep_rows(chunk, state.kept)
 
     def _keep_rows(self, chunk: Chunk, kept: list[Chunk]) -> None:
         """Keep rows; once they are too many, add all of them to the sketch."""
+        state = self._state
         if self._keep_going:  # judge them for the errors alone
-            self._add(chunk, self._sums(), {name: column for name, column in chunk.arrays.items() if name != "groups"})
+            arrays = {name: column for name, column in chunk.arrays.items() if name != "groups"}
+            self._add(chunk, self._sums(state.plan), arrays)
         kept.append(chunk)
-        self._rows_kept += rows_of(chunk.arrays)
-        rows = self._rows_kept
+        state.rows_kept += rows_of(chunk.arrays)
+        rows = state.rows_kept
         if not self._keep and (rows > MOST_ROWS or rows * width_of(chunk.arrays) > MOST_NUMBERS):
-            self._kept = None
-            for source, earlier in groupby(kept, key=lambda each: each.source):
-                for each in earlier:
-                    self._judge(each)
-                if source is not chunk.source:
-                    self._accept()
+            state.kept = None
+            for each in kept:
+                self._judge(each)
 
     def _judge(self, chunk: Chunk) -> None:
         """Add rows to the sketch."""
-        if self._keep_going and self._staged is self._total:
-            self._staged = self._sums()
+        state = self._state
         arrays: dict[str, Any] = {**chunk.arrays}
         if "groups" in arrays:
-            arrays["groups"] = self._groups.codes(arrays["groups"])
-        self._plan.check(chunk.source, len(self._groups.names))
+            arrays["groups"] = state.groups.codes(arrays["groups"])
+        state.plan.check(chunk.source, len(state.groups.names))
         self._check_logits(chunk)
-        self._add(chunk, self._staged, arrays)
-        self._unjudged = None if self._staged.judged or self._total.judged else self._unjudged or chunk
+        self._add(chunk, state.sums, arrays)
+        state.unjudged = None if state.sums.judged else state.unjudged or chunk
 
     def _add(self, chunk: Chunk, sums: _Sums, arrays: dict[str, Any]) -> None:
         try:
@@ -310,12 +303,28 @@ class _Reader:
         names = self._opened.first.class_names or ()
         return class_indices(targets, names) if isinstance(targets, Words) else targets
 
-    def _sums(self) -> _Sums:
-        judging, classwise, names = self._judging, self._plan.classwise, self._opened.first.class_names
-        return _Sums(
-            lambda: CalibrationSketch(notion=judging.notion, classwise=classwise, class_names=names, grid=judging.grid),
-            judging,
-        )
+    def _sums(self, plan: Plan) -> _Sums:
+        return _Sums(self._judging, plan.classwise, self._opened.first.class_names)
+
+    def _check_alike(self, chunk: Chunk) -> None:
+        """Reject rows whose values are of another length or kind than those before."""
+        source, selection = chunk.source, self._opened.first
+        for argument, column in chunk.arrays.items():
+            first, (tail, text) = self._state.kinds.setdefault(argument, (source.path, kind_of_rows(column)))
+            if (tail, text) == kind_of_rows(column):
+                continue
+            what = f"{selection.noun} {selection.names()[argument][0]!r}"
+            if column.shape[1:] == tail:
+                words = ["text" if each else "numbers" for each in (not text, text)]
+                problem, remedy = f"{what} holds {words[0]}, in {first} {words[1]}", f"write the {argument} alike"
+                raise FileError(source.path, problem, f"{remedy} in all files")
+            if selection.noun == "array":
+                problem = f"{what} has rows of shape {column.shape[1:]}, in {first} of {tail}"
+                raise FileError(source.path, problem, "give files whose rows are alike")
+            length, before = (each[0] if each else "no" for each in (column.shape[1:], tail))
+            at, there = (f"row {source.row_of(chunk.start)}, ", "row 1") if first == source.path else ("", first)
+            problem = f"{at}{what} has lists of {length} values, {there} of {before}"
+            raise FileError(source.path, problem, "give every row a value for each class")
 
     def _check_names(self, chunk: Chunk) -> None:
         """Reject groups without a name: NaN."""
@@ -330,35 +339,23 @@ class _Reader:
 
     def _check_logits(self, chunk: Chunk) -> None:
         """Note rows that are called logits and look like probabilities; all rows together decide."""
-        if not self._judging.logits or self._surely_logits:
+        state = self._state
+        if not self._judging.logits or state.surely_logits:
             return
         probs: Any = chunk.arrays["probs"]
         try:
             check_logits(probs)
         except InputError as error:
-            self._not_logits = self._not_logits or BadRows(error, self._rows_of(chunk))
+            state.not_logits = state.not_logits or BadRows(error, self._rows_of(chunk))
         else:
-            self._surely_logits = len(probs) >= SURE or probs.ndim == 1
-
-    def _accept(self) -> None:
-        """Add the sketch of a file to the total."""
-        if self._staged is not self._total:
-            self._total.merge(self._staged)
-            self._staged = self._total
+            state.surely_logits = len(probs) >= SURE or probs.ndim == 1
 
     def _leave_out(self, source: Source, error: FileError | BadRows) -> None:
         self._left_out.add(source)
         self._failure = self._failure or error
         self._omitted.append(Omitted(source.path, error.problem))
-        self._alike.forget(source.path)
-        self._staged = self._total
-        if self._kept is not None:
-            self._kept = [chunk for chunk in self._kept if chunk.source is not source]
-            self._rows_kept = sum(rows_of(chunk.arrays) for chunk in self._kept)
-        if self._unjudged is not None and self._unjudged.source is source:
-            self._unjudged = None
-        if not sum(self._counts.values()):  # the next file decides
-            self._described = {}
+        if self._before is not None and self._before[0] is source:
+            self._state = self._before[1]
 
     def _rows_of(self, chunk: Chunk) -> FileRows:
         """Return the rows of a chunk, with the way back to its file."""
@@ -369,7 +366,7 @@ class _Reader:
         return FileRows(
             arrays=arrays,
             class_names=self._opened.first.class_names,
-            sources=self._described,
+            sources=self._state.described,
             paths=(source.path,),
             columns=self._opened.first.names(),
             rows=(rows_of(chunk.arrays),),
@@ -399,16 +396,18 @@ class _Reader:
             raise self._failure
         paths = tuple(source.path for source in self._counts)
         self._check_some(paths)
+        state, self._before = self._state, None  # which would hold the rows that are kept
         omitted = tuple(sorted(self._omitted, key=lambda each: self._opened.paths.index(each.path)))
         common: Any = {"paths": paths, "rows": tuple(self._counts.values()), "omitted": omitted}
-        if self._kept is not None:
-            return self._rows(self._kept, common)
-        if self._not_logits is not None and not self._surely_logits:
-            raise self._not_logits
-        if self._unjudged is not None:
-            self._explain(self._unjudged)
-        names = None if self._opened.first.groups is None else self._groups.names
-        return FileSketch(sketch=self._total.total(names), sources=self._described, **common)
+        common["sources"] = state.described
+        if state.kept is not None:
+            return self._rows(state.kept, common)
+        if state.not_logits is not None and not state.surely_logits:
+            raise state.not_logits
+        if state.unjudged is not None:
+            self._explain(state.unjudged)
+        names = None if self._opened.first.groups is None else state.groups.names
+        return FileSketch(sketch=state.sums.total(names), **common)
 
     def _check_some(self, paths: Sequence[str]) -> None:
         """Raise unless a row was read."""
@@ -425,10 +424,8 @@ class _Reader:
         columns: dict[str, list[Column]] = {name: [chunk.arrays[name] for chunk in kept] for name in kept[0].arrays}
         kept.clear()
         arrays = {name: join_into_array(columns.pop(name)) for name in list(columns)}
-        if all(source.has_integers() or not count for source, count in self._counts.items()):
-            arrays["targets"] = _as_integers(arrays["targets"])
-        common |= {"arrays": arrays, "class_names": first.class_names, "sources": self._described}
-        common |= {"columns": first.names(), "find_row": lambda number, row: sources[number].row_of(row)}
+        common |= {"arrays": arrays, "class_names": first.class_names, "columns": first.names()}
+        common["find_row"] = lambda number, row: sources[number].row_of(row)
         if not first.models:
             return FilePredictions(**common, logits=first.logits)
         models = {model: f"probs[{model!r}]" for model, _ in first.models}
@@ -447,10 +444,3 @@ class _Reader:
             )
         except InputError as error:
             raise BadRows(error, self._rows_of(chunk)) from None
-
-
-def _as_integers(values: NDArray[Any]) -> NDArray[Any]:
-    """Return floats as integers if all of them are whole."""
-    # NaN compares unequal; beyond 2^53 a double no longer tells neighbours apart.
-    whole = values.dtype.kind == "f" and np.all((np.trunc(values) == values) & (np.abs(values) < 2.0**53))
-    return values.astype(np.int64) if whole else values

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,19 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.errors import FileError
-from calibrant.files.arrays import Checked, StoredArray, array_names, first_rows, open_npy, open_npz
+from calibrant.files.arrays import ArrayColumns, StoredArray, array_names, first_rows, open_npy, open_npz
 from calibrant.files.cells import pieces
 from calibrant.files.columns import Options, Selection, Unnamed, check_same, select
 from calibrant.files.engine import Engines, Table, batch_rows
 from calibrant.files.paths import check_bytes, expand, kind_of, open_text, reading
 from calibrant.files.predictions import Omitted
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
-from calibrant.files.suggestions import ROWS, best_outcome, best_score, look, look_at, proposed
-from calibrant.files.text import CsvTable, JsonTable
-from calibrant.files.values import Column, Piece, Words
+from calibrant.files.suggestions import ROWS, Likely, best_pair, look, look_at, proposed
+from calibrant.files.text import CsvTable, JsonTable, header
+from calibrant.files.values import Piece
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,8 +42,6 @@ class Source:
         Its rows, where the file says so itself.
     row_of : callable
         From a row that was yielded to its 1-based data row; it may read the file again.
-    has_integers : callable
-        Whether targets that are floats become integers if all of them are whole: known once they are read.
     """
 
     path: str
@@ -54,7 +50,6 @@ class Source:
     pieces: Callable[[Selection], Iterator[Piece]]
     rows: int | None = None
     row_of: Callable[[int], int] = lambda index: index + 1
-    has_integers: Callable[[], bool] = lambda: False
 
     def guess_rows(self) -> int:
         """Return about how many rows there are, for the progress: by the length of the first lines, if need be."""
@@ -76,7 +71,6 @@ def _from_table(table: Table, selection: Selection) -> Source:
         pieces=lambda asked: pieces(table, asked),
         rows=table.rows,
         row_of=table.row_of,
-        has_integers=lambda: table.integers == frozenset(selection.targets),
     )
 
 
@@ -88,36 +82,26 @@ def _from_arrays(path: str, selection: Selection, arrays: Mapping[str, StoredArr
     n, step = len(probs[0]), batch_rows(sum(array.width for array in probs))
 
     def read(asked: Selection) -> Iterator[Piece]:
-        checks = {array: Checked(path, array.what, asked.percent) for array in probs}
+        columns = ArrayColumns(path, asked)
         with reading(path), ExitStack() as stack:
-            parts = {}
+            parts = []
             for argument, array in arrays.items():
                 start = first if argument == "targets" else 0
-                parts[argument] = stack.enter_context(closing(array.parts(step, start, start + n)))
-            for together in zip(*parts.values(), strict=True):
-                piece: Piece = {}
-                for argument, values in zip(parts, together, strict=True):
-                    check = checks.get(arrays[argument])
-                    piece[argument] = _column(argument, values, asked) if check is None else check.probs(values)
-                yield piece
+                parts.append(stack.enter_context(closing(array.parts(step, start, start + n))))
+            for together in zip(*parts, strict=True):
+                yield {
+                    argument: columns.column(argument, array.what, values)
+                    for (argument, array), values in zip(arrays.items(), together, strict=True)
+                }
+                columns.start += len(together[0])
 
     return Source(path=path, selection=selection, dtype=np.result_type(*dtypes), pieces=read, rows=n)
-
-
-def _column(argument: str, array: NDArray[Any], selection: Selection) -> Column:
-    """Return groups and labels as words, other values unchanged."""
-    is_label = argument == "targets" and array.ndim == 1
-    labels = selection.class_names if is_label and selection.labels else None
-    if argument == "groups" or labels or (is_label and array.dtype.kind in "US"):
-        words = Words.of(array)
-        return words.spelled(labels) if labels else words
-    return array
 
 
 # ---------------------------------------------------------------- opening
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Opened:
     """Files of one kind with the same columns, and those that were left out.
 
@@ -183,7 +167,8 @@ def open_sources(
         raise errors[0]
     omitted = [Omitted(error.path, error.problem) for error in errors]
     first = sources[0].selection
-    return Opened(paths, sources, first, first.sources(), omitted, options.where)
+    described = first.sources()
+    return Opened(paths=paths, sources=sources, first=first, described=described, omitted=omitted, where=options.where)
 
 
 def _open_arrays(paths: list[str], options: Options, targets_file: str | None, keep_going: bool) -> Opened:
@@ -207,7 +192,14 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
         check_bytes(path)
     names = options.labels or options.class_names
     selection = Selection(
-        ("probs",), ("targets",), None, logits, names, options.labels is not None, "array", percent=options.percent
+        probs=("probs",),
+        targets=("targets",),
+        weights=None,
+        logits=logits,
+        percent=options.percent,
+        class_names=names,
+        labels=options.labels is not None,
+        noun="array",
     )
     targets, first = open_npy(targets_path), 0
     sources: list[Source] = []
@@ -218,7 +210,7 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
         problem = f"has {len(targets):,} rows, the probabilities {first:,}"
         raise FileError(targets_path, problem, "give the targets of just these rows")
     described = {"probs": ", ".join(paths) + " in per cent" * options.percent, "targets": targets_path}
-    return Opened(paths, sources, selection, described, [])
+    return Opened(paths=paths, sources=sources, first=selection, described=described, omitted=[])
 
 
 def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
@@ -262,27 +254,28 @@ def column_names(path: str) -> tuple[str, ...]:
         return table_of(path, kind, None).columns
     if kind == "npz":
         return tuple(array_names(path))
-    if kind not in ("csv", "json"):
+    if kind == "csv":
+        return header(path)
+    if kind != "json":
         return ()
     with open_text(path, errors="replace") as stream:
-        line = next((line for line in stream if line.strip()), "")
-    if kind == "json":
-        return tuple(json.loads(line))
-    fields = next(csv.reader([line], delimiter="\t" if ".tsv" in path.lower() else ","), [])
-    return tuple(field.strip() for field in fields if field.strip())
+        return tuple(json.loads(next((line for line in stream if line.strip()), "")))
 
 
 def likely_outcome(path: str, score: str) -> str | None:
     """Return the column of a table that says most likely what came of a score, for the words of an error."""
-    try:
-        return best_outcome(look_at(table_of(path, kind_of(path), None)), score)
-    except FileError:
-        return None
+    pair = best_pair([score], _look_at_file(path).outcomes)
+    return pair and pair[1]
 
 
 def likely_score(path: str, outcome: str) -> str | None:
     """Return the column of a table that holds most likely the probability of an outcome, for the words of an error."""
+    pair = best_pair(_look_at_file(path).scores, [outcome])
+    return pair and pair[0]
+
+
+def _look_at_file(path: str) -> Likely:
     try:
-        return best_score(look_at(table_of(path, kind_of(path), None)), outcome)
+        return look_at(table_of(path, kind_of(path), None))
     except FileError:
-        return None
+        return look({})

@@ -72,15 +72,15 @@ class ArrowTable(Table):
         self._arrow = load("pyarrow", f"to read {os.path.basename(path)}")
         load("pyarrow.ipc", f"to read {os.path.basename(path)}")
         with reading(path), self._open(self._arrow.OSFile(path)) as reader:
-            schema = reader.schema
-            self.columns = tuple(schema.names)
-            self.dtypes = _dtypes(schema)
+            self._schema = reader.schema
+        self.columns = tuple(self._schema.names)
+        self.dtypes = _dtypes(self._schema)
 
     @contextmanager
-    def _reader(self, columns: tuple[str, ...] | None = None) -> Iterator[tuple[Any, mmap.mmap | None]]:
+    def _reader(self, columns: tuple[str, ...]) -> Iterator[tuple[Any, mmap.mmap | None]]:
         """Yield a reader of all columns, or of only some, and the mapped copy that it reads, if there is one."""
         options = self._arrow.ipc.IpcReadOptions()
-        fields = [] if columns is None else [self.columns.index(name) for name in columns]
+        fields = [self.columns.index(name) for name in columns]
         if not self._has_large_batches():
             options.included_fields = fields
             with self._open(self._arrow.OSFile(self.path), options) as reader:
@@ -91,10 +91,10 @@ class ArrowTable(Table):
                 shutil.copyfileobj(stream, copy, _COPIED)
             copy.flush()
             mapped = mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ)
-            source = self._arrow.py_buffer(mapped)
-            if self._is_compressed(source):
+            buffer = self._arrow.py_buffer(mapped)
+            if self._is_compressed(buffer):
                 options.included_fields = fields
-            with self._open(source, options) as reader:
+            with self._open(self._arrow.BufferReader(buffer), options) as reader:
                 yield reader, mapped
 
     def _has_large_batches(self) -> bool:
@@ -106,27 +106,21 @@ class ArrowTable(Table):
             return size > _LARGE * getattr(reader, "num_record_batches", 0)
 
     def _open(self, source: Any, options: Any = None) -> Any:
-        ipc = self._arrow.ipc
-        if isinstance(source, self._arrow.OSFile):
-            is_file = source.read(6) == b"ARROW1"
-            source.seek(0)
-        else:
-            is_file = source[:6].to_pybytes() == b"ARROW1"
+        ipc, is_file = self._arrow.ipc, source.read(6) == b"ARROW1"
+        source.seek(0)
         return ipc.open_file(source, options=options) if is_file else ipc.open_stream(source, options=options)
 
-    def _is_compressed(self, source: Any) -> bool:
+    def _is_compressed(self, mapped: Any) -> bool:
         """Return whether batches are copies: leaving columns out of mere views would copy whole batches."""
-        with self._open(source) as reader:
+        with self._open(self._arrow.BufferReader(mapped)) as reader:
             batch = next(_batches(reader), None)
             buffers = [] if batch is None else [buffer for column in batch.columns for buffer in column.buffers()]
-        ends = range(source.address, source.address + source.size)
+        ends = range(mapped.address, mapped.address + mapped.size)
         return any(buffer is not None and buffer.size and buffer.address not in ends for buffer in buffers)
 
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
-        yield from self._slices(selection.used)
-
-    def _slices(self, columns: tuple[str, ...]) -> Iterator[Any]:
+        columns = selection.used
         rows, read = batch_rows(len(columns)), 0
         with reading(self.path), self._reader(columns) as (reader, mapped):
             for batch in (every.select(list(columns)) for every in _batches(reader)):
@@ -142,14 +136,13 @@ class ArrowTable(Table):
     def stream(self) -> Any:
         """Return the whole file as an Arrow stream that the engine can read, once."""
         # The engine knows no 16-bit floats in Arrow data; each is a 32-bit float too.
-        with reading(self.path), self._reader() as (reader, _):
-            schema = reader.schema
+        schema = self._schema
         for number, name in enumerate(self.columns):
             if self.is_narrow(name):
                 kind, single = schema.field(number).type, self._arrow.float32()
                 wide = single if self._arrow.types.is_floating(kind) else self._arrow.list_(single)
                 schema = schema.set(number, schema.field(number).with_type(wide))
-        batches = (batch.cast(schema) for batch in self._slices(self.columns))
+        batches = (batch.cast(schema) for batch in self.batches(self.everything()))
         return self._arrow.RecordBatchReader.from_batches(schema, batches)
 
 
@@ -167,10 +160,6 @@ class FilteredTable(EngineTable):
         self._stored = stored
         self.columns = stored.columns
         self.dtypes = stored.dtypes
-
-    def learn(self, selection: Selection) -> bool:  # noqa: ARG002
-        """Find nothing to cast: the columns have their types."""
-        return True
 
     def connect(self) -> Any:
         """Open an engine that knows the file as a table."""

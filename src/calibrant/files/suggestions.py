@@ -16,20 +16,20 @@ import numpy as np
 from calibrant.errors import CalibrantError
 from calibrant.files.columns import Options, Unnamed
 from calibrant.files.engine import Table
+from calibrant.files.values import is_missing
 
 ROWS = 20_000
 CELLS = 1_000_000
 NAMED = 6  # columns of a kind that an error names
 CLASSES = 1000
 
-_MISSING = {"", "na", "n/a", "nan", "null", "none"}
 _SCORE = re.compile(r"prob|score|pred|risk|chance|conf|forecast|^p(_|$)|_p$", re.IGNORECASE)
 _OUTCOME = re.compile(
     r"outcome|label|target|true|truth|actual|obs|result|won|win|event|hit|correct|^y(_|$)", re.IGNORECASE
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Likely:
     """Columns by what they look like.
 
@@ -72,7 +72,8 @@ def look(cells: Mapping[str, Sequence[Any]]) -> Likely:
         name: frozenset(str(cell).strip() for cell in cells[name] if not _is_missing(cell))
         for name in (*outcomes, *labels)
     }
-    return Likely(scores, outcomes, labels, named.get("rows", ()), classes, words)
+    rows = named.get("rows", ())
+    return Likely(scores=scores, outcomes=outcomes, labels=labels, rows=rows, classes=classes, words=words)
 
 
 def look_at(table: Table) -> Likely:
@@ -104,16 +105,10 @@ def proposed(error: Unnamed, likely: Likely, options: Options, noun: str = "colu
     return Unnamed(error.path, error.problem, f"{proposal}; name yours, such as", choice)
 
 
-def best_outcome(likely: Likely, score: str) -> str | None:
-    """Return the column that says most likely what came of a score."""
-    pairs = [(score, outcome) for outcome in likely.outcomes if outcome != score]
-    return min(pairs, key=_unlikeliness)[1] if pairs else None
-
-
-def best_score(likely: Likely, outcome: str) -> str | None:
-    """Return the column that holds most likely the probability of an outcome."""
-    pairs = [(score, outcome) for score in likely.scores if score != outcome]
-    return min(pairs, key=_unlikeliness)[0] if pairs else None
+def best_pair(scores: Sequence[str], outcomes: Sequence[str]) -> tuple[str, str] | None:
+    """Return the score and the outcome that belong together most likely; None where there is no pair."""
+    pairs = [(score, outcome) for score in scores for outcome in outcomes if score != outcome]
+    return min(pairs, key=_unlikeliness, default=None)
 
 
 def _choice(likely: Likely, options: Options) -> tuple[str, ...]:
@@ -122,8 +117,8 @@ def _choice(likely: Likely, options: Options) -> tuple[str, ...]:
     labels = sorted((name for name in likely.labels if name not in taken), key=_not_outcome)
     truth_name = options.outcome or options.target
     if options.score is not None or options.models:
-        best = best_outcome(likely, options.score or options.models[0])
-        return ("--outcome", best) if best is not None else ()
+        pair = best_pair([options.score or options.models[0]], likely.outcomes)
+        return ("--outcome", pair[1]) if pair else ()
     if options.probs is not None:
         truth = [*labels, *outcomes][:1]
         return ("--target", truth[0], *_named_alike(likely, options.probs, truth[0], options)) if truth else ()
@@ -132,12 +127,10 @@ def _choice(likely: Likely, options: Options) -> tuple[str, ...]:
     if many and truth:
         target = () if truth_name else ("--target", truth[0])
         return ("--probs", many[0], *target, *_named_alike(likely, many[0], truth[0], options))
-    scores = [name for name in likely.scores if name not in taken]
-    pairs = [(score, outcome) for score in scores for outcome in ([truth_name] if truth_name else outcomes)]
-    if not pairs:
+    pair = best_pair([name for name in likely.scores if name not in taken], [truth_name] if truth_name else outcomes)
+    if pair is None:
         return ()
-    score, outcome = min(pairs, key=_unlikeliness)
-    return ("--score", score) if truth_name else ("--score", score, "--outcome", outcome)
+    return ("--score", pair[0]) if truth_name else ("--score", pair[0], "--outcome", pair[1])
 
 
 def _named_alike(likely: Likely, probs: str, target: str, options: Options) -> tuple[str, ...]:
@@ -194,7 +187,7 @@ def _are_rows(lists: Sequence[list[Any]]) -> bool:
 
 def _is_missing(cell: Any) -> bool:
     if isinstance(cell, str):
-        return cell.strip().lower() in _MISSING
+        return is_missing(cell)
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 

@@ -18,7 +18,7 @@ from itertools import islice
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files.columns import Selection
 from calibrant.files.engine import Engines, EngineTable, engine_path, identifier, literal, sql_name, used_numbers
-from calibrant.files.paths import check_gzip, first_line, open_text
+from calibrant.files.paths import check_gzip, open_text, reading
 
 SAMPLE = 20_000
 WHOLE = "BIGINT"
@@ -35,19 +35,19 @@ class CsvTable(EngineTable):
 
     def __init__(self, path: str, where: str | None, engines: Engines | None = None) -> None:
         super().__init__(path, where, engines)
-        self._separator = "\t" if ".tsv" in os.path.basename(path).lower() else ","
         self._types: dict[str, str] = {}
         self._any = True
         check_gzip(path, self._engines.check)
-        self.columns = self._header()
+        self.columns = header(path)
 
     def relation(self) -> str:
         """Return the SQL of the table: all text, but for the columns that a condition uses."""
         columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in self.columns)
         # Whatever the engine would otherwise detect from a sample is stated.
         table = (
-            f"read_csv({engine_path(self.path)}, auto_detect=false, header=true, delim={literal(self._separator)}, "
-            f"quote='\"', escape='\"', comment='', nullstr='', skip=0, columns={{{columns}}}, "
+            f"read_csv({engine_path(self.path)}, auto_detect=false, header=true, "
+            f"delim={literal(_separator(self.path))}, columns={{{columns}}}, "
+            "quote='\"', escape='\"', comment='', nullstr='', skip=0, "
             "strict_mode=true, null_padding=false, ignore_errors=false, hive_partitioning=false)"
         )
         if not self._types:
@@ -99,12 +99,11 @@ class CsvTable(EngineTable):
 
     def _kinds(self, names: Iterable[str], limit: str) -> dict[str, str]:
         names = list(dict.fromkeys(names))
-        counts = [f"count({identifier(name)}), {', '.join(_counts(name).values())}" for name in names]
+        counts = [f"[count({identifier(name)}), {', '.join(_counts(name).values())}]" for name in names]
         table = f"(SELECT {', '.join(map(identifier, names))} FROM {self.relation()}{limit})"
         # An empty table has no types that a condition could be held against.
         self._any, *row = self.ask(f"SELECT count(*) > 0, {', '.join(counts)} FROM {table}")[0]
-        width = 1 + len(_counts(""))
-        return {name: _kind(*row[width * i : width * (i + 1)]) for i, name in enumerate(names)}
+        return {name: _kind(*cells) for name, cells in zip(names, row, strict=True)}
 
     def _sure_kinds(self, names: Iterable[str]) -> dict[str, str]:
         """Find the kinds that all cells have: what the first ones suggest is confirmed, or looked for again."""
@@ -118,37 +117,47 @@ class CsvTable(EngineTable):
             kinds |= self._kinds(unsure, "") if unsure else {}
         return kinds
 
-    def _header(self) -> tuple[str, ...]:
-        remedy = "the first line must name the columns"
-        try:
-            # The text is read ahead of the first line, and what follows there may be a column that nobody asks for.
-            with open_text(self.path, errors="surrogateescape") as stream:
-                fields = next(csv.reader(stream, delimiter=self._separator, strict=True), [])
-        except (OSError, csv.Error) as error:
-            raise FileError(self.path, f"has no readable header ({first_line(error)})", remedy) from error
-        if any("\udc80" <= character <= "\udcff" for field in fields for character in field):
-            raise FileError(self.path, "has a first line that is not UTF-8 text", "save it as UTF-8")
-        if not any(field.strip() for field in fields):
-            raise FileError(self.path, "has an empty first line", remedy)
-        # A nameless first column is what pandas writes for its index.
-        names = [field.strip() or f"column{number}" for number, field in enumerate(fields)]
-        if all(re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?", name) for name in names):
-            raise FileError(self.path, f"has numbers in its first line ({', '.join(names[:3])})", remedy)
-        if len(names) == 1:
-            for other, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
-                if other in names[0]:
-                    remedy = "separate them with commas in a .csv and with tabs in a .tsv"
-                    remedy += ", and write decimals with a point" * (other != "," and self._has_decimal_commas())
-                    raise FileError(self.path, f"has its columns separated by {word}", remedy)
-        for name, count in Counter(names).items():
-            if count > 1:
-                raise FileError(self.path, f"has {count} columns named {name!r}", "rename all but one")
-        return tuple(names)
 
-    def _has_decimal_commas(self) -> bool:
-        """Whether a cell of the first rows is a number with a comma in it."""
-        with open_text(self.path, errors="replace") as stream:
-            return any(re.search(r"(?:^|[;\t])\s*\"?[-+]?\d*,\d", line) for line in islice(stream, 1, 100))
+def header(path: str) -> tuple[str, ...]:
+    """Return the names of the columns, which the first line of a file holds.
+
+    Raises
+    ------
+    FileError
+        For a first line that is no header, or one with the separators of another format.
+    """
+    remedy = "the first line must name the columns"
+    # The text is read ahead of the first line, and what follows there may be a column that nobody asks for.
+    with reading(path, remedy, "has no readable header"), open_text(path, errors="surrogateescape") as stream:
+        fields = next(csv.reader(stream, delimiter=_separator(path), strict=True), [])
+    if any("\udc80" <= character <= "\udcff" for field in fields for character in field):
+        raise FileError(path, "has a first line that is not UTF-8 text", "save it as UTF-8")
+    if not any(field.strip() for field in fields):
+        raise FileError(path, "has an empty first line", remedy)
+    # A nameless first column is what pandas writes for its index.
+    names = [field.strip() or f"column{number}" for number, field in enumerate(fields)]
+    if all(re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?", name) for name in names):
+        raise FileError(path, f"has numbers in its first line ({', '.join(names[:3])})", remedy)
+    if len(names) == 1:
+        for other, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
+            if other in names[0]:
+                remedy = "separate them with commas in a .csv and with tabs in a .tsv"
+                remedy += ", and write decimals with a point" * (other != "," and _has_decimal_commas(path))
+                raise FileError(path, f"has its columns separated by {word}", remedy)
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise FileError(path, f"has {count} columns named {name!r}", "rename all but one")
+    return tuple(names)
+
+
+def _separator(path: str) -> str:
+    return "\t" if ".tsv" in os.path.basename(path).lower() else ","
+
+
+def _has_decimal_commas(path: str) -> bool:
+    """Whether a cell of the first rows is a number with a comma in it."""
+    with open_text(path, errors="replace") as stream:
+        return any(re.search(r"(?:^|[;\t])\s*\"?[-+]?\d*,\d", line) for line in islice(stream, 1, 100))
 
 
 def _counts(name: str) -> dict[str, str]:
@@ -237,26 +246,18 @@ class JsonTable(EngineTable):
     def explain(self, error: Exception, condition: bool = True) -> CalibrantError:
         """Turn an error of the engine into one line; a malformed line is looked for, as the engine miscounts them."""
         if "Malformed JSON" in str(error):
-            number = 0
-            try:
-                with open_text(self.path) as stream:
-                    for line in stream:
-                        number += 1
-                        if line.strip():
-                            json.loads(line)
-            except json.JSONDecodeError as wrong:
-                problem = f"line {number} is not valid JSON ({wrong.msg.lower()})"
-                return FileError(self.path, problem, "write one whole object a line")
-            except (OSError, UnicodeDecodeError) as wrong:
-                return FileError(self.path, f"is not UTF-8 text ({first_line(wrong)})", "save it as UTF-8")
+            with reading(self.path, "save it as UTF-8", "is not UTF-8 text"), open_text(self.path) as stream:
+                for number, line in enumerate(stream, 1):
+                    try:
+                        json.loads(line if line.strip() else "{}")
+                    except json.JSONDecodeError as wrong:
+                        problem = f"line {number} is not valid JSON ({wrong.msg.lower()})"
+                        return FileError(self.path, problem, "write one whole object a line")
         return super().explain(error, condition)
 
     def _check_objects(self) -> None:
-        try:
-            with open_text(self.path) as stream:
-                head = stream.read(65_536).lstrip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise FileError(self.path, f"is not UTF-8 text ({first_line(error)})", "save it as UTF-8") from error
+        with reading(self.path, "save it as UTF-8", "is not UTF-8 text"), open_text(self.path) as stream:
+            head = stream.read(65_536).lstrip()
         if not head:
             raise FileError(self.path, "holds no rows", "write the predictions again, or leave the file out")
         if not head.startswith("{"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -12,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import FileError
+from calibrant.inputs import group_name
 
 PERCENT_REMEDY = "pass --percent if the numbers are per cent"
 
 _LONGEST = 40  # characters of a cell that an error shows
+_MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?", "missing"}
 _PER_CENT = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*%?")
 
 
@@ -53,7 +56,7 @@ class Words:
 
     def spelled(self, labels: tuple[str, ...]) -> Words:
         """Return the words as strings, and ``1.0`` as ``1`` where a label is spelled so."""
-        return Words(np.array([_spell(name, labels, self.dtype) for name in self.names], dtype=object), self.codes)
+        return Words(np.array([_spell(name, labels) for name in self.names], dtype=object), self.codes)
 
 
 #: The values of an argument, a row each.
@@ -92,23 +95,20 @@ def join_into_array(columns: list[Column]) -> NDArray[Any]:
 
 
 class Vocabulary:
-    """Numbers for names, in the order in which they come; names that are spelled alike have one number."""
+    """Numbers for names of groups, in the order in which they come; names that are spelled alike have one number."""
 
-    def __init__(self, spelled: Callable[[Any], str]) -> None:
-        self.names: list[str] = []
+    def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._spelled = spelled
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._numbers)
 
     def codes(self, words: Words) -> NDArray[np.int32]:
         """Return the number of each row's name."""
-        numbers = []
-        for name in map(self._spelled, words.names):
-            if name not in self._numbers:
-                self._numbers[name] = len(self.names)
-                self.names.append(name)
-            numbers.append(self._numbers[name])
-        found: NDArray[np.int32] = np.array(numbers, np.int32)[words.codes]
-        return found
+        numbers = [self._numbers.setdefault(group_name(name), len(self._numbers)) for name in words.names]
+        codes: NDArray[np.int32] = np.array(numbers, np.int32)[words.codes]
+        return codes
 
 
 def class_indices(labels: Words, names: Sequence[str]) -> NDArray[Any]:
@@ -118,18 +118,13 @@ def class_indices(labels: Words, names: Sequence[str]) -> NDArray[Any]:
     return labels.array() if found.min(initial=0) < 0 else found
 
 
-def _spell(value: Any, labels: tuple[str, ...], dtype: np.dtype[Any]) -> str:
+def _spell(value: Any, labels: tuple[str, ...]) -> str:
+    """Return how the labels spell a value: True may be ``true``, and 1.0 or the text ``1.0`` may be ``1``."""
     text = str(value)
-    if text in labels:
-        return text
-    if isinstance(value, (bool, np.bool_)) and text.lower() in labels:
-        return text.lower()
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    short = str(int(number)) if number.is_integer() else text
-    return short if short in labels or dtype.kind != "O" else text
+    spellings = [text, text.lower() if isinstance(value, (bool, np.bool_)) else text]
+    with contextlib.suppress(ValueError):
+        spellings.append(group_name(float(text)))
+    return next((spelling for spelling in spellings if spelling in labels), group_name(value))
 
 
 def shown(text: str) -> str:
@@ -140,6 +135,11 @@ def shown(text: str) -> str:
 def is_short(text: str) -> bool:
     """Whether a text fits into a condition that an error proposes."""
     return len(text) <= _LONGEST and "\n" not in text and not text.startswith("[")
+
+
+def is_missing(text: str) -> bool:
+    """Whether a text says that there is no value."""
+    return text.strip().lower() in _MISSING
 
 
 # ---------------------------------------------------------------- per cents

@@ -26,8 +26,6 @@ MOST: Final = 4_000_000
 #: Queries of single classes that a lazy engine gets as one.
 _TOGETHER: Final = 50
 
-_SCORES: Final = ("brier", "brier_square", "likelihood", "likelihood_square")
-
 Sums = dict[str, NDArray[Any]]
 
 
@@ -154,7 +152,14 @@ def config_of(columns: Columns, wanted: Wanted) -> SketchConfig:
     """Return the configuration of a sketch of these columns."""
     layout: Layout = "multiclass" if columns.classes else "binary"
     n_classes = columns.n_classes if columns.classes else None
-    return SketchConfig(wanted.notion, wanted.classwise, columns.names, wanted.grid, layout, n_classes)
+    return SketchConfig(
+        notion=wanted.notion,
+        classwise=wanted.classwise,
+        class_names=columns.names,
+        grid=wanted.grid,
+        layout=layout,
+        n_classes=n_classes,
+    )
 
 
 def _too_many(columns: Columns) -> InputError:
@@ -200,17 +205,31 @@ def _add(part: SketchSums, config: SketchConfig, sums: Sums, columns: Columns) -
         curve[~of_event] = first + np.char.lstrip(labels[~of_event], "p").astype(np.int64)
     weight = n if columns.weight is None else sums["weight"]
     in_curve = ~of_event if config.notion in PER_CLASS else np.ones(len(cells), np.bool_)
-    _add_cells(curves, curve, cells, outcomes, {**sums, "n": n, "weight": weight}, in_curve)
-    event_sums = {name: values[of_event] for name, values in {**sums, "n": n, "weight": weight}.items()}
+    all_sums = {**sums, "n": n, "weight": weight}
+    _add_cells(curves, curve, cells, outcomes, all_sums, where=in_curve)
+    event_sums = {name: values[of_event] for name, values in all_sums.items()}
     if not len(event_sums["n"]):
         return
     event_cells = cell_keys.Cells(outcomes[of_event], upper[of_event], cells[of_event])
-    right = _right(event_sums, event_cells, config, columns)
-    infinite = _infinite(event_sums, event_cells, curves.counts.shape[1] - 1)
-    mass, squares = float(event_sums["weight"].sum()), float(event_sums.get("square_weight", event_sums["n"]).sum())
-    brier, brier_square, nll, nll_square = (float(event_sums[name].sum()) for name in _SCORES)
-    n_rows, integers = int(event_sums["n"].sum()), "broken" not in event_sums or not event_sums["broken"].any()
-    totals.add(Totals(n_rows, mass, squares, integers, mass, right, brier, brier_square, -nll, nll_square, infinite))
+
+    def total(name: str) -> float:
+        return float(event_sums[name].sum())
+
+    totals.add(
+        Totals(
+            n=int(event_sums["n"].sum()),
+            weight=total("weight"),
+            square_weight=total("square_weight" if "square_weight" in event_sums else "n"),
+            whole="broken" not in event_sums or not event_sums["broken"].any(),
+            entries=total("weight"),
+            correct=_right(event_sums, event_cells, config, columns),
+            brier=total("brier"),
+            brier_square=total("brier_square"),
+            nll=-total("likelihood"),
+            nll_square=total("likelihood_square"),
+            infinite=_infinite(event_sums, event_cells, curves.counts.shape[1] - 1),
+        )
+    )
 
 
 def _add_cells(
@@ -219,17 +238,18 @@ def _add_cells(
     cells: NDArray[np.int64],
     outcomes: NDArray[np.int64],
     sums: Sums,
-    in_curve: NDArray[np.bool_],
+    *,
+    where: NDArray[np.bool_],
 ) -> None:
-    index, cell, y = curve[in_curve], cells[in_curve], outcomes[in_curve]
+    index, cell, y = curve[where], cells[where], outcomes[where]
     if "square_weight" in sums and curves.squares is None:
         curves.counts, curves.squares = curves.counts.astype(np.float64), np.zeros(curves.counts.shape)
-    np.add.at(curves.counts, (index, cell, y), sums["weight"][in_curve])
-    np.add.at(curves.sums, (index, cell, y), sums["score"][in_curve])
-    np.add.at(curves.sums[:, :, 2], (index, cell), sums["square"][in_curve])
+    np.add.at(curves.counts, (index, cell, y), sums["weight"][where])
+    np.add.at(curves.sums, (index, cell, y), sums["score"][where])
+    np.add.at(curves.sums[:, :, 2], (index, cell), sums["square"][where])
     if curves.squares is not None:
-        np.add.at(curves.squares, (index, cell, y), sums["square_weight"][in_curve])
-    np.add.at(curves.rows, index, sums["n"][in_curve])
+        np.add.at(curves.squares, (index, cell, y), sums["square_weight"][where])
+    np.add.at(curves.rows, index, sums["n"][where])
 
 
 def _right(sums: Sums, event_cells: cell_keys.Cells, config: SketchConfig, columns: Columns) -> float:

@@ -24,7 +24,7 @@ _NESTED: Final = Facts(suspicion=Suspicion(Mistake.NESTED))
 _BOTH_FORMS: Final = "pass score='...', outcome='...' for one event, or probs=[...], target='...' for classes"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Columns:
     """The columns to read; all exist and have a suitable type.
 
@@ -173,15 +173,17 @@ def resolve_columns(
         for column in filter(None, columns):
             _check_name(frame, argument_name, column)
     return Columns(
-        scores,
-        target_column,
-        weight_column,
-        group,
-        _writing(schema, argument, target_column, names),
-        _precision([schema[s] for s in scores]),
-        weight_column is None or schema[weight_column].is_integer() or schema[weight_column] == nw.Boolean,
-        names,
-        classes,
+        scores=scores,
+        target=target_column,
+        weight=weight_column,
+        group=group,
+        writing=_writing(schema, argument, target_column, names),
+        precision=_precision([schema[s] for s in scores]),
+        integer_weights=weight_column is None
+        or schema[weight_column].is_integer()
+        or schema[weight_column] == nw.Boolean,
+        names=names,
+        classes=classes,
     )
 
 

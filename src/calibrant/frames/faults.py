@@ -11,7 +11,6 @@ import numpy as np
 
 from calibrant.errors import InputError, nearest
 from calibrant.faults import (
-    Facts,
     Fault,
     LabelFacts,
     MissingFacts,
@@ -70,9 +69,11 @@ def explain(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> I
         expected, remedy = "finite numbers of 0 or more", "correct the rows, or filter them out of the frame"
         if row_fault.kind == _NO_WEIGHT:
             missing = MissingFacts(entry="number", place=row_fault.place(), n_rows=row_fault.n)
-            return _error("weight", expected, row_fault.missing, remedy, Fault.MISSING, missing)
+            return InputError("weight", expected, row_fault.missing, remedy, fault=Fault.MISSING, facts=missing)
         weight = WeightFacts(value=row_fault.values["w"], place=row_fault.place(), n_rows=row_fault.n)
-        return _error("weight", expected, row_fault.among(number(weight.value)), remedy, Fault.WEIGHT, weight)
+        return InputError(
+            "weight", expected, row_fault.among(number(weight.value)), remedy, fault=Fault.WEIGHT, facts=weight
+        )
     return _of_scores(row_fault, frame, columns)
 
 
@@ -149,14 +150,16 @@ def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
             entry="name" if row_fault.kind == _GROUP else "label", place=row_fault.place(), n_rows=row_fault.n
         )
         if row_fault.kind == _NO_TARGET:
-            return _error(argument, "a label in every row", row_fault.missing, _FILTER, Fault.MISSING, missing)
+            return InputError(
+                argument, "a label in every row", row_fault.missing, _FILTER, fault=Fault.MISSING, facts=missing
+            )
         remedy = "fill the missing names in the frame, such as with 'unknown'"
-        return _error("by", "a name in every row", row_fault.missing, remedy, Fault.MISSING, missing)
+        return InputError("by", "a name in every row", row_fault.missing, remedy, fault=Fault.MISSING, facts=missing)
     value = row_fault.values["t"]
     if columns.writing == "words" and columns.names is not None:
         names = NameFacts(name=str(value), names=columns.names, place=row_fault.place(), n_rows=row_fault.n)
         got, remedy = row_fault.among(repr(value)), nearest(str(value), columns.names)
-        return _error(argument, "names among class_names", got, remedy, Fault.UNKNOWN_NAME, names)
+        return InputError(argument, "names among class_names", got, remedy, fault=Fault.UNKNOWN_NAME, facts=names)
     n_classes = columns.n_classes if columns.classes else None
     mistake = None
     if columns.classes:
@@ -172,7 +175,9 @@ def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
         value=value, n_classes=n_classes, suspicion=suspicion, place=row_fault.place(), n_rows=row_fault.n
     )
     fault = Fault.CLASS_INDICES if columns.classes else Fault.OUTCOMES
-    return _error(argument, expected_labels(n_classes), row_fault.among(number(value)), remedy, fault, facts)
+    return InputError(
+        argument, expected_labels(n_classes), row_fault.among(number(value)), remedy, fault=fault, facts=facts
+    )
 
 
 def _of_scores(row_fault: RowFault, frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> InputError:
@@ -181,12 +186,12 @@ def _of_scores(row_fault: RowFault, frame: nw.DataFrame[Any] | nw.LazyFrame[Any]
         total = sum(map(float, values))
         facts = SumFacts(total=total, tolerance=columns.tolerance, place=row_fault.place(), n_rows=row_fault.n)
         got, remedy = row_fault.among(f"{total:.6g}"), "divide each row by its sum, or make a sketch for each label"
-        return _error(argument, expected_sum(columns.tolerance), got, remedy, Fault.ROW_SUM, facts)
+        return InputError(argument, expected_sum(columns.tolerance), got, remedy, fault=Fault.ROW_SUM, facts=facts)
     if row_fault.kind == _NO_SCORE:
         column = values.index(None)
         got = row_fault.missing + (f", in column {columns.scores[column]!r}" if columns.classes else "")
         missing = MissingFacts(entry="number", place=row_fault.place(column, len(values)), n_rows=row_fault.n)
-        return _error(argument, "numbers in every row", got, _FILTER, Fault.MISSING, missing)
+        return InputError(argument, "numbers in every row", got, _FILTER, fault=Fault.MISSING, facts=missing)
     column = next(k for k, value in enumerate(values) if not 0 <= value <= 1)
     got = row_fault.among(number(values[column])) + (
         f" in column {columns.scores[column]!r}" if columns.classes else ""
@@ -201,11 +206,9 @@ def _of_scores(row_fault: RowFault, frame: nw.DataFrame[Any] | nw.LazyFrame[Any]
     score = ScoreFacts(
         value=values[column], suspicion=suspicion, place=row_fault.place(column, len(values)), n_rows=row_fault.n
     )
-    return _error(argument, "values in [0, 1]", got, remedies[suspicion.mistake], Fault.OUTSIDE_RANGE, score)
-
-
-def _error(argument: str, expected: str, got: str, remedy: str, fault: Fault, facts: Facts) -> InputError:
-    return InputError(argument, expected, got, remedy, fault=fault, facts=facts)
+    return InputError(
+        argument, "values in [0, 1]", got, remedies[suspicion.mistake], fault=Fault.OUTSIDE_RANGE, facts=score
+    )
 
 
 def _suspect(value: float, frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> Suspicion:

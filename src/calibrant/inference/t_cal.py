@@ -111,7 +111,7 @@ def t_cal_test(
     return TestResult(value, p_value(replicates, value), method, table.n, {**details, **table.provenance})
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
 class _Scales:
     """The bins of every scale: for each number of bins the first cell, weight and deviation of those that count.
 
@@ -143,8 +143,14 @@ class _Scales:
             held.append(several)
             counts.append(mass)
             variances.append(2 * np.sum(np.maximum(null_variances**2 - squares, 0.0) / mass**2))
-        deviations = np.sqrt(np.asarray(variances)) / cells.total
-        return cls(cells, n_bins, tuple(first), tuple(held), tuple(counts), deviations)
+        return cls(
+            cells=cells,
+            n_bins=n_bins,
+            first=tuple(first),
+            held=tuple(held),
+            counts=tuple(counts),
+            deviations=np.sqrt(np.asarray(variances)) / cells.total,
+        )
 
     def statistics(self, positives: Float64s) -> tuple[Float64s, Float64s]:
         """Return T_m and T_m / sd T_m, (..., scales), of outcomes per cell, (..., cells)."""

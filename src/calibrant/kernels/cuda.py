@@ -164,7 +164,7 @@ def beyond(
 
 
 def add_cells(
-    scores: Tensor, outcomes: Tensor, columns: int, edges: Tensor, scales: Tensor, low_bits: int
+    scores: Tensor, outcomes: Tensor, *, columns: int, edges: Tensor, scales: Tensor, low_bits: int
 ) -> tuple[Tensor, Tensor]:
     """Launch the kernel of `cuda_cells.cells`; return sums (columns, 6, E + 1) and the number of refused scores."""
     from calibrant.kernels import cuda_kernels
@@ -287,7 +287,16 @@ def _launch(
                 enable_fp_fusion=True,
             )
     top, own, log_own, squares, total = floats
-    return RowReading(top, correct, own, log_own, squares, total, counters[:-1], counters[-1])
+    return RowReading(
+        top=top,
+        correct=correct,
+        own=own,
+        log_own=log_own,
+        squares=squares,
+        total=total,
+        faults=counters[:-1],
+        normalised=counters[-1],
+    )
 
 
 # ---------------------------------------------------------------- plain operations
@@ -332,7 +341,16 @@ def _read_plainly(
         faults[:4] += torch.stack([(fault == kind).sum() for kind in range(1, 5)])
         normalised += (good & normal).sum()
     top, own, log_own, squares, total = floats.unbind()
-    return RowReading(top, correct, own, log_own, squares, total, faults, normalised)
+    return RowReading(
+        top=top,
+        correct=correct,
+        own=own,
+        log_own=log_own,
+        squares=squares,
+        total=total,
+        faults=faults,
+        normalised=normalised,
+    )
 
 
 def _read_block(x: Tensor, y: Tensor, logits: bool | Tensor, tolerance: float) -> tuple[Tensor, Tensor, Tensor]:

@@ -135,7 +135,9 @@ def cells(scores: Tensor, outcomes: Tensor, judged: Tensor, table: CellTable, we
 def _in_units(x: Tensor, marks: Tensor, columns: int, table: CellTable) -> SlotSums:
     """Return the sums of float32 scores, added as multiples of the units of their slots."""
     if cuda.usable(x.device):
-        integers, refused = cuda.add_cells(x, marks, columns, table.edges, table.scales, _LOW_BITS)
+        integers, refused = cuda.add_cells(
+            x, marks, columns=columns, edges=table.edges, scales=table.scales, low_bits=_LOW_BITS
+        )
     else:
         good, slot = _slots(x, marks, table)
         number = torch.where(good, x * table.scales[slot], torch.zeros_like(x)).long()

@@ -26,7 +26,7 @@ SLACK: Final = 1e-3
 IGNORED_KEY: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
     """A batch after reading: rows of probabilities and their targets, all on one device.
 
@@ -118,7 +118,15 @@ def read(
         infinite = (~x.isfinite()).any(1)
         faults = torch.stack([infinite.sum(), outside.any(1).sum(), sums, (judged & ~good).sum(), scale])
     predicted = x.argmax(1) if layout == "multiclass" else None
-    return Reading(probs, y, judged, log_own, faults, _shown(as_logits, values, x.shape[1]), predicted)
+    return Reading(
+        probs=probs,
+        targets=y,
+        judged=judged,
+        log_own=log_own,
+        faults=faults,
+        seen=_shown(as_logits, values, x.shape[1]),
+        predicted=predicted,
+    )
 
 
 def read_rows(
@@ -156,9 +164,15 @@ def read_rows(
     if not checked:
         faults = torch.zeros_like(faults)
     classes = torch.where(judged, flat.long(), 0).clamp(0, values.shape[1] - 1)
-    probs = rows.top.new_empty((len(flat), 0))
-    seen = _shown(as_logits, values, values.shape[1])
-    return Reading(probs, classes, judged, rows.log_own, faults, seen, rows=rows)
+    return Reading(
+        probs=rows.top.new_empty((len(flat), 0)),
+        targets=classes,
+        judged=judged,
+        log_own=rows.log_own,
+        faults=faults,
+        seen=_shown(as_logits, values, values.shape[1]),
+        rows=rows,
+    )
 
 
 def _shown(as_logits: Tensor, values: Tensor, width: int) -> Tensor:

@@ -186,4 +186,11 @@ class Measure:
     @property
     def description(self) -> Description:
         """What a report says about the measure itself."""
-        return Description(self.label, self.meaning, self.scale, self.better, self.signed, self.binning)
+        return Description(
+            label=self.label,
+            meaning=self.meaning,
+            scale=self.scale,
+            better=self.better,
+            signed=self.signed,
+            binning=self.binning,
+        )

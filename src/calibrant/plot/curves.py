@@ -87,12 +87,12 @@ def calibration_curve(
     share = percent(curve.level)
     if consistency and place == 0:
         word = f"{canvas.CALIBRATED} scores, {share}"
-        _between(axes, curve.scores, curve.consistency_lows, curve.consistency_highs, canvas.GREY, 1.0, word)
+        lows, highs = curve.consistency_lows, curve.consistency_highs
+        _between(axes, curve.scores, lows, highs, colour=canvas.GREY, zorder=1.0, label=word)
     if confidence:
         look = (*canvas.tint(axes, colour, 1.0), 0.25)
-        _between(
-            axes, curve.scores, curve.confidence_lows, curve.confidence_highs, look, 1.1, f"{share} band of the rate"
-        )
+        lows, highs, word = curve.confidence_lows, curve.confidence_highs, f"{share} band of the rate"
+        _between(axes, curve.scores, lows, highs, colour=look, zorder=1.1, label=word)
     markers: dict[str, Any] = {"marker": marker, "markersize": 4} if len(curve.scores) <= _FEW else {}
     (line,) = axes.plot(
         curve.scores,
@@ -136,6 +136,7 @@ def _between(
     scores: NDArray[np.float64],
     lows: NDArray[np.float64],
     highs: NDArray[np.float64],
+    *,
     colour: Any,
     zorder: float,
     label: str,

@@ -90,7 +90,7 @@ class CalibrationSketch:
                 "classwise", "True or False", repr(classwise), "pass True to judge the classes too, else False"
             )
         names = None if class_names is None else names_of(class_names)
-        self._make = SketchConfig(notion, bool(classwise), names, grid)
+        self._make = SketchConfig(notion=notion, classwise=bool(classwise), class_names=names, grid=grid)
         self._part: SketchSums | None = None
         self._groups: dict[str, CalibrationSketch] = {}
         self._lock = Lock()
@@ -123,7 +123,15 @@ class CalibrationSketch:
             unchanged.
         """
         part = self._like()
-        part._read(probs, targets, weights, ignore_index, logits, groups, self._make)
+        part._read(
+            probs,
+            targets,
+            weights=weights,
+            ignore_index=ignore_index,
+            logits=logits,
+            groups=groups,
+            expected=self._make,
+        )
         self._absorb(part)
 
     def merge(self, *others: CalibrationSketch) -> None:
@@ -188,6 +196,7 @@ class CalibrationSketch:
         self,
         probs: Any,
         targets: Any,
+        *,
         weights: Any,
         ignore_index: Any,
         logits: Any,
@@ -233,8 +242,6 @@ class CalibrationSketch:
             judged_rows = predictions.judged
             weights = None if predictions.weights is None else predictions.weights[judged_rows]
             n = int(np.count_nonzero(judged_rows))
-        mass, squares = (float(n), float(n)) if weights is None else (float(weights.sum()), float(np.sum(weights**2)))
-        integral = integer_weights(weights)
         curves = Curves.empty(config.n_curves, config.grid)
         if judged not in PER_CLASS:
             curves.add_events(0, reading.events, config.grid)
@@ -242,7 +249,15 @@ class CalibrationSketch:
             first = config.n_curves - predictions.n_classes
             for k, (events, _) in enumerate(class_events(predictions)):
                 curves.add_events(first + k, events, config.grid)
-        self._part = SketchSums(Totals(n, mass, squares, integral, reading.total, **scores_of(reading.totals)), curves)
+        totals = Totals(
+            n=n,
+            weight=float(n if weights is None else weights.sum()),
+            square_weight=float(n if weights is None else np.sum(weights**2)),
+            whole=integer_weights(weights),
+            entries=reading.total,
+            **scores_of(reading.totals),
+        )
+        self._part = SketchSums(totals, curves)
 
     def _like(self) -> CalibrationSketch:
         """Return an empty sketch with the same settings."""

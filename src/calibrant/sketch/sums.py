@@ -33,7 +33,7 @@ def scores_of(totals: Float64s) -> dict[str, float]:
     return {name: float(totals[place]) for name, place in SCORES.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SketchConfig:
     """Which predictions a sketch can hold; the first batch sets ``layout`` and ``n_classes``."""
 
@@ -61,7 +61,7 @@ class SketchConfig:
         return words.get(str(self.layout), f"{self.n_classes} classes")
 
 
-@dataclass(slots=True)
+@dataclass(kw_only=True, slots=True)
 class Totals:
     """Exact sums over all rows.
 
@@ -91,6 +91,11 @@ class Totals:
     nll: float = 0.0
     nll_square: float = 0.0
     infinite: float = 0.0
+
+    @classmethod
+    def unweighted(cls, n: int, **scores: float) -> Totals:
+        """Return the sums of n rows that each weigh 1, with one label each; ``scores`` has the names of `SCORES`."""
+        return cls(n=n, weight=float(n), square_weight=float(n), whole=True, entries=float(n), **scores)
 
     def add(self, other: Totals) -> None:
         """Add the sums of more rows."""
@@ -177,21 +182,8 @@ class Curves:
 
     def table(self, k: int, grid: grids.Grid, *, whole: bool) -> ReliabilityTable:
         """Return one curve as a table; ``whole`` says that all weights are integers."""
-        counts = self.counts[k].sum(axis=1)
-        cells = np.flatnonzero(counts)
-        sums, positives = self.sums[k, cells], self.counts[k, cells, 1]
-        squares = None if self.squares is None or whole else np.ascontiguousarray(self.squares[k, cells].T)
-        return ReliabilityTable.of_cells(
-            cells,
-            counts[cells],
-            positives,
-            int(self.rows[k]),
-            grid,
-            sums[:, 0] + sums[:, 1],
-            np.ascontiguousarray(sums[:, 1]),
-            np.ascontiguousarray(sums[:, 2]),
-            squares,
-        )
+        squares = None if self.squares is None or whole else self.squares[k]
+        return ReliabilityTable.of_cells(self.counts[k], self.sums[k], squares, n=int(self.rows[k]), grid=grid)
 
     @property
     def nbytes(self) -> int:
@@ -217,4 +209,4 @@ class SketchSums(NamedTuple):
         cells, totals = sums
         n, curves = predictions.n, Curves.empty(1, grid)
         curves.add_cells(0, cells, n, weighted=False)
-        return cls(Totals(n, float(n), float(n), True, float(n), **scores_of(totals)), curves)
+        return cls(Totals.unweighted(n, **scores_of(totals)), curves)

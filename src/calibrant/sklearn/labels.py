@@ -50,7 +50,7 @@ def of_estimator(estimator: Any, X: Any, y: Any, pos_label: Any, notion: Any) ->
         raise InputError("probs", f"a column for each of {len(classes)} classes", f"shape {probs.shape}", remedy)
     remedy = "the estimator was fitted without this label: fit on rows of every class, such as with stratified folds"
     places = _places(_labels(y, len(probs)), classes, "estimator.classes_", remedy)
-    return _rows(probs, probs, places, classes, pos_label, notion)
+    return _rows(probs, probs, places, classes, pos_label=pos_label, notion=notion)
 
 
 def of_arrays(y_true: Any, y_prob: Any, class_names: Any, pos_label: Any, notion: Any) -> Rows:
@@ -73,7 +73,8 @@ def of_arrays(y_true: Any, y_prob: Any, class_names: Any, pos_label: Any, notion
         classes = np.arange(columns)
     else:
         classes = _of_one_column(labels, pos_label)
-    return _rows(probs, y_prob, _places(labels, classes, where, remedy), classes, pos_label, notion)
+    places = _places(labels, classes, where, remedy)
+    return _rows(probs, y_prob, places, classes, pos_label=pos_label, notion=notion)
 
 
 def _named(class_names: Any, columns: int) -> NDArray[Any]:
@@ -106,7 +107,13 @@ def _of_one_column(labels: NDArray[Any], pos_label: Any) -> NDArray[Any]:
 
 
 def _rows(
-    probs: NDArray[Any], original: Any, places: NDArray[np.int64], classes: NDArray[Any], pos_label: Any, notion: Any
+    probs: NDArray[Any],
+    original: Any,
+    places: NDArray[np.int64],
+    classes: NDArray[Any],
+    *,
+    pos_label: Any,
+    notion: Any,
 ) -> Rows:
     """Return the judged column, or all columns; ``places`` are the labels as indices of classes."""
     width, labels = probs.shape[1] if probs.ndim == 2 else 1, classes.tolist()

@@ -306,7 +306,16 @@ class AdaptiveCalibrationError(CalibrationError):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(task, True, num_bins, norm, num_classes, ignore_index, validate_args, **kwargs)
+        super().__init__(
+            task,
+            adaptive=True,
+            num_bins=num_bins,
+            norm=norm,
+            num_classes=num_classes,
+            ignore_index=ignore_index,
+            validate_args=validate_args,
+            **kwargs,
+        )
 
 
 class ClasswiseCalibrationError(ProbabilityMetric):

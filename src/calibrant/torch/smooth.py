@@ -101,7 +101,9 @@ class SmoothCalibrationError(TableMetric):
         check_choice("kernel_type", kernel_type, ("logit", "reflected"))
         check_choice("method", method, ("mesh", "exact"))
         check_notion(notion, ("positive", "top-label"))
-        self._check_options(kernel_type, bandwidth, eps, mesh_pts, refine_steps, method)
+        self._check_options(
+            kernel_type, bandwidth, eps=eps, mesh_pts=mesh_pts, refine_steps=refine_steps, method=method
+        )
         if state == "sketch" and method == "mesh":
             remedy = "pass kernel_type='reflected' and method='exact', or leave state out"
             raise InputError("state", "'rows' for method='mesh', which needs the rows", "'sketch'", remedy)
@@ -128,7 +130,7 @@ class SmoothCalibrationError(TableMetric):
         self.error_bound: float | None = None
 
     def _check_options(
-        self, kernel_type: str, bandwidth: Any, eps: float, mesh_pts: int, refine_steps: int, method: str
+        self, kernel_type: str, bandwidth: Any, *, eps: float, mesh_pts: int, refine_steps: int, method: str
     ) -> None:
         """Reject invalid options now, not in `compute`."""
         if method == "exact":

@@ -189,14 +189,24 @@ class TableMetric(ProbabilityMetric):
         layout: Layout = "multiclass" if width > 1 else "binary"
         if n == 0:
             judged: Any = self.notion if self.layout is None else self._judged(self.layout)
-            return CalibrationSketch.of_parts(SketchConfig(judged, False, None, GRID))
-        config = SketchConfig(self._judged(layout), False, None, GRID, layout, width if width > 1 else None)
-        brier, brier_square, nll, nll_square = (
-            float(tensors.joined(x)) for x in (self.brier_sum, self.brier_squares, self.nll_sum, self.nll_squares)
+            return CalibrationSketch.of_parts(SketchConfig(notion=judged, classwise=False, class_names=None, grid=GRID))
+        config = SketchConfig(
+            notion=self._judged(layout),
+            classwise=False,
+            class_names=None,
+            grid=GRID,
+            layout=layout,
+            n_classes=width if width > 1 else None,
         )
-        weight, correct, infinite = float(n), float(self.correct), float(self.infinite)
-        scores = (correct, brier, brier_square, nll, nll_square, infinite)
-        totals = Totals(n, weight, weight, True, weight, *scores)
+        totals = Totals.unweighted(
+            n,
+            correct=float(self.correct),
+            brier=float(tensors.joined(self.brier_sum)),
+            brier_square=float(tensors.joined(self.brier_squares)),
+            nll=float(tensors.joined(self.nll_sum)),
+            nll_square=float(tensors.joined(self.nll_squares)),
+            infinite=float(self.infinite),
+        )
         return CalibrationSketch.of_parts(config, SketchSums(totals, self._curves()))
 
 

@@ -1,0 +1,50 @@
+"""The options of the command, as one frozen value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from calibrant.cli.conditions import Condition
+from calibrant.files import Options
+from calibrant.inputs import Notion
+
+#: The engines that can read files.
+ENGINES: Final = ("embedded", "spark")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandOptions(Options):
+    """The options of ``report`` and of ``compare``; an option that a command lacks keeps its default.
+
+    The fields have the names of click's parameters. The inherited fields choose the columns. ``scores`` is the typed
+    text that ``models`` come from. `checks` rejects invalid values before any file is opened.
+    """
+
+    files: tuple[str, ...] = ()
+    scores: str | None = None
+    targets_file: str | None = None
+    logits: bool = False
+    notion: Notion | None = None
+    classwise: bool | None = None
+    n_bins: int = 15
+    ignore_index: int | None = None
+    level: float = 0.95
+    measures: str | tuple[str, ...] = "standard"
+    n_resamples: int = 1000
+    rng: int = 0
+    exact: bool = False
+    keep_going: bool = False
+    engine: str = ENGINES[0]
+    master: str | None = None
+    sketch_path: str | None = None
+    json_path: str | None = None
+    html_path: str | None = None
+    title: str | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The paths to write to, by option."""
+        paths = {"--json": self.json_path, "--html": self.html_path, "--sketch": self.sketch_path}
+        return {option: path for option, path in paths.items() if path is not None}
