@@ -516,6 +516,35 @@ def test_a_first_file_that_cannot_be_judged_settles_nothing(tmp_path: Path, monk
     assert (found.paths, found.rows, [own.path for own in found.omitted]) == ((numbers,), (N,), [words])
 
 
+def test_a_file_that_is_left_out_changes_no_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "_CHUNK", 1024)
+    columns = {"score": P, "outcome": Y, "weight": RNG.random(N), "g": np.array(["u", "v"])[Y]}
+    good = [
+        write(tmp_path / f"{k}.csv", {name: np.roll(values, k) for name, values in columns.items()}) for k in range(3)
+    ]
+    scores = np.where(np.arange(N) == N - 1, np.nan, P)
+    bad = write(tmp_path / "bad.csv", {**columns, "score": scores, "g": np.array(["w", "x"])[Y]})
+    for options in ({"weight": "weight"}, {"weight": "weight", "by": "g"}):
+        expected = stream_predictions(good, **options).sketch.to_bytes()
+        for place in range(4):
+            found = stream_predictions([*good[:place], bad, *good[place:]], keep_going=True, **options)
+            assert [omitted.path for omitted in found.omitted] == [bad]
+            assert found.sketch.to_bytes() == expected
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_rows_of_a_file_that_is_left_out_do_not_count_as_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    monkeypatch.setattr(chunks, "_CHUNK", 1024)
+    ignored = write(tmp_path / "ignored.parquet", {"score": P, "outcome": np.full(N, -1)})
+    bad = write(tmp_path / "bad.parquet", {"score": np.where(np.arange(N) == N - 1, np.nan, P), "outcome": Y})
+    paths = [bad, ignored] if place == 0 else [ignored, bad]
+    with pytest.raises(BadRows, match="ignore_index: expected a value that leaves at least one row") as caught:
+        stream_predictions(paths, ignore_index=-1, keep_going=True)
+    assert caught.value.rows.paths == (ignored,)
+
+
 @pytest.mark.parametrize("keep", [None, False])
 def test_of_no_usable_file_the_first_fault_is_told(tmp_path: Path, keep: bool | None) -> None:
     nothing = write(tmp_path / "a.parquet", {"score": P[:0], "outcome": Y[:0]})
