@@ -20,8 +20,8 @@ def test_brier(contest: Contest, long: Sample) -> None:
         goals=[faster_than("model-diagnostics", 15)],
     )
     expected = naive.corp(long.probs, long.targets)
-    found = {part: getattr(answers.ours, part) for part in expected}
-    assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    parts = {part: getattr(answers.ours, part) for part in expected}
+    assert parts == pytest.approx(expected, rel=1e-9, abs=1e-12)
     # The peer fits in the scores' float32 and treats scores closer than about 1e-7 as ties; 4e-7 off on these data.
     theirs = answers.peers["model-diagnostics"].row(0, named=True)
-    assert found == pytest.approx({part: theirs[part] for part in expected}, abs=1e-6)
+    assert parts == pytest.approx({part: theirs[part] for part in expected}, abs=1e-6)

@@ -78,14 +78,14 @@ def arithmetic(source: str, precision: str) -> str:
     near = f"{cell_keys.NEAR!r}::DOUBLE"
     return f"""
         SELECT k, {SUMS}
-        FROM (SELECT p, b, -ln(own + (own = 0)::DOUBLE) AS l,
+        FROM (SELECT p, b, -ln(p_y + (p_y = 0)::DOUBLE) AS l,
                      CASE WHEN hi = lo THEN ((lo + i) * 2 + u) * 2 + y + {cell_keys.DECIDED!r}::DOUBLE
                           ELSE (1 - 2 * y) * p END AS k
               FROM (SELECT *, floor(x + {near}) + floor(z + {near}) AS hi,
                            floor(abs(x - {near})) + floor(abs(z - {near})) AS lo
                     FROM (SELECT *, sqrt(d) * {2 * 4096 / np.pi!r}::DOUBLE * {series} AS x, d * 300::DOUBLE AS z
                           FROM (SELECT *, {depth} AS d, (m > 0)::DOUBLE AS i
-                                FROM (SELECT *, abs(1 - y - p) AS own, abs(u - p) AS m, (p - y) * (p - y) AS b
+                                FROM (SELECT *, abs(1 - y - p) AS p_y, abs(u - p) AS m, (p - y) * (p - y) AS b
                                       FROM (SELECT p::DOUBLE AS p, y::DOUBLE AS y, (p >= 0.5)::DOUBLE AS u
                                             FROM {source}))))))
         GROUP BY k"""
@@ -110,9 +110,9 @@ def edge_parts(precision: str) -> pa.Table:
 def joined(source: str) -> str:
     return f"""
         SELECT (start + (p > e1)::DOUBLE + (p > e2)::DOUBLE + (p = 1)::DOUBLE) * 2 + y AS k, {SUMS}
-        FROM (SELECT p, y, b, -ln(own + (own = 0)::DOUBLE) AS l,
+        FROM (SELECT p, y, b, -ln(p_y + (p_y = 0)::DOUBLE) AS l,
                      (floor(sqrt(abs(u - p)) * {PARTS}) + u * {HALF})::INT AS part
-              FROM (SELECT *, abs(1 - y - p) AS own, (p - y) * (p - y) AS b
+              FROM (SELECT *, abs(1 - y - p) AS p_y, (p - y) * (p - y) AS b
                     FROM (SELECT p::DOUBLE AS p, y::DOUBLE AS y, (p >= 0.5)::DOUBLE AS u FROM {source})))
         JOIN parts USING (part)
         GROUP BY k"""
@@ -121,8 +121,8 @@ def joined(source: str) -> str:
 def asof(source: str) -> str:
     return f"""
         SELECT (j + (p = 1)::DOUBLE) * 2 + y AS k, {SUMS}
-        FROM (SELECT p, y, (p - y) * (p - y) AS b, -ln(own + (own = 0)::DOUBLE) AS l
-              FROM (SELECT *, abs(1 - y - p) AS own FROM (SELECT p::DOUBLE AS p, y::DOUBLE AS y FROM {source})))
+        FROM (SELECT p, y, (p - y) * (p - y) AS b, -ln(p_y + (p_y = 0)::DOUBLE) AS l
+              FROM (SELECT *, abs(1 - y - p) AS p_y FROM (SELECT p::DOUBLE AS p, y::DOUBLE AS y FROM {source})))
         ASOF JOIN edges ON p <= e
         GROUP BY k"""
 
@@ -132,8 +132,8 @@ def answered(
 ) -> tuple[np.ndarray, np.ndarray, dict[str, float]]:
     """Return counts and sums by cell and outcome, and the exact sums, from the result of SQL by hand."""
     if keyed:
-        said = cell_keys.cells_of(table["k"], "standard", single=precision == "float32")
-        cells, outcomes = said.cells, said.outcomes
+        decoded = cell_keys.cells_of(table["k"], "standard", single=precision == "float32")
+        cells, outcomes = decoded.cells, decoded.outcomes
     else:
         cells, outcomes = np.divmod(table["k"].astype(np.int64), 2)
     size = len(grids.edges("standard")) + 1
@@ -145,9 +145,9 @@ def answered(
 
 
 def check(sketch: CalibrationSketch, counts: np.ndarray, sums: np.ndarray, exact: dict[str, float]) -> None:
-    (mine,), (own,) = sketch._part.curves.counts, sketch._part.curves.sums
-    assert np.array_equal(mine, counts)
-    np.testing.assert_allclose(own, sums, rtol=1e-12)
+    (sketch_counts,), (sketch_sums,) = sketch._part.curves.counts, sketch._part.curves.sums
+    assert np.array_equal(sketch_counts, counts)
+    np.testing.assert_allclose(sketch_sums, sums, rtol=1e-12)
     totals = sketch.totals
     ours = (totals.brier, totals.brier_square, totals.nll, totals.nll_square)
     np.testing.assert_allclose(ours, [exact[name] for name in ("b", "bb", "l", "ll")], rtol=1e-12)

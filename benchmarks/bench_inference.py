@@ -49,8 +49,8 @@ def test_against_relplot(contest: Contest) -> None:
     sample = binary(100_000)
 
     def peer() -> float:
-        found = relplot.prepare_rel_diagram(sample.probs, sample.targets, plot_confidence_band=False, num_bootstrap=1)
-        return float(found["ce"])
+        diagram = relplot.prepare_rel_diagram(sample.probs, sample.targets, plot_confidence_band=False, num_bootstrap=1)
+        return float(diagram["ce"])
 
     answers = contest(
         "100,000 scores: `evaluate` with every interval and curve; peer: one interval of the smooth ECE, 100 resamples",

@@ -27,7 +27,7 @@ WARM = 4  # runs before the clock starts: the machine that Spark runs on compile
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     sql = pytest.importorskip("pyspark.sql", reason="needs pyspark: install the extra spark")
     if shutil.which("java") is None:
         pytest.skip("needs Java 17 or later")
@@ -37,6 +37,7 @@ def spark() -> Iterator[Any]:
         "spark.driver.memory": "4g",
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": "4",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
@@ -63,14 +64,14 @@ def arithmetic(source: str) -> str:
     near = f"{cell_keys.NEAR!r}D"
     return f"""
         SELECT k, {SUMS}
-        FROM (SELECT p, b, -ln(own + cast(own = 0 AS DOUBLE)) AS l,
+        FROM (SELECT p, b, -ln(p_y + cast(p_y = 0 AS DOUBLE)) AS l,
                      CASE WHEN hi = lo THEN ((lo + i) * 2D + u) * 2D + y + {cell_keys.DECIDED!r}D
                           ELSE (1D - 2D * y) * p END AS k
               FROM (SELECT *, floor(x + {near}) + floor(z + {near}) AS hi,
                            floor(abs(x - {near})) + floor(abs(z - {near})) AS lo
                     FROM (SELECT *, sqrt(m) * {2 * 4096 / np.pi!r}D * {series} AS x, m * 300D AS z,
                                  cast(m > 0 AS DOUBLE) AS i
-                          FROM (SELECT *, abs(1D - y - p) AS own, abs(u - p) AS m, (p - y) * (p - y) AS b
+                          FROM (SELECT *, abs(1D - y - p) AS p_y, abs(u - p) AS m, (p - y) * (p - y) AS b
                                 FROM (SELECT p, cast(y AS DOUBLE) AS y, cast(p >= 0.5D AS DOUBLE) AS u
                                       FROM {source})))))
         GROUP BY k"""
@@ -79,9 +80,9 @@ def arithmetic(source: str) -> str:
 def joined(source: str) -> str:
     return f"""
         SELECT (start + cast(p > e1 AS DOUBLE) + cast(p > e2 AS DOUBLE) + cast(p = 1 AS DOUBLE)) * 2D + y AS k, {SUMS}
-        FROM (SELECT p, y, b, -ln(own + cast(own = 0 AS DOUBLE)) AS l,
+        FROM (SELECT p, y, b, -ln(p_y + cast(p_y = 0 AS DOUBLE)) AS l,
                      cast(floor(sqrt(abs(u - p)) * {PARTS}D) + u * {HALF}D AS BIGINT) AS part
-              FROM (SELECT *, abs(1D - y - p) AS own, (p - y) * (p - y) AS b
+              FROM (SELECT *, abs(1D - y - p) AS p_y, (p - y) * (p - y) AS b
                     FROM (SELECT p, cast(y AS DOUBLE) AS y, cast(p >= 0.5D AS DOUBLE) AS u FROM {source})))
         JOIN parts USING (part)
         GROUP BY k"""

@@ -43,13 +43,13 @@ def events(n: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
 @pytest.mark.parametrize("types", TYPES, ids=lambda types: types.replace(", ", "-"))
 def test_report_of_a_file(contest: Contest, tmp_path: Path, quick: bool, types: str) -> None:
     n = FEW if quick else ROWS
-    scores, happened = events(n)
-    scores, outcomes = scores.astype(TYPES[types][0]), happened.astype(TYPES[types][1])
+    scores, outcomes = events(n)
+    scores = scores.astype(TYPES[types][0])
     path = tmp_path / "events.parquet"
-    pq.write_table(pa.table({"score": scores, "outcome": outcomes}), path)
-    expected = naive.gaps(scores.astype(np.float64), happened.astype(np.int64), naive.uniform_bins(scores, 15))
-    positives = int(np.count_nonzero(happened))
-    del scores, outcomes, happened
+    pq.write_table(pa.table({"score": scores, "outcome": outcomes.astype(TYPES[types][1])}), path)
+    expected = naive.gaps(scores.astype(np.float64), outcomes.astype(np.int64), naive.uniform_bins(scores, 15))
+    positives = int(np.count_nonzero(outcomes))
+    del scores, outcomes
 
     answers = contest(
         f"{n:,} rows of Parquet ({types}) to a report, values alone; floor: pyarrow reads the two columns",
@@ -67,12 +67,12 @@ def test_report_of_a_file(contest: Contest, tmp_path: Path, quick: bool, types: 
 def test_report_on_groups(contest: Contest, tmp_path: Path, quick: bool) -> None:
     """Time reports on ten models, whose names are text."""
     n = FEW if quick else ROWS
-    scores, happened = events(n)
+    scores, outcomes = events(n)
     models = np.random.default_rng(0).integers(0, 10, n)
     names = pa.DictionaryArray.from_arrays(pa.array(models, pa.int8()), [f"model {k}" for k in range(10)])
     path = tmp_path / "events.parquet"
     pq.write_table(
-        pa.table({"score": scores.astype("f4"), "outcome": happened, "model": names.cast(pa.string())}), path
+        pa.table({"score": scores.astype("f4"), "outcome": outcomes, "model": names.cast(pa.string())}), path
     )
     answers = contest(
         f"{n:,} rows of Parquet with 10 groups to reports on each, values alone; floor: pyarrow reads the columns",

@@ -27,10 +27,10 @@ N_UPDATES, N_ROWS, N_BATCHES = 1_000, 10_000, 10
 @cache
 def torch_uncertainty() -> Any:
     """Import only the calibration metrics of TorchUncertainty: the full package needs torchvision."""
-    found = importlib.util.find_spec("torch_uncertainty")
-    if found is None or found.submodule_search_locations is None:
+    spec = importlib.util.find_spec("torch_uncertainty")
+    if spec is None or spec.submodule_search_locations is None:
         pytest.skip("needs torch-uncertainty")
-    folder = found.submodule_search_locations[0]
+    folder = spec.submodule_search_locations[0]
     for name in ("torch_uncertainty", "torch_uncertainty.metrics", "torch_uncertainty.metrics.classification"):
         package = types.ModuleType(name)
         package.__path__ = ["/".join([folder, *name.split(".")[1:]])]

@@ -109,21 +109,21 @@ def read(values: Tensor, targets: Tensor, *, logits: bool) -> cuda.RowReading:
     return cuda.read(values, targets, logits=logits, ignore_index=None, tolerance=0.05)
 
 
-def check(found: cuda.RowReading, values: Tensor, targets: Tensor, *, logits: bool) -> None:
+def check(reading: cuda.RowReading, values: Tensor, targets: Tensor, *, logits: bool) -> None:
     """Compare the reading of each row with the formulas, in double precision."""
-    assert found.faults.sum() == 0
+    assert reading.faults.sum() == 0
     for rows in blocks(values):
         wide = values[rows].double()
         logs = wide.log_softmax(1) if logits else wide.log()
         probs = logs.exp()
-        own = targets[rows, None]
-        expected = (probs.amax(1), logs.gather(1, own)[:, 0], probs.square().sum(1))
+        labels = targets[rows, None]
+        expected = (probs.amax(1), logs.gather(1, labels)[:, 0], probs.square().sum(1))
         for name, numbers in zip(("top", "log_own", "squares"), expected, strict=True):
-            part = getattr(found, name)[rows].double()
+            part = getattr(reading, name)[rows].double()
             torch.testing.assert_close(
                 part, numbers, rtol=1e-5, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}"
             )
-        assert torch.equal(found.correct[rows] == 1, wide.argmax(1) == targets[rows])
+        assert torch.equal(reading.correct[rows] == 1, wide.argmax(1) == targets[rows])
 
 
 class Row(NamedTuple):
@@ -172,9 +172,9 @@ def measure(plan: Plan, dtype: torch.dtype, n_classes: int) -> Row:
     # torchmetrics computes the softmax in the type of the logits, and adds up in float32.
     assert abs(float(ours.compute()) - float(theirs.compute())) < (2e-3 if dtype == torch.float32 else 5e-2)
     if metrics is not None:
-        found, answer = calls["logits"](), calls["probmetrics"]()
-        loss = -found.log_own.double().mean()
-        brier = (found.squares.double() - 2 * found.own.double() + 1).mean()
+        reading, answer = calls["logits"](), calls["probmetrics"]()
+        loss = -reading.log_own.double().mean()
+        brier = (reading.squares.double() - 2 * reading.own.double() + 1).mean()
         assert abs(float(answer["logloss"]) / float(loss) - 1) < 1e-3
         assert abs(float(answer["brier"]) / float(brier) - 1) < 1e-3
     moved = logits.nbytes + targets.nbytes + ROW_BYTES * len(targets)
@@ -192,11 +192,11 @@ def measure_cells(plan: Plan) -> str:
     judged = torch.ones(n, dtype=torch.bool, device=plan.device)
     edges = grid.edges("standard").astype("float32")
     table = cuda_cells.cell_table(edges, plan.device)
-    own = torch.from_numpy(edges).to(plan.device)
+    bounds = torch.from_numpy(edges).to(plan.device)
 
     def counted() -> Tensor:
-        cell = torch.bucketize(scores, own)
-        return torch.stack([torch.bincount(cell[outcomes == y], minlength=len(own) + 1) for y in (0, 1)])
+        cell = torch.bucketize(scores, bounds)
+        return torch.stack([torch.bincount(cell[outcomes == y], minlength=len(bounds) + 1) for y in (0, 1)])
 
     def ours() -> cuda_cells.Cells:
         return cuda_cells.cells(scores, outcomes, judged, table)
@@ -204,11 +204,11 @@ def measure_cells(plan: Plan) -> str:
     ours(), counted()
     times = [(clock(plan, ours), clock(plan, counted)) for _ in range(plan.rounds)]
     mine, other = (statistics.median(column) for column in zip(*times, strict=True))
-    found = ours()
-    assert torch.equal(found.counts, counted())
-    assert abs(float(found.sums[:2].sum()) / float(scores.double().sum()) - 1) < 1e-12
+    cells = ours()
+    assert torch.equal(cells.counts, counted())
+    assert abs(float(cells.sums[:2].sum()) / float(scores.double().sum()) - 1) < 1e-12
     return (
-        f"{n:,} scores into {len(own) + 1:,} cells, counts and sums: {n / mine:.3g} a second; "
+        f"{n:,} scores into {len(bounds) + 1:,} cells, counts and sums: {n / mine:.3g} a second; "
         f"bucketize and bincount, counts alone: {n / other:.3g} a second"
     )
 

@@ -71,8 +71,8 @@ def classwise_errors(probs: Scores, targets: Outcomes, n_bins: int) -> NDArray[n
 def brier(probs: Scores, targets: Outcomes) -> float:
     total = 0.0
     for start in range(0, len(probs), 1_000):
-        block, own = probs[start : start + 1_000].astype(np.float64), targets[start : start + 1_000]
-        block[np.arange(len(own)), own] -= 1
+        block, labels = probs[start : start + 1_000].astype(np.float64), targets[start : start + 1_000]
+        block[np.arange(len(labels)), labels] -= 1
         total += float((block**2).sum())
     return total / len(probs)
 

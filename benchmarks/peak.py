@@ -56,9 +56,9 @@ def traced_peak(call: Callable[[], Any]) -> int:
 def check_meters() -> None:
     """Reject a meter that misses an array of known size."""
     for meter in (resident_peak, traced_peak):
-        found = meter(lambda: np.ones(KNOWN // 8))
-        if found is not None and not 0.95 * KNOWN < found < 1.05 * KNOWN:
-            sys.exit(f"{meter.__name__} says {found} bytes for an array of {KNOWN}")
+        measured = meter(lambda: np.ones(KNOWN // 8))
+        if measured is not None and not 0.95 * KNOWN < measured < 1.05 * KNOWN:
+            sys.exit(f"{meter.__name__} says {measured} bytes for an array of {KNOWN}")
 
 
 def main(layout: str, classwise: bool) -> None:

@@ -70,8 +70,8 @@ def measured() -> dict[str, float]:
         sketch = sketched()
     assert sketch.n == ROWS
     assert int(sketch.table.positives.sum()) == int(outcomes.sum())
-    data, whole = sketch.to_bytes(), calibrant.CalibrationSketch()
-    merge = seconds(lambda: whole.merge(calibrant.CalibrationSketch.from_bytes(data)), 50)
+    data, merged = sketch.to_bytes(), calibrant.CalibrationSketch()
+    merge = seconds(lambda: merged.merge(calibrant.CalibrationSketch.from_bytes(data)), 50)
     return {
         "row_bytes": size / ROWS,
         "read": read / ROWS,
@@ -79,7 +79,7 @@ def measured() -> dict[str, float]:
         "sketch_bytes": len(data),
         "memory": sketch.nbytes,
         "merge": merge,
-        "report": seconds(lambda: calibrant.evaluate(whole), 3),
+        "report": seconds(lambda: calibrant.evaluate(merged), 3),
     }
 
 

@@ -44,7 +44,7 @@ main()
 
 def write(path: Path, n: int, types: tuple[str, str], groups: int) -> int:
     """Write n rows, and return how often the event happened."""
-    rng, happened, writer = np.random.default_rng(20_261_122), 0, None
+    rng, positives, writer = np.random.default_rng(20_261_122), 0, None
     for start in range(0, n, GROUP):
         size = min(GROUP, n - start)
         logits = rng.normal(-0.5, 1.8, size).astype("f4")
@@ -58,10 +58,10 @@ def write(path: Path, n: int, types: tuple[str, str], groups: int) -> int:
         elif writer is None:
             writer = ipc.new_file(str(path), table.schema)
         writer.write_table(table)
-        happened += int(np.count_nonzero(outcomes))
+        positives += int(np.count_nonzero(outcomes))
     if writer is not None:
         writer.close()
-    return happened
+    return positives
 
 
 def report(path: Path, options: list[str]) -> tuple[dict[str, object], float, float]:
@@ -91,11 +91,11 @@ def main() -> None:
         report_on = ["--by", "model"] if asked.groups else []
         for n in map(int, asked.rows):
             path = Path(folder) / f"events.{asked.kind}"
-            happened = write(path, n, (score, outcome), asked.groups)
-            found, seconds, peak = report(path, report_on)
-            assert found["n"] == n
-            assert abs(found["outcome_rate"] * n - happened) < 0.5
-            kind = "sketch" if "table" in found["estimates"]["ece"]["details"] else "exact"
+            positives = write(path, n, (score, outcome), asked.groups)
+            summary, seconds, peak = report(path, report_on)
+            assert summary["n"] == n
+            assert abs(summary["outcome_rate"] * n - positives) < 0.5
+            kind = "sketch" if "table" in summary["estimates"]["ece"]["details"] else "exact"
             size = os.path.getsize(path) / 1e6
             lines.append(f"| {n:,} | {size:,.0f} MB | {kind} | {seconds:.1f} | {n / seconds:,.0f} | {peak:,.0f} MB |")
             print(lines[-1], flush=True)

@@ -107,8 +107,8 @@ def main(epochs=3):
             )
             print(f"epoch {entry['epoch']:.0f}: log loss {loss:.3f}, ", end="")
             print(f"ECE {error:.3f}, noise up to {noise:.3f}")
-        found = trainer.predict(trainer.eval_dataset)
-    return {"history": history, "logits": found.predictions, "labels": found.label_ids}
+        output = trainer.predict(trainer.eval_dataset)
+    return {"history": history, "logits": output.predictions, "labels": output.label_ids}
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def main(folder):
     print(f"  noise up to {error.floor.upper:.3f}, log loss {loss.value:.3f}")
     return {
         "path": path,
-        "said": stated,
+        "stated": stated,
         "tokens": tokens,
         "comparison": comparison,
         "report": report,

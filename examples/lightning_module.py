@@ -27,7 +27,7 @@ class Digits(pl.LightningModule):
             "multiclass", num_classes=10, num_bins=15, closed="right", logits=True
         )
         self.log_loss = NegativeLogLikelihood(logits=True)
-        self.whole = CalibrationReport(logits=True)
+        self.calibration = CalibrationReport(logits=True)
         self.history = []
 
     def training_step(self, batch, _):
@@ -43,12 +43,12 @@ class Digits(pl.LightningModule):
         # epoch, and resets them.
         self.log("valid_ece", self.ece)
         self.log("valid_log_loss", self.log_loss)
-        self.whole.update(logits, labels)
+        self.calibration.update(logits, labels)
 
     def on_validation_epoch_end(self):
         # A report is many numbers: log some as floats. Lightning does not reset it.
-        report = self.whole.compute()
-        self.whole.reset()
+        report = self.calibration.compute()
+        self.calibration.reset()
         error = report["ece"]
         self.log("valid_ece_low", error.low)
         self.log("valid_ece_high", error.high)

@@ -69,9 +69,9 @@ def main(epochs=30):
         log_loss.reset()
 
     # Once, at the end: every measure with its interval. The state is a number a row.
-    whole = CalibrationReport(logits=True)
-    validate(model, valid, whole)
-    report = whole.compute()
+    calibration = CalibrationReport(logits=True)
+    validate(model, valid, calibration)
+    report = calibration.compute()
     error, gap = report["ece"], report["mean_gap"]
     print(
         f"{report.n:,} images: ECE {error.value:.3f} ({error.low:.3f} to {error.high:.3f}),"

@@ -1,9 +1,13 @@
-"""What holds for all tests: one thread in each worker, and how many examples Hypothesis tries."""
+"""What holds for all tests: one thread and one engine in each worker, and how many examples Hypothesis tries."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
 
+import pytest
 from hypothesis import settings
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the processors; tests about threads set their number
@@ -14,3 +18,21 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the processors; tes
 settings.register_profile("deep", deadline=None, max_examples=100)
 settings.register_profile("quick", deadline=None, max_examples=20)
 settings.load_profile("quick")
+
+#: How calibrant.files opens its engine.
+ENGINE = {"autoinstall_known_extensions": "false"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_engine() -> Iterator[None]:
+    """Have all files share one engine: opening one takes longer than most tests of files."""
+    if find_spec("duckdb") is None:
+        yield
+        return
+    import duckdb
+
+    connect = duckdb.connect
+    of_files = cache(lambda: connect(":memory:", config=ENGINE))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duckdb, "connect", lambda *a, **k: of_files() if k.get("config") == ENGINE else connect(*a, **k))
+        yield

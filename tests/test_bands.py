@@ -431,6 +431,7 @@ def test_the_band_of_resampling_is_nearly_the_closed_form():
     assert np.array_equal(first.lows, second.lows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_resamples", [0, 199])
 def test_bands_and_intervals_hold_their_share_of_bins(n_resamples):
     within, covered = [], []
@@ -532,6 +533,7 @@ def test_the_isotonic_confidence_band_is_of_fits_to_draws_from_the_fit():
     assert curve.consistency_lows[len(curve.scores) // 2] > curve.confidence_highs[len(curve.scores) // 2]
 
 
+@pytest.mark.slow
 def test_consistency_bands_hold_their_share_of_points():
     within = {"isotonic": [], "smooth": []}
     for seed in range(40):

@@ -84,6 +84,7 @@ def check(exact: calibrant.Report, sketched: calibrant.Report) -> None:
     notion=st.sampled_from(["positive", "top-label"]),
 )
 # Of the cells at the ends of a bin one can bring its mean further than both, and lower a gap as well as raise it.
+@pytest.mark.slow
 @example(161, "rare", 700, np.float32, 1.0, 4096, "none", "positive")
 @example(80, "rare", 2000, np.float64, 3.0, 4096, "none", "positive")
 @example(231, "sure", 200, np.float32, 0.5, 1000, "whole", "positive")

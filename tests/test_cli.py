@@ -402,6 +402,7 @@ def in_terminal(*args: str, first: str = "pass") -> tuple[int, str]:
     return process.wait(), shown.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
 def test_a_bar_is_shown_only_when_the_work_takes_its_time() -> None:
     for patience, shows in ((0.0, True), (60.0, False)):
@@ -453,6 +454,7 @@ def test_version_and_help() -> None:
 # ---------------------------------------------------------------- real files
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize(
     ("name", "options", "ece"),

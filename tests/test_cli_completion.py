@@ -157,6 +157,7 @@ def in_bash(program: Path, *words: str) -> tuple[list[str], str]:
     return done.stdout.splitlines(), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BASH is None or sys.platform == "win32", reason="there is no bash here")
 @pytest.mark.parametrize(
     ("words", "values"),
@@ -184,6 +185,7 @@ def test_bash_completes(program: Path, words: list[str], values: list[str]) -> N
     assert in_bash(program, *words) == (values, "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BASH is None or sys.platform == "win32", reason="there is no bash here")
 def test_what_bash_inserts_is_what_the_command_gets(program: Path) -> None:
     """A name with a space and one with a quote arrive as they are in the file."""

@@ -70,13 +70,14 @@ def run(*args: object) -> tuple[int, str, str]:
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session that is running already, which the command then uses, and leaves alone."""
     from pyspark.sql import SparkSession
 
     with warnings.catch_warnings(), spark._silent():
         warnings.simplefilter("ignore")
         builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2")
+        builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         for name, value in spark._SETTINGS.items():
             builder = builder.config(name, value)
         running = builder.getOrCreate()

@@ -117,6 +117,7 @@ def test_there_are_examples_of_every_command() -> None:
     assert len(examples()) >= 12
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("example_files")
 def test_every_example_in_the_help_runs() -> None:
     for line in examples():

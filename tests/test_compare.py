@@ -466,6 +466,7 @@ def test_the_population_against_closed_forms() -> None:
     assert square == pytest.approx(3 * math.pi / 8 - 7 / 6, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRUTHS)
 def test_coverage(name: str) -> None:
     """90 % intervals hold the truth; near double degeneracy and for ECE they do so more often than 90 %."""

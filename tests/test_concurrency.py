@@ -129,7 +129,7 @@ import calibrant
 def report():
     rng = np.random.default_rng(3)
     probs = rng.dirichlet(np.ones(3), 60_000).astype(np.float32)
-    return calibrant.evaluate(probs, rng.integers(0, 3, 60_000)).to_json()
+    return calibrant.evaluate(probs, rng.integers(0, 3, 60_000), n_resamples=70).to_json()
 
 def child(queue):
     queue.put(report())
@@ -152,6 +152,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize("hot", [True, False], ids=["after the parent used it", "before"])
 def test_use_after_fork(hot):
@@ -192,6 +193,7 @@ def files(folder, suffix):
     return sorted(path.name for path in folder.rglob(f"*{suffix}"))
 
 
+@pytest.mark.slow
 def test_processes_that_start_together_on_a_cold_cache(tmp_path):
     """Two types, two processes each, two threads in each, the names independent of Python's hash seed."""
     kinds = ["float32", "float64"] * 2
@@ -209,12 +211,14 @@ def test_processes_that_start_together_on_a_cold_cache(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb?")} == stamps  # it was found
 
 
+@pytest.mark.slow
 def test_a_cache_directory_that_is_none(tmp_path):
     (tmp_path / "file").write_text("in its place")
     process = start(MEASURE.format(dtype="float32"), NUMBA_CACHE_DIR=tmp_path / "file", **ALONE)
     assert answer(process) == expected_measure()
 
 
+@pytest.mark.slow
 def test_a_cache_directory_that_vanishes_after_import(tmp_path):
     own = tmp_path / "cache"
     code = f"""
@@ -236,6 +240,7 @@ measure(np.float32)
     assert answer(start(code, NUMBA_CACHE_DIR=own, **ALONE)) == "0.25\n" * 3
 
 
+@pytest.mark.slow
 def test_torn_cache_files(tmp_path):
     code = MEASURE.format(dtype="float32")
     expected = answer(start(code, NUMBA_CACHE_DIR=tmp_path, **ALONE))

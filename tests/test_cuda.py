@@ -880,6 +880,7 @@ def test_arrays_elsewhere_are_refused(array, match):
 # ---------------------------------------------------------------- Triton
 
 
+@pytest.mark.slow
 @needs_triton
 @pytest.mark.skipif(INTERPRETED, reason="the other process does this")
 def test_the_kernels_in_the_interpreter():

@@ -42,6 +42,7 @@ def failures(text: str, name: str) -> list[str]:
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
 def test_the_examples_of_a_page_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)  # the pages name examples/digits.parquet
@@ -57,6 +58,7 @@ def test_the_runner_of_examples_can_fail() -> None:
     assert "Expected:\n    3\nGot:\n    2" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", make_examples.MAKERS, ids=lambda make: make.__name__)
 def test_the_reports_shown_are_what_the_code_says(make: Callable[[], dict[str, str]]) -> None:
     assert shown.stale(make()) == [], "out of date; run: python docs/make_examples.py"

@@ -212,7 +212,7 @@ def test_a_lightning_module() -> None:
     losses = [entry[1] for entry in history]
     assert len(losses) < 30
     assert int(np.argmin(losses)) == len(losses) - 4
-    assert found["module"].ece.update_count == found["module"].whole.update_count == 0
+    assert found["module"].ece.update_count == found["module"].calibration.update_count == 0
 
 
 def test_a_hugging_face_trainer() -> None:
@@ -338,7 +338,7 @@ def test_a_language_models_confidences(tmp_path: Path) -> None:
     said = np.array([int(re.fullmatch(r"(\d+)%", line["confidence"])[1]) / 100 for line in lines])  # type: ignore[index]
     correct = np.array([line["answer"] == line["truth"] for line in lines])
     assert [line["correct"] for line in lines] == correct.tolist()
-    np.testing.assert_array_equal(found["said"], said)
+    np.testing.assert_array_equal(found["stated"], said)
     assert {0.0, 1.0} <= set(said.tolist())  # the extremes are there, and counted
     assert len(lines) == 600
     command = [sys.executable, "-m", "calibrant.cli", "report", str(found["path"]), "--score", "confidence"]

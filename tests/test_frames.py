@@ -883,6 +883,7 @@ def test_nothing_in_groups_is_the_error_of_nothing(quick_engine) -> None:
         sketch(quick_engine({"p": P4, "y": Y4, "g": Y4, "w": 0 * Y4}), **EVENT, by="g", weight="w")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", [NAN, math.inf, 1e300, 1.5, 3.0])
 def test_a_wrong_target_of_classes_is_counted_where_each_is_judged(engine, bad) -> None:
     frame = engine({"a": P4, "b": 1 - P4, "y": np.array([0.0, 1.0, bad, 0.0])})

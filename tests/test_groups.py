@@ -153,6 +153,7 @@ def class_truth(sharpened, n_bins=15):
     return float(np.abs(gaps).sum() / probs.size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharpened", [1.0, 2.0])
 @pytest.mark.parametrize("notion", ["top-label", "classwise"])
 def test_classwise_coverage(sharpened, notion):
@@ -297,6 +298,7 @@ def test_a_planted_bad_group_is_called_out_and_no_other(n_resamples):
         assert group.called_out == (group.adjusted_p_value <= 1 - 0.95)
 
 
+@pytest.mark.slow
 def test_calibrated_groups_are_seldom_called_out():
     families = 40
     called = []

@@ -24,7 +24,8 @@ from click.testing import CliRunner
 import calibrant
 from calibrant.cli import main
 from calibrant.errors import MissingDependencyError
-from calibrant.render import html
+from calibrant.measures.listed import MEASURES
+from calibrant.render import drawing, html
 
 EVIL = "<script>alert('x')</script>&\"',\n;\x00\ud800 Ω"
 
@@ -319,7 +320,26 @@ def test_rows_of_the_chart_lie_beside_their_floors(report: calibrant.Report, pag
     top = max(max(report[n].high, report[n].floor.upper) for n in names)  # type: ignore[union-attr]
     widths = [float(own["width"]) for own in page.all("rect", of="noise") if own["height"] == "16"][: len(names)]
     for name, width in zip(names, widths, strict=True):
-        assert width == pytest.approx(300 * report[name].floor.upper / (1.02 * top), abs=0.11)  # type: ignore[union-attr]
+        assert width == pytest.approx(262 * report[name].floor.upper / (1.02 * top), abs=0.11)  # type: ignore[union-attr]
+
+
+def test_a_chart_has_room_for_every_label() -> None:
+    for measure in MEASURES:
+        assert drawing.fit(measure.label, drawing.NAME_ROOM) == measure.label
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "label"),
+    [
+        ("p", "p2", "p − p2"),
+        ("p", "a_very_long_model_name", "p − a_very_long_model…"),
+        ("a_very_long_model_name", "p", "a_very_long_model… − p"),
+        ("a_very_long_model_name", "another_long_name", "a_very_l… − another_…"),
+    ],
+)
+def test_a_short_name_leaves_its_room_to_the_other_name_of_a_pair(first: str, second: str, label: str) -> None:
+    fitted = drawing.fit_pair(first, second)
+    assert fitted == drawing.fit(fitted, drawing.NAME_ROOM) == label
 
 
 # ---------------------------------------------------------------- what a user gives is text

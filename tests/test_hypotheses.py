@@ -124,6 +124,7 @@ def test_a_p_value_is_a_probability_and_the_result_says_what_it_is(test):
     assert result.method
 
 
+@pytest.mark.slow
 @held_out
 def test_size_under_calibration(name):
     runs, level = 600, 0.1
@@ -137,6 +138,7 @@ def test_size_under_calibration(name):
     assert level - short - error <= rejected <= level + error
 
 
+@pytest.mark.slow
 @held_out
 def test_size_with_weights_that_are_not_whole(name):
     """Weights of unequal sizes leave the size as it is: they are not taken for numbers of rows."""
@@ -246,6 +248,7 @@ def test_hosmer_lemeshow_with_weights_is_its_formula():
     assert external(p, y, n_groups=4, weights=w).statistic == pytest.approx(statistic, rel=CLOSE)
 
 
+@pytest.mark.slow
 def test_hosmer_lemeshow_in_sample_size():
     """Scores fitted to the outcomes themselves: the chi-square law of G - 2, not of G."""
     rng, runs = np.random.default_rng(33), 200

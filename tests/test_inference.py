@@ -758,6 +758,7 @@ def test_p_value_counts_replicates_at_least_as_large():
     assert (floor.mean, floor.upper) == (pytest.approx(0.225), 0.4)  # at least a share of .7 is not above it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*ERRORS, "brier", "nll", "mean_gap"])
 def test_size_under_calibration(name):
     p_values = np.array([report[name].p_value for report in simulated(calibrated_law)])
@@ -768,6 +769,7 @@ def test_size_under_calibration(name):
         assert np.rint(p_values * 100) / 100 == pytest.approx(p_values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ERRORS)
 def test_power_against_a_tilt(name):
     p_values = np.array([report[name].p_value for report in simulated(tilted_law)])
@@ -828,6 +830,7 @@ def test_truths_are_those_in_closed_form():
     assert over["mce"] == pytest.approx(14.5 / 15 - 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRUTHS)
 def test_coverage(name):
     law, known = TRUTHS[name]
@@ -969,6 +972,7 @@ def test_errors_about_own_statistics(method):
 # ---------------------------------------------------------------- the noise floor before any data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "a", "b"), [("uniform", 1, 1), ("confident", 8, 1), ("rare", 1, 20)])
 @pytest.mark.parametrize("n", [3_000, 5_000, 7_999, 100_000])
 def test_the_floor_of_rows_of_any_number_is_that_of_the_law(law: str, a: float, b: float, n: int) -> None:

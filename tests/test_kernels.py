@@ -879,6 +879,7 @@ def many():
     return p, rng.random(len(p)) < p**1.3, rng.integers(1, 4, len(p)) / 3, rows, rng.integers(0, 10, len(rows))
 
 
+@pytest.mark.slow
 def test_threads_change_no_bit(many, monkeypatch):
     p, y, weights, logits, labels = many
     probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)

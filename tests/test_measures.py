@@ -163,6 +163,7 @@ def test_every_interval_is_simulated(measure: Measure) -> None:
         return
     with (ROOT / "docs" / "coverage.csv").open(encoding="utf-8", newline="") as file:
         assert measure.name in {row["measure"] for row in csv.DictReader(file)}
+    assert f"\n| {measure.label} | 95% |" in (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
 
 
 def test_the_simulation_iterates_over_the_measures(monkeypatch: pytest.MonkeyPatch) -> None:

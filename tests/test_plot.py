@@ -1023,6 +1023,7 @@ def test_the_page_draws_with_every_function() -> None:
     assert {name for name in plot.__all__ if f"cp.{name}(" not in page} == set()
 
 
+@pytest.mark.slow
 def test_each_picture_is_the_figure_of_its_example(gallery: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     panels = {name: len(figure.axes) for name, figure in gallery.figures()}

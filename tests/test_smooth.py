@@ -174,6 +174,7 @@ def test_sums_given_are_sums_found():
 
 
 # Roots of 1e-6 to 1e-3 need residuals that are small or few: a saturated model. N = 100,000, scores within 10^-k of 1.
+@pytest.mark.slow
 @pytest.mark.parametrize("exponent", [3, 4, 5, 6])
 @pytest.mark.parametrize("wrong", [0, 1, 10])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -30,7 +30,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     sql = pytest.importorskip("pyspark.sql", reason="needs pyspark: install the extra spark")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("needs Java 17 or later")
@@ -40,6 +40,7 @@ def spark() -> Iterator[Any]:
         "spark.driver.memory": "1g",
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

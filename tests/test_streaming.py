@@ -167,6 +167,7 @@ def nothing_is_few(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---------------------------------------------------------------- the sketch is that of the arrays
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_stream_makes_the_sketch_of_the_arrays(tmp_path: Path, kind: str) -> None:
@@ -289,6 +290,7 @@ def test_the_widest_floats_of_all_files_say_which_cell_a_score_is_in(tmp_path: P
 # ---------------------------------------------------------------- rows are kept while they are few
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz", "arrow"])
 @pytest.mark.parametrize("name", ["weights", "groups", "numbered groups", "labels", "numbered labels", "classes"])
@@ -699,6 +701,7 @@ def spoilt(folder: Path, kind: str) -> Iterator[tuple[str, str]]:
         yield str(path), r"row 1, column 'score' is empty \(null\)"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "csv", "csv.gz", "npz"])
 @pytest.mark.parametrize("few", [True, False])
@@ -1004,6 +1007,7 @@ main(prog_name="calibrant")
 ENDLESS = "(SELECT count(*) FROM range(1000000000000) t(i) WHERE i % 7 = 3) > outcome"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
 @pytest.mark.parametrize(("command", "where"), [("report", None), ("report", ENDLESS), ("compare", ENDLESS)])
 def test_ctrl_c_ends_at_once_and_leaves_nothing_behind(tmp_path: Path, where: str | None, command: str) -> None:
@@ -1140,6 +1144,7 @@ print(before, peak())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process is read from /proc")
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "npy in npz"])
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path, kind: str) -> None:

@@ -134,6 +134,7 @@ def ranks(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKES)
 @pytest.mark.parametrize("split", SPLITS)
 def test_two_processes_are_one(ranks, split, name):
@@ -164,6 +165,7 @@ def test_two_processes_are_one(ranks, split, name):
                 assert torch.equal(other, state), key
 
 
+@pytest.mark.slow
 def test_ranks_of_different_precision(ranks):
     alone = ct.SmoothCalibrationError("reflected")
     alone.update(*batch("smooth", 200, 400))
@@ -172,6 +174,7 @@ def test_ranks_of_different_precision(ranks):
         assert found["mixed"] == pytest.approx(alone.compute().item(), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_steps_are_of_all_ranks(ranks):
     alone = ct.CalibrationError("binary")
     alone.update(*batch("binary", 0, 100))
@@ -180,6 +183,7 @@ def test_steps_are_of_all_ranks(ranks):
         assert found["total"] == pytest.approx(alone.compute().item(), rel=1e-7)
 
 
+@pytest.mark.slow
 def test_ranks_share_the_decision(ranks):
     alone = ct.CalibrationError("binary", logits=True)
     alone.update(torch.tensor([-3.0, 4.0]), torch.tensor([0, 1]))
@@ -192,6 +196,7 @@ def test_ranks_share_the_decision(ranks):
 # ---------------------------------------------------------------- metrics that keep a sketch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SKETCHES)
 @pytest.mark.parametrize("split", SKETCH_SPLITS)
 def test_two_sketches_are_one(ranks, split, name):
@@ -216,6 +221,7 @@ def test_two_sketches_are_one(ranks, split, name):
         assert read.totals.brier == pytest.approx(whole.totals.brier, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_gather_has_its_own(ranks):
     for rank, found in enumerate(ranks):
         sketch = calibrant.CalibrationSketch()

@@ -12,51 +12,24 @@ from typing import Any
 
 import numpy as np
 from coverage_laws import Law
-from coverage_pairs import KINDS, MEASURES, PAIRS
+from coverage_pairs import COMPARED, KINDS, PAIRS
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from calibrant.measures import MEASURES, Null
+
 Columns = Mapping[str, NDArray[Any]]
 
-NAMES = {
-    "ece": "ECE",
-    "ace": "adaptive ECE",
-    "classwise_ece": "classwise ECE",
-    "rmsce": "RMSCE",
-    "debiased_square": "debiased square",
-    "mce": "MCE (bins of 30 rows)",
-    "smece": "smooth ECE",
-    "ks": "KS error",
-    "miscalibration": "CORP miscalibration",
-    "discrimination": "CORP discrimination",
-    "uncertainty": "CORP uncertainty",
-    "mean_gap": "mean gap",
-    "mean_confidence": "mean confidence",
-    "brier": "Brier score",
-    "nll": "log loss",
-    "accuracy": "accuracy",
-}
+LABELS = {measure.name: measure.label for measure in MEASURES}
 CLASSES = "softmax, 10 classes"
 TILTS = (1.0, 1.1, 1.4, 2.0)
 #: The differences between two models.
-DIFFERENCES = {f"pair {name}": f"difference of the {label}" for name, label in MEASURES.items()}
+DIFFERENCES = {f"pair {measure.name}": f"difference of the {measure.label}" for measure in COMPARED}
 PEERS = ("relplot", "uncertainty-calibration")
-TESTS = (
-    "ece",
-    "ace",
-    "rmsce",
-    "mce",
-    "smece",
-    "ks",
-    "miscalibration",
-    "Spiegelhalter",
-    "Hosmer-Lemeshow",
-    "Kolmogorov-Smirnov",
-    "Kuiper",
-    "Cox",
-    "T-Cal",
-    "classwise_ece",
-)
+#: The measures whose tests the page shows. The squared CE is left out: the RMSCE stands for both.
+TESTED = [m.name for m in MEASURES if m.judges == "classes" or (isinstance(m.null, Null) and m.scale != "square")]
+CLASSICAL = ("Spiegelhalter", "Hosmer-Lemeshow", "Kolmogorov-Smirnov", "Kuiper", "Cox", "T-Cal")
+TESTS = (*TESTED, *CLASSICAL)
 REGIMES = ("null", "r < 1", "1 to 3", "3 to 8", ">= 8")
 LIMITS = {"3 to 8": 1.6, ">= 8": 1.3}
 LEAST = 30  # data sets of a cell with an interval
@@ -216,7 +189,7 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 
 def coverage_rows(cells: Sequence[Cell]) -> Iterable[Sequence[str]]:
     yield ["measure", "level", "settings", "mean", "lowest", "± error", "where", "below the goal"]
-    for measure, label in NAMES.items():
+    for measure, label in LABELS.items():
         for level in (0.9, 0.95):
             selected = [cell for cell in cells if cell.measure == measure and cell.level == level]
             if not selected:
@@ -270,7 +243,7 @@ def failures(cells: Sequence[Cell], repeated: Sequence[Cell]) -> str:
     ]
     for cell in failed:
         ratio = "" if math.isnan(cell.ratio) else f"{cell.ratio:.1f}"
-        label = NAMES.get(cell.measure) or DIFFERENCES[cell.measure]
+        label = LABELS.get(cell.measure) or DIFFERENCES[cell.measure]
         rows.append(
             [
                 label,
@@ -294,7 +267,7 @@ def repeat(cell: Cell | None) -> list[str]:
 
 def width_rows(cells: Sequence[Cell]) -> Iterable[Sequence[str]]:
     yield ["measure", *REGIMES, "goals met"]
-    for measure, label in NAMES.items():
+    for measure, label in LABELS.items():
         selected = [cell for cell in cells if cell.measure == measure and cell.regime]
         if not selected:
             continue
@@ -332,7 +305,7 @@ def size_rows(settings: Mapping[tuple[str, str, float, int], Columns]) -> Iterab
         good = good and all(0.8 * alpha <= size <= 1.25 * alpha for alpha, size in at.items())
         error = math.sqrt(0.09 / len(every))
         yield [
-            NAMES.get(test, test),
+            LABELS.get(test, test),
             f"{len(every):,}",
             f"{at[0.05]:.3f}",
             f"{at[0.1]:.3f}",
@@ -362,7 +335,7 @@ def power_rows(settings: Mapping[tuple[str, str, float, int], Columns]) -> Itera
             ]
             every = np.concatenate(p_values) if p_values else np.empty(0)
             entries.append(f"{np.mean(every <= 0.05):.2f}" if len(every) else "–")
-        yield [NAMES.get(test, test), *entries]
+        yield [LABELS.get(test, test), *entries]
 
 
 def peer_rows(cells: Sequence[Cell]) -> Iterable[Sequence[str]]:
@@ -370,11 +343,11 @@ def peer_rows(cells: Sequence[Cell]) -> Iterable[Sequence[str]]:
         "setting",
         "relplot: coverage",
         "width",
-        "ours (smooth ECE)",
+        f"ours ({LABELS['smece']})",
         "width",
         "uncertainty-calibration: coverage",
         "width",
-        "ours (RMSCE)",
+        f"ours ({LABELS['rmsce']})",
         "width",
     ]
     by = {(c.measure, c.law, c.tilt, c.n): c for c in cells if c.level == 0.95}
@@ -405,8 +378,9 @@ def pair_rows(
     ]
     for kind in KINDS:
         laws = {pair.name for pair in PAIRS if pair.models == kind}
-        for measure, label in MEASURES.items():
-            selected = [cell for cell in cells if cell.measure == f"pair {measure}" and cell.law in laws]
+        for measure in COMPARED:
+            name = f"pair {measure.name}"
+            selected = [cell for cell in cells if cell.measure == name and cell.law in laws]
             entries = []
             for level in (0.9, 0.95):
                 held = [cell.coverage for cell in selected if cell.level == level]
@@ -415,16 +389,17 @@ def pair_rows(
             ratios = [cell.relative for cell in selected if not math.isnan(cell.relative)]
             width = f"{np.median(ratios):.2f}" if ratios else "–"
             called = "–"
-            if measure == "debiased_square":
+            if measure.difference.decides:
                 p_values = np.concatenate(
                     [
                         unique_p(columns)
-                        for (name, law, *_), columns in settings.items()
-                        if name == f"pair {measure}" and law in laws
+                        for (difference, law, *_), columns in settings.items()
+                        if difference == name and law in laws
                     ]
                 )
                 called = f"{np.mean(p_values <= 0.05):.3f}"
-            yield [kind, label, str(len(selected) // 2), *entries, str(fails) if fails else "none", width, called]
+            failed = str(fails) if fails else "none"
+            yield [kind, measure.label, str(len(selected) // 2), *entries, failed, width, called]
 
 
 def write_cells(cells: Sequence[Cell], path: Path) -> None:
@@ -459,9 +434,10 @@ def draw(cells: Sequence[Cell], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    shown = [name for name in NAMES if any(cell.measure == name for cell in cells)]
+    shown = [name for name in LABELS if any(cell.measure == name for cell in cells)]
+    rows = math.ceil(len(shown) / 4)
     with mpl.rc_context({"font.size": 8, "savefig.dpi": 110}):
-        figure, axes = plt.subplots(4, 4, figsize=(10, 9), sharex=True, sharey=True, layout="constrained")
+        figure, axes = plt.subplots(rows, 4, figsize=(10, 2.25 * rows), sharex=True, sharey=True, layout="constrained")
         for ax, name in zip(axes.flat, shown, strict=False):
             for level, colour, shift in ((0.9, "#0072b2", 0.93), (0.95, "#d55e00", 1.07)):
                 selected = [cell for cell in cells if cell.measure == name and cell.level == level]
@@ -469,7 +445,7 @@ def draw(cells: Sequence[Cell], path: Path) -> None:
                 ax.scatter(x, [cell.coverage for cell in selected], s=8, alpha=0.5, color=colour, label=f"{level:.0%}")
                 ax.axhline(level, color=colour, linewidth=0.8)
             ax.set_xscale("log")
-            ax.set_title(NAMES[name])
+            ax.set_title(LABELS[name])
             ax.set_ylim(0.8, 1.005)
         for ax in list(axes.flat)[len(shown) :]:
             ax.set_visible(False)

@@ -16,18 +16,13 @@ from coverage_laws import BINS, POINTS, laws, tilted
 from numpy.typing import NDArray
 
 import calibrant
+from calibrant.measures import listed
 from calibrant.results import Estimate
 
 Float64s = NDArray[np.float64]
 
-#: The labels of the measures that differ, by their keys.
-MEASURES = {
-    "debiased_square": "squared error",
-    "ece": "ECE",
-    "brier": "Brier score",
-    "nll": "log loss",
-    "accuracy": "accuracy",
-}
+#: The measures that compare models; the first one decides.
+COMPARED = listed.compared()
 _COARSE = 20  # scores that a coarse model knows
 _INSIDE = 1e-10  # x keeps this far from 0 and 1, so that no score of 1 stands for one just below, of infinite log loss
 
@@ -107,6 +102,6 @@ def compared(pair: PairLaw, n: int, level: float, rng: np.random.Generator) -> I
     """Compare two models on n rows drawn: the name, estimate and true value of each difference."""
     x, first, second = pair.at(rng.random(n))
     outcomes = (rng.random(n) < x).astype(np.int64)
-    found: Any = calibrant.compare(first, second, outcomes, n_bins=BINS, level=level).pairs[0]
-    for name in MEASURES:
-        yield name, found[name], pair.truths[name]
+    differences: Any = calibrant.compare(first, second, outcomes, n_bins=BINS, level=level).pairs[0]
+    for measure in COMPARED:
+        yield measure.name, differences[measure.name], pair.truths[measure.name]

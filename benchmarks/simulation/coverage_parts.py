@@ -162,17 +162,17 @@ def classical(table: ReliabilityTable) -> dict[str, float]:
     return {name: test.p_value for name, test in tests.items()}
 
 
-def row(name: str, found: Estimate, true: float, level: float, few: bool) -> dict[str, Any]:
-    floor = found.floor.mean if found.floor is not None else math.nan
+def row(name: str, result: Estimate, true: float, level: float, few: bool) -> dict[str, Any]:
+    floor = result.floor.mean if result.floor is not None else math.nan
     return {
         "measure": name,
         "level": level,
         "true": true,
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
+        "value": result.value,
+        "low": result.low,
+        "high": result.high,
         "floor": floor,
-        "p": found.p_value,
+        "p": result.p_value,
         "few": few,
     }
 

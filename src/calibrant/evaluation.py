@@ -36,20 +36,20 @@ _HOLDS: Final = {ReliabilityTable: "the table", CalibrationSketch: "the sketch"}
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Settings:
-    """How a report is made.
+    """The settings of a report.
 
     Attributes
     ----------
     n_bins : int
-        The bins of the binned measures.
+        The number of bins of the binned measures.
     measures : tuple of Measure
         The measures shown.
     profile : str or None
-        The profile they are from; None for a list.
+        The profile that names the measures; None for a list.
     resampling : Resampling or None
         The level and the replicates; None for values alone.
     classwise : bool
-        Whether every class is judged next to the top label.
+        Whether every class is judged in addition to the top label.
     """
 
     n_bins: int
@@ -65,7 +65,7 @@ class Settings:
 
 
 class Reported(NamedTuple):
-    """A report, and the estimates that decide what it finds, whichever measures it shows."""
+    """A report, and the estimates that its findings are made from, whichever measures it shows."""
 
     report: Report
     deciding: Mapping[str, Estimate]
@@ -73,7 +73,7 @@ class Reported(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Judged:
-    """What a report is computed from.
+    """The data that a report is computed from.
 
     Attributes
     ----------
@@ -82,13 +82,13 @@ class Judged:
     means : PredictionMeans
         The means over whole predictions.
     tables : sequence of ReliabilityTable
-        The table of the judged event; or if every class is judged by itself, of each class.
+        The table of the judged event; or one table for each class, if every class is judged by itself.
     n_classes : int or None
         The number of classes or labels; None for one event.
     names : tuple of str or None
         The names of the classes.
     histograms : ClassHistograms or None
-        The bins of every class next to the judged event, if classes are judged as well.
+        The bins of every class, if classes are judged in addition to the event.
     class_bound : float
         The certified error of the mean of the classes' errors.
     """
@@ -130,38 +130,39 @@ def evaluate(
     table of all measures, `calibrant.measures.MEASURES`. By default these are shown:
 
     - ``accuracy``, ``brier``, ``nll``: means over whole predictions (for a table, over its event),
-    - ``mean_confidence``: the mean score of the judged event; ``mean_gap``: the same minus the rate of its outcomes,
+    - ``mean_confidence``: the mean score of the judged event; ``mean_gap``: the mean score minus the outcome rate,
     - ``ece``, ``rmsce``, ``mce`` (uniform bins; the maximum over bins with 30 rows), ``ace`` (quantile bins),
       ``debiased_square`` (the unbiased square of rmsce), ``smece`` (exact), ``ks``: of the judged event,
     - ``classwise_ece``: the mean of the classes' errors,
     - ``miscalibration``, ``discrimination``, ``uncertainty``: the CORP decomposition of the event's Brier score.
 
-    With a classwise or multilabel notion the measures of an event are means over classes (root of the mean square
-    for rmsce, maximum for mce), and ``details["per_class"]`` has the value of each class; of these only the ECE and the
-    ACE have an interval. A value that these data do not have is NaN, and ``method`` says why.
+    With a classwise or multilabel notion, each measure of an event is combined over classes: for rmsce by the root mean
+    square, for mce by the maximum, for the others by the mean. ``details["per_class"]`` has the value of each class.
+    Then only the ECE and the ACE have an interval. A value that these data do not have is NaN; ``method`` says why.
 
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`. ``probs`` may also be a `CalibrationSketch` (then without targets; its
-        groups are reported on), a mapping from the name of each group to its sketch, or a `ReliabilityTable`: of the
-        event "positive", or with ``notion="top-label"`` of right answers.
+        As in `expected_calibration_error`. ``probs`` may also be a `CalibrationSketch`, a mapping from the name of each
+        group to its sketch, or a `ReliabilityTable`; these come without targets. The groups of a sketch are reported
+        on. A table is of the event "positive", or with ``notion="top-label"`` of right answers.
     n_bins : int, default 15
-        The bins of ECE, RMSCE, MCE, ACE and of the classwise error.
+        The number of bins of ECE, RMSCE, MCE, ACE and the classwise error.
     class_names : sequence of str, optional
         The names of the classes, in the order of the columns. Targets that are strings are matched to them.
     classwise : bool, default True
         Whether each class is judged as well, in the same read.
     measures : str or list, default "standard"
-        The measures of the report: the name of a profile, or a list of keys and `calibrant.measures.Measure`
-        objects, which are then shown in this order. The verdict does not depend on it.
+        The measures of the report: the name of a profile, or a list of keys and `calibrant.measures.Measure` objects,
+        shown in this order. The verdict does not depend on this choice.
     groups : array, (N,), optional
-        The name of each row's group. Every group gets a `GroupReport`; one is called out only if its ECE is beyond
+        The name of each row's group. Every group gets a `GroupReport`. A group is called out only if its ECE is beyond
         noise after Holm's correction for the number of groups.
     level : float or None, default 0.95
-        The confidence of the intervals; None for values alone, at a fraction of the time.
+        The confidence of the intervals. None gives values alone, in a fraction of the time.
     n_resamples : int, default 1000
-        The replicates behind noise floors and p-values; 0 for closed forms, without what has none.
+        The number of replicates behind noise floors and p-values. With 0 they come from closed forms; what has no
+        closed form is then missing.
     rng : int or numpy.random.Generator, default 0
         The seed of the replicates. The numbers do not depend on the number of threads.
 
@@ -181,7 +182,7 @@ def evaluate(
     ``level`` also the resampling of at most 4,396 cells: about a second for 1,000 resamples, at any N.
 
     Intervals are valid near zero too, where a bootstrap is not: a lower end is 0 unless the measure's own test of
-    calibration rejects. How each is made stands in ``method`` and in the documentation.
+    calibration rejects. ``method`` and the documentation say how each interval is computed.
 
     Examples
     --------
@@ -223,7 +224,7 @@ _Ready = tuple[Judged, Mapping[str, Judged]]
 
 
 def _ready(probs: Any, others: Mapping[str, Any], notion: Notion | None, settings: Settings) -> _Ready | None:
-    """Return what a table, a sketch or sketches of groups hold; None for predictions."""
+    """Return the data of a table, a sketch or sketches of groups; None for predictions."""
     if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
         probs = CalibrationSketch.of_groups(probs)
     if not isinstance(probs, (ReliabilityTable, CalibrationSketch)):
@@ -264,7 +265,7 @@ def _of_sketch(sketch: CalibrationSketch, settings: Settings) -> Judged:
 
 
 def _of_predictions(predictions: Predictions, notion: Notion, groups: Any, settings: Settings) -> _Ready:
-    everything = _of_rows(predictions, notion, settings)  # first: its errors name the rows that the caller has
+    everything = _of_rows(predictions, notion, settings)  # first, so that errors name the caller's rows
     parts = [] if groups is None else as_groups(groups, predictions)
     return everything, {name: _of_rows(predictions.take(places), notion, settings) for name, places in parts}
 
@@ -275,7 +276,7 @@ def _of_rows(predictions: Predictions, notion: Notion, settings: Settings) -> Ju
         uppers = binned.largest_members(binned.uniform_edges(settings.n_bins), "right", predictions.rows.dtype)
     reading = read(predictions, notion, uppers=uppers)
     n, weights = reading.n, reading.events.weights
-    if layout == "multilabel":  # the means are over labels, but the independent things are rows
+    if layout == "multilabel":  # the means are over labels, but only rows are independent
         rows = predictions.judged
         n, weights = int(np.count_nonzero(rows)), None if predictions.weights is None else predictions.weights[rows]
     judged = Judged(
@@ -335,7 +336,7 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
     some = next(event for event in events if event is not None)
     histograms = table_histograms(tables, settings.n_bins)
     classes = _classes(replace(judged, histograms=histograms), histograms.totals, resampling)
-    # Measures of whole predictions look at the means alone; the table of one class stands in for the event.
+    # Measures of whole predictions use the means alone, so any class's table can stand in for the event's.
     event = Event(table=some.table, n_bins=settings.n_bins, means=means, classes=classes)
     inference = None if resampling is None else Inference.of(event, resampling, ())
     dependent, estimates = judged.notion == "multilabel", {}

@@ -35,7 +35,7 @@ SCHEMA_VERSION: Final = 4
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Report(Mapping[str, Estimate]):
-    """What `evaluate` found: a mapping from the name of a measure to its `Estimate`, and the curves behind them.
+    """The result of `evaluate`: a mapping from the name of a measure to its `Estimate`, and the curves behind them.
 
     ``print(report)`` draws it in the terminal, ``verdict`` says it in sentences, ``to_html`` writes it as a page,
     ``to_dict`` and ``to_json`` give every number. Notebooks show it as a page.
@@ -43,24 +43,24 @@ class Report(Mapping[str, Estimate]):
     Attributes
     ----------
     estimates : mapping
-        The measures by name, in the order asked for.
+        The estimate of each measure by its name, in the requested order.
     descriptions : mapping
         What each measure is: label, meaning, scale, direction.
     profile : str or None
         The profile whose measures these are; None for a list of measures.
     findings : tuple of Finding
-        What was found beyond numbers, whichever measures are shown: the test of calibration, which way the scores err,
-        what recalibration could gain, warnings.
+        The test of calibration, which way the scores err, what recalibration could gain, and warnings. They do not
+        depend on the measures shown.
     notion : str
         The judged event.
     n : int
-        The judged rows.
+        The number of judged rows.
     n_classes : int or None
         The number of classes or labels; None for one event.
     n_bins : int
-        The bins of the binned measures.
+        The number of bins of the binned measures.
     outcome_rate : float
-        The share of judged events that happened: the share of right answers, for the top label.
+        The share of rows in which the judged event happened; for the top label, the share of right answers.
     diagram : ReliabilityDiagram or None
         The uniform bins of the judged event; None if every class is judged by itself.
     classwise : ClasswiseCalibration or None
@@ -68,16 +68,17 @@ class Report(Mapping[str, Estimate]):
     class_names : tuple of str or None
         The names of the classes.
     level : float or None
-        The confidence of intervals and bands; None if none were asked for.
+        The confidence of intervals and bands; None for a report without them.
     n_resamples : int
-        The replicates behind noise floors and p-values; 0 for closed forms.
+        The number of replicates behind noise floors and p-values; 0 if they come from closed forms.
     curves : mapping
-        The `CalibrationCurve` of the judged event, "isotonic" and "smooth"; empty if every class is judged.
+        The `CalibrationCurve` of the judged event, "isotonic" and "smooth". Empty without intervals, and if every
+        class is judged by itself.
     groups : tuple of GroupReport
         The reports on the groups, if groups were given.
     omitted : mapping
-        What was left out and why, by name, such as files that could not be read; empty unless somebody asked for the
-        rest.
+        Inputs that were left out, such as files that could not be read: name and reason. Empty unless the caller asked
+        to go on without them.
     """
 
     estimates: Mapping[str, Estimate]
@@ -111,13 +112,13 @@ class Report(Mapping[str, Estimate]):
         return len(self.estimates)
 
     def verdict(self) -> list[str]:
-        """Say in sentences whether the scores can be trusted, which way they err, and what recalibration could gain."""
+        """Return sentences: whether the scores can be trusted, which way they err, what recalibration could gain."""
         return words.verdict(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON.
 
-        A number that is not finite is None, and stands with the reason in ``not_finite`` under its path.
+        A number that is not finite is None. ``not_finite`` maps its path to the reason.
         """
         missing: dict[str, str] = {}
         estimates = {
@@ -165,9 +166,9 @@ class Report(Mapping[str, Estimate]):
     def to_html(self, path: str | os.PathLike[str], *, title: str = "") -> Path:
         """Write the report as one page of HTML, which needs no other file and no network, and return its path.
 
-        The verdict, the reliability diagram with its curves and bands, every number with interval and noise floor, the
-        classes, the groups, and how all of it was computed. It is readable without JavaScript, on paper and on a
-        phone; the numbers behind each picture can be downloaded from it.
+        The page has the verdict, the reliability diagram with its curves and bands, every number with interval and
+        noise floor, the classes, the groups, and how all of it was computed. It is readable without JavaScript, on
+        paper and on a phone. The numbers behind each picture can be downloaded from it.
 
         Parameters
         ----------
@@ -211,16 +212,17 @@ class GroupReport:
     report : Report
         The measures of its predictions.
     ece, mean_gap : Estimate
-        Its expected calibration error, which is tested, and its mean gap, whichever measures the report shows.
+        Its expected calibration error, which is tested, and its mean gap. They are there whichever measures the report
+        shows.
     p_value : float
-        The p-value of the hypothesis that the group is calibrated, by its ECE; in closed form if it is at the limit of
-        what the resamples resolve. NaN for a group that is too small.
+        The p-value of the group's ECE under calibration. It is in closed form if it is too small for the number of
+        resamples. NaN for a group that is too small, and in a report without intervals.
     adjusted_p_value : float
-        The same with Holm's correction for the number of groups.
+        The p-value after Holm's correction for the number of groups.
     called_out : bool
         Whether the group is miscalibrated at the report's level after the correction.
     flag : str
-        Why the group is too small to say anything, or nothing.
+        Why the group is too small for a test; empty if it is large enough.
     """
 
     name: str
@@ -236,7 +238,7 @@ class GroupReport:
         """Return every number as plain Python values that are strict JSON."""
         tested, missing = not math.isnan(self.p_value), {}  # type: bool, dict[str, str]
         report = self.report.to_dict()
-        del report["measures"]  # they are those of all rows
+        del report["measures"]  # the report on all rows has them
         return {
             "name": self.name,
             "ece": plain_estimate(self.ece, "ece", missing),

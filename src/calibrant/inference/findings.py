@@ -1,4 +1,4 @@
-"""What a report finds beyond numbers: whether, which way and by how much the scores err, as facts without words."""
+"""The findings of a report, as facts without words: whether the scores err, which way, and by how much."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from calibrant.sampling.means import MINORITY
 #: The measures that findings are made from, whichever measures a report shows.
 DECIDING: Final = (MEAN_CONFIDENCE, MEAN_GAP, ECE, MISCALIBRATION, DISCRIMINATION, UNCERTAINTY)
 
-_NOTHING: Final = 0.0005  # gaps below a twentieth of a point count as none
+_NOTHING: Final = 0.0005  # gaps below a twentieth of a point count as 0
 _FALLING: Final = 4.0  # standard errors of the slope
 
 
@@ -34,9 +34,9 @@ class Evidence:
     notion : str
         The judged event.
     n : int
-        The judged rows.
+        The number of judged rows.
     outcome_rate : float
-        The share of judged events that happened.
+        The share of rows in which the judged event happened.
     diagram : ReliabilityDiagram or None
         The bins of the judged event; None if every class is judged.
     level : float or None
@@ -81,7 +81,7 @@ class Evidence:
         return self._directed(gap.value, codes, facts)
 
     def _confidence(self, diagram: ReliabilityDiagram) -> Finding:
-        """Judge confidence: scores farther from 1/2 than the outcomes are too confident.
+        """Return the finding about confidence: scores farther from 1/2 than the outcomes are over-confident.
 
         The standard error is that of the mean gap: the residuals are the same, with other signs.
         """
@@ -92,7 +92,7 @@ class Evidence:
         return self._directed(excess, (Code.OVER_CONFIDENT, Code.UNDER_CONFIDENT, Code.RIGHTLY_CONFIDENT), {})
 
     def _directed(self, value: float, codes: tuple[Code, Code, Code], facts: dict[str, float]) -> Finding:
-        """Return a finding about a gap: above 0, below 0 or neither, as wide as the mean gap's interval."""
+        """Return a finding about a gap: above 0, below 0 or neither. Its interval is as wide as the mean gap's."""
         gap = self.estimates["mean_gap"]
         if math.isnan(gap.low):
             low = high = value if abs(value) >= _NOTHING else 0.0
@@ -109,7 +109,7 @@ class Evidence:
         return Finding(Code.RECALIBRATION_GAIN, {"gain": gain, "score": gain - discrimination + uncertainty})
 
     def _falls(self, diagram: ReliabilityDiagram) -> bool:
-        """Return whether the outcome rate falls with the score beyond doubt."""
+        """Return whether the outcome rate clearly falls as the score rises."""
         filled = ~np.isnan(diagram.confidences)
         columns = (diagram.proportions, diagram.confidences, diagram.accuracies)
         shares, scores, rates = (column[filled] for column in columns)

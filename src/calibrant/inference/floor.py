@@ -1,4 +1,4 @@
-"""What noise alone shows: the noise floor before there are any data."""
+"""The noise floor before there are any data: what noise alone shows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ROOT_RATE: Final = tuple(
     if measure.binning and measure.scale == "probability" and measure.over_classes != OverClasses(norm="max")
 )
 
-_POINTS: Final = 4_000  # scores at which many rows are laid
+_POINTS: Final = 4_000  # the most distinct scores; more rows share them
 _MOST: Final = 10**15
 
 
@@ -50,15 +50,16 @@ class NoiseFloor:
     Attributes
     ----------
     n : int
-        The rows.
+        The number of rows.
     n_bins : int
-        The bins of the binned measures.
+        The number of bins of the binned measures.
     scores : str
         The law of the scores: a name of `SCORE_LAWS`, or "given".
     level : float
         The share of calibrated samples below each floor's ``upper``.
     floors : mapping
-        The `Floor` of each measure that is drawn under calibration, by name; of mce only if a bin holds 30 rows.
+        The `Floor` of each measure that is drawn under calibration, by name. The mce is there only if a bin holds 30
+        rows.
     """
 
     n: int
@@ -70,7 +71,7 @@ class NoiseFloor:
     def rows_for(self, size: float, measure: str = "ece") -> int:
         """Return about how many rows bring the mean floor of a binned l1 or l2 error down to this size.
 
-        It falls with the square root of the number of rows.
+        The floor is inversely proportional to the square root of the number of rows.
         """
         check_choice("measure", measure, _ROOT_RATE)
         return int(np.ceil(self.n * (self.floors[measure].mean / size) ** 2))
@@ -79,7 +80,7 @@ class NoiseFloor:
 def noise_floor(
     n: int, n_bins: int = 15, *, scores: Any = "uniform", level: float = 0.95, n_resamples: int = 1000, rng: Rng = 0
 ) -> NoiseFloor:
-    r"""Return what each measure would show of perfectly calibrated scores, by chance alone.
+    r"""Return the noise floor of each measure: what perfectly calibrated scores show by chance alone.
 
     For the ECE the mean is close to :math:`\sqrt{2/\pi} \sum_b \sqrt{v_b} / N` with :math:`v_b = \sum_{i \in b} p_i
     (1 - p_i)`: more bins and fewer rows make it larger.
@@ -91,8 +92,8 @@ def noise_floor(
     n_bins : int, default 15
         The bins of the binned measures.
     scores : {"uniform", "confident", "rare"} or array, default "uniform"
-        How the scores are spread: evenly over 0 to 1, like Beta(8, 1) (top labels) or like Beta(1, 20) (rare events);
-        or an array of scores: the n rows then have its distribution.
+        How the scores are spread: evenly over 0 to 1, like Beta(8, 1) (top labels) or like Beta(1, 20) (rare events).
+        Or an array: the n rows then have the distribution of these scores.
     level, n_resamples, rng
         As in `calibrant.evaluate`; at least one resample.
 
@@ -129,7 +130,7 @@ def noise_floor(
 
 
 def _table(n: int, scores: Any) -> tuple[str, ReliabilityTable]:
-    """Return a table of n rows whose scores have the law asked for; its outcomes mean nothing."""
+    """Return a table of n rows whose scores have the requested law. Its outcomes are not used."""
     points = min(n, _POINTS)
     shares = (np.arange(points) + 0.5) / points
     if isinstance(scores, str):
@@ -142,7 +143,7 @@ def _table(n: int, scores: Any) -> tuple[str, ReliabilityTable]:
         sample = ReliabilityTable.from_scores(scores, np.zeros(np.shape(as_array("scores", scores)), dtype=np.int64))
         upto = np.cumsum(sample.counts) / sample.total
         name, placed = "given", sample.scores[np.searchsorted(upto, shares)].astype(np.float64)
-    counts = np.diff(np.arange(points + 1) * n // points)  # evenly: what is left over favours no score
+    counts = np.diff(np.arange(points + 1) * n // points)  # as equal as possible, and the remainder is spread evenly
     distinct, first = np.unique(placed, return_index=True)
     counts = np.add.reduceat(counts, first)
     return name, ReliabilityTable(distinct, counts, np.zeros_like(counts), n)

@@ -24,7 +24,7 @@ Sample = Literal["external", "in-sample"]
 SAMPLES: Final = ("external", "in-sample")
 
 _ROUNDING: Final = 1e-12  # relative to the number of predictions: a sum of residuals below it is 0
-_LEAST_EPS: Final = 1e-15  # below about 1e-16, 1 - eps would be 1 again
+_LEAST_EPS: Final = 1e-15  # below about 1e-16, 1 - eps rounds to 1
 _MOST_GROUPS: Final = 1_000_000
 
 
@@ -37,13 +37,14 @@ def spiegelhalter_test(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> TestResult:
-    r"""Test calibration by Spiegelhalter's z: whether the Brier score is what the scores themselves lead to expect.
+    r"""Test calibration by Spiegelhalter's z: whether the Brier score is as large as the scores themselves imply.
 
     .. math:: Z = \frac{\sum_i (y_i - p_i)(1 - 2 p_i)}{\sqrt{\sum_i (1 - 2 p_i)^2\, p_i (1 - p_i)}}
 
-    Under calibration Z is standard normal, and the p-value is two-sided. Z > 0 says that the Brier score is larger than
-    expected: the scores are too extreme. It has much power against that and its opposite, and none against errors that
-    leave the Brier score as expected, such as one shift of scores that lie symmetrically about 1/2.
+    Under calibration Z is standard normal, and the p-value is two-sided. Z > 0 means that the Brier score is larger
+    than expected: the scores are too extreme. The test has much power against scores that are too extreme or not
+    extreme enough. It has none against errors that leave the Brier score as expected, such as a constant shift of
+    scores that lie symmetrically about 1/2.
 
     Parameters
     ----------
@@ -54,8 +55,8 @@ def spiegelhalter_test(
     notion : {"positive", "top-label"}, optional
         The judged event; by default the one that follows from the shape.
     weights : array, (N,), optional
-        Weights. Whole numbers are frequency weights: 2 equals the row twice. Otherwise each row is one prediction with
-        its own weight w, and variances are sums of w^2.
+        Weights. Whole numbers are frequency weights: weight 2 counts the row twice. Otherwise each row is one
+        prediction with its own weight w, and variances are sums with w^2.
     ignore_index : int, optional
         Rows with this target are left out.
     logits : bool, default False
@@ -64,19 +65,19 @@ def spiegelhalter_test(
     Returns
     -------
     TestResult
-        With Z as ``statistic``. Scores of 0, 1/2 and 1 do not add to the variance. Where there are no others it is 0,
-        and Z is 0 with p-value 1, or inf with p-value 0 if an outcome happened that its score gave no chance.
+        ``statistic`` is Z. Scores of 0, 1/2 and 1 add nothing to the variance. If there are no others, the variance is
+        0. Then Z is 0 with p-value 1; or inf with p-value 0, if an outcome happened that its score excluded.
 
     Raises
     ------
     calibrant.errors.InputError
-        A `ValueError` naming the argument, what was expected, what came and what to do: as
-        `expected_calibration_error`; for a notion of several events; for another argument next to a table.
+        A `ValueError` that names the argument, what was expected, what came and what to do. As for
+        `expected_calibration_error`; also for a notion of several events, and for another argument next to a table.
 
     Notes
     -----
     Ties are pooled, so the order of the rows plays no part. Cost: a sort of the scores and O(N). On a table of a grid
-    the numerator is exact, the variance that of the cells' mean scores.
+    the numerator is exact; the variance takes the factor 1 - 2 p at the cells' mean scores.
 
     References
     ----------
@@ -113,11 +114,12 @@ def hosmer_lemeshow_test(
 
     .. math:: H = \sum_g \frac{(O_g - E_g)^2}{E_g (1 - E_g / n_g)}
 
-    over groups of equal mass (those of `adaptive_calibration_error`, which never split tied scores), with :math:`n_g`
-    predictions, :math:`O_g` outcomes and :math:`E_g` their summed scores. Larger is worse. The p-value is that of a
-    chi-square law with as many degrees of freedom as there are filled groups G for held-out data, and G - 2 for the
-    data that the scores were fitted to: nothing in the data says which it is, so the caller must. A group in which no
-    outcome was in doubt (E = 0 or E = n) adds 0, or makes H infinite and the p-value 0 where O differs from E.
+    over groups of equal mass: those of `adaptive_calibration_error`, which never split tied scores. Group g has
+    :math:`n_g` predictions; :math:`O_g` is the sum of their outcomes and :math:`E_g` the sum of their scores. Larger is
+    worse. The p-value is that of a chi-square law. With G filled groups it has G degrees of freedom for held-out data,
+    and G - 2 for the data that the scores were fitted to. The data do not show which it is, so the caller must say. If
+    the scores of a group leave no doubt (E = 0 or E = n), the group adds 0 if O = E; otherwise H is infinite and the
+    p-value 0.
 
     Parameters
     ----------
@@ -125,7 +127,7 @@ def hosmer_lemeshow_test(
         Whether the scores come from a model that never saw these outcomes, or from a logistic regression fitted to
         them. Required.
     n_groups : int, default 10
-        The number of groups; fewer may be filled where scores are tied.
+        The number of groups; fewer may be filled if scores are tied.
     probs, targets, notion, weights, ignore_index, logits
         As in `spiegelhalter_test`. With weights that are not whole numbers each group counts as
         (sum w)^2 / sum w^2 predictions.
@@ -143,7 +145,7 @@ def hosmer_lemeshow_test(
 
     Notes
     -----
-    The chi-square law wants some five expected outcomes of either kind in each group. Cost: as `spiegelhalter_test`.
+    The chi-square law needs about five expected outcomes of either kind in each group. Cost: as `spiegelhalter_test`.
 
     References
     ----------
@@ -175,7 +177,7 @@ def hosmer_lemeshow_test(
     if freedom < 1:
         remedy = "use sample='external' if the scores were not fitted to these outcomes, or another test"
         raise InputError("n_groups", "at least 3 filled groups with sample='in-sample'", str(len(first)), remedy)
-    with np.errstate(over="ignore"):  # scores of 1e-320 can be beyond belief
+    with np.errstate(over="ignore"):  # a score of 1e-320 whose event happened
         statistic = float(np.sum(deviates**2))
     groups_seen = {"counts": counts, "observed": observed, "expected": expected}
     details = {"degrees_of_freedom": freedom, **{name: tuple(map(float, sums)) for name, sums in groups_seen.items()}}
@@ -196,10 +198,10 @@ def ks_test(
 
     .. math:: T = \frac{\max_k \left|\sum_{p_i \le s_k} (y_i - p_i)\right|}{\sqrt{\sum_i p_i (1 - p_i)}}
 
-    over the distinct scores :math:`s_k`: N times the Kolmogorov-Smirnov calibration error, in standard deviations of
-    the whole sum. Under calibration the cumulative residuals approach a Brownian motion W, and the p-value is
-    ``P(sup |W| > T)`` on [0, 1]. Larger is worse. With few distinct scores the maximum is over few points and the
-    p-value too large: the test errs to the safe side.
+    over the distinct scores :math:`s_k`. T is N times the Kolmogorov-Smirnov calibration error, in standard deviations
+    of the sum of all residuals. Under calibration the cumulative residuals approach a Brownian motion W on [0, 1], and
+    the p-value is ``P(sup |W| > T)``. Larger is worse. With few distinct scores the maximum is over few points and the
+    p-value is too large: the test is conservative.
 
     Parameters
     ----------
@@ -209,8 +211,8 @@ def ks_test(
     Returns
     -------
     TestResult
-        ``details`` hold the ``error``, ``max |sum| / N``. Scores of 0 and 1 alone leave no variance: then T is 0 with
-        p-value 1, or inf with p-value 0 if an outcome happened that its score gave no chance.
+        ``details`` hold the ``error``, which is ``max |sum| / N``. If all scores are 0 or 1, the variance is 0. Then T
+        is 0 with p-value 1; or inf with p-value 0, if an outcome happened that its score excluded.
 
     Raises
     ------
@@ -248,9 +250,9 @@ def kuiper_test(
 
     .. math:: T = \frac{\max_k C_k - \min_k C_k}{\sqrt{\sum_i p_i (1 - p_i)}},\quad C_k = \sum_{p_i \le s_k}(y_i - p_i)
 
-    with :math:`C_0 = 0`: N times the Kuiper calibration error (ECCE-R), the largest sum of residuals over any interval
-    of scores, wherever it begins. Under calibration its law is that of the range of a Brownian motion on [0, 1]. Larger
-    is worse. Parameters, result and errors are those of `ks_test`.
+    with :math:`C_0 = 0`. The numerator is N times the Kuiper calibration error (ECCE-R): the largest sum of residuals
+    over any interval of scores. Under calibration T has the law of the range of a Brownian motion on [0, 1]. Larger is
+    worse. Parameters, result and errors are those of `ks_test`.
 
     References
     ----------
@@ -280,39 +282,41 @@ def cox_test(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> TestResult:
-    r"""Test calibration by logistic recalibration: whether intercept 0 and slope 1 fit the outcomes as well as any.
+    r"""Test calibration by logistic recalibration: whether intercept 0 and slope 1 fit as well as any others.
 
     .. math:: \operatorname{logit} P(y = 1) = a + b \operatorname{logit} p, \qquad
         T = 2\,[\ell(\hat a, \hat b) - \ell(0, 1)]
 
     with the log likelihood :math:`\ell`. Under calibration the likelihood ratio T has a chi-square law with 2 degrees
-    of freedom. b < 1 says that the scores are too extreme, b > 1 that they are not extreme enough; the intercept at
-    slope 1, calibration in the large, is positive where events happen more often than the scores say.
+    of freedom. b < 1 means that the scores are too extreme, b > 1 that they are not extreme enough. The intercept at
+    slope 1, calibration in the large, is positive if events happen more often than the scores say.
 
     Parameters
     ----------
     eps : float, optional
-        Clip the scores to [eps, 1 - eps]. Scores of exactly 0 or 1, whose log-odds are infinite, are refused without.
+        Clip the scores to [eps, 1 - eps]. Without it, scores of exactly 0 or 1 are rejected: their log-odds are
+        infinite.
     probs, targets, notion, weights, ignore_index, logits
-        As in `spiegelhalter_test`. With weights that are not whole numbers the fit is to the weighted likelihood, and
-        T is scaled to N = (sum w)^2 / sum w^2 predictions.
+        As in `spiegelhalter_test`. With weights that are not whole numbers the weighted likelihood is maximised, and T
+        is scaled to N = (sum w)^2 / sum w^2 predictions.
 
     Returns
     -------
     TestResult
-        ``details`` hold ``intercept``, ``slope``, ``in_the_large``, the ``degrees_of_freedom`` (1 where all scores are
-        one number, which leaves the slope open: NaN), ``clipped`` (the predictions that eps moved) and ``separated``:
-        whether a threshold on the score separates the outcomes. Then no finite slope is the most likely; T is its
-        limit, the slope -inf or inf and the intercept NaN (with outcomes of one kind, both NaN).
+        ``details`` hold ``intercept``, ``slope``, ``in_the_large``, ``degrees_of_freedom``, ``clipped`` (how many
+        predictions eps moved) and ``separated``: whether a threshold on the score separates the outcomes. If all scores
+        are equal, there is 1 degree of freedom and the slope is NaN. If the outcomes are separated, the likelihood has
+        no maximum: T is its limit, the slope is -inf or inf and the intercept NaN. If all outcomes are equal, both are
+        NaN.
 
     Raises
     ------
     calibrant.errors.InputError
-        Also for scores of 0 or 1 without ``eps``, and for an ``eps`` that is no number from 1e-15 to below 0.5.
+        Also for scores of 0 or 1 without ``eps``, and for an ``eps`` that is not a number from 1e-15 to below 0.5.
 
     Notes
     -----
-    Cost: a sort of the scores and some ten passes over the distinct ones (Newton's method). A table on a grid is
+    Cost: a sort of the scores and about ten passes over the distinct ones (Newton's method). A table on a grid is
     fitted at its cells' mean scores.
 
     References
@@ -355,9 +359,9 @@ def cox_test(
 def brownian_range_sf(x: float) -> float:
     """Return P(max W - min W > x) for a Brownian motion W on [0, 1].
 
-    Feller (1951): the density is 8 sum_k (-1)^(k + 1) k^2 phi(k x), so the tail is 8 sum_k (-1)^(k + 1) k Phi(-k x),
-    which keeps its digits for large x. For small x the same by Poisson's summation: the distribution function is
-    8 sum_k (1 / x^2 + 1 / a_k^2) exp(-a_k^2 / (2 x^2)), a_k = (2 k + 1) pi.
+    Feller (1951): the density is 8 sum_k (-1)^(k + 1) k^2 phi(k x), so the tail is 8 sum_k (-1)^(k + 1) k Phi(-k x).
+    This keeps its digits for large x. For small x, Poisson's summation gives the distribution function:
+    8 sum_k (1 / x^2 + 1 / a_k^2) exp(-a_k^2 / (2 x^2)) with a_k = (2 k + 1) pi.
     """
     from scipy.special import ndtr
 
@@ -376,14 +380,14 @@ def _cumulative_statistic(table: ReliabilityTable, error: float) -> float:
 
 
 def _standardised(deviation: float, variance: float, total: float) -> float:
-    """Return a deviation over its standard deviation: where that is 0, 0 or infinity."""
+    """Return a deviation in standard deviations: 0 or infinite if the variance is 0."""
     if variance > 0:
         return float(deviation / math.sqrt(variance))
     return 0.0 if abs(deviation) <= _ROUNDING * total else math.copysign(math.inf, deviation)
 
 
 def _units(table: ReliabilityTable) -> Float64s | float:
-    """Return the mean weight of a prediction in each row: 1 where each unit of count is a prediction."""
+    """Return the mean weight of a prediction in each row; 1 if weights are frequencies."""
     return 1.0 if table.square_weights is None else table.square_weights.sum(axis=0) / table.counts
 
 

@@ -1,4 +1,4 @@
-"""Noise floor, p-value and bootstrap of a statistic of the caller's own."""
+"""Noise floor, p-value and bootstrap of any statistic of a table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BIASED: Final = 0.25  # standard errors of bias beyond which a bootstrap interv
 def consistency(
     table: ReliabilityTable, statistic: Statistic, *, level: float = 0.95, n_resamples: int = 1000, rng: Rng = 0
 ) -> Estimate:
-    r"""Test calibration by a statistic of one's own: its noise floor and its p-value if the scores are right.
+    r"""Test calibration by any statistic of a table: return its noise floor and its p-value under calibration.
 
     Outcomes are drawn from what the scores claim, :math:`y^*_c \sim B(n_c, P_c)` for each row c of the table, and the
     statistic is computed on each replicate (Bröcker and Smith 2007):
@@ -37,28 +37,28 @@ def consistency(
     Parameters
     ----------
     table : ReliabilityTable
-        From `ReliabilityTable.from_predictions` or `from_scores`. One of more rows than the standard grid has cells
-        (4,396) is pooled into it first.
+        From `ReliabilityTable.from_predictions` or `from_scores`. If it has more rows than the standard grid has cells
+        (4,396), it is first pooled into the grid.
     statistic : callable
-        Takes a `ReliabilityTable` and returns a number, larger for worse calibration:
-        `calibrant.expected_calibration_error` and the other measures do.
+        A function from a `ReliabilityTable` to a number that is larger for worse calibration, such as
+        `calibrant.expected_calibration_error`.
     level : float, default 0.95
         The quantile of the noise floor.
     n_resamples : int, default 1000
-        The replicates B; the least p-value is 1 / (B + 1).
+        The number of replicates B; the least p-value is 1 / (B + 1).
     rng : int or numpy.random.Generator, default 0
         The seed. The numbers do not depend on the number of threads.
 
     Returns
     -------
     Estimate
-        With value, floor and p-value; an interval is not part of a test.
+        With value, floor and p-value, and without an interval.
 
     Raises
     ------
     calibrant.errors.InputError
-        For an empty table, a statistic that is not callable or not a number, a level or number of resamples that does
-        not exist.
+        For an empty table, a statistic that is not callable or not a number, and an invalid level or number of
+        resamples.
 
     Notes
     -----
@@ -100,18 +100,18 @@ def consistency(
 def bootstrap(
     table: ReliabilityTable, statistic: Statistic, *, level: float = 0.95, n_resamples: int = 1000, rng: Rng = 0
 ) -> Estimate:
-    r"""Return the percentile bootstrap interval of a statistic of one's own.
+    r"""Return the percentile bootstrap interval of any statistic of a table.
 
-    Predictions are drawn with replacement: the counts of (cell, outcome) have exactly the multinomial law
-    :math:`\mathrm{Mult}(N, n_{cy} / N)`, so that rows need not be drawn.
+    Predictions are drawn with replacement. The counts of (cell, outcome) then have exactly the multinomial law
+    :math:`\mathrm{Mult}(N, n_{cy} / N)`, so counts are drawn instead of rows.
 
     .. warning::
 
-        Not valid for statistics that have a kink or a boundary where the truth lies: calibration errors in l1 or
-        maximum norm (0 % coverage at calibration), anything selected or maximised. Use the intervals of `evaluate` for
-        those. Means, differences of means, scores and their smooth functions are fine. Where the replicates are off
-        the value by more than a quarter of their standard deviation, the sign of such a statistic,
-        ``details["warning"]`` says so and ``method`` begins with "NOT VALID".
+        Not valid for statistics that have a kink or a boundary at the true value: calibration errors in l1 or maximum
+        norm (0 % coverage at calibration), and anything selected or maximised. Use the intervals of `evaluate` for
+        those. Means, differences of means, scores and their smooth functions are fine. A sign of trouble is that the
+        mean of the replicates differs from the value by more than a quarter of their standard deviation. Then
+        ``details["warning"]`` says so, and ``method`` begins with "NOT VALID".
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def bootstrap(
     Returns
     -------
     Estimate
-        With value and interval; ``details`` hold ``standard_error``, ``bias`` (the mean of the replicates less the
+        With value and interval; ``details`` hold ``standard_error``, ``bias`` (the mean of the replicates minus the
         value) and perhaps ``warning``.
 
     Raises
@@ -167,13 +167,13 @@ def bootstrap(
 
 
 def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
-    r"""Return the largest gap of the bins in standard deviations: the form in which the maximum is tested.
+    r"""Return the largest gap of a bin, in standard deviations: the statistic that tests the maximum error.
 
     .. math:: \max_b \frac{|S_b|}{\sqrt{\max(V_b, 1)}}, \qquad S_b = \sum_{i \in b} (p_i - y_i), \quad
               V_b = \sum_{i \in b} p_i (1 - p_i)
 
-    over equal-width bins with at least 30 rows. The plain maximum is decided by whichever bin is noisiest, and has no
-    power where events are rare. From 0 up; a statistic for `consistency`, and behind the p-value of
+    over equal-width bins with at least 30 rows. It is at least 0. The noisiest bin decides the plain maximum, which has
+    therefore no power if events are rare. This form is a statistic for `consistency`, and gives the p-value of
     ``evaluate(...)["mce"]``.
 
     Parameters
@@ -186,7 +186,7 @@ def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
     Raises
     ------
     calibrant.errors.InputError
-        Where no bin holds 30 rows.
+        If no bin holds 30 rows.
 
     Examples
     --------

@@ -18,8 +18,8 @@ from calibrant.sketch import table_of
 
 Float64s = NDArray[np.float64]
 
-_FINEST: Final = 2048  # bins: in the middle of the scores the standard grid's cells are hardly narrower
-_ROUNDING: Final = 1e-9  # squared errors below it, where calibration allows none, are 0
+_FINEST: Final = 2048  # bins; near 1/2 the cells of the standard grid are hardly narrower
+_ROUNDING: Final = 1e-9  # where a deviation is 0, squared errors up to this are rounding
 
 
 def t_cal_test(
@@ -39,25 +39,26 @@ def t_cal_test(
         \Bigl[\Bigl(\sum_{i \in b} (y_i - p_i)\Bigr)^2 - \sum_{i \in b} (y_i - p_i)^2\Bigr], \qquad
         T = \max_m T_m / \operatorname{sd} T_m
 
-    over m = 2, 4, ... equal-width bins. Each :math:`T_m` sums the products of pairs of residuals that share a bin
-    and has mean 0 under calibration; few bins see smooth errors best, many see wiggly ones. Larger T is worse. Its law
-    under calibration is drawn: outcomes :math:`y^* \sim B(p)` at the same scores B times, and the p-value is
-    (1 + #{T* >= T}) / (B + 1).
+    over m = 2, 4, ... equal-width bins. Each :math:`T_m` sums the products of pairs of residuals that share a bin, and
+    has mean 0 under calibration. Few bins detect smooth errors best, many bins detect wiggly ones. Larger T is worse.
+    The law of T under calibration is simulated: outcomes :math:`y^* \sim B(p)` are drawn B times at the same scores,
+    and the p-value is (1 + #{T* >= T}) / (B + 1).
 
     Parameters
     ----------
     n_resamples : int, default 1000
         How many samples B of outcomes to draw; the p-value is at least 1 / (B + 1).
     rng : int or numpy.random.Generator or numpy.random.SeedSequence, default 0
-        The seed, so that equal calls give equal p-values; a Generator moves on. The number of threads plays no part.
+        The seed: equal seeds give equal p-values. A Generator advances with each call. The number of threads plays no
+        part.
     probs, targets, notion, weights, ignore_index, logits
         As in `spiegelhalter_test`. With weights that are not whole numbers N is (sum w)^2 / sum w^2.
 
     Returns
     -------
     TestResult
-        ``details`` hold ``n_bins``, the number m that decided, its ``square_error`` :math:`T_m`, the ``statistics`` of
-        each m and ``n_resamples``.
+        ``details`` hold ``n_bins`` (the m that decided), ``square_error`` (its :math:`T_m`), ``statistics`` (of each m)
+        and ``n_resamples``.
 
     Raises
     ------
@@ -66,14 +67,19 @@ def t_cal_test(
 
     Notes
     -----
-    As in the paper: the estimator :math:`T_m`, the equal-width bins whose numbers double, and outcomes drawn from the
-    scores. Ours: the maximum of standardised statistics, with its own law, where the paper rejects if any of the tests
-    does at a share of the level (a maximum has a p-value and is less cautious: the :math:`T_m` are dependent); scores
-    kept rather than resampled, so that the test is exact for them; bins right-closed; and numbers of bins up to N / 2
-    and 2,048, where the paper's go on to about N^2 / log N, at which bins hold no two rows. sd is exact:
-    :math:`N^2 \operatorname{var} T_m = 2 \sum_b n_b^{-2} [(\sum v)^2 - \sum v^2]` with v = p (1 - p).
+    From the paper: the estimator :math:`T_m`, equal-width bins whose number doubles, and outcomes drawn from the
+    scores. Ours:
 
-    Cost: a sort of the scores, then O(B K log N) for K distinct scores; beyond 4,396 the cells of the standard grid.
+    - T is the maximum of standardised statistics, with its own law. The paper rejects if any of the tests does at its
+      share of the level. A maximum has a p-value and is less conservative, because the :math:`T_m` are dependent.
+    - The scores are kept, not resampled, so the test is exact for them.
+    - Bins are closed on the right.
+    - There are at most N / 2 and 2,048 bins. The paper goes on to about N^2 / log N bins, where no bin holds two rows.
+
+    sd is exact: :math:`N^2 \operatorname{var} T_m = 2 \sum_b n_b^{-2} [(\sum v)^2 - \sum v^2]` with v = p (1 - p).
+
+    Cost: a sort of the scores, then O(B K log N) for K distinct scores. More than 4,396 are pooled into the cells of
+    the standard grid.
 
     References
     ----------
@@ -113,10 +119,10 @@ def t_cal_test(
 
 @dataclass(frozen=True, eq=False, kw_only=True, slots=True)
 class _Scales:
-    """The bins of every scale: for each number of bins the first cell, weight and deviation of those that count.
+    """The bins of every scale: first cells, weights and deviations.
 
-    A bin of fewer than two predictions has no pair of residuals and adds nothing but rounding: ``held`` tells the
-    others. ``deviations`` are the standard deviations of the statistics under calibration.
+    A bin of fewer than two predictions has no pair of residuals and would add only rounding errors. ``held`` are the
+    other bins. ``deviations`` are the standard deviations of the statistics under calibration.
     """
 
     cells: Cells
@@ -128,7 +134,7 @@ class _Scales:
 
     @classmethod
     def of(cls, cells: Cells) -> _Scales:
-        """Lay out 2, 4, 8, ... bins, as long as two predictions fall into each on average."""
+        """Lay out 2, 4, 8, ... bins, as long as at least two predictions fall into each on average."""
         most = max(2, min(_FINEST, int(cells.effective_n / 2)))
         n_bins = tuple(2**k for k in range(1, most.bit_length()))
         lone = cells.null_variances**2 / cells.trials  # the sum of v^2 over the predictions of a cell

@@ -29,10 +29,11 @@ def adaptive_calibration_error(
 ) -> float:
     r"""Return the adaptive calibration error (ACE): the calibration error over bins of equal mass.
 
-    A distinct score with weight w and cumulative weight A (its own included) of W belongs to bin
-    :math:`\min(M - 1, \lfloor M (A - w/2) / W \rfloor)`: ties are never split, and the order of the rows plays no part.
-    It equals ``expected_calibration_error(..., binning="quantile")``, with the same parameters, errors and range. The
-    judged event is the positive class or the top label by default; ``notion="classwise"`` gives Nixon's ACE.
+    Let w be the weight of a distinct score, A the weight of all scores up to and including it, and W the total weight.
+    The score belongs to bin :math:`\min(M - 1, \lfloor M (A - w/2) / W \rfloor)`. So ties are never split, and the
+    order of the rows plays no part. The ACE equals ``expected_calibration_error(..., binning="quantile")``, with the
+    same parameters, errors and range. By default the judged event is the positive class or the top label;
+    ``notion="classwise"`` gives Nixon's ACE.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What the functions of the measures share: reading their arguments into bins, events or a table."""
+"""Read the arguments of the measures' functions into bins, events or a table."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def diagram_of(arguments: Arguments, n_bins: int, binning: Binning, closed: Clos
 
 
 def _fast_bins(predictions: Predictions, notion: Notion, n_bins: int, binning: Binning, closed: Closed) -> Bins:
-    """Read the predictions for a measure of one event and its bins alone: in one go where that is possible.
+    """Return the bins of one event, in a single pass over the predictions if possible.
 
     The sums of squared residuals may be missing (NaN).
     """
@@ -83,6 +83,6 @@ def _fast_bins(predictions: Predictions, notion: Notion, n_bins: int, binning: B
             fold=single and notion == "top-label",
             half=True,
         )
-        if sums is not None:  # else something is unusual, which the general way finds out
+        if sums is not None:  # None: something is unusual, and the general way below finds out what
             return Bins(edges, sums[0], sums[1], sums[2], np.full(n_bins, np.nan))
     return event_bins(read(predictions, notion, scoring=False).events, n_bins, binning, closed)

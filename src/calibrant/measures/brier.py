@@ -25,9 +25,9 @@ def brier_score(
     .. math:: \frac1N \sum_i (p_i - y_i)^2 \quad\text{for (N,)}, \qquad
               \frac1N \sum_i \sum_k (p_{ik} - [y_i = k])^2 \quad\text{for (N, C)}
 
-    A proper score, lower is better; in [0, 1] for one event and [0, 2] for classes. For (N, 2) it is therefore twice
-    the score of the column of class 1. Never clipped. Parameters and errors are those of
-    `expected_calibration_error`.
+    A proper score; lower is better. It is in [0, 1] for one event and in [0, 2] for classes. For (N, 2) both columns
+    add the same, so it is twice the score of class 1's column. Probabilities are never clipped. Parameters and errors
+    are those of `expected_calibration_error`.
 
     References
     ----------
@@ -51,8 +51,8 @@ def top_label_brier_score(
 ) -> float:
     r"""Return the Brier score of the event "the predicted class is right": mean of (max p - [right])^2.
 
-    In [0, 1], lower is better. A single binary score folds to max(p, 1 - p), with .5 predicting class 1; argmax ties
-    take the lowest class. Parameters and errors are those of `expected_calibration_error`.
+    It is in [0, 1]; lower is better. A single binary score p becomes max(p, 1 - p), and .5 predicts class 1. Ties
+    go to the lowest class. Parameters and errors are those of `expected_calibration_error`.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def top_label_brier_score(
     0.325
     """
     arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
-    if arguments.sketch() is not None:  # folding a score to max(p, 1 - p) does not change its square
+    if arguments.sketch() is not None:  # folding p to max(p, 1 - p) does not change the squared residual
         return isotonic.table_score(arguments.table(), "brier")
     predictions, _ = arguments.predictions()
     if predictions.layout == "multilabel":
@@ -76,7 +76,7 @@ def _interval(inference: Inference) -> Interval:
 
 
 def _law(inference: Inference) -> Law | None:
-    """Return what calibration shows: the score of a calibrated event is known, of classes it is not."""
+    """Return the law of the score under calibration; None for classes, where no law is known."""
     means, level = inference.event.predictions, inference.resampling.level
     return null_closed_form.score_law(inference.cells, "brier", means.brier, level) if means.event else None
 

@@ -36,7 +36,7 @@ def classwise_calibration(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> ClasswiseCalibration:
-    """Return the calibration error of every class by itself, with the share the threshold kept and the support.
+    """Return each class's calibration error, the share of its scores that the threshold kept, and its support.
 
     Parameters are those of `classwise_calibration_error`.
 
@@ -125,26 +125,27 @@ def classwise_calibration_error(
     .. math:: \mathrm{CE} = \frac1C \sum_k \mathrm{CE}_k \;(\text{l1}), \qquad
               \Bigl(\frac1C \sum_k \mathrm{CE}_k^2\Bigr)^{1/2} \;(\text{l2}), \qquad \max_k \mathrm{CE}_k \;(\text{max})
 
-    In [0, 1], lower is better. With many classes most scores are near 0 and so is the error: a ``threshold`` about 1/C
-    keeps the scores p >= threshold, renormalised by the kept count of each class, and a class that keeps nothing is
-    left out. ``binning="quantile"`` gives ACE (threshold 0) and TACE of Nixon et al.
+    It is in [0, 1]; lower is better. With many classes most scores are near 0, and so is the error. A ``threshold`` of
+    about 1/C helps: only scores p >= threshold count, the error of a class is a mean over its kept scores, and a class
+    without kept scores is left out. ``binning="quantile"`` gives the ACE of Nixon et al., and with a threshold their
+    TACE.
 
     Parameters
     ----------
     probs, targets, n_bins, binning, closed, weights, ignore_index, logits
-        As in `expected_calibration_error`; probs of shape (N, C) or (N, C, ...), or a `CalibrationSketch` that keeps
-        the classes (then with threshold 0).
+        As in `expected_calibration_error`. ``probs`` has shape (N, C) or (N, C, ...), or is a `CalibrationSketch` that
+        keeps the classes; a sketch needs threshold 0.
     threshold : float, default 0
         Scores below it are left out; 0 keeps everything.
     norm : {"l1", "l2", "max"}, default "l1"
-        Of the bins' gaps within a class and of the classes' errors.
+        How the gaps of a class's bins are combined, and how the errors of the classes are.
     notion : {"classwise", "multilabel"}, optional
         "multilabel" for independent labels: rows need not sum to 1, targets are (N, C) of 0 and 1.
 
     Returns
     -------
     float
-        A class absent from the targets counts like any other; NaN only where the threshold kept nothing at all.
+        A class without targets counts like any other. NaN if the threshold kept no score of any class.
 
     Raises
     ------
@@ -153,7 +154,7 @@ def classwise_calibration_error(
 
     Notes
     -----
-    Cost: one read of the N x C numbers for uniform bins; a sort per class for quantile bins, and for logits the
+    Cost: one read of the N x C numbers for uniform bins. Quantile bins also need a sort for each class, logits the
     softmax.
 
     References
@@ -183,7 +184,7 @@ def classwise_calibration_error(
 
 
 def worst_class(classes: Classes) -> dict[str, Any]:
-    """Return how many classes there are, how many of them never happened, and the worst."""
+    """Return the number of classes, the number of those without targets, and the worst class with its error."""
     errors = classes.errors
     worst = int(np.nanargmax(errors.errors))
     return {

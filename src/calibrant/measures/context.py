@@ -1,4 +1,4 @@
-"""What measures are computed from, each sum made once and shared: one event, its inference, its replicates."""
+"""What measures are computed from: an event, its inference and its replicates. Each sum is computed once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Float64s = NDArray[np.float64]
 
 
 class Computable(Protocol):
-    """What a context needs to know about a `calibrant.measures.Measure`."""
+    """The part of a `calibrant.measures.Measure` that this module uses."""
 
     @property
     def name(self) -> str: ...
@@ -44,7 +44,7 @@ class Computable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """What a measure cannot have, and why: the reason becomes the `Estimate.method`."""
+    """Something that a measure does not have. The reason becomes the `Estimate.method`."""
 
     reason: str
 
@@ -63,7 +63,7 @@ class Null:
     closed_form : callable, optional
         The law without resampling, for ``n_resamples=0``.
     limits : bool
-        Whether the details also give the closed form's p-value, for corrections for many groups.
+        Whether the details also give the closed form's p-value. The correction for many groups uses it.
     """
 
     replicate: Callable[[Replicates], Float64s] | None = None
@@ -74,18 +74,18 @@ class Null:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OwnLaw:
-    """A law that does not come from the shared replicates; None if the measure has none for these data."""
+    """A law that does not come from the shared replicates. ``law`` returns None if these data have none."""
 
     law: Callable[[Inference], Law | None]
 
 
-_BAND: Final = "band"  # what the replicates are also needed for: two bands
+_BAND: Final = "band"  # the keys of the two bands among the draws
 _CURVE: Final = "curve"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Classes:
-    """Every class judged by itself, next to the event: its errors, its bins, and the certified error of their mean."""
+    """Every class judged by itself, in addition to the event: errors, bins, the certified error of the mean error."""
 
     errors: ClasswiseCalibration
     bins: ClassBins
@@ -95,18 +95,18 @@ class Classes:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Event:
-    """One judged event, and what belongs to the predictions around it.
+    """One judged event, with the means of its predictions and the errors of its classes.
 
     Attributes
     ----------
     table : ReliabilityTable
         The scores and outcomes of the event.
     n_bins : int
-        The bins of the binned measures.
+        The number of bins of the binned measures.
     means : PredictionMeans or None
         Means over whole predictions.
     classes : Classes or None
-        Every class by itself; None if classes are not judged, and ``no_classes`` says why.
+        Every class by itself; None if classes are not judged. ``no_classes`` says why.
     """
 
     table: ReliabilityTable
@@ -129,7 +129,7 @@ class Event:
         return self._values[measure]
 
     def bound(self, measure: Computable) -> float:
-        """Return the certified error of the value: 0 if it is exact, NaN if nothing is known."""
+        """Return the certified error of the value: 0 if the value is exact, NaN if no bound is known."""
         if isinstance(measure.bound, Unavailable):
             return 0.0 if self.certified is None else math.nan
         return measure.bound(self)
@@ -194,7 +194,7 @@ class Event:
 
     @property
     def outcome_rate(self) -> float:
-        """The share of outcomes 1."""
+        """The share of rows with outcome 1."""
         return self.table.sums.positives / self.table.total
 
     def diagram(self) -> ReliabilityDiagram:
@@ -203,7 +203,7 @@ class Event:
 
 
 def number_of(measure: Computable, event: Event) -> float:
-    """Return a measure of an event, and reject what is not a number."""
+    """Return the value of a measure for an event; reject anything but a number."""
     value = measure.value(event)
     try:
         return float(value)
@@ -213,7 +213,7 @@ def number_of(measure: Computable, event: Event) -> float:
 
 
 class Draws(NamedTuple):
-    """A statistic of the data, and of B replicates, (B,) or (B, ...)."""
+    """A statistic on the data, and on each of B replicates: (B,) or (B, ...)."""
 
     observed: float
     replicates: Float64s
@@ -228,7 +228,7 @@ class Inference:
     event : Event
         The event.
     cells : Cells
-        Its table, with few enough rows for resampling.
+        Its table, pooled to few enough rows for resampling.
     resampling : Resampling
         The level, the number of replicates and the seed.
     measures : sequence of Measure
@@ -250,7 +250,7 @@ class Inference:
         return cls(event=event, cells=Cells.of(event.table), resampling=resampling, measures=tuple(measures))
 
     def at(self, level: float) -> Inference:
-        """Return the same at another level, without drawing again."""
+        """Return the inference at another level, with the same draws."""
         other = replace(self, resampling=replace(self.resampling, level=level))
         for name in ("uniform", "quantile", "null_smooth", "shown", "draws"):
             if name in self.__dict__:
@@ -277,29 +277,32 @@ class Inference:
 
     @cached_property
     def shown(self) -> NDArray[np.intp]:
-        """The cells at which curves are given."""
+        """The cells at which the curves are evaluated."""
         return curves.shown_cells(self.cells)
 
     @cached_property
     def observed(self) -> Replicates:
-        """The data in the form of one replicate; its bins are those of the cells, as the replicates' are."""
+        """The data in the form of one replicate. Its bins are those of the cells, as for every replicate."""
         return Replicates(inference=self, positives=self.cells.positives[None])
 
     # ------------------------------------------------------------ the law under calibration
 
     def law(self, measure: Computable) -> Law | None:
-        """Return the noise floor and the p-value of a measure, computed once; None if it has none."""
+        """Return the noise floor and the p-value of a measure, computed once; None if it has no law."""
         if measure not in self._laws:
             self._laws[measure] = self._law(measure)
         return self._laws[measure]
 
     def rejects(self, measure: Computable) -> bool:
-        """Return whether the measure's own test rejects calibration at half the error: then a lower end is above 0."""
+        """Return whether the measure's own test rejects calibration at (1 - level) / 2.
+
+        Only then may the lower end of an interval be above 0.
+        """
         law = self.law(measure)
         return law is not None and law.p_value <= self.resampling.tail
 
     def replicates_of(self, measure: Computable) -> Float64s:
-        """Return a measure on each of the B replicates, (B,)."""
+        """Return the values of a measure on the B replicates, (B,)."""
         return self._draws_of(measure)[measure].replicates
 
     @cached_property
@@ -331,7 +334,7 @@ class Inference:
 
     @cached_property
     def draws(self) -> Mapping[Any, Draws]:
-        """Every measure on B replicates under calibration, and what the two bands are made from."""
+        """Every measure on B replicates under calibration, and the rates for the two bands."""
         bands: dict[Any, Statistic] = {
             _BAND: lambda replicates: replicates.uniform_rates,
             _CURVE: lambda replicates: replicates.fits[:, self.shown],
@@ -344,7 +347,7 @@ class Inference:
                 work[measure] = measure.null.replicate or partial(_values, measure)
                 if measure.null.statistic is not None:
                     work[measure, "statistic"] = measure.null.statistic
-        # The data come first: they fill what the replicates share before several threads ask for it.
+        # The data come first: they fill the caches that all replicates share, before several threads need them.
         observed = {key: function(self.observed) for key, function in work.items()}
 
         def block(rng: np.random.Generator, size: int) -> dict[Any, Float64s]:
@@ -359,7 +362,7 @@ class Inference:
     # ------------------------------------------------------------ diagram and curves
 
     def diagram(self) -> ReliabilityDiagram:
-        """Return the equal-width bins with Clopper-Pearson intervals of their rates, and the band of calibration."""
+        """Return the equal-width bins, Clopper-Pearson intervals of their rates, and the band of calibrated scores."""
         plain, moments = self.event.diagram(), self.uniform.bins
         low, high, least, most = (np.full(len(plain.accuracies), math.nan) for _ in range(4))
         filled, rows = self.event.bins.counts > 0, self.event.bins.rows
@@ -429,7 +432,7 @@ class Replicates:
         return self.inference.null_smooth(self.gap_sums)
 
     def events(self) -> Iterator[Event]:
-        """Yield each replicate as an event, for measures that know nothing but tables."""
+        """Yield each replicate as an event, for measures that need a table."""
         cells, n_bins = self.inference.cells, self.inference.event.n_bins
         positives = self.positives
         if cells.table.square_weights is None:

@@ -39,18 +39,19 @@ def score_decomposition(
 
     .. math:: \bar S = \mathrm{MCB} - \mathrm{DSC} + \mathrm{UNC}
 
-    CORP: with x the isotonic fit of the outcomes to the scores and r the base rate, MCB = S(p) - S(x) is what a
-    monotone recalibration gains on these rows, DSC = S(r) - S(x), UNC = S(r); it has no bins to choose and all terms
-    are at least 0. Murphy: REL, RES and UNC of a histogram, and ``within_bins`` for what the bins hide.
+    CORP: let x be the isotonic fit of the outcomes on the scores, and r the base rate. Then MCB = S(p) - S(x),
+    DSC = S(r) - S(x) and UNC = S(r). MCB is what a monotone recalibration gains on these rows. There are no bins to
+    choose, and all terms are at least 0. Murphy: reliability, resolution and uncertainty of a histogram;
+    ``within_bins`` is what the bins hide.
 
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
         As in `expected_calibration_error`, for one judged event.
     score : {"brier", "log"}, default "brier"
-        The proper score: (p - y)^2, or -log of what the event's outcome was given.
+        The proper score: (p - y)^2, or minus the log of the probability of the observed outcome.
     method : {"corp", "murphy"}, default "corp"
-        Isotonic or binned.
+        The isotonic fit, or bins.
     n_bins, binning, closed
         Only for ``method="murphy"``, as in `expected_calibration_error`.
 

@@ -1,4 +1,4 @@
-"""The reliability diagram: not a measure, but the bins that several are computed over."""
+"""The reliability diagram: the bins that several measures are computed over."""
 
 from __future__ import annotations
 

@@ -35,49 +35,51 @@ def expected_calibration_error(
     .. math:: \mathrm{ECE} = \sum_b o_b\,|P_b - Y_b|
 
     with :math:`o_b` the share of the rows in bin b, :math:`P_b` their mean score and :math:`Y_b` their mean outcome.
-    It is in [0, 1], in units of probability; 0 is calibrated, lower is better. A finite sample of a calibrated model
-    is above 0.
+    It is in [0, 1], in units of probability; lower is better. On a finite sample it is above 0 even for a calibrated
+    model.
 
     Parameters
     ----------
     probs : array, (N,), (N, 1), (N, C) or (N, C, ...)
-        Probabilities: of the event 1, or of each of C classes. Rows over classes sum to 1 (within 1e-3 and twice the
-        type's resolution), unless ``notion="multilabel"``. Anything of NumPy, PyTorch, JAX, CuPy, pandas, Polars,
-        PyArrow, or lists; float16, bfloat16, float32, float64, in any memory layout. Or a `ReliabilityTable` of one
-        event, without any of the arguments below.
+        Probabilities of the event 1, or of each of C classes. The classes of a row sum to 1 (within 1e-3 plus twice
+        the type's resolution), unless ``notion="multilabel"``. Arrays of NumPy, PyTorch, JAX, CuPy, pandas, Polars and
+        PyArrow, and lists; float16, bfloat16, float32 and float64, in any memory layout. Or a `ReliabilityTable` of
+        one event; it holds all data, so ``targets``, ``notion``, ``weights``, ``ignore_index`` and ``logits`` are
+        left out.
     targets : array, (N,) or (N, ...), or one-hot like probs
         0 or 1, or class indices 0 to C - 1; booleans and integral floats are fine.
     n_bins : int, default 15
         The number of bins.
     notion : {"positive", "top-label", "classwise", "multilabel"}, optional
-        The judged event. "positive": the label is 1, with score P(y = 1), the default for (N,) and (N, 1). "top-label":
-        the predicted class is right, with score max p, the default for (N, C); a binary score folds to max(p, 1 - p).
-        "classwise": each class by itself, combined as in `classwise_calibration_error`. "multilabel": the same for
-        independent labels, targets (N, C) of 0 and 1.
+        The judged event. "positive": the label is 1; its score is P(y = 1). This is the default for (N,) and (N, 1).
+        "top-label": the predicted class is right; its score is max p, for a single score max(p, 1 - p). This is the
+        default for (N, C). "classwise": each class by itself, combined as in `classwise_calibration_error`.
+        "multilabel": the same for independent labels, with targets (N, C) of 0 and 1.
     binning : {"uniform", "quantile"}, default "uniform"
-        Bins of equal width j / M, or of equal mass that never split tied scores.
+        Bins of equal width 1 / M, or of equal mass. Tied scores are never split.
     norm : {"l1", "l2", "max"}, default "l1"
         How the bins' gaps are combined: mean, root mean square, maximum.
     closed : {"right", "left"}, default "right"
         The closed side of uniform bins: ((j-1)/M, j/M] with 0 in the first bin, or [(j-1)/M, j/M) with 1 in the last.
         Edges are rounded to the scores' type, so 0.6 is on the edge 0.6 in every precision.
     weights : array, (N,), optional
-        Frequency weights: 2 equals the row twice, 0 leaves it out.
+        Frequency weights: weight 2 counts the row twice, weight 0 leaves it out.
     ignore_index : int, optional
         Rows with this target are left out, whatever their probabilities.
     logits : bool, default False
-        Whether ``probs`` are logits (softmax, or for one event log-odds). Never guessed.
+        Whether ``probs`` are logits: log-odds of one event, or inputs of a softmax over classes. This is never guessed.
 
     Returns
     -------
     float
-        Empty bins add nothing; fewer rows than bins are fine; ties are pooled, so the order of the rows plays no part.
+        Empty bins add nothing, and there may be fewer rows than bins. Ties are pooled, so the order of the rows plays
+        no part.
 
     Raises
     ------
     calibrant.errors.InputError
-        A `ValueError` naming the argument, what was expected, what came and what to do: for empty input, NaN or
-        infinity, values outside [0, 1], rows that do not sum to 1, targets out of range, unusable weights, unknown
+        A `ValueError` that names the argument, what was expected, what came and what to do. For empty input, NaN or
+        infinity, values outside [0, 1], rows that do not sum to 1, targets out of range, unusable weights and unknown
         options.
 
     Notes
@@ -105,7 +107,7 @@ def expected_calibration_error(
 
 
 def _details(event: Event) -> Mapping[str, Any]:
-    """Return what scores above the outcome rate add to the error, and what scores below it add."""
+    """Return two parts of the error: from bins with mean scores above the outcome rate, and from those below it."""
     gaps, total = event.bins.gap_sums, event.table.total
     return {
         "over_stated": float(gaps[gaps > 0].sum() / total),
@@ -120,7 +122,7 @@ def _interval(inference: Inference) -> Interval:
 
 def _closed_form(inference: Inference) -> Law:
     value = inference.event.value(ECE)
-    if not inference.resampling.n_resamples:  # replicates have the bins of the cells, and so has this law
+    if not inference.resampling.n_resamples:  # this law has the bins of the cells, as replicates would
         value = float(inference.uniform.absolute(inference.uniform.bins.gap_sums))
     return null_closed_form.absolute_law(inference.uniform.bins, value, inference.resampling.level)
 

@@ -1,4 +1,4 @@
-"""From measures to estimates: the value, interval, noise floor and p-value of any measure, in one way for all."""
+"""Estimates of measures: the value, interval, noise floor and p-value, in the same way for every measure."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def over_classes(
     n, effective_n
         The judged rows, and their effective sample size.
     dependent
-        Whether the labels of one row may all depend on one another, as in multilabel predictions. Classes of one row
-        depend on one another only by excluding one another.
+        Whether the labels of a row may depend on one another in any way, as in multilabel predictions. Otherwise a row
+        has one class, which excludes the others.
     """
     rule = measure.over_classes
     if isinstance(rule, Unavailable):
@@ -86,7 +86,7 @@ def over_classes(
 
 
 def class_bins(events: Sequence[Event | None], rule: OverClasses, effective_n: float, *, dependent: bool) -> ClassBins:
-    """Return the bins of every class that the interval of the mean of their errors is computed from."""
+    """Return the bins of every class, for the interval of the mean of the classes' errors."""
     tables = [EMPTY if event is None else event.table for event in events]
     n_bins = next(event.n_bins for event in events if event is not None)
     sums = table_histograms(tables, n_bins, binning=rule.binning or "uniform").sums
@@ -95,7 +95,7 @@ def class_bins(events: Sequence[Event | None], rule: OverClasses, effective_n: f
 
 
 def flagged(estimate: Estimate, details: dict[str, Any]) -> Estimate:
-    """Return the estimate with more details."""
+    """Return the estimate with these details added."""
     return replace(estimate, details={**estimate.details, **details}) if details else estimate
 
 
@@ -118,7 +118,7 @@ def _with_law(plain: Estimate, ends: tuple[float, float], level: float, law: Law
 
 
 def _class_bound(measure: Measure, events: Sequence[Event | None], rule: OverClasses) -> float:
-    """Return the certified error over classes: the same norm of their bounds, by the triangle inequality."""
+    """Return the certified error over classes: by the triangle inequality, the same norm of the classes' bounds."""
     held = [event for event in events if event is not None and not math.isnan(event.value(measure))]
     bounds = np.array([event.bound(measure) for event in held])
     everywhere = [0.0 if event is None else event.bound(measure) for event in events]

@@ -29,7 +29,7 @@ def _interval(inference: Inference) -> Interval:
 
 
 def _law(inference: Inference) -> Law:
-    """Return the floor of the size of the gap, and its two-sided p-value."""
+    """Return the floor of the gap's absolute value, and the two-sided p-value of the gap."""
     gap, level = inference.event.value(MEAN_GAP), inference.resampling.level
     return null_closed_form.mean_gap_law(inference.cells, gap, level)
 

@@ -28,7 +28,7 @@ class ClassHistograms:
     Attributes
     ----------
     sums : (3, bins, classes)
-        The counts, sums of scores and outcomes in each bin.
+        The count, the sum of scores and the sum of outcomes of each bin.
     totals : float or (classes,)
         The weight of the judged rows.
     edges : (classes, bins + 1) or None
@@ -43,7 +43,7 @@ class ClassHistograms:
     rows: Float64s | None = None
 
     def errors(self, norm: Norm, least_rows: int = 1) -> ClasswiseCalibration:
-        """Return each class's error and their combination; the maximum is over bins with ``least_rows``."""
+        """Return each class's error and their combination; the norm "max" takes only bins with ``least_rows`` rows."""
         rows = self.sums[0] if self.rows is None else self.rows
         held = binned.enough_rows(rows, least_rows) if norm == "max" else None
         return binned.classwise_errors(self.sums, self.totals, norm, self.edges, held)
@@ -120,7 +120,7 @@ def table_bins(table: ReliabilityTable, n_bins: int, binning: Binning, closed: C
 
 
 def event_bins(events: Events, n_bins: int, binning: Binning, closed: Closed, *, pooled: bool = False) -> Bins:
-    """Count judged events into bins of either kind; ``pooled`` by a table, which knows effective sample sizes."""
+    """Count judged events into bins of either kind; ``pooled``: through a table, which has effective sample sizes."""
     if pooled or binning == "quantile":
         return table_bins(ReliabilityTable.pool(events), n_bins, binning, closed)
     return binned.bin_events(events, n_bins, closed)

@@ -47,7 +47,7 @@ PROFILES: Final = tuple(sorted({profile for measure in MEASURES for profile in m
 
 
 def compared() -> list[Measure]:
-    """Return the measures that compare models: the one that decides, the others of the judged event, the rest."""
+    """Return the compared measures: first the one that decides, then those of the judged event, then the rest."""
     measures = [measure for measure in MEASURES if isinstance(measure.difference, Difference)]
     return sorted(measures, key=lambda measure: (not _decides(measure), measure.judges != "event"))
 
@@ -62,7 +62,7 @@ def chosen(measures: Any = STANDARD) -> tuple[Measure, ...]:
     Raises
     ------
     calibrant.errors.InputError
-        For an unknown profile or key, an empty list, what is neither key nor measure, and two of one name.
+        For an unknown profile or key, an empty list, an entry that is neither key nor measure, and a repeated name.
     """
     if isinstance(measures, str):
         if measures in PROFILES:

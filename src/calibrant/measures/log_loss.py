@@ -30,15 +30,15 @@ def negative_log_likelihood(
 ) -> float:
     r"""Return the negative log likelihood (log loss, cross-entropy): the mean of :math:`-\log p_y`, in nats.
 
-    A proper score, from 0 to infinity, lower is better. It is infinite where an outcome had probability 0 (`evaluate`
-    counts such rows). From logits it is computed by log-sum-exp, which does not overflow. Parameters and errors are
-    those of `expected_calibration_error`, and:
+    A proper score, from 0 to infinity; lower is better. It is infinite if an outcome that happened had probability 0;
+    `evaluate` counts such rows. From logits it is computed by log-sum-exp, which does not overflow. The other
+    parameters and errors are those of `expected_calibration_error`.
 
     Parameters
     ----------
     eps : float, default 0
-        Probabilities of what happened are raised to at least this. Only for those who must have a finite number: the
-        score is then no longer proper.
+        The least probability of an outcome that happened: smaller ones are raised to it. Use it only if the result must
+        be finite, because the score is then no longer proper.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def _interval(inference: Inference) -> Interval:
 
 
 def _law(inference: Inference) -> Law | None:
-    """Return what calibration shows: the loss of a calibrated event is known, of classes it is not."""
+    """Return the law of the loss under calibration; None for classes, where no law is known."""
     means, level = inference.event.predictions, inference.resampling.level
     return null_closed_form.score_law(inference.cells, "log", means.nll, level) if means.event else None
 

@@ -41,10 +41,10 @@ def maximum_calibration_error(
 
     .. math:: \mathrm{MCE} = \max_b |P_b - Y_b|
 
-    In [0, 1], lower is better. The maximum is over the bins with at least ``least_rows`` rows: with 1, the default, a
-    bin of a single row can decide it; reports take 30. NaN if no bin holds as many. With weights that are not whole
-    numbers the rows of a bin are its effective sample size. For classwise and multilabel notions it is the maximum
-    over all classes. The other parameters, errors and cost are those of `expected_calibration_error`.
+    It is in [0, 1]; lower is better. The maximum is over the bins with at least ``least_rows`` rows. With 1, the
+    default, a single row can decide it; reports take 30. NaN if no bin holds enough rows. With weights that are not
+    whole numbers, the rows of a bin are its effective sample size. For classwise and multilabel notions it is the
+    maximum over all classes. The other parameters, errors and cost are those of `expected_calibration_error`.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def _held(event: Event) -> np.ndarray[Any, np.dtype[np.intp]]:
 
 
 def _details(event: Event) -> Mapping[str, Any]:
-    """Return the bin that decides, and the maximum over all bins."""
+    """Return the bin that decides, and the largest gap over bins of any size."""
     bins, held = event.bins, _held(event)
     details = {"least_rows": LEAST_ROWS, "of_all_bins": float(np.nanmax(np.abs(bins.gaps)))}
     if not len(held):

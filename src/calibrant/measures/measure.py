@@ -50,11 +50,12 @@ class Difference:
     Attributes
     ----------
     value : callable
-        The measure of one model whose rows are known.
+        The value of the measure for one model, from its rows.
     paired, unpaired : callable
-        The `Estimate` of first minus second at a level: of models on the same rows, and of models known by sums alone.
+        The `Estimate` of first minus second, at a level. ``paired`` is for models on the same rows, ``unpaired`` for
+        models with known sums but without rows.
     decides : bool
-        Whether this is the measure with a test, which decides the comparison.
+        Whether the test of this measure decides the comparison.
     """
 
     value: Callable[[Model], float]
@@ -96,10 +97,10 @@ class Measure:
     label : str
         The name as people write it, such as "ECE".
     meaning : str
-        One sentence for those who meet it for the first time.
+        One sentence for readers who do not know the measure.
     value : callable
-        The measure of a `calibrant.measures.Event`: a float, NaN if these data have none. ``event.table`` is the
-        `ReliabilityTable` of the judged event. Called from several threads at once.
+        A function from a `calibrant.measures.Event` to a float: NaN if these data have no value. ``event.table`` is the
+        `ReliabilityTable` of the judged event. It is called from several threads at once.
     judges : {"event", "predictions", "classes"}, default "event"
         What it is a function of: the judged event's table, means over whole predictions, or every class's bins.
     scale : {"probability", "square", "score", "ratio"}, default "probability"
@@ -113,7 +114,7 @@ class Measure:
     profiles : frozenset of str, default {"standard"}
         The profiles whose reports show it.
     details : callable
-        What belongs to it, as a mapping of an `Event`; a "reason" says why the value is NaN or infinite.
+        A function from an `Event` to a mapping of further facts. Its "reason" says why a value is NaN or infinite.
     bound : callable or Unavailable
         The certified error of the value on a sketch.
     interval : callable or Unavailable
@@ -123,7 +124,7 @@ class Measure:
     over_classes : OverClasses or Unavailable
         How the measure combines if every class is judged.
     difference : Difference or Unavailable
-        How two models are compared by it.
+        How the measure compares two models.
     functions : tuple of callable
         The public functions that return it.
 
@@ -185,7 +186,7 @@ class Measure:
 
     @property
     def description(self) -> Description:
-        """What a report says about the measure itself."""
+        """What a report holds about the measure itself: label, meaning, scale, direction."""
         return Description(
             label=self.label,
             meaning=self.meaning,

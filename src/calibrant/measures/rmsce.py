@@ -37,14 +37,14 @@ def root_mean_square_calibration_error(
 
     .. math:: \mathrm{RMSCE} = \Bigl(\sum_b o_b (P_b - Y_b)^2\Bigr)^{1/2}
 
-    In [0, 1], lower is better, never below the ECE of the same bins. With ``debiased`` the noise of the bins' rates
-    is taken out: the square root of max(0, T),
+    It is in [0, 1]; lower is better. It is never below the ECE of the same bins. ``debiased`` takes out the noise of
+    the bins' rates: the result is the square root of max(0, T),
 
     .. math:: T = \sum_b o_b \frac{n_b (P_b - Y_b)^2 - \mathrm{mean}_b (p - y)^2}{n_b - 1},
 
-    where T is an unbiased estimate of the squared error of the binned scores, and bins of fewer than two rows add
-    nothing; T itself, which may be negative, is in ``evaluate(...)["rmsce"].details``. Parameters, errors and cost
-    are otherwise those of `expected_calibration_error`; classes are combined by the root of their mean square.
+    where T is an unbiased estimate of the squared error of the binned scores. Bins of fewer than two rows add nothing.
+    T itself may be negative; it is in ``evaluate(...)["rmsce"].details``. The other parameters, errors and cost are
+    those of `expected_calibration_error`. Classes are combined by the root mean square of their errors.
 
     Raises
     ------

@@ -35,32 +35,35 @@ def smooth_calibration_error(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
-    r"""Return the smooth calibration error (smECE): kernel-smoothed residuals at the bandwidth that equals the error.
+    r"""Return the smooth calibration error (smECE): the integral of the smoothed residuals' absolute values.
 
     .. math:: \hat r_\sigma(t) = \frac1W \sum_i w_i (y_i - p_i) K_\sigma(t, p_i), \qquad
               S(\sigma) = \int_0^1 |\hat r_\sigma(t)|\,dt
 
+    The bandwidth is the one that equals the error:
+
     .. math:: \mathrm{smECE} = \sigma^* \quad\text{with}\quad S(\sigma^*) = \sigma^*
 
-    K is the Gaussian kernel reflected at 0 and 1. In [0, 1], lower is better; it has no bins, changes continuously with
-    the predictions, and is a consistent measure: bounded above and below by powers of the distance to the nearest
-    calibrated predictor.
+    K is the Gaussian kernel reflected at 0 and 1. The error is in [0, 1]; lower is better. It has no bins and changes
+    continuously with the predictions. It is a consistent measure: powers of the distance to the nearest calibrated
+    predictor bound it from above and below.
 
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
         As in `expected_calibration_error`.
     kernel : {"reflected", "logit"}, default "reflected"
-        "reflected" is the paper's kernel. "logit" smooths in log-odds: relplot's definition, without theory, only by
-        mesh.
+        "reflected" is the paper's kernel. "logit" smooths in log-odds, as relplot defines it. No theory covers it, and
+        only the mesh computes it.
     bandwidth : float or "auto", default "auto"
-        A number from 1e-9 gives S at that bandwidth.
+        A number gives S at that bandwidth; it is at least 1e-9.
     method : {"exact", "mesh"}, optional
-        "exact", the default for the reflected kernel: an error certified below 1e-7 at any N. "mesh", the default for
-        the logit kernel: the algorithm and the numbers of relplot 1.0, which differ from the exact ones most where
-        scores crowd at 0 or 1.
+        "exact", the default for the reflected kernel, has an error certified below 1e-7 at any N. "mesh", the default
+        for the logit kernel, is the algorithm of relplot 1.0 and gives its numbers. They differ most from the exact
+        ones if scores crowd at 0 or 1.
     mesh_points, tolerance, refine_steps
-        Only for the mesh: the least number of points, the bandwidth below which the search stops, its halvings.
+        Only for the mesh: the least number of points, the bandwidth below which the search stops, and the number of
+        halvings.
 
     Returns
     -------
@@ -70,7 +73,7 @@ def smooth_calibration_error(
     Raises
     ------
     calibrant.errors.InputError
-        As `expected_calibration_error`; also for ``method="exact"`` with the logit kernel, a bandwidth that is no
+        As `expected_calibration_error`; also for ``method="exact"`` with the logit kernel, a bandwidth that is not a
         positive number, and a classwise or multilabel notion.
 
     Notes

@@ -21,7 +21,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 428, 10, 390  # the square of the diagram
 _UPPER, _LOWER = 450, 534  # the histogram
 _ROW: Final = 26  # the height of a row of a chart
 _TILE: Final = 100
-NAME_ROOM: Final = 118  # room for a name left of a chart
+NAME_ROOM: Final = 156  # room for a name left of a chart: the longest label of a measure fits
+_NAME_END: Final = NAME_ROOM + 2  # where the names left of a chart end
 _SIZES: Final = (4, 7, 11)  # diameters of points in a small diagram: below 2 % of the rows, below 20 %, above
 
 #: The labels of the axes by notion, score and event rate, and the words for outcomes 1 and 0.
@@ -249,12 +250,24 @@ def fit(name: str, room: float) -> str:
     used = 0.0
     text = shown(name, "?")
     for i, c in enumerate(text):
-        used += (
-            12 if unicodedata.east_asian_width(c) in "WF" else 10.5 if c in "WM@mw—" else 8.5 if c.isupper() else 6.8
-        )
+        used += _width(c)
         if used > room:
             return text[: max(i - 1, 1)] + "…"
     return text
+
+
+def _width(c: str) -> float:
+    """Return the estimated width of a letter."""
+    return 12 if unicodedata.east_asian_width(c) in "WF" else 10.5 if c in "WM@mw—" else 8.5 if c.isupper() else 6.8
+
+
+def fit_pair(first: str, second: str) -> str:
+    """Return the label "first − second" of a chart's row. A short name leaves its room to the other one."""
+    minus = " − "
+    room = NAME_ROOM - sum(map(_width, minus))
+    widths = [sum(map(_width, shown(name, "?"))) for name in (first, second)]
+    rooms = [max(room / 2, room - width) for width in reversed(widths)]
+    return minus.join(map(fit, (first, second), rooms))
 
 
 def chart(rows: Sequence[Row], *, signed: bool = False) -> dict[str, Any]:
@@ -265,7 +278,7 @@ def chart(rows: Sequence[Row], *, signed: bool = False) -> dict[str, Any]:
     if signed:
         low, high = min(low, -high / 20), max(high, -low / 20)
     span = high - low if high - low > 1e-12 else 1.0
-    x = Axis(low - 0.02 * span * (low < 0), high + 0.02 * span * (high > 0 or span == 1.0), 128, _RIGHT)
+    x = Axis(low - 0.02 * span * (low < 0), high + 0.02 * span * (high > 0 or span == 1.0), _NAME_END + 8, _RIGHT)
     drawn = []
     for i, row in enumerate(rows):
         picture: dict[str, Any] = {
@@ -281,4 +294,11 @@ def chart(rows: Sequence[Row], *, signed: bool = False) -> dict[str, Any]:
         if row.floor is not None:
             picture |= {"mean": x.at(row.floor[0]), "upper": x.at(row.floor[1])}
         drawn.append(picture)
-    return {"x": x, "zero": x.at(0.0), "rows": drawn, "bottom": _ROW * len(rows) + 6, "height": _ROW * len(rows) + 30}
+    return {
+        "x": x,
+        "zero": x.at(0.0),
+        "name_end": _NAME_END,
+        "rows": drawn,
+        "bottom": _ROW * len(rows) + 6,
+        "height": _ROW * len(rows) + 30,
+    }

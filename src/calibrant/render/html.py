@@ -151,7 +151,7 @@ def _report(summary: Summary, most_classes: int, is_page: bool) -> dict[str, Any
     return {
         "body": "report.html",
         "measured": "measure",
-        "headline": headline(summary),
+        "headline": _unbroken([headline(summary)])[0],
         "verdict": _unbroken(verdict(summary)),
         "found": any(finding["code"] == Code.MISCALIBRATED for finding in summary["findings"]),
         "diagram": _diagram(summary),
@@ -330,7 +330,7 @@ def _comparison(summary: Summary) -> dict[str, Any]:
     return {
         "body": "comparison.html",
         "measured": "difference",
-        "headline": comparison.headline(summary),
+        "headline": _unbroken([comparison.headline(summary)])[0],
         "verdict": _unbroken(comparison.verdict(summary)),
         "found": any(decided),
         "models": models,
@@ -374,7 +374,7 @@ def _differences(summary: Summary, key: str) -> dict[str, Any]:
         beyond = ends is not None and not ends[0] <= 0 <= ends[1]
         if key == summary["decides"]:
             beyond = part["p_value"] < 1 - summary["level"]
-        label = " − ".join(drawing.fit(pair[end], drawing.NAME_ROOM / 2 - 8) for end in ("first", "second"))
+        label = drawing.fit_pair(pair["first"], pair["second"])
         value, interval = comparison.difference(part)
         note = comparison.note_of(key, part, summary)
         words = [f"{pair['first']} minus {pair['second']}: {value}"]
