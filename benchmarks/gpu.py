@@ -118,7 +118,7 @@ def check(reading: cuda.RowReading, values: Tensor, targets: Tensor, *, logits: 
         probs = logs.exp()
         labels = targets[rows, None]
         expected = (probs.amax(1), logs.gather(1, labels)[:, 0], probs.square().sum(1))
-        for name, numbers in zip(("top", "log_own", "squares"), expected, strict=True):
+        for name, numbers in zip(("top", "log_p_target", "squares"), expected, strict=True):
             part = getattr(reading, name)[rows].double()
             torch.testing.assert_close(
                 part, numbers, rtol=1e-5, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}"
@@ -173,8 +173,8 @@ def measure(plan: Plan, dtype: torch.dtype, n_classes: int) -> Row:
     assert abs(float(ours.compute()) - float(theirs.compute())) < (2e-3 if dtype == torch.float32 else 5e-2)
     if metrics is not None:
         reading, answer = calls["logits"](), calls["probmetrics"]()
-        loss = -reading.log_own.double().mean()
-        brier = (reading.squares.double() - 2 * reading.own.double() + 1).mean()
+        loss = -reading.log_p_target.double().mean()
+        brier = (reading.squares.double() - 2 * reading.p_target.double() + 1).mean()
         assert abs(float(answer["logloss"]) / float(loss) - 1) < 1e-3
         assert abs(float(answer["brier"]) / float(brier) - 1) < 1e-3
     moved = logits.nbytes + targets.nbytes + ROW_BYTES * len(targets)

@@ -39,7 +39,7 @@ ON_GPU = torch.cuda.is_available() and not INTERPRETED
 DEVICE = torch.device("cuda:0" if ON_GPU else "cpu")
 ENGINES = ["plain", *(["kernel"] if HAS_TRITON and (INTERPRETED or ON_GPU) else [])]
 U = 2.0**-24
-FLOATS = ("top", "own", "log_own", "squares", "total")
+FLOATS = ("top", "p_target", "log_p_target", "squares", "total")
 needs_triton = pytest.mark.skipif(not NEW_TRITON, reason="needs Triton 3.9 or later")
 
 if INTERPRETED:
@@ -103,27 +103,37 @@ def naive(values, targets, logits):
     rows, y = np.arange(len(x)), np.asarray(targets).astype(np.int64)
     m, best = x.max(1), x.argmax(1)
     if not logits:
-        own = x[rows, y]
+        p_target = x[rows, y]
         with np.errstate(divide="ignore"):
-            found = {"top": m, "own": own, "log_own": np.log(own), "squares": (x**2).sum(1), "total": x.sum(1)}
+            found = {
+                "top": m,
+                "p_target": p_target,
+                "log_p_target": np.log(p_target),
+                "squares": (x**2).sum(1),
+                "total": x.sum(1),
+            }
         summed = cuda.ROUNDINGS * U
         # The logarithm is within 2 units in its last place of one of a number that is exact.
-        off = {"top": 0, "own": 0, "log_own": 4 * U * np.abs(np.where(own > 0, found["log_own"], 0))}
+        off = {
+            "top": 0,
+            "p_target": 0,
+            "log_p_target": 4 * U * np.abs(np.where(p_target > 0, found["log_p_target"], 0)),
+        }
         off |= {"squares": summed * found["squares"], "total": summed * found["total"]}
         return found, best == y, off
     t = m[:, None] - x
     others = np.where(np.arange(x.shape[1]) == best[:, None], 0, np.exp(-t))
     rest, second = others.sum(1), (others**2).sum(1)
     loss, given = np.log1p(rest), x[rows, y] - m
-    found = {"top": 1 / (1 + rest), "own": np.exp(given) / (1 + rest), "log_own": given - loss}
+    found = {"top": 1 / (1 + rest), "p_target": np.exp(given) / (1 + rest), "log_p_target": given - loss}
     found |= {"squares": (1 + second) / (1 + rest) ** 2, "total": m + loss}
     relative = error_of_sum(t, others, 1)
     of_rest, of_second = relative * rest / (1 + rest), error_of_sum(t, others**2, 2) * second / (1 + second)
     of_loss = relative * np.minimum(rest, loss) + 6 * U * loss + 1e-37  # small losses keep their digits
     off = {
         "top": (of_rest + 4 * U) * found["top"],
-        "own": (of_rest + 2 * np.abs(given) * U + 12 * U) * found["own"],
-        "log_own": of_loss + 2 * U * np.abs(given),
+        "p_target": (of_rest + 2 * np.abs(given) * U + 12 * U) * found["p_target"],
+        "log_p_target": of_loss + 2 * U * np.abs(given),
         "squares": (2 * of_rest + of_second + 8 * U) * found["squares"],
         "total": of_loss + 2 * U * np.abs(found["total"]),
     }
@@ -233,7 +243,7 @@ def test_offsets_need_more_than_31_bits(tmp_path):
         view.copy_(rows)
         reading = read(view, [1, 2, 2], False)
         assert reading.top.tolist() == [0.75, 0.5, 0.625]
-        assert reading.own.tolist() == [0.75, 0.375, 0.625]
+        assert reading.p_target.tolist() == [0.75, 0.375, 0.625]
         assert reading.correct.tolist() == [1, 0, 1]
         view.zero_()
 
@@ -261,7 +271,7 @@ def test_zeros_of_both_signs_tie():
     assert reading.correct.tolist() == [1, 1]
     reading = read(np.array([[-0.0, 1.0], [0.5, 0.5]], np.float32), [0, 0], False)  # -0.0 is no value below 0
     assert reading.faults.tolist() == [0] * 5
-    assert reading.own.tolist() == [0.0, 0.5]
+    assert reading.p_target.tolist() == [0.0, 0.5]
 
 
 @either
@@ -271,8 +281,8 @@ def test_rows_that_are_sure(size):
     values[:, -1] = 1
     reading = read(values, [size - 1, 0, size - 1], False)
     assert reading.top.tolist() == [1, 1, 1]
-    assert reading.own.tolist() == [1, 0, 1]
-    assert reading.log_own.tolist() == [0, -math.inf, 0]
+    assert reading.p_target.tolist() == [1, 0, 1]
+    assert reading.log_p_target.tolist() == [0, -math.inf, 0]
     assert reading.squares.tolist() == [1, 1, 1]
     assert reading.correct.tolist() == [1, 0, 1]
 
@@ -286,7 +296,7 @@ def test_small_losses_keep_their_digits(size):
     targets = values.argmax(1)
     reading = read(values, targets, True)
     agree(reading, *naive(values, targets, True))
-    assert (reading.log_own < 0).all()
+    assert (reading.log_p_target < 0).all()
     assert reading.top.tolist() == pytest.approx((1 / (1 + (size - 1) * np.exp(-values.max(1).astype(float)))).tolist())
 
 
@@ -405,13 +415,13 @@ def test_targets_of_any_type(targets):
     reading = read(values, targets, False)
     assert reading.correct.tolist() == [1, 0, 0, IGNORED, IGNORED]
     assert reading.faults.tolist() == [0, 0, 0, 2, 0]
-    assert reading.own[:3].tolist() == [0.5, 0.25, 0.25]
+    assert reading.p_target[:3].tolist() == [0.5, 0.25, 0.25]
 
 
 @either
 def test_booleans_are_classes_0_and_1():
     reading = read(np.array([[0.75, 0.25], [0.75, 0.25]], np.float32), torch.tensor([True, False]), False)
-    assert reading.own.tolist() == [0.25, 0.75]
+    assert reading.p_target.tolist() == [0.25, 0.75]
 
 
 @either
@@ -519,13 +529,13 @@ def test_reading_rows_is_reading_whole_batches(logits):
             ):  # of the faults of a row, `read` counts each, `read_rows` the first
                 first[2:4] = [0, 0]
             assert rows.faults.tolist() == first
-            good = whole.judged & ~rows.log_own.isnan()
+            good = whole.judged & ~rows.log_p_target.isnan()
             (a, b), (c, d) = (tensors.event(x, layout="multiclass", notion="top-label") for x in (rows, whole))
             assert set(b.tolist()) <= {0, 1}  # faulty and ignored rows included: keys are packed of it
             near = {"rtol": 2e-6, "atol": 2e-6}
             torch.testing.assert_close(a[good], c[good], **near)
             assert torch.equal(b[good], d[good])
-            torch.testing.assert_close(rows.log_own[good], whole.log_own[good], **near)
+            torch.testing.assert_close(rows.log_p_target[good], whole.log_p_target[good], **near)
             squares = [tensors.class_square_errors(x)[good] for x in (rows, whole)]
             torch.testing.assert_close(*squares, check_dtype=False, **near)
             if logits is None:
@@ -895,7 +905,7 @@ def test_the_kernels_in_the_interpreter():
 
 TYPES = {"values": "*{}", "targets": "*i64", "correct": "*u8", "outcomes": "*u8", "scale": "*i8", "skip": "*i8"}
 TYPES |= {"far": "*i32", **dict.fromkeys(("sums", "refused", "counters"), "*i64"), "ignore_index": "i32"}
-TYPES |= dict.fromkeys(("top", "own", "log_own", "squares", "total", "scores", "edges", "scales"), "*fp32")
+TYPES |= dict.fromkeys(("top", "p_target", "log_p_target", "squares", "total", "scores", "edges", "scales"), "*fp32")
 TYPES |= dict.fromkeys(("tolerance", "low", "high"), "fp32")
 TYPES |= {"n": "i64", "columns": "i64", **dict.fromkeys(("depth", "sheet", "row", "step", "C", "n_edges"), "i32")}
 

@@ -50,7 +50,7 @@ class RowReading(NamedTuple):
     correct : (n,) uint8
         1 if the target has the largest probability and no lower class has the same, else 0; `IGNORED` for a row that
         is not judged or is faulty.
-    own, log_own : (n,)
+    p_target, log_p_target : (n,)
         The probability of the target, and its logarithm. From logits the logarithm does not underflow.
     squares : (n,)
         The sum of the squared probabilities.
@@ -65,8 +65,8 @@ class RowReading(NamedTuple):
 
     top: Tensor
     correct: Tensor
-    own: Tensor
-    log_own: Tensor
+    p_target: Tensor
+    log_p_target: Tensor
     squares: Tensor
     total: Tensor
     faults: Tensor
@@ -286,12 +286,12 @@ def _launch(
                 num_warps=tile.warps,
                 enable_fp_fusion=True,
             )
-    top, own, log_own, squares, total = floats
+    top, p_target, log_p_target, squares, total = floats
     return RowReading(
         top=top,
         correct=correct,
-        own=own,
-        log_own=log_own,
+        p_target=p_target,
+        log_p_target=log_p_target,
         squares=squares,
         total=total,
         faults=counters[:-1],
@@ -340,12 +340,12 @@ def _read_plainly(
         correct[rows] = torch.where(good, right, torch.full_like(right, IGNORED))
         faults[:4] += torch.stack([(fault == kind).sum() for kind in range(1, 5)])
         normalised += (good & normal).sum()
-    top, own, log_own, squares, total = floats.unbind()
+    top, p_target, log_p_target, squares, total = floats.unbind()
     return RowReading(
         top=top,
         correct=correct,
-        own=own,
-        log_own=log_own,
+        p_target=p_target,
+        log_p_target=log_p_target,
         squares=squares,
         total=total,
         faults=faults,
@@ -354,7 +354,7 @@ def _read_plainly(
 
 
 def _read_block(x: Tensor, y: Tensor, logits: bool | Tensor, tolerance: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (5, k) top, own, log_own, squares and total; the kind of fault; which rows could be probabilities."""
+    """Return (5, k) top, p_target, log_p_target, squares, total; the kind of fault; which rows may be probabilities."""
     wide = torch.float64 if has_float64(x.device) else torch.float32
     infinite = ~x.isfinite().all(1)
     total = x.sum(1, dtype=wide)

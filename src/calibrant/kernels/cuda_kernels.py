@@ -184,8 +184,8 @@ def read_rows(
     scale,
     top,
     correct,
-    own,
-    log_own,
+    p_target,
+    log_p_target,
     squares,
     total,
     counters,
@@ -240,8 +240,8 @@ def read_rows(
     good = judged & (fault == 0)
     void = tl.where(judged, float("nan"), 0.0)
     tl.store(top + index, tl.where(good, a, void), mask=inside)
-    tl.store(own + index, tl.where(good, b, void), mask=inside)
-    tl.store(log_own + index, tl.where(good, c, void), mask=inside)
+    tl.store(p_target + index, tl.where(good, b, void), mask=inside)
+    tl.store(log_p_target + index, tl.where(good, c, void), mask=inside)
     tl.store(squares + index, tl.where(good, d, void), mask=inside)
     tl.store(total + index, tl.where(good, e, void), mask=inside)
     tl.store(correct + index, tl.where(good, (best == target).to(tl.uint8), _IGNORED), mask=inside)

@@ -31,16 +31,16 @@ class Reading:
     """A batch after reading: rows of probabilities and their targets, all on one device.
 
     ``probs`` is (n, C), with C = 1 for one event. ``targets`` and ``judged`` are (n,), for multilabel (n, C).
-    ``log_own`` is the log probability of each target, in the shape of the targets. ``faults`` counts rows by `FAULTS`.
-    ``seen`` describes the batch by `PROBABILITIES`, `LOGITS`, `DOUBLE` and `WIDTH`. ``predicted``, for classes, is the
-    first class with the largest value; after rounding, another class may have the same probability. `read_rows` sets
-    ``rows``, and ``probs`` is then (n, 0).
+    ``log_p_target`` is the log probability of each target, in the shape of the targets. ``faults`` counts rows by
+    `FAULTS`. ``seen`` describes the batch by `PROBABILITIES`, `LOGITS`, `DOUBLE` and `WIDTH`. ``predicted``, for
+    classes, is the first class with the largest value; after rounding, another class may have the same probability.
+    `read_rows` sets ``rows``, and ``probs`` is then (n, 0).
     """
 
     probs: Tensor
     targets: Tensor
     judged: Tensor
-    log_own: Tensor
+    log_p_target: Tensor
     faults: Tensor
     seen: Tensor
     predicted: Tensor | None = None
@@ -100,11 +100,11 @@ def read(
         probs_of_logits, log_of_logits = _activated(x, y, layout)
         log_of_probs = _own(x, y, layout).log()
         probs = torch.where(as_logits, probs_of_logits, x)
-        log_own = torch.where(as_logits, log_of_logits, log_of_probs)
+        log_p_target = torch.where(as_logits, log_of_logits, log_of_probs)
     else:
         decided = torch.ones((), dtype=torch.bool, device=device)
         as_logits = torch.full((), logits, device=device)
-        probs, log_own = _activated(x, y, layout) if logits else (x, _own(x, y, layout).log())
+        probs, log_p_target = _activated(x, y, layout) if logits else (x, _own(x, y, layout).log())
 
     faults = torch.zeros(len(FAULTS), dtype=torch.int64, device=device)
     if checked:
@@ -122,7 +122,7 @@ def read(
         probs=probs,
         targets=y,
         judged=judged,
-        log_own=log_own,
+        log_p_target=log_p_target,
         faults=faults,
         seen=_shown(as_logits, values, x.shape[1]),
         predicted=predicted,
@@ -168,7 +168,7 @@ def read_rows(
         probs=rows.top.new_empty((len(flat), 0)),
         targets=classes,
         judged=judged,
-        log_own=rows.log_own,
+        log_p_target=rows.log_p_target,
         faults=faults,
         seen=_shown(as_logits, values, values.shape[1]),
         rows=rows,
@@ -303,7 +303,7 @@ def score_sums(scores: Tensor, outcomes: Tensor, judged: Tensor) -> tuple[Tensor
 def class_square_errors(reading: Reading) -> Tensor:
     """Return each row's sum over classes of squared errors, 0 if the row is not judged."""
     if reading.rows is not None:
-        squares, p_target = (part.to(wide(part.device)) for part in (reading.rows.squares, reading.rows.own))
+        squares, p_target = (part.to(wide(part.device)) for part in (reading.rows.squares, reading.rows.p_target))
         return torch.where(reading.judged, squares - 2 * p_target + 1, torch.zeros_like(p_target))
     p = reading.probs.to(wide(reading.probs.device))
     p_target = p.gather(1, reading.targets[:, None])[:, 0]

@@ -366,8 +366,8 @@ class Inference:
         plain, moments = self.event.diagram(), self.uniform.bins
         low, high, least, most = (np.full(len(plain.accuracies), math.nan) for _ in range(4))
         filled, rows = self.event.bins.counts > 0, self.event.bins.rows
-        hits = plain.accuracies[filled] * rows[filled]
-        low[filled], high[filled] = clopper_pearson(hits, rows[filled], self.resampling.tail)
+        positives = plain.accuracies[filled] * rows[filled]
+        low[filled], high[filled] = clopper_pearson(positives, rows[filled], self.resampling.tail)
         if self.resampling.n_resamples:
             band = self.resampling.band(self.draws[_BAND].replicates)
         else:

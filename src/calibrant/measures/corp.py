@@ -101,9 +101,9 @@ def _miscalibration_interval(inference: Inference) -> Interval:
         return Interval(math.nan, math.nan, "no interval: it needs resampling (n_resamples)")
     cells, value = inference.cells, inference.event.value(MISCALIBRATION)
     fit, _ = corp.in_sample(cells)
-    counts, hits, fits, _ = inference.folds
+    counts, positives, fits, _ = inference.folds
     inside = corp.difference(cells, cells.counts, cells.positives, cells.scores, fit)
-    outside = corp.difference(cells, counts, hits, cells.scores, fits)
+    outside = corp.difference(cells, counts, positives, cells.scores, fits)
     spread, shown = float(inference.replicates_of(MISCALIBRATION).std()), inference.rejects(MISCALIBRATION)
     low, high = corp.part_interval(inside, outside, spread, inference.resampling.z, shown=shown)
     return Interval(min(low, value), max(high, value), corp.METHOD)
@@ -112,9 +112,9 @@ def _miscalibration_interval(inference: Inference) -> Interval:
 def _discrimination_interval(inference: Inference) -> Interval:
     cells, value = inference.cells, inference.event.value(DISCRIMINATION)
     fit, base = corp.in_sample(cells)
-    counts, hits, fits, bases = inference.folds
+    counts, positives, fits, bases = inference.folds
     inside = corp.difference(cells, cells.counts, cells.positives, base, fit)
-    outside = corp.difference(cells, counts, hits, bases, fits)
+    outside = corp.difference(cells, counts, positives, bases, fits)
     spread, shown = corp.null_discrimination_sd(cells), corp.rank_p_value(cells) <= inference.resampling.tail
     low, high = corp.part_interval(inside, outside, spread, inference.resampling.z, shown=shown)
     return Interval(min(low, value), max(high, value), corp.METHOD)

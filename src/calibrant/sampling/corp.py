@@ -52,17 +52,17 @@ def out_of_fold(cells: Cells, seed: np.random.SeedSequence) -> tuple[Float64s, F
         each = np.divide(mass, trials, out=np.zeros(len(cells)), where=trials > 0)
         return np.asarray(rng.multinomial(trials, shares).T * each)
 
-    hits = split(cells.successes, cells.positives)
-    misses = split(cells.trials - cells.successes, cells.counts - cells.positives)
-    counts, fits, bases = hits + misses, np.empty_like(hits), np.empty_like(hits)
+    positives = split(cells.successes, cells.positives)
+    negatives = split(cells.trials - cells.successes, cells.counts - cells.positives)
+    counts, fits, bases = positives + negatives, np.empty_like(positives), np.empty_like(positives)
     for fold in range(FOLDS):
         others = np.arange(FOLDS) != fold
-        n, k = counts[others].sum(axis=0), hits[others].sum(axis=0)
+        n, k = counts[others].sum(axis=0), positives[others].sum(axis=0)
         if n.sum() == 0:
-            n, k = counts.sum(axis=0), hits.sum(axis=0)
+            n, k = counts.sum(axis=0), positives.sum(axis=0)
         fits[fold] = dispatch.isotonic_fits(n, k[None])[0]
         bases[fold] = k.sum() / n.sum()
-    return counts, hits, fits, bases
+    return counts, positives, fits, bases
 
 
 def difference(cells: Cells, counts: Float64s, positives: Float64s, first: Float64s, second: Float64s) -> Part:
@@ -112,10 +112,10 @@ def rank_p_value(cells: Cells) -> float:
     """Return the p-value of the hypothesis that higher scores have no more outcomes: Wilcoxon's rank sum, one-sided."""
     from scipy.special import ndtr
 
-    n, hits = cells.trials.astype(np.float64), cells.successes.astype(np.float64)
-    total, positive = float(n.sum()), float(hits.sum())
+    n, positives = cells.trials.astype(np.float64), cells.successes.astype(np.float64)
+    total, positive = float(n.sum()), float(positives.sum())
     ranks = np.cumsum(n) - (n - 1) / 2
-    centred = float(np.sum(hits * (ranks - (total + 1) / 2)))
+    centred = float(np.sum(positives * (ranks - (total + 1) / 2)))
     ties = float(np.sum(n**3 - n))
     variance = positive * (total - positive) / 12 * ((total + 1) - ties / max(total * (total - 1), 1.0))
     return float(ndtr(-centred / math.sqrt(variance))) if variance > 0 else 1.0

@@ -83,15 +83,15 @@ def _columns_of(content: Content) -> Columns:
     """Return the occupied cells of all parts: that of all rows is group -1."""
     names = _names(weighted=content.weighted)
     kinds = _kinds(names)
-    found: dict[str, list[NDArray[Any]]] = {name: [np.zeros(0)] for name in names}
+    pieces: dict[str, list[NDArray[Any]]] = {name: [np.zeros(0)] for name in names}
     for group, (_, curves) in enumerate(content.parts, start=-1):
         curve, cell = np.nonzero(curves.counts.any(axis=2))
         counts = curves.counts[curve, cell]
         squares = counts if curves.squares is None else curves.squares[curve, cell]
         columns = (np.full(len(cell), group), curve, cell, *counts.T, *curves.sums[curve, cell].T, *squares.T)
         for name, column in zip(names, columns, strict=False):  # without weights the squares are the counts
-            found[name].append(column)
-    return {name: np.concatenate([column.astype(kinds[name]) for column in found[name]]) for name in names}
+            pieces[name].append(column)
+    return {name: np.concatenate([column.astype(kinds[name]) for column in pieces[name]]) for name in names}
 
 
 def _names(*, weighted: bool) -> tuple[str, ...]:
@@ -307,8 +307,8 @@ def _build(head: dict[str, Any], columns: Columns, argument: str) -> Content:
     parts = []
     heads = zip(head["totals"], head["rows"], head["kinds"], strict=True)
     for group, (totals, rows, weighted) in enumerate(heads, start=-1):
-        own = {name: column[columns["group"] == group] for name, column in columns.items()}
-        parts.append(SketchSums(Totals(**totals), _curves(own, rows, grid, weighted=weighted)))
+        of_group = {name: column[columns["group"] == group] for name, column in columns.items()}
+        parts.append(SketchSums(Totals(**totals), _curves(of_group, rows, grid, weighted=weighted)))
     content = Content(make, head["groups"], parts)
     if not _sound(content):
         raise InputError(argument, "counts and sums of predictions", "others", _DAMAGED)

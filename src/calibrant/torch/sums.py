@@ -67,7 +67,7 @@ def _terms(reading: Reading, layout: Layout) -> tuple[Tensor, Tensor]:
     else:
         scores, outcomes = tensors.event(reading, layout=layout, notion=DEFAULTS[layout])
         squares, _ = tensors.score_sums(scores, outcomes, reading.judged)
-    logs = torch.where(reading.judged, reading.log_own, torch.zeros_like(reading.log_own))
+    logs = torch.where(reading.judged, reading.log_p_target, torch.zeros_like(reading.log_p_target))
     return squares, logs
 
 
