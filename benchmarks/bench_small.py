@@ -25,7 +25,7 @@ def test_binary(contest: Contest) -> None:
         goals=[within(0.002)],
         rounds=101,
         peer_rounds=101,
-        resolve_columns=0,
+        settle=0,
     )
     report = answers.ours
     bins = naive.gaps(sample.probs, sample.targets, naive.uniform_bins(sample.probs, N_BINS))
@@ -47,7 +47,7 @@ def test_classes(contest: Contest) -> None:
         goals=[within(0.002)],
         rounds=101,
         peer_rounds=101,
-        resolve_columns=0,
+        settle=0,
     )
     report = answers.ours
     assert report["ece"].value == pytest.approx(naive.top_label(sample.probs, sample.targets, N_BINS).ece, rel=1e-9)

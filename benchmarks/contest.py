@@ -61,11 +61,11 @@ class Turns:
     seconds: list[float] = field(default_factory=list)
     answer: Any = None
 
-    def take(self, resolve_columns: float) -> None:
+    def take(self, settle: float) -> None:
         if not self.left:
             return
         self.left -= 1
-        time.sleep(resolve_columns)
+        time.sleep(settle)
         start = time.perf_counter()
         self.answer = self.call()
         self.seconds.append(time.perf_counter() - start)
@@ -96,7 +96,7 @@ class Contest:
         goals: Sequence[Goal] = (),
         rounds: int = 25,
         peer_rounds: int = 5,
-        resolve_columns: float = SETTLE,
+        settle: float = SETTLE,
         warm_up: bool = True,
     ) -> Answers:
         """Measure, note the row of the table, and return the answers.
@@ -117,10 +117,10 @@ class Contest:
 
         def before() -> None:
             for turns in others.values():
-                turns.take(resolve_columns)
+                turns.take(settle)
             if lowest:
-                lowest.take(resolve_columns)
-            time.sleep(resolve_columns)
+                lowest.take(settle)
+            time.sleep(settle)
 
         answer = self.benchmark.pedantic(ours, setup=before, rounds=rounds, iterations=1)
         medians = Medians(

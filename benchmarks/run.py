@@ -68,6 +68,7 @@ def measure(name: str, *, quick: bool) -> tuple[int, list[dict[str, Any]]]:
             "pytest",
             str(HERE / f"bench_{name}.py"),
             "-q",
+            "-n0",  # nothing else runs while it is timed
             "-p",
             "no:cacheprovider",
             "--benchmark-disable-gc",
