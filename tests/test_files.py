@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reading_of import asked, read_predictions
 
 from calibrant import files
 from calibrant.errors import FileError, MissingDependencyError
-from calibrant.files import FileModels, FilePredictions, Options, column_names, stored
+from calibrant.files import FileModels, column_names, stored
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -30,20 +31,6 @@ shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the folder of real pred
 SCORES = [0.1, 0.7, 0.4, 0.9]
 OUTCOMES = [0, 1, 1, 1]
 TABULAR = ["csv", "csv.gz", "tsv", "parquet", "arrow", "feather", "jsonl", "ndjson"]
-
-
-def read_predictions(
-    patterns: Any, *, targets_file: str | None = None, progress: Any = None, **options: Any
-) -> FilePredictions:
-    """Read files into arrays, however many rows there are."""
-    read = files.read_predictions(patterns, asked(options), targets_file=targets_file, keep=True, progress=progress)
-    assert isinstance(read, FilePredictions)
-    return read
-
-
-def asked(options: dict[str, Any]) -> Options:
-    """Return the options of keyword arguments, in which names may be lists."""
-    return Options(**{name: tuple(value) if isinstance(value, list) else value for name, value in options.items()})
 
 
 def read_models(patterns: Any, *, scores: Any, **options: Any) -> FileModels:

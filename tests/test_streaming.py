@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from reading_of import asked, read_predictions
 
 from calibrant import CalibrationSketch, evaluate, files
 from calibrant.cli import main, output
@@ -76,20 +77,6 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "lists": ({"probs": ROWS.tolist(), "target": TARGETS, "g": K}, {"by": "g"}),
     "condition": ({"score": P, "outcome": Y, "k": K}, {"where": "k > 0"}),
 }
-
-
-def read_predictions(
-    patterns: Any, *, targets_file: str | None = None, progress: Any = None, **options: Any
-) -> FilePredictions:
-    """Read files into arrays, however many rows there are."""
-    read = files.read_predictions(patterns, asked(options), targets_file=targets_file, keep=True, progress=progress)
-    assert isinstance(read, FilePredictions)
-    return read
-
-
-def asked(options: dict[str, Any]) -> Options:
-    """Return the options of keyword arguments, in which names may be lists."""
-    return Options(**{name: tuple(value) if isinstance(value, list) else value for name, value in options.items()})
 
 
 def read_or_stream(patterns: Any, options: Options, judging: Judging, **how: Any) -> FilePredictions | FileSketch:
@@ -372,14 +359,14 @@ def test_classes_have_curves_while_they_are_few(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(chunks, "MOST_CURVES", 4)  # and there are five: that of the top label too
     assert not stream_predictions([path]).sketch.has_classes
     assert stream_predictions([path], notion="classwise").sketch.has_classes
-    for asked in ({"classwise": True}, {"notion": "multilabel"}):
-        monkeypatch.setattr(chunks, "MOST_CURVES", 5 if "classwise" in asked else 4)
-        if "classwise" in asked:
-            assert stream_predictions([path], **asked).sketch.has_classes
+    for judging in ({"classwise": True}, {"notion": "multilabel"}):
+        monkeypatch.setattr(chunks, "MOST_CURVES", 5 if "classwise" in judging else 4)
+        if "classwise" in judging:
+            assert stream_predictions([path], **judging).sketch.has_classes
         monkeypatch.setattr(chunks, "MOST_CURVES", 3)
         match = r"f\.parquet: has more classes than a sketch keeps the curves of: \d, and 3 fit; pass --exact to keep"
         with pytest.raises(FileError, match=match):
-            stream_predictions([path], **asked)
+            stream_predictions([path], **judging)
     monkeypatch.undo()
     monkeypatch.setattr(reading, "MOST_ROWS", 0)
     status, out, _ = run("report", path, *FAST, "--no-classwise")

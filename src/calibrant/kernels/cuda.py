@@ -10,7 +10,7 @@ The caller validates types and shapes; invalid values are counted.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib.util import find_spec
@@ -71,6 +71,21 @@ class RowReading(NamedTuple):
     total: Tensor
     faults: Tensor
     normalised: Tensor
+
+    @classmethod
+    def of(cls, floats: Iterable[Tensor], *, correct: Tensor, faults: Tensor, normalised: Tensor) -> RowReading:
+        """Return the reading of five (n,) tensors of floats, in the order of the fields."""
+        top, p_target, log_p_target, squares, total = floats
+        return cls(
+            top=top,
+            correct=correct,
+            p_target=p_target,
+            log_p_target=log_p_target,
+            squares=squares,
+            total=total,
+            faults=faults,
+            normalised=normalised,
+        )
 
 
 def has_float64(device: torch.device) -> bool:
@@ -286,17 +301,7 @@ def _launch(
                 num_warps=tile.warps,
                 enable_fp_fusion=True,
             )
-    top, p_target, log_p_target, squares, total = floats
-    return RowReading(
-        top=top,
-        correct=correct,
-        p_target=p_target,
-        log_p_target=log_p_target,
-        squares=squares,
-        total=total,
-        faults=counters[:-1],
-        normalised=counters[-1],
-    )
+    return RowReading.of(floats, correct=correct, faults=counters[:-1], normalised=counters[-1])
 
 
 # ---------------------------------------------------------------- plain operations
@@ -340,17 +345,7 @@ def _read_plainly(
         correct[rows] = torch.where(good, right, torch.full_like(right, IGNORED))
         faults[:4] += torch.stack([(fault == kind).sum() for kind in range(1, 5)])
         normalised += (good & normal).sum()
-    top, p_target, log_p_target, squares, total = floats.unbind()
-    return RowReading(
-        top=top,
-        correct=correct,
-        p_target=p_target,
-        log_p_target=log_p_target,
-        squares=squares,
-        total=total,
-        faults=faults,
-        normalised=normalised,
-    )
+    return RowReading.of(floats.unbind(), correct=correct, faults=faults, normalised=normalised)
 
 
 def _read_block(x: Tensor, y: Tensor, logits: bool | Tensor, tolerance: float) -> tuple[Tensor, Tensor, Tensor]:
