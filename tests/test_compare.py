@@ -961,9 +961,9 @@ def test_scores_of_rows_are_those_of_the_one_read(width: int, logits: bool) -> N
     reading = read(predictions, resolve(predictions, None))
     score = event_row_scores if width == 1 else class_row_scores
     brier, nll, right = score(predictions.rows.values[:, :, 0], predictions.targets, logits)
-    assert brier.mean() == pytest.approx(reading.brier, rel=1e-12)
-    assert nll.mean() == pytest.approx(reading.nll, rel=1e-12)
-    assert right.mean() == reading.correct
+    assert brier.mean() == pytest.approx(reading.means.brier, rel=1e-12)
+    assert nll.mean() == pytest.approx(reading.means.nll, rel=1e-12)
+    assert right.mean() == reading.means.accuracy
 
 
 def test_two_readings_of_one_table_agree() -> None:

@@ -35,6 +35,7 @@ from calibrant import grid as grids
 from calibrant.errors import InputError, MissingDependencyError, NothingJudgedError
 from calibrant.faults import Fault, Mistake
 from calibrant.frames import cell_keys, cells, rows, sketch
+from calibrant.sketch.sums import SQUARED
 
 # Narwhals 2.29 announces that Dask will need a package of its own, narwhals-dask.
 pytestmark = pytest.mark.filterwarnings("ignore:Dask support is moving out of Narwhals:FutureWarning")
@@ -179,7 +180,7 @@ def check_same(own: CalibrationSketch, other: CalibrationSketch, *, whole: bool 
         assert getattr(ours, name) == pytest.approx(
             getattr(expected, name), rel=SUMS if name[0] == "n" or not whole else 0
         )
-    for name in ("brier", "brier_square"):
+    for name in ("brier", "brier_square", *(f"squared_{name}" for name in SQUARED)):
         assert getattr(ours, name) == pytest.approx(getattr(expected, name), rel=SUMS, abs=slack)
 
 

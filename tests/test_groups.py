@@ -50,28 +50,32 @@ def draw(seed, n, slope=1.0):
 
 
 def class_bins(probs, hot, w, n_bins):
-    """n, S, Q, V0 of every bin of every class; the scores of a bin are taken to be equal."""
-    unit = (w**2).sum() / w.sum()
+    """n, S, Q, V0, G of every bin of every class, G the sum of w^2 (P - y). The scores of a bin are taken as equal."""
     for k in range(probs.shape[1]):
         bins = np.array([next(j for j in range(n_bins) if x <= (j + 1) / n_bins) for x in probs[:, k]])
         for b in np.unique(bins):
             i = bins == b
-            weight, P, hits = w[i].sum(), np.average(probs[i, k], weights=w[i]), (w * hot[:, k])[i].sum()
-            S, Q = weight * P - hits, weight * P**2 + hits * (1 - 2 * P)
-            yield weight / unit, S, unit * Q, unit * weight * P * (1 - P)
+            p, y, q = probs[i, k], hot[i, k], w[i] ** 2
+            P = np.average(p, weights=w[i])
+            S, Q, V0 = np.sum(w[i] * (P - y)), np.sum(q * (P - y) ** 2), q.sum() * P * (1 - P)
+            yield w[i].sum() ** 2 / q.sum(), S, Q, V0, np.sum(q * (p - y))
 
 
 def classes_ends(probs, hot, w, n_bins, dependence):
     """The mean error and the ends of its interval, not gated: the l1 formulas with every variance widened."""
-    n, S, Q, V0 = np.array(list(class_bins(probs, hot, w, n_bins))).T
-    N, total = w.sum() ** 2 / (w**2).sum(), probs.shape[1] * w.sum()
+    n, S, Q, V0, G = np.array(list(class_bins(probs, hot, w, n_bins))).T
+    total = probs.shape[1] * w.sum()
+
+    def spread(f):
+        m = np.sum(f * S) / w.sum()
+        return math.sqrt(max(0, dependence * np.sum(v * f**2) - 2 * m * np.sum(f * G) + m**2 * np.sum(w**2)))
+
     v = (n * Q + 5 * V0) / (n + 5)
     X, W = S / np.sqrt(v), np.sqrt(V0)
     g, slope = X * (2 * stats.norm.cdf(X) - 1) - 2 * stats.norm.pdf(X), 2 * stats.norm.cdf(X) - 1
     slope = slope + 4 * X * stats.norm.pdf(X)
-    spread = math.sqrt(max(0, dependence * np.sum(v * slope**2) - np.sum(slope * S) ** 2 / N))
-    low = np.sum(np.sqrt(v) * g) - Z * spread
-    first = np.abs(S).sum() + Z * math.sqrt(max(0, dependence * v.sum() - np.abs(S).sum() ** 2 / N))
+    low = np.sum(np.sqrt(v) * g) - Z * spread(slope)
+    first = np.abs(S).sum() + Z * spread(np.sign(S))
     A, V, h = np.sum((S**2 - Q) / W), dependence * 2 * np.sum(np.maximum(v, V0) ** 2 / V0), np.maximum(S**2 - Q, 0)
     rho = dependence * max(np.sum(h * v / V0) / np.sum(h / W), v.sum() / W.sum())
     root = math.sqrt(max(0, 4 * Z**2 * rho * A + 4 * Z**4 * rho**2 + Z**2 * V))

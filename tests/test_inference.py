@@ -81,6 +81,13 @@ def bin_sums(p, y, w, members):
         yield n, w[i].sum(), (w * (p - y))[i].sum(), (w**2 * (p - y) ** 2)[i].sum(), (w**2 * p * (1 - p))[i].sum()
 
 
+def moved(p, y, w, members, slopes, unseen=0.0):
+    """The root of sum w^2 (f r - m)^2 over rows, f the slope of the row's bin; ``unseen`` is added under it."""
+    f = np.array(slopes)[np.unique(members, return_inverse=True)[1]]
+    x = f * (p - y)
+    return math.sqrt(max(0, np.sum(w**2 * (x - np.average(x, weights=w)) ** 2) + unseen))
+
+
 def g(x):
     return x * (2 * stats.norm.cdf(x) - 1) - 2 * stats.norm.pdf(x)
 
@@ -91,15 +98,15 @@ def slope_of_g(x):
 
 def l1_ends(p, y, w, members):
     """Value, lower end (not gated) and the two upper ends of intervals.md."""
-    total, N = w.sum(), w.sum() ** 2 / (w**2).sum()
-    T = low = low_square = moved = v_sum = W_sum = v_over_W = A = V = top = bottom = 0.0
+    total, unseen, slopes, signs = w.sum(), np.zeros(2), [], []
+    T = low = v_sum = W_sum = v_over_W = A = V = top = bottom = 0.0
     for n, _, S, Q, V0 in bin_sums(p, y, w, members):
         v = (n * Q + 5 * V0) / (n + 5)
         X, W, h = S / math.sqrt(v), math.sqrt(V0), max(S**2 - Q, 0)
         T += abs(S)
         low += math.sqrt(v) * g(X)
-        low_square += v * slope_of_g(X) ** 2
-        moved += slope_of_g(X) * S
+        slopes, signs = [*slopes, slope_of_g(X)], [*signs, np.sign(S)]
+        unseen += (v - Q) * np.array([slope_of_g(X) ** 2, 1])
         v_sum += v
         W_sum += W
         v_over_W += v / W**2 * W
@@ -110,24 +117,24 @@ def l1_ends(p, y, w, members):
     rho = max(top / bottom if bottom else 0, v_sum / W_sum)
     radicand = max(0, 4 * Z**2 * rho * A + 4 * Z**4 * rho**2 + Z**2 * V)
     second = math.sqrt(W_sum * max(0, A + 2 * Z**2 * rho + math.sqrt(radicand)))
-    first = T + Z * math.sqrt(max(0, v_sum - T**2 / N))
-    low -= Z * math.sqrt(max(0, low_square - moved**2 / N))
+    first = T + Z * moved(p, y, w, members, signs, unseen[1])
+    low -= Z * moved(p, y, w, members, slopes, unseen[0])
     return T / total, low / total, first / total, second / total
 
 
 def square_ends(p, y, w, members):
     """Value and ends of the squared l2 error; D2 is debiased by the variance u of one residual, over n."""
-    total, N = w.sum(), w.sum() ** 2 / (w**2).sum()
-    sums = []
-    for n, weight, S, Q, V0 in bin_sums(p, y, w, members):
-        u = (n * (Q - S**2 / n) + 5 * V0) / (n + 5) / n * (n / weight) ** 2
-        sums.append((n, weight / total, u, max((S / weight) ** 2 - u / n, 0)))
-    n, o, u, D2 = (np.array(column) for column in zip(*sums, strict=True))
-    noise = 2 * np.sum((o**2 * u**2)[n > 1] / (n * (n - 1))[n > 1])
-    se = math.sqrt(max(np.sum(o * D2 * (4 * u + D2)) - np.sum(o * D2) ** 2, 0) / N + noise)
-    r = max(np.sum(o * D2 * u) / np.sum(o * D2) if D2.any() else 0, np.sum(o * u)) / N
-    V = noise + max(0, np.sum(o * D2**2) - np.sum(o * D2) ** 2) / N
-    return se, r, V
+    total, sums = w.sum(), []
+    for b, (n, weight, S, _, V0) in zip(np.unique(members), bin_sums(p, y, w, members), strict=True):
+        around = np.sum((w**2 * (p - y - S / weight) ** 2)[members == b])
+        v = (n * around + 5 * V0) / (n + 5)
+        squares = np.sum(w[members == b] ** 2) / total**2
+        sums.append((n, weight / total, v / total**2, max((S / weight) ** 2 - v / weight**2, 0), squares))
+    n, o, v, D2, q = (np.array(column) for column in zip(*sums, strict=True))
+    noise = 2 * np.sum((n * v / o)[n > 1] ** 2 / (n * (n - 1))[n > 1])
+    between = np.sum(q * (D2 - np.sum(o * D2)) ** 2)
+    r = max(np.sum(D2 * v) / np.sum(o * D2) if D2.any() else 0, np.sum(v))
+    return math.sqrt(4 * np.sum(D2 * v) + between + noise), r, noise + between
 
 
 UNEVEN = 0.5 + np.random.default_rng(0).uniform(size=400)
@@ -194,10 +201,15 @@ def test_interval_of_the_maximum_is_its_formula(case):
     def bounds(b, alpha):
         i = members == b
         n = w[i].sum() ** 2 / (w[i] ** 2).sum()
-        k, mean = np.average(y[i], weights=w[i]) * n, np.average(p[i], weights=w[i])
+        rate, mean = np.average(y[i], weights=w[i]), np.average(p[i], weights=w[i])
+        if 0 < rate < 1:
+            n = rate * (1 - rate) * w[i].sum() ** 2 / np.sum(w[i] ** 2 * (y[i] - rate) ** 2)
+        k = rate * n
         least = stats.beta.ppf(alpha, k, n - k + 1) if k > 0 else 0.0
         most = stats.beta.ppf(1 - alpha, k + 1, n - k) if k < n else 1.0
-        return max(mean - most, least - mean, 0), max(mean - least, most - mean)
+        of_mean = stats.norm.isf(alpha) ** 2 * np.sum(w[i] ** 2 * (p[i] - mean) ** 2) / w[i].sum() ** 2
+        least, most = (math.sqrt((end - rate) ** 2 + of_mean) for end in (least, most))
+        return max(mean - rate - most, rate - mean - least, 0), max(mean - rate + least, rate - mean + most)
 
     rows = {b: w[members == b].sum() ** 2 / (w[members == b] ** 2).sum() for b in np.unique(members)}
     held = [b for b in rows if rows[b] >= 30]
@@ -428,12 +440,19 @@ def test_means_have_the_interval_of_the_central_limit_theorem(kind, weighted):
     report = evaluate(probs, labels, level=LEVEL, n_resamples=0, **options)
     for name, scores in (("brier", brier), ("nll", losses)):
         mean = np.average(scores, weights=w)
-        error = math.sqrt(np.average((scores - mean) ** 2, weights=w) / (rows - 1))  # ddof 1
+        variance = np.average((scores - mean) ** 2, weights=w**2)
+        if kind == "binary":  # blended with what calibration implies
+            missed, hit = (probs**2, (1 - probs) ** 2) if name == "brier" else (-np.log(1 - probs), -np.log(probs))
+            each, of_rows = (hit - mean) ** 2 * probs + (missed - mean) ** 2 * (1 - probs), np.ones(n)
+            of_rows = of_rows if weighted is None else options["weights"] ** (1 if weighted == "whole" else 2)
+            variance = (rows * variance + 5 * np.average(each, weights=of_rows)) / (rows + 5)
+        error = math.sqrt(variance / (rows - 1))  # ddof 1
         assert report[name].value == near(mean)
         assert report[name].low == near(mean - Z * error)
         assert report[name].high == near(mean + Z * error)
     share = np.average(right, weights=w)
     assert report["accuracy"].value == near(share)
+    rows = share * (1 - share) * w.sum() ** 2 / np.sum(w**2 * (right - share) ** 2)
     wide, width = 1 + Z**2 / rows, math.sqrt(share * (1 - share) / rows + (Z / rows / 2) ** 2)
     assert report["accuracy"].low == near((share + Z**2 / 2 / rows - Z * width) / wide)
     assert report["accuracy"].high == near((share + Z**2 / 2 / rows + Z * width) / wide)
@@ -471,7 +490,7 @@ def few_cells():
 def test_outcomes_drawn_under_calibration_are_binomial():
     cells, runs = cells_of(*few_cells()), 20_000
     drawn = draw_outcomes(cells, cells.scores, np.random.default_rng(20), runs)
-    for k, (n, p) in enumerate(zip(cells.trials, cells.scores, strict=True)):
+    for k, (n, p) in enumerate(zip(cells.counts.astype(int), cells.scores, strict=True)):
         chances = stats.binom.pmf(np.arange(n + 1), n, p) * runs
         common = np.flatnonzero(chances >= 5)
         seen = np.array([np.sum(drawn[:, k] == count) for count in common])
@@ -497,11 +516,9 @@ def test_bootstrap_draws_are_multinomial():
     p, y = few_cells()
     cells, runs, n = cells_of(p, y), 5_000, len(p)
     rng = np.random.default_rng(22)
-    pairs = [draw_rows(cells, rng) for _ in range(runs)]
-    trials, successes = (np.array(part) for part in zip(*pairs, strict=True))
-    assert set(trials.sum(axis=1)) == {n}
-    assert np.all((successes >= 0) & (successes <= trials))
-    drawn = np.hstack([trials - successes, successes])
+    drawn = np.array([draw_rows(cells, rng).ravel() for _ in range(runs)])
+    assert set(drawn.sum(axis=1)) == {n}
+    assert drawn.min() >= 0
     chances = np.concatenate([cells.counts - cells.positives, cells.positives]) / n
     covariance = n * (np.diag(chances) - np.outer(chances, chances))
     error = np.sqrt(np.diag(covariance) / runs)
@@ -515,11 +532,12 @@ def test_drawn_tables_hold_what_was_drawn():
     p, y = few_cells()
     for grid, w in itertools.product((None, "standard"), (None, np.linspace(0.3, 2, len(p)))):
         cells = Cells.of(ReliabilityTable.from_scores(p, y, weights=w, grid=grid))
-        trials, successes = draw_rows(cells, np.random.default_rng(23))
-        table, held = cells.drawn(trials, successes), trials > 0
-        assert table.counts == near(trials[held] * cells.units[held])
-        assert table.positives == near(successes[held] * cells.units[held])
-        assert table.residuals == near(((successes - trials * cells.scores) * cells.units)[held])
+        number = draw_rows(cells, np.random.default_rng(23))
+        masses, held = number * cells.kinds[1], number.any(axis=0)
+        table = cells.drawn(number)
+        assert table.counts == near(masses.sum(axis=0)[held])
+        assert table.positives == near(masses[1][held])
+        assert table.residuals == near((masses[1] - masses.sum(axis=0) * cells.scores)[held])
         other = cells.with_positives(np.zeros(len(cells)))
         assert other.residuals == near(-cells.score_sums)
         assert other.square_residuals == near(cells.counts * cells.scores**2)  # a cell here has one score

@@ -340,13 +340,21 @@ def _model(name: str, predictions: Predictions, reading: Reading, n_bins: int) -
     events = reading.events
     weighting = Weighting.of(events.weights, reading.n)
     brier, nll, right = _row_scores(predictions)
+    # Differences have variances of their own, from rows: those of each mean are not needed.
+    means = PredictionMeans.of_scores(
+        reading.means,
+        reading.means,
+        effective_n=weighting.effective_n,
+        n=reading.n,
+        event=predictions.layout == "binary",
+    )
     keep = predictions.judged
     if not keep.all():
         brier, nll, right = brier[keep], nll[keep], right[keep]
     return Model(
         name=name,
         judged=BinnedRows.of(events.scores, events.outcomes, weighting, n_bins),
-        means=PredictionMeans.of_reading(reading, events.weights, reading.n, event=predictions.layout == "binary"),
+        means=means,
         brier=brier,
         nll=nll,
         right=right,

@@ -21,7 +21,7 @@ from calibrant.measures.estimates import estimate, flagged, over_classes
 from calibrant.measures.histograms import ClassHistograms, table_histograms
 from calibrant.measures.listed import chosen
 from calibrant.measures.measure import STANDARD, Measure
-from calibrant.notions import NOTIONS, PER_CLASS, class_events, read, resolve
+from calibrant.notions import NOTIONS, PER_CLASS, class_events, read, read_squared, resolve
 from calibrant.report import GroupReport, Report
 from calibrant.results import Estimate
 from calibrant.sampling.classwise import ClassBins, with_intervals
@@ -30,6 +30,7 @@ from calibrant.sampling.means import PredictionMeans, flag_of, rarer_rows
 from calibrant.sampling.resampling import Resampling, Rng
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.table import ReliabilityTable
+from calibrant.weights import effective_rows, integer_weights
 
 _HOLDS: Final = {ReliabilityTable: "the table", CalibrationSketch: "the sketch"}
 
@@ -279,16 +280,26 @@ def _of_rows(predictions: Predictions, notion: Notion, settings: Settings) -> Ju
     if layout == "multilabel":  # the means are over labels, but only rows are independent
         rows = predictions.judged
         n, weights = int(np.count_nonzero(rows)), None if predictions.weights is None else predictions.weights[rows]
+    squared = None if integer_weights(weights) else read_squared(predictions, notion, uppers=uppers)
     judged = Judged(
         notion=notion,
-        means=PredictionMeans.of_reading(reading, weights, n, event=layout == "binary"),
+        means=PredictionMeans.of_scores(
+            reading.means,
+            (squared or reading).means,
+            effective_n=effective_rows(weights, n),
+            n=n,
+            event=layout == "binary",
+        ),
         tables=(),
         n_classes=None if layout == "binary" else predictions.n_classes,
         names=predictions.class_names,
     )
     if notion in PER_CLASS:
         return replace(judged, tables=[ReliabilityTable.pool(events) for events, _ in class_events(predictions)])
-    histograms = None if uppers is None else ClassHistograms(sums=reading.histograms, totals=reading.total)
+    histograms = None
+    if uppers is not None:
+        squares = None if squared is None else squared.histograms
+        histograms = ClassHistograms(sums=reading.histograms, totals=reading.total, squares=squares)
     return replace(judged, tables=[ReliabilityTable.pool(reading.events)], histograms=histograms)
 
 
@@ -367,10 +378,10 @@ def _classes(judged: Judged, total: Any, resampling: Resampling | None) -> Class
     """Return every class by itself, if classes are judged."""
     if judged.histograms is None:
         return None
-    histograms, effective_n = replace(judged.histograms, totals=total), judged.means.effective_n
+    histograms = replace(judged.histograms, totals=total)
     return Classes(
-        errors=with_intervals(histograms.errors("l1"), effective_n, resampling),
-        bins=ClassBins(histograms=histograms.sums, effective_n=effective_n),
+        errors=with_intervals(histograms.errors("l1"), histograms.squares, resampling),
+        bins=ClassBins(histograms=histograms.sums, squares=histograms.squares, effective_n=judged.means.effective_n),
         names=judged.names,
         bound=judged.class_bound,
     )

@@ -11,7 +11,7 @@ classwise, multilabel
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -47,11 +47,25 @@ class Events:
         return dispatch.residuals(self.scores, self.outcomes, self.weights)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreMeans:
+    """The means over rows of right answers, Brier scores and log losses, and of the squares of the last two.
+
+    ``nll`` is infinite if one row's loss is; ``nll_square`` is over the finite losses, and ``infinite`` the weight of
+    the other rows.
+    """
+
+    accuracy: float
+    brier: float
+    brier_square: float
+    nll: float
+    nll_square: float
+    infinite: float
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Reading:
     """The result of one read of the predictions: the judged events, the mean scores, the histograms of the classes.
-
-    ``brier_square`` and ``nll_square`` are the means of the rows' squared Brier scores and squared finite losses.
 
     ``totals`` are the sums of the scores, at the indices named in `dispatch` (``BRIER``, ...).
 
@@ -62,12 +76,7 @@ class Reading:
     events: Events
     n: int
     total: float
-    brier: float
-    nll: float
-    infinite: float
-    correct: float
-    brier_square: float
-    nll_square: float
+    means: ScoreMeans
     histograms: NDArray[np.float64]
     totals: NDArray[np.float64]
 
@@ -125,6 +134,13 @@ def read(
         return _read_single(predictions, notion, eps=eps, scoring=scoring)
     except dispatch.BadRow as bad:
         raise explain(predictions, bad.row) from None
+
+
+def read_squared(predictions: Predictions, notion: Notion, **options: Any) -> Reading | None:
+    """Read once more with squared weights, for variances; None without weights. Options as in `read`."""
+    if predictions.weights is None:
+        return None
+    return read(replace(predictions, weights=predictions.weights**2), notion, **options)
 
 
 def _read_classes(
@@ -228,12 +244,14 @@ def _reading(
         events,
         len(scores),
         total,
-        brier=float(totals[dispatch.BRIER]) / total,
-        nll=float(totals[dispatch.NLL]) / total if totals[dispatch.INFINITE] == 0 else float("inf"),
-        infinite=float(totals[dispatch.INFINITE]),
-        correct=min(float(totals[dispatch.CORRECT]) / total, 1.0),
-        brier_square=float(totals[dispatch.BRIER_SQUARES]) / total,
-        nll_square=float(totals[dispatch.NLL_SQUARES]) / total,
+        ScoreMeans(
+            accuracy=min(float(totals[dispatch.CORRECT]) / total, 1.0),
+            brier=float(totals[dispatch.BRIER]) / total,
+            brier_square=float(totals[dispatch.BRIER_SQUARES]) / total,
+            nll=float(totals[dispatch.NLL]) / total if totals[dispatch.INFINITE] == 0 else float("inf"),
+            nll_square=float(totals[dispatch.NLL_SQUARES]) / total,
+            infinite=float(totals[dispatch.INFINITE]),
+        ),
         histograms=histograms,
         totals=totals,
     )

@@ -20,6 +20,19 @@ def effective_n(weight: Number, square_weight: Number) -> Number:
     return weight**2 / square_weight
 
 
+def share_rows(share: Any, weight: Any, squares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the number of equal rows in which a share would be as uncertain: r (1 - r) W^2 / sum w^2 (y - r)^2.
+
+    ``squares`` are the sums of squared weights of the rows with outcome 0 and with outcome 1. Where all outcomes are
+    alike it is the effective sample size.
+    """
+    rate, mass = np.asarray(share, dtype=np.float64), np.asarray(weight, dtype=np.float64)
+    spread = squares[0] * rate**2 + squares[1] * (1 - rate) ** 2
+    some = (rate > 0) & (rate < 1) & (spread > 0)
+    alike = effective_n(mass, np.asarray(squares[0] + squares[1]))
+    return np.where(some, rate * (1 - rate) * mass**2 / np.where(some, spread, 1.0), alike)
+
+
 def effective_rows(weights: NDArray[np.float64] | None, n: int) -> float:
     """Return the effective sample size of ``n`` rows; with integer weights each unit of weight is a row."""
     if weights is None:

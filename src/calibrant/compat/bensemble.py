@@ -68,7 +68,7 @@ def brier_score(probs: Any, targets: Any) -> float:
     >>> round(brier_score([[0.8, 0.2], [0.4, 0.6]], [0, 0]), 6)
     0.4
     """
-    return read(_classes(probs, targets), "top-label").brier
+    return read(_classes(probs, targets), "top-label").means.brier
 
 
 def expected_calibration_error(probs: Any, targets: Any, n_bins: int = 15) -> float:

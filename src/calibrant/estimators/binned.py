@@ -14,7 +14,7 @@ from calibrant.kernels import dispatch
 from calibrant.notions import Events
 from calibrant.results import ClasswiseCalibration, ReliabilityDiagram
 from calibrant.table import ReliabilityTable
-from calibrant.weights import effective_n
+from calibrant.weights import effective_n, share_rows
 
 Binning = Literal["uniform", "quantile"]
 Norm = Literal["l1", "l2", "max"]
@@ -39,7 +39,8 @@ class Bins:
 
     Each array is (M,): ``counts`` (weight), ``score_sums``, ``positives`` (sum of outcomes) and ``square_residuals``
     (sum of (score - outcome)^2); ``edges`` is (M + 1,). If weights are not integers, ``square_weights`` is the sum of
-    their squares, and ``own_products`` the sum of weight^2 (score - outcome)^2.
+    their squares, ``own_products`` the sum of weight^2 (score - outcome)^2, and ``square_sums``, (2, M), those of
+    weight^2 score and of weight^2 outcome.
     """
 
     edges: Float64s
@@ -49,6 +50,24 @@ class Bins:
     square_residuals: Float64s
     square_weights: Float64s | None = None
     own_products: Float64s | None = None
+    square_sums: Float64s | None = None
+
+    @property
+    def squared(self) -> Bins:
+        """The same bins with squared weights; themselves, if weights are whole."""
+        if self.square_weights is None or self.square_sums is None:
+            return self
+        scores, positives = self.square_sums
+        return replace(self, counts=self.square_weights, score_sums=scores, positives=positives, square_weights=None)
+
+    @property
+    def rate_rows(self) -> Float64s:
+        """The number of equal rows in which each outcome rate would be as uncertain; 0 in an empty bin."""
+        squared, filled = self.squared, self.counts > 0
+        rows, kinds = np.zeros_like(self.counts), np.stack([squared.counts - squared.positives, squared.positives])
+        rates = self.positives[filled] / self.counts[filled]
+        rows[filled] = share_rows(rates, self.counts[filled], kinds[:, filled])
+        return rows
 
     @property
     def total(self) -> float:
@@ -159,10 +178,10 @@ def _with_squares(bins: Bins, table: ReliabilityTable, place: Callable[[], NDArr
     if squares is None:
         return bins
     at, size = place(), len(bins.counts)
-    products, weights = (
-        np.bincount(at, values, size).astype(np.float64) for values in (table.own_products, squares.sum(axis=0))
-    )
-    return replace(bins, square_weights=weights, own_products=products)
+    weights = squares.sum(axis=0)
+    columns = (weights, table.own_products, table.scores * weights, squares[1])
+    weights, products, *sums = (np.bincount(at, values, size).astype(np.float64) for values in columns)
+    return replace(bins, square_weights=weights, own_products=products, square_sums=np.stack(sums))
 
 
 Remainder = Literal["first", "last", "tail"]

@@ -80,6 +80,10 @@ def queries(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, lazy:
         yield nw.concat([table.select(names) for table in tables[first : first + n_together]])
 
 
+#: The sums that are kept with squared weights too.
+_SQUARED: Final = ("brier", "brier_square", "likelihood", "likelihood_square", "right")
+
+
 def _summed(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, scored: bool) -> nw.LazyFrame[Any]:
     """Group the rows of an event by key and group, and add up their scores, weights and losses.
 
@@ -101,7 +105,8 @@ def _summed(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, score
         chains.append(rows.losses())
     if columns.weight is not None:
         w = nw.col("w")
-        names = {name: value * w for name, value in names.items()}
+        squared = {f"squared_{name}": value * w * w for name, value in names.items() if name in _SQUARED}
+        names = {name: value * w for name, value in names.items()} | squared
         names |= {"weight": w, "square_weight": w * w}
         if not columns.integer_weights:
             # Above 2^53 every float64 is an integer. Invalid weights must not stop an engine that floors to integers.
@@ -215,6 +220,19 @@ def _add(part: SketchSums, config: SketchConfig, sums: Sums, columns: Columns) -
     def total(name: str) -> float:
         return float(event_sums[name].sum())
 
+    def scores(prefix: str, *, weight: str) -> dict[str, float]:
+        return {
+            f"{prefix}correct": _right(event_sums, event_cells, config, columns, prefix, weight),
+            f"{prefix}brier": total(f"{prefix}brier"),
+            f"{prefix}brier_square": total(f"{prefix}brier_square"),
+            f"{prefix}nll": -total(f"{prefix}likelihood"),
+            f"{prefix}nll_square": total(f"{prefix}likelihood_square"),
+        }
+
+    plain = scores("", weight="weight")
+    squared = {f"squared_{name}": value for name, value in plain.items()}
+    if "square_weight" in event_sums:
+        squared = scores("squared_", weight="square_weight")
     totals.add(
         Totals(
             n=int(event_sums["n"].sum()),
@@ -222,12 +240,9 @@ def _add(part: SketchSums, config: SketchConfig, sums: Sums, columns: Columns) -
             square_weight=total("square_weight" if "square_weight" in event_sums else "n"),
             whole="broken" not in event_sums or not event_sums["broken"].any(),
             entries=total("weight"),
-            correct=_right(event_sums, event_cells, config, columns),
-            brier=total("brier"),
-            brier_square=total("brier_square"),
-            nll=-total("likelihood"),
-            nll_square=total("likelihood_square"),
             infinite=_infinite(event_sums, event_cells, curves.counts.shape[1] - 1),
+            **plain,
+            **squared,
         )
     )
 
@@ -252,13 +267,15 @@ def _add_cells(
     np.add.at(curves.rows, index, sums["n"][where])
 
 
-def _right(sums: Sums, event_cells: cell_keys.Cells, config: SketchConfig, columns: Columns) -> float:
-    """Return the weight of the right predictions."""
+def _right(
+    sums: Sums, event_cells: cell_keys.Cells, config: SketchConfig, columns: Columns, prefix: str, weight: str
+) -> float:
+    """Return the weight of the right predictions, or with the prefix "squared_" their squared weight."""
     if "right" in sums:
-        return float(sums["right"].sum())
+        return float(sums[f"{prefix}right"].sum())
     if columns.classes or config.notion == "top-label":  # the judged event itself
-        return float(sums["weight"][event_cells.outcomes == 1].sum())
-    return float(sums["weight"][event_cells.outcomes == event_cells.upper].sum())
+        return float(sums[weight][event_cells.outcomes == 1].sum())
+    return float(sums[weight][event_cells.outcomes == event_cells.upper].sum())
 
 
 def _infinite(sums: Sums, event_cells: cell_keys.Cells, last: int) -> float:

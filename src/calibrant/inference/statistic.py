@@ -149,7 +149,7 @@ def bootstrap(
     cells = Cells.of(table)
 
     def block(generator: np.random.Generator, size: int) -> Float64s:
-        return np.array([_number(statistic, cells.drawn(*draw_rows(cells, generator))) for _ in range(size)])
+        return np.array([_number(statistic, cells.drawn(draw_rows(cells, generator))) for _ in range(size)])
 
     replicates = np.concatenate(list(in_blocks(n_resamples, resampling.seed, Stream.BOOTSTRAP, block)))
     value, error = _number(statistic, table), float(replicates.std(ddof=1)) if n_resamples > 1 else math.nan

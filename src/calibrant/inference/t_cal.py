@@ -137,11 +137,11 @@ class _Scales:
         """Lay out 2, 4, 8, ... bins, as long as at least two predictions fall into each on average."""
         most = max(2, min(_FINEST, int(cells.effective_n / 2)))
         n_bins = tuple(2**k for k in range(1, most.bit_length()))
-        lone = cells.null_variances**2 / cells.trials  # the sum of v^2 over the predictions of a cell
+        lone = cells.null_variances**2 / cells.rows  # the sum of v^2 over the predictions of a cell
         first, held, counts, variances = [], [], [], []
         for m in n_bins:
             starts = np.flatnonzero(np.diff(uniform_bin_of(cells.table, m), prepend=-1))
-            several = np.flatnonzero(np.add.reduceat(cells.trials, starts) > 1)
+            several = np.flatnonzero(np.add.reduceat(cells.rows, starts) > 1 + _ROUNDING)
             mass, null_variances, squares = (
                 np.add.reduceat(column, starts)[several] for column in (cells.counts, cells.null_variances, lone)
             )

@@ -29,12 +29,12 @@ def accuracy(
     """
     arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
     totals = arguments.totals()
-    return read(*arguments.predictions()).correct if totals is None else totals.accuracy
+    return (read(*arguments.predictions()) if totals is None else totals).means.accuracy
 
 
 def _interval(inference: Inference) -> Interval:
     means = inference.event.predictions
-    return Interval(*wilson_interval(means.accuracy, means.effective_n, inference.resampling.z), "Wilson")
+    return Interval(*wilson_interval(means.accuracy, means.accuracy_rows, inference.resampling.z), "Wilson")
 
 
 ACCURACY = Measure(

@@ -12,7 +12,7 @@ from calibrant.measures.context import Inference, OwnLaw
 from calibrant.measures.measure import Difference, Measure, exact
 from calibrant.notions import read
 from calibrant.sampling import null_closed_form, paired, unpaired
-from calibrant.sampling.means import mean_interval
+from calibrant.sampling.means import score_interval
 from calibrant.sampling.null import Interval, Law
 from calibrant.sketch import Arguments
 
@@ -43,7 +43,7 @@ def brier_score(
     """
     arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
     totals = arguments.totals()
-    return read(*arguments.predictions()).brier if totals is None else totals.brier / totals.entries
+    return (read(*arguments.predictions()) if totals is None else totals).means.brier
 
 
 def top_label_brier_score(
@@ -72,7 +72,7 @@ def top_label_brier_score(
 
 def _interval(inference: Inference) -> Interval:
     means = inference.event.predictions
-    return mean_interval(means.brier, means.brier_square, means.effective_n, inference.resampling.z)
+    return score_interval(inference.cells, "brier", means, inference.resampling.z)
 
 
 def _law(inference: Inference) -> Law | None:

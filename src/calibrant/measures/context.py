@@ -365,7 +365,7 @@ class Inference:
         """Return the equal-width bins, Clopper-Pearson intervals of their rates, and the band of calibrated scores."""
         plain, moments = self.event.diagram(), self.uniform.bins
         low, high, least, most = (np.full(len(plain.accuracies), math.nan) for _ in range(4))
-        filled, rows = self.event.bins.counts > 0, self.event.bins.rows
+        filled, rows = self.event.bins.counts > 0, self.event.bins.rate_rows
         positives = plain.accuracies[filled] * rows[filled]
         low[filled], high[filled] = clopper_pearson(positives, rows[filled], self.resampling.tail)
         if self.resampling.n_resamples:

@@ -89,9 +89,9 @@ def class_bins(events: Sequence[Event | None], rule: OverClasses, effective_n: f
     """Return the bins of every class, for the interval of the mean of the classes' errors."""
     tables = [EMPTY if event is None else event.table for event in events]
     n_bins = next(event.n_bins for event in events if event is not None)
-    sums = table_histograms(tables, n_bins, binning=rule.binning or "uniform").sums
+    found = table_histograms(tables, n_bins, binning=rule.binning or "uniform")
     dependence = float(len(events)) if dependent else DEPENDENCE
-    return ClassBins(histograms=sums, effective_n=effective_n, dependence=dependence)
+    return ClassBins(histograms=found.sums, squares=found.squares, effective_n=effective_n, dependence=dependence)
 
 
 def flagged(estimate: Estimate, details: dict[str, Any]) -> Estimate:

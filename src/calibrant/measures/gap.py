@@ -16,10 +16,9 @@ def _mean_score(event: Event) -> float:
 
 def _mean_score_interval(inference: Inference) -> Interval:
     cells = inference.cells
-    square = float(np.sum(cells.counts * cells.scores**2)) / cells.total
-    low, high = means.normal_interval(
-        inference.event.value(MEAN_CONFIDENCE), square, cells.effective_n, inference.resampling.z
-    )
+    value = inference.event.value(MEAN_CONFIDENCE)
+    variance = float(np.sum(cells.square_weights * (cells.scores - value) ** 2) / np.sum(cells.square_weights))
+    low, high = means.normal_interval(value, variance, cells.effective_n, inference.resampling.z)
     return Interval(max(low, 0.0), min(high, 1.0), means.NORMAL)
 
 

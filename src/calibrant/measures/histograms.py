@@ -35,12 +35,15 @@ class ClassHistograms:
         The ends of each class's bins; None for equal-width bins.
     rows : (bins, classes) or None
         The effective sample size of each bin; None if it is the count.
+    squares : (3, bins, classes) or None
+        ``sums`` with squared weights; None if weights are whole.
     """
 
     sums: Float64s
     totals: float | Float64s
     edges: Float64s | None = None
     rows: Float64s | None = None
+    squares: Float64s | None = None
 
     def errors(self, norm: Norm, least_rows: int = 1) -> ClasswiseCalibration:
         """Return each class's error and their combination; the norm "max" takes only bins with ``least_rows`` rows."""
@@ -89,7 +92,17 @@ def table_histograms(
     bins = (table_bins(table, n_bins, binning, closed) if len(table) else None for table in tables)
     sums, edges, rows = stacked(bins, n_bins, len(tables))
     totals = np.array([table.total if len(table) else 0.0 for table in tables])
-    return ClassHistograms(sums=sums, totals=totals, edges=edges if binning == "quantile" else None, rows=rows)
+    squares = None
+    if any(table.square_weights is not None for table in tables):
+        squares, _, _ = stacked((_squared(table, n_bins, binning, closed) for table in tables), n_bins, len(tables))
+    return ClassHistograms(
+        sums=sums, totals=totals, edges=edges if binning == "quantile" else None, rows=rows, squares=squares
+    )
+
+
+def _squared(table: ReliabilityTable, n_bins: int, binning: Binning, closed: Closed) -> Bins | None:
+    """Return the bins of a table with squared weights."""
+    return table_bins(table, n_bins, binning, closed).squared if len(table) else None
 
 
 def histograms_of(

@@ -13,7 +13,7 @@ from calibrant.measures.context import Event, Inference, OwnLaw
 from calibrant.measures.measure import Difference, Measure
 from calibrant.notions import read
 from calibrant.sampling import null_closed_form, paired, unpaired
-from calibrant.sampling.means import mean_interval
+from calibrant.sampling.means import score_interval
 from calibrant.sampling.null import Interval, Law
 from calibrant.sketch import Arguments
 from calibrant.weights import tidy_weight
@@ -61,8 +61,8 @@ def negative_log_likelihood(
         if eps > 0:
             remedy = "leave it out: infinite_rows of evaluate(sketch)['nll'] says how many rows it would concern"
             raise InputError("eps", "0 for a CalibrationSketch", repr(eps), remedy)
-        return totals.nll_mean
-    return read(*arguments.predictions(), eps=float(eps)).nll
+        return totals.means.nll
+    return read(*arguments.predictions(), eps=float(eps)).means.nll
 
 
 def _details(event: Event) -> Mapping[str, Any]:
@@ -74,7 +74,7 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 def _interval(inference: Inference) -> Interval:
     means = inference.event.predictions
-    return mean_interval(means.nll, means.nll_square, means.effective_n, inference.resampling.z)
+    return score_interval(inference.cells, "log", means, inference.resampling.z)
 
 
 def _law(inference: Inference) -> Law | None:

@@ -26,8 +26,8 @@ from calibrant.estimators.binned import (
     uniform_edges,
 )
 from calibrant.results import ReliabilityDiagram
-from calibrant.sampling.cells import Cells
-from calibrant.weights import effective_n
+from calibrant.sampling.cells import Cells, spread_of
+from calibrant.weights import effective_n, share_rows
 
 Float64s = NDArray[np.float64]
 
@@ -49,8 +49,12 @@ class BinMoments:
         The weight, the sum of the scores, and S, the sum of score - outcome.
     squared_residuals, null_variances
         Q and V0, in units of squared weight.
-    total, effective_n : float
-        The weight of all bins, and the effective sample size of all rows.
+    square_weights, squared_gaps, squared_positives
+        The sums of 1, of score - outcome and of outcomes, in units of squared weight; with whole weights those of
+        weight.
+    total, weight, effective_n : float
+        The weight of all bins, and that of all rows with their effective sample size: where bins are of several
+        classes, a row is in one bin of each.
     """
 
     index: NDArray[np.intp]
@@ -61,7 +65,11 @@ class BinMoments:
     gap_sums: Float64s
     squared_residuals: Float64s
     null_variances: Float64s
+    square_weights: Float64s
+    squared_gaps: Float64s
+    squared_positives: Float64s
     total: float
+    weight: float
     effective_n: float
 
     @classmethod
@@ -72,17 +80,22 @@ class BinMoments:
         def cut(values: Float64s) -> Float64s:
             return np.add.reduceat(values, first)
 
-        counts = cut(cells.counts)
+        counts, squares = cut(cells.counts), cut(cells.square_weights)
+        positives = cells.positives if cells.table.square_weights is None else cells.table.square_weights[1]
         return cls(
             index=bins[first],
             first=first,
-            rows=effective_n(counts, cut(cells.units * cells.counts)),
+            rows=effective_n(counts, squares),
             counts=counts,
             score_sums=cut(cells.score_sums),
             gap_sums=cut(cells.gap_sums),
             squared_residuals=cut(cells.squared_residuals),
             null_variances=cut(cells.null_variances),
+            square_weights=squares,
+            squared_gaps=cut(cells.squared_gaps),
+            squared_positives=cut(positives),
             total=cells.total,
+            weight=cells.total,
             effective_n=cells.effective_n,
         )
 
@@ -90,6 +103,46 @@ class BinMoments:
     def variances(self) -> Float64s:
         """The blended estimates of the variance of S."""
         return blend(self.rows, self.squared_residuals, self.null_variances)
+
+    @property
+    def within(self) -> Float64s:
+        """The sum of (r - D)^2 around the gap D of the bin, in units of squared weight."""
+        gaps = self.gap_sums / self.counts
+        return np.maximum(self.squared_residuals - gaps * (2 * self.squared_gaps - gaps * self.square_weights), 0.0)
+
+    @property
+    def around(self) -> Float64s:
+        """The blended estimates of the variance of S around the gap of the bin."""
+        return blend(self.rows, self.within, self.null_variances)
+
+    @property
+    def noise(self) -> Float64s:
+        """The variance of the gap of each bin."""
+        return self.around / self.counts**2
+
+    @property
+    def rates(self) -> Float64s:
+        """The outcome rate of each bin."""
+        return np.clip((self.score_sums - self.gap_sums) / self.counts, 0.0, 1.0)
+
+    @property
+    def rate_rows(self) -> Float64s:
+        """The number of equal rows in which each rate would be as uncertain."""
+        squares = np.stack([self.square_weights - self.squared_positives, self.squared_positives])
+        return share_rows(self.rates, self.counts, squares)
+
+    @property
+    def mean_variances(self) -> Float64s:
+        """The variance of the mean score of each bin."""
+        means, sums = self.score_sums / self.counts, self.squared_gaps + self.squared_positives
+        squares = sums - self.null_variances  # the sum of p^2
+        around = squares - means * (2 * sums - means * self.square_weights)
+        return np.maximum(around, 0.0) / self.counts**2
+
+    def spread(self, slopes: Float64s, variances: Float64s) -> float:
+        """Return the standard deviation of sum f r over rows, f a slope of each bin."""
+        gaps, square_total = (self.gap_sums, self.squared_gaps), self.weight**2 / self.effective_n
+        return spread_of(slopes, variances, gaps, self.weight, square_total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,9 +231,7 @@ def absolute_interval(
     v, s = np.maximum(bins.variances, np.finfo(float).tiny), bins.gap_sums
     g, slope = thinned(s / np.sqrt(v))
     if spread is None:
-        low_square = dependence * np.sum(v * slope**2) - np.sum(slope * s) ** 2 / bins.effective_n
-        high_square = dependence * np.sum(v) - np.sum(np.abs(s)) ** 2 / bins.effective_n
-        spread = float(np.sqrt(max(low_square, 0.0))), float(np.sqrt(max(high_square, 0.0)))
+        spread = bins.spread(slope, dependence * v), bins.spread(np.sign(s), dependence * v)
     low = float(np.sum(np.sqrt(v) * g)) - z * spread[0]
     jensen = float(np.sum(np.abs(s))) + z * spread[1]
     high = min(jensen, _cauchy_schwarz(bins, v, z, dependence)) / bins.total
@@ -212,23 +263,18 @@ def square_interval(
     """Return the interval of the squared l2 error around its unbiased estimate.
 
     With o = n / N, D = S / n, u the variance of one residual around its bin's mean and D2 = max(D^2 - u / n, 0):
-    low = T - z se, se^2 = [sum o D2 (4 u + D2) - (sum o D2)^2] / N + 2 sum o^2 u^2 / (n (n - 1)). The upper end solves
+    low = T - z se, se^2 = sum o [4 D2 u + (D2 - sum o D2)^2] / N + 2 sum o^2 u^2 / (n (n - 1)). The upper end solves
     the same for the true value, with the largest variance that value allows.
     """
-    n, share = bins.rows, bins.counts / bins.total
-    within = np.maximum(bins.squared_residuals - bins.gap_sums**2 / n, 0.0)
-    u = n * blend(n, within, bins.null_variances) / bins.counts**2
-    d2 = np.maximum((bins.gap_sums / bins.counts) ** 2 - u / n, 0.0)
-    mean_d2 = float(np.sum(share * d2))
-    several = n > 1
-    noise = 2 * float(np.sum((share * u)[several] ** 2 / (n * (n - 1))[several]))
-    moved = float(np.sum(share * d2 * (4 * u + d2))) - mean_d2**2
-    se = math.sqrt(dependence * (max(moved, 0.0) / bins.effective_n + noise))
-    spread = dependence * (noise + max(0.0, float(np.sum(share * d2**2)) - mean_d2**2) / bins.effective_n)
-    r = float(np.sum(share * u))
+    blended, d2 = bins.around, np.maximum((bins.gap_sums / bins.counts) ** 2 - bins.noise, 0.0)
+    mean_d2 = float(np.sum(bins.counts * d2)) / bins.total
+    noise = _pair_noise(bins)
+    se = math.sqrt(dependence * (_influence_variance(bins, d2) + noise))
+    spread = dependence * (noise + float(np.sum(bins.square_weights * (d2 - mean_d2) ** 2)) / bins.total**2)
+    r = float(np.sum(blended))
     if mean_d2 > 0:
-        r = max(float(np.sum(share * d2 * u)) / mean_d2, r)
-    r *= dependence / bins.effective_n
+        r = max(float(np.sum(d2 * blended)) / mean_d2, r)
+    r *= dependence / bins.total**2
     top = max(value, 0.0)
     high = top + 2 * z**2 * r + math.sqrt(4 * z**2 * r * top + 4 * z**4 * r**2 + z**2 * spread)
     return (max(value - z * se, 0.0) if rejected else 0.0), max(high, value)
@@ -240,18 +286,22 @@ def square_variance(bins: BinMoments) -> float:
     The larger of two: the variance of the influences 2 D r - D^2, which is right if gaps are large; and their variance
     without the noise of D plus the variance of the estimate's own noise, which is right near zero.
     """
-    n, share = bins.rows, bins.counts / bins.total
-    within = np.maximum(bins.squared_residuals - bins.gap_sums**2 / n, 0.0)
-    u = n * blend(n, within, bins.null_variances) / bins.counts**2
-
-    def of_influence(d2: Float64s) -> float:
-        moved = float(np.sum(share * d2 * (4 * u + d2))) - float(np.sum(share * d2)) ** 2
-        return max(moved, 0.0) / bins.effective_n
-
-    several = n > 1
-    noise = 2 * float(np.sum((share * u)[several] ** 2 / (n * (n - 1))[several]))
     d2 = (bins.gap_sums / bins.counts) ** 2
-    return max(of_influence(d2), of_influence(np.maximum(d2 - u / n, 0.0)) + noise)
+    steady = _influence_variance(bins, np.maximum(d2 - bins.noise, 0.0)) + _pair_noise(bins)
+    return max(_influence_variance(bins, d2), steady)
+
+
+def _influence_variance(bins: BinMoments, d2: Float64s) -> float:
+    """Return the variance of the mean of the influences 2 D r - D^2, for these squared gaps of the bins."""
+    mean = float(np.sum(bins.counts * d2)) / bins.total
+    between = float(np.sum(bins.square_weights * (d2 - mean) ** 2))
+    return (4 * float(np.sum(d2 * bins.around)) + between) / bins.total**2
+
+
+def _pair_noise(bins: BinMoments) -> float:
+    """Return 2 sum o^2 u^2 / (n (n - 1)): the variance of the unbiased squared error where all gaps are 0."""
+    n, several = bins.rows, bins.rows > 1
+    return 2 * float(np.sum((n * bins.around / (bins.counts * bins.total))[several] ** 2 / (n * (n - 1))[several]))
 
 
 def bin_diagram(
@@ -260,6 +310,7 @@ def bin_diagram(
     places: NDArray[np.intp],
     counts: Float64s,
     rows: Float64s,
+    rate_rows: Float64s,
     score_sums: Float64s,
     gap_sums: Float64s,
     level: float,
@@ -267,7 +318,7 @@ def bin_diagram(
 ) -> ReliabilityDiagram:
     """Return filled bins as a diagram, with Clopper-Pearson intervals of their rates and the band of calibration."""
     means, rates, tail = score_sums / counts, np.clip((score_sums - gap_sums) / counts, 0.0, 1.0), (1 - level) / 2
-    columns = (means, rates, *clopper_pearson(rates * rows, rows, tail), *consistency_band(means, rows, tail))
+    columns = (means, rates, *clopper_pearson(rates * rate_rows, rate_rows, tail), *consistency_band(means, rows, tail))
     everywhere = np.full((len(columns), n_bins), math.nan)
     everywhere[:, places] = columns
     held = np.zeros(n_bins)
@@ -290,16 +341,21 @@ def bin_diagram(
 def maximum_interval(bins: BinMoments, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
     """Return the interval of the largest gap among the bins with at least 30 rows.
 
-    The upper end is the largest of the bins' one-sided Clopper-Pearson bounds of their own gap, each at alpha / 2; the
-    lower end is the largest one-sided bound at alpha / (2 m) among the m bins that may hold the maximum.
+    The upper end is the largest of the bins' one-sided bounds of their own gap, each at alpha / 2; the lower end is the
+    largest one-sided bound at alpha / (2 m) among the m bins that may hold the maximum. A bound is Clopper's and
+    Pearson's of the rate, widened in quadrature by the spread of the mean score.
     """
+    from scipy.special import ndtri
+
     held = enough_rows(bins.rows, LEAST_ROWS)
-    n, means = bins.rows[held], (bins.score_sums / bins.counts)[held]
-    hits = means * n - (bins.gap_sums / bins.counts)[held] * n
+    n, rates, gaps = bins.rate_rows[held], bins.rates[held], (bins.gap_sums / bins.counts)[held]
+    variances = bins.mean_variances[held]
 
     def bounds(alpha: float) -> tuple[Float64s, Float64s]:
-        least, most = clopper_pearson(hits, n, alpha)
-        return np.maximum(np.maximum(means - most, least - means), 0.0), np.maximum(means - least, most - means)
+        least, most = clopper_pearson(rates * n, n, alpha)
+        scores = float(ndtri(alpha)) ** 2 * variances
+        below, above = gaps - np.sqrt((most - rates) ** 2 + scores), gaps + np.sqrt((rates - least) ** 2 + scores)
+        return np.maximum(np.maximum(below, -above), 0.0), np.maximum(above, -below)
 
     lower, upper = bounds(0.005)
     contact = upper >= lower.max()

@@ -8,6 +8,7 @@ first: of variances that leaves out what scores vary within a cell, w^2 / 12 of 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,12 +23,25 @@ from calibrant.weights import effective_n
 Float64s = NDArray[np.float64]
 
 
+def spread_of(
+    slopes: Float64s, variances: Float64s, gaps: tuple[Float64s, Float64s], total: float, square_total: float
+) -> float:
+    """Return the root of sum w^2 (f r - m)^2 over predictions, m the mean of f r.
+
+    ``variances`` are the sums of w^2 r^2, which may be blended, ``gaps`` those of w r and of w^2 r, ``total`` and
+    ``square_total`` those of w and of w^2 over all predictions. With whole weights w^2 stands for w.
+    """
+    mean = float(np.sum(slopes * gaps[0])) / total
+    square = float(np.sum(slopes**2 * variances)) - 2 * mean * float(np.sum(slopes * gaps[1])) + mean**2 * square_total
+    return math.sqrt(max(square, 0.0))
+
+
 @dataclass(frozen=True, eq=False)
 class Cells:
     """A table of few rows, and what its resampling needs.
 
-    Each cell is seen as ``trials`` predictions of weight ``units``: 1 without weights and with whole ones (then a
-    prediction of weight 2 is two), (sum of squared weights) / (sum of weights) otherwise.
+    Without weights and with whole ones each unit of weight is a prediction. Otherwise variances are sums of squared
+    weights, and what is drawn has their mean and variance.
     """
 
     table: ReliabilityTable
@@ -64,23 +78,26 @@ class Cells:
         return self.score_sums - self.positives
 
     @cached_property
-    def trials(self) -> NDArray[np.int64]:
-        squares = self.table.square_weights
-        if squares is None:
-            return np.rint(self.counts).astype(np.int64)
-        alike = np.rint(effective_n(self.counts, squares.sum(axis=0)))
-        kinds = (self.positives > 0).astype(np.int64) + (self.positives < self.counts)
-        return np.asarray(np.maximum(alike, kinds), dtype=np.int64)
+    def square_weights(self) -> Float64s:
+        """The sum of squared weights; with whole ones each unit of weight is a prediction, and it is the count."""
+        return self.counts if self.table.square_weights is None else self.table.square_weights.sum(axis=0)
 
     @cached_property
     def units(self) -> Float64s:
-        return self.counts / self.trials
+        """The mean weight of a unit of weight, (sum of squared weights) / (sum of weights): 1, with whole weights."""
+        return self.square_weights / self.counts
 
     @cached_property
-    def successes(self) -> NDArray[np.int64]:
-        """How many of the trials had outcome 1: with weights that are not whole, the nearest that keeps both kinds."""
-        least, most = self.positives > 0, self.trials - (self.positives < self.counts)
-        return np.clip(np.rint(self.positives / self.units), least, most).astype(np.int64)
+    def rows(self) -> Float64s:
+        """The effective sample size of each cell: the count, with whole weights."""
+        return effective_n(self.counts, self.square_weights)
+
+    @cached_property
+    def squared_gaps(self) -> Float64s:
+        """The sum of score - outcome, in units of squared weight: `gap_sums`, with whole weights."""
+        if self.table.square_weights is None:
+            return self.gap_sums
+        return np.asarray(self.scores * self.square_weights - self.table.square_weights[1])
 
     @cached_property
     def squared_residuals(self) -> Float64s:
@@ -91,28 +108,52 @@ class Cells:
     def null_variances(self) -> Float64s:
         """V0, the sum of p (1 - p): the variance of S if the scores are right."""
         if self.table.square_scores is not None:
-            return self.units * np.maximum(self.score_sums - self.table.square_scores, 0.0)
-        return self.units * self.counts * self.scores * (1 - self.scores)
+            spreads = np.maximum(self.score_sums - self.table.square_scores, 0.0)
+            return self.units * spreads
+        return self.square_weights * self.scores * (1 - self.scores)
 
     @property
     def total(self) -> float:
         """The weight of all predictions."""
         return self.table.total
 
+    def spread(self, slopes: Float64s, variances: Float64s) -> float:
+        """Return the standard deviation of sum f r over predictions, r = score - outcome, f a slope of each cell."""
+        sums, squares = float(self.square_weights.sum()), (self.gap_sums, self.squared_gaps)
+        return spread_of(slopes, variances, squares, self.total, sums)
+
     @cached_property
     def effective_n(self) -> float:
         """The number of predictions that weigh as much as these: (sum w)^2 / (sum w^2)."""
-        return effective_n(self.total, float(np.sum(self.units * self.counts)))
+        return effective_n(self.total, float(self.square_weights.sum()))
 
-    def drawn(self, trials: NDArray[np.int64], successes: NDArray[np.int64]) -> ReliabilityTable:
-        """Return the table of predictions drawn from the cells, without the cells that none was drawn from."""
-        table, held = self.table, np.flatnonzero(trials)
-        units = self.units[held]
-        counts, positives = trials[held] * units, successes[held] * units
-        squares = None if table.square_weights is None else units * np.stack([counts - positives, positives])
+    @cached_property
+    def squares_per_weight(self) -> Float64s:
+        """The sum of squared weights by the sum of weights, for each outcome, (2, K): 1, with whole weights."""
+        masses = np.stack([self.counts - self.positives, self.positives])
+        return np.divide(self.table.own_weights, masses, out=np.zeros_like(masses), where=masses > 0)
+
+    @cached_property
+    def kinds(self) -> tuple[NDArray[np.int64], Float64s]:
+        """Predictions by outcome, 0 then 1, as equal ones: how many, and the weight of each, both (2, K).
+
+        With weights that are not whole it is the effective sample size, rounded: 1 or more where there is any.
+        """
+        masses = np.stack([self.counts - self.positives, self.positives])
+        alike = np.divide(masses**2, self.table.own_weights, out=np.zeros_like(masses), where=masses > 0)
+        number = np.where(masses > 0, np.maximum(np.rint(alike), 1), 0)
+        return number.astype(np.int64), np.divide(masses, number, out=np.zeros_like(masses), where=number > 0)
+
+    def drawn(self, number: NDArray[np.int64]) -> ReliabilityTable:
+        """Return the table of so many predictions, (2, K), of each of `kinds`, without the cells that got none."""
+        table, held = self.table, np.flatnonzero(number.any(axis=0))
+        units = self.kinds[1][:, held]
+        masses = number[:, held] * units
+        squares = None if table.square_weights is None else masses * units
         if squares is None:
-            counts, positives = (x.astype(table.counts.dtype) for x in (counts, positives))
-        n = int(trials.sum()) if table.square_weights is None and table.counts.dtype.kind != "f" else table.n
+            masses = masses.astype(table.counts.dtype)
+        counts, positives = masses.sum(axis=0), masses[1]
+        n = int(number.sum()) if table.square_weights is None and table.counts.dtype.kind != "f" else table.n
         if table.grid is None or table.cells is None or table.square_scores is None:
             return ReliabilityTable(table.scores[held], counts, positives, n, square_weights=squares)
         scores, mean_square = self.scores[held], (table.square_scores / table.counts)[held]

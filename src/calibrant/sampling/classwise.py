@@ -19,7 +19,8 @@ from calibrant.results import ClasswiseCalibration
 from calibrant.sampling import null_closed_form
 from calibrant.sampling.binned import BinMoments, BinStatistics, absolute_interval, clopper_pearson
 from calibrant.sampling.null import Interval, Law, floor_of, p_value
-from calibrant.sampling.resampling import Resampling, Stream, in_blocks
+from calibrant.sampling.resampling import Resampling, Stream, draw_sums, in_blocks
+from calibrant.weights import effective_n, share_rows
 
 Float64s = NDArray[np.float64]
 
@@ -35,6 +36,8 @@ class ClassBins:
     ----------
     histograms : (3, bins, classes)
         The counts, sums of scores and outcomes in each bin of each class.
+    squares : (3, bins, classes) or None
+        The same sums with squared weights; None if weights are whole.
     effective_n : float
         The effective sample size of the judged rows.
     dependence : float
@@ -43,6 +46,7 @@ class ClassBins:
 
     histograms: Float64s
     effective_n: float
+    squares: Float64s | None = None
     dependence: float = DEPENDENCE
 
     def interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Interval:
@@ -55,11 +59,10 @@ class ClassBins:
         bins, closed_form = self.moments, self._closed_form(value, resampling.level)
         if not resampling.n_resamples or len(bins.rows) > _MOST_DRAWN:
             return closed_form
-        statistic, units, trials = BinStatistics(bins), bins.counts / self._trials, self._trials.astype(np.int64)
+        statistic, rates = BinStatistics(bins), np.clip(bins.score_sums / bins.counts, 0.0, 1.0)
 
         def block(rng: np.random.Generator, size: int) -> Float64s:
-            drawn = rng.binomial(trials[:, None], self._rates[:, None], (len(trials), size)).T
-            return statistic.absolute(bins.score_sums - drawn * units)
+            return statistic.absolute(bins.score_sums - draw_sums(bins.counts, bins.square_weights, rates, rng, size))
 
         drawn = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.CLASSES, block)))
         widened = drawn.mean() + math.sqrt(self.dependence) * (drawn - drawn.mean())
@@ -74,50 +77,51 @@ class ClassBins:
         weight = float(masses.max())
         # The error of a class is over its own rows: if a label is judged on fewer rows, each of its rows weighs more.
         shares = np.divide(weight, masses, out=np.zeros_like(masses), where=masses > 0)
-        counts, scores, positives = (part.T.reshape(-1) for part in self.histograms)
-        index = np.flatnonzero(counts > 0)
+        index = np.flatnonzero(self.histograms[0].T.reshape(-1) > 0)
         share = np.repeat(shares, self.histograms.shape[1])[index]
-        unit = weight / self.effective_n
-        rows = counts[index] / unit
-        counts, scores, positives = (part[index] * share for part in (counts, scores, positives))
+        counts, scores, positives = (part.T.reshape(-1)[index] * share for part in self.histograms)
+        squares = self.histograms if self.squares is None else self.squares
+        square_weights, square_scores, square_positives = (part.T.reshape(-1)[index] * share**2 for part in squares)
         means = np.clip(scores / counts, 0.0, 1.0)
-        squared_residuals = counts * means**2 + positives * (1 - 2 * means)
         return BinMoments(
             index=index,
             first=np.arange(len(index)),
-            rows=rows,
+            rows=effective_n(counts, square_weights),
             counts=counts,
             score_sums=scores,
             gap_sums=scores - positives,
-            squared_residuals=unit * share * squared_residuals,
-            null_variances=unit * share * counts * means * (1 - means),
+            squared_residuals=square_weights * means**2 + square_positives * (1 - 2 * means),
+            null_variances=square_weights * means * (1 - means),
+            square_weights=square_weights,
+            squared_gaps=square_scores - square_positives,
+            squared_positives=square_positives,
             total=int(np.count_nonzero(masses)) * weight,
+            weight=weight,
             effective_n=self.effective_n,
         )
 
-    @cached_property
-    def _rates(self) -> Float64s:
-        return np.clip(self.moments.score_sums / self.moments.counts, 0.0, 1.0)
-
-    @cached_property
-    def _trials(self) -> Float64s:
-        return np.maximum(np.rint(self.moments.rows), 1)
-
     def _closed_form(self, value: float, level: float) -> Law:
-        bins, trials = self.moments, self._trials
+        bins = self.moments
+        trials = np.maximum(np.rint(bins.rows), 1)
+        rates, units = np.clip(bins.score_sums / bins.counts, 0.0, 1.0), np.sqrt(bins.square_weights / trials)
         return null_closed_form.exact_absolute_law(
-            trials, self._rates, bins.counts / trials, bins.total, value, level, dependence=self.dependence
+            trials, rates, units, bins.total, value, level, dependence=self.dependence
         )
 
 
 def with_intervals(
-    result: ClasswiseCalibration, effective_n: float, resampling: Resampling | None
+    result: ClasswiseCalibration, squares: Float64s | None, resampling: Resampling | None
 ) -> ClasswiseCalibration:
-    """Return the same with Clopper-Pearson intervals of the bins' outcome rates."""
+    """Return the same with Clopper-Pearson intervals of the bins' outcome rates; ``squares`` as in `ClassBins`."""
     if resampling is None:
         return result
     filled = result.counts > 0
-    trials = result.counts[filled] * (effective_n / result.counts.sum(axis=1).max())
+    counts, rates = result.counts[filled], result.accuracies[filled]
+    kinds = np.stack([counts * (1 - rates), counts * rates])
+    if squares is not None:
+        weights, positives = squares[0].T[filled], squares[2].T[filled]
+        kinds = np.stack([weights - positives, positives])
+    trials = share_rows(rates, counts, kinds)
     low, high = np.full((2, *filled.shape), math.nan)
-    low[filled], high[filled] = clopper_pearson(result.accuracies[filled] * trials, trials, resampling.tail)
+    low[filled], high[filled] = clopper_pearson(rates * trials, trials, resampling.tail)
     return replace(result, lows=low, highs=high, level=resampling.level)

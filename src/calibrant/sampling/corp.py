@@ -13,6 +13,7 @@ from calibrant.kernels import dispatch
 from calibrant.sampling.binned import clopper_pearson
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.resampling import Stream, generator
+from calibrant.weights import share_rows
 
 Float64s = NDArray[np.float64]
 
@@ -41,19 +42,18 @@ def in_sample(cells: Cells) -> tuple[Float64s, Float64s]:
 
 
 def out_of_fold(cells: Cells, seed: np.random.SeedSequence) -> tuple[Float64s, Float64s, Float64s, Float64s]:
-    """Return trials, successes and forecasts of (5, K) folds, each fitted without its own rows, and their base rates.
+    """Return weights, outcomes and forecasts of (5, K) folds, each fitted without its own rows, and their base rates.
 
     The rows of each cell and outcome fall into the folds at random.
     """
     rng = generator(seed, Stream.FOLDS)
-    shares = np.full(FOLDS, 1 / FOLDS)
+    number, units = cells.kinds
 
-    def split(trials: NDArray[np.int64], mass: Float64s) -> Float64s:
-        each = np.divide(mass, trials, out=np.zeros(len(cells)), where=trials > 0)
-        return np.asarray(rng.multinomial(trials, shares).T * each)
+    def split(outcome: int) -> Float64s:
+        return np.asarray(rng.multinomial(number[outcome], np.full(FOLDS, 1 / FOLDS)).T * units[outcome])
 
-    positives = split(cells.successes, cells.positives)
-    negatives = split(cells.trials - cells.successes, cells.counts - cells.positives)
+    positives = split(1)
+    negatives = split(0)
     counts, fits, bases = positives + negatives, np.empty_like(positives), np.empty_like(positives)
     for fold in range(FOLDS):
         others = np.arange(FOLDS) != fold
@@ -70,8 +70,9 @@ def difference(cells: Cells, counts: Float64s, positives: Float64s, first: Float
     missed, hit = first**2 - second**2, (1 - first) ** 2 - (1 - second) ** 2
     negatives = counts - positives
     mean = float(np.sum(negatives * missed + positives * hit)) / cells.total
-    square = float(np.sum(negatives * missed**2 + positives * hit**2)) / cells.total
-    return Part(mean, math.sqrt(max(square - mean**2, 0.0) / cells.effective_n))
+    each = cells.squares_per_weight
+    square = float(np.sum(each[0] * negatives * (missed - mean) ** 2 + each[1] * positives * (hit - mean) ** 2))
+    return Part(mean, math.sqrt(square) / cells.total)
 
 
 def part_interval(inside: Part, outside: Part, null_sd: float, z: float, *, shown: bool) -> tuple[float, float]:
@@ -88,7 +89,8 @@ def part_interval(inside: Part, outside: Part, null_sd: float, z: float, *, show
 def uncertainty_interval(cells: Cells, tail: float) -> tuple[float, float]:
     """Return the range of r (1 - r) over the base rates in Clopper and Pearson's interval."""
     share = float(cells.positives.sum()) / cells.total
-    ends = clopper_pearson(share * cells.effective_n, cells.effective_n, tail)
+    rows = float(share_rows(share, cells.total, cells.table.own_weights.sum(axis=1)))
+    ends = clopper_pearson(share * rows, rows, tail)
     low, high = float(ends[0]), float(ends[1])
     most = 0.25 if low <= 0.5 <= high else max(low * (1 - low), high * (1 - high))
     return min(low * (1 - low), high * (1 - high)), most
@@ -112,7 +114,8 @@ def rank_p_value(cells: Cells) -> float:
     """Return the p-value of the hypothesis that higher scores have no more outcomes: Wilcoxon's rank sum, one-sided."""
     from scipy.special import ndtr
 
-    n, positives = cells.trials.astype(np.float64), cells.successes.astype(np.float64)
+    number = cells.kinds[0].astype(np.float64)
+    n, positives = number.sum(axis=0), number[1]
     total, positive = float(n.sum()), float(positives.sum())
     ranks = np.cumsum(n) - (n - 1) / 2
     centred = float(np.sum(positives * (ranks - (total + 1) / 2)))

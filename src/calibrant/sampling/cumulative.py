@@ -51,7 +51,8 @@ def interval(cells: Cells, value: float, level: float) -> tuple[float, float]:
     z = float(ndtri(1 - tail))
     sums = -np.cumsum(cells.gap_sums) / cells.total
     squares = np.cumsum(cells.squared_residuals) / cells.total**2
-    spread = np.sqrt(np.maximum(squares - sums**2 / cells.effective_n, 0.0))
+    around = sums * (2 * np.cumsum(cells.squared_gaps) + sums * cells.square_weights.sum()) / cells.total**2
+    spread = np.sqrt(np.maximum(squares + around, 0.0))
     high = float(np.max(np.abs(sums) + z * spread))
     quantile = math.sqrt(squares[-1]) * brownian_quantile(1 - tail)
     if value <= quantile:

@@ -76,7 +76,7 @@ def smooth_curve(cells: Cells, shown: NDArray[np.intp], bandwidth: float, resamp
 
     mass = np.maximum(smoothed(cells.counts), np.finfo(float).tiny)
     rate, mean_score = (np.clip(smoothed(sums) / mass, 0.0, 1.0) for sums in (cells.positives, cells.score_sums))
-    fitted = cells.units * cells.counts * rate * (1 - rate)
+    fitted = cells.square_weights * rate * (1 - rate)
 
     def half(variances: Float64s) -> Float64s:
         return resampling.z * np.sqrt(mesh.at_cells(mesh.variance(variances, s))) / mass

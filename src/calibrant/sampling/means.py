@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.estimators import isotonic
 from calibrant.estimators.certified import Certified
-from calibrant.notions import Reading
+from calibrant.notions import ScoreMeans
 from calibrant.sampling.binned import blend
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.null import Interval
+from calibrant.scores import Score, mean_score, mean_square
 from calibrant.sketch import CalibrationSketch
 from calibrant.table import ReliabilityTable
-from calibrant.weights import effective_rows
+from calibrant.weights import effective_n, share_rows
 
 Float64s = NDArray[np.float64]
 
@@ -27,14 +28,16 @@ NORMAL: Final = "central limit theorem"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionMeans:
-    """Means over whole predictions, not over a judged event: accuracy, Brier score, log loss and their mean squares.
+    """Means over whole predictions, not over a judged event: accuracy, Brier score, log loss and their spread.
 
     Attributes
     ----------
     accuracy, brier, nll : float
         The means.
-    brier_square, nll_square : float
-        The means of the squares of the rows' Brier scores and of their finite log losses.
+    accuracy_rows : float
+        The number of equal rows in which the accuracy would be as uncertain.
+    brier_variance, nll_variance : float
+        The variances of a row's Brier score and of its finite log loss: ``effective_n`` times that of the mean.
     infinite : float
         The weight of the rows whose log loss is infinite.
     n : int
@@ -50,8 +53,9 @@ class PredictionMeans:
     accuracy: float
     brier: float
     nll: float
-    brier_square: float
-    nll_square: float
+    accuracy_rows: float
+    brier_variance: float
+    nll_variance: float
     infinite: float
     n: int
     effective_n: float
@@ -60,17 +64,25 @@ class PredictionMeans:
     nll_bound: float = 0.0
 
     @classmethod
-    def of_reading(cls, reading: Reading, weights: Float64s | None, n: int, *, event: bool) -> PredictionMeans:
-        """Return the means of one read of predictions; ``weights`` are those of the ``n`` judged rows."""
+    def of_scores(
+        cls, scores: ScoreMeans, squared: ScoreMeans, *, effective_n: float, n: int, event: bool
+    ) -> PredictionMeans:
+        """Return the means, with the variances that the same means with squared weights give.
+
+        The variance of a mean m is sum w^2 (x - m)^2 / W^2. With whole weights a row of weight 2 is two rows, and
+        ``squared`` is ``scores``.
+        """
+        kinds = effective_n * np.array([1 - squared.accuracy, squared.accuracy])
         return cls(
-            accuracy=reading.correct,
-            brier=reading.brier,
-            nll=reading.nll,
-            brier_square=reading.brier_square,
-            nll_square=reading.nll_square,
-            infinite=reading.infinite,
+            accuracy=scores.accuracy,
+            brier=scores.brier,
+            nll=scores.nll,
+            accuracy_rows=float(share_rows(scores.accuracy, effective_n, kinds)),
+            brier_variance=_variance(scores.brier, squared.brier, squared.brier_square),
+            nll_variance=_variance(scores.nll, squared.nll, squared.nll_square),
+            infinite=scores.infinite,
             n=n,
-            effective_n=effective_rows(weights, n),
+            effective_n=effective_n,
             event=event,
         )
 
@@ -78,49 +90,53 @@ class PredictionMeans:
     def of_sketch(cls, sketch: CalibrationSketch) -> PredictionMeans:
         """Return the exact means of a sketch."""
         sums = sketch.totals
-        return cls(
-            accuracy=sums.accuracy,
-            brier=sums.brier / sums.entries,
-            nll=sums.nll_mean,
-            brier_square=sums.brier_square / sums.entries,
-            nll_square=sums.nll_square / sums.entries,
-            infinite=sums.infinite,
-            n=sums.n,
-            effective_n=sums.effective_n,
-            event=sketch.layout == "binary",
-        )
+        event = sketch.layout == "binary"
+        return cls.of_scores(sums.means, sums.squared_means, effective_n=sums.effective_n, n=sums.n, event=event)
 
     @classmethod
     def of_table(cls, table: ReliabilityTable, *, right: bool) -> PredictionMeans:
         """Return the means of a table of one event; ``right`` says that the event is a right answer."""
-        hits = table.positives
-        if not right:
-            hits = np.where(table.scores >= 0.5, table.positives, table.counts - table.positives)
-        accuracy, accuracy_bound = float(hits.sum() / table.total), 0.0
-        nll, nll_bound = isotonic.table_score(table, "log"), 0.0
+        scores = _table_scores(table, np.stack([table.counts - table.positives, table.positives]), right=right)
+        squared = scores if table.square_weights is None else _table_scores(table, table.square_weights, right=right)
+        scores = replace(scores, brier=isotonic.table_score(table, "brier"), nll=isotonic.table_score(table, "log"))
+        means = cls.of_scores(scores, squared, effective_n=Cells.of(table).effective_n, n=table.n, event=True)
         certified = Certified.of(table)
-        if certified is not None:
-            nll, nll_bound = certified.log_loss()
-            accuracy_bound = 0.0 if right else certified.accuracy(accuracy)
-        return cls(
-            accuracy=accuracy,
-            brier=isotonic.table_score(table, "brier"),
-            nll=nll,
-            brier_square=isotonic.table_square(table, "brier"),
-            nll_square=isotonic.table_square(table, "log"),
-            infinite=table.impossible,
-            n=table.n,
-            effective_n=Cells.of(table).effective_n,
-            event=True,
-            accuracy_bound=accuracy_bound,
-            nll_bound=nll_bound,
-        )
+        if certified is None:
+            return means
+        nll, nll_bound = certified.log_loss()
+        accuracy_bound = 0.0 if right else certified.accuracy(means.accuracy)
+        return replace(means, nll=nll, nll_bound=nll_bound, accuracy_bound=accuracy_bound)
+
+
+def _table_scores(table: ReliabilityTable, weights: NDArray[Any], *, right: bool) -> ScoreMeans:
+    """Return the mean scores of a table's rows whose weights by outcome, (2, K), are these."""
+    counts, positives = weights.sum(axis=0), weights[1]
+    hits = positives if right else np.where(table.scores >= 0.5, positives, counts - positives)
+    total, rows = float(counts.sum()), (table.scores, counts, positives)
+    return ScoreMeans(
+        accuracy=float(hits.sum()) / total,
+        brier=mean_score("brier", *rows, total),
+        brier_square=mean_square("brier", *rows, total),
+        nll=mean_score("log", *rows, total),
+        nll_square=mean_square("log", *rows, total),
+        infinite=table.impossible,
+    )
+
+
+def _variance(mean: float, squared_mean: float, square: float) -> float:
+    """Return the mean of (x - m)^2 over rows of squared weight; 0 for an infinite mean, which has no interval."""
+    return max(square - mean * (2 * squared_mean - mean), 0.0) if math.isfinite(mean) else 0.0
 
 
 def rarer_rows(cells: Cells) -> float:
     """Return the effective sample size of the rarer outcome."""
-    share = float(cells.positives.sum()) / cells.total * cells.effective_n
-    return min(share, cells.effective_n - share)
+    kinds = np.stack([cells.counts - cells.positives, cells.positives])
+    return rarer_of(kinds.sum(axis=1), cells.table.own_weights.sum(axis=1))
+
+
+def rarer_of(weights: Float64s, squares: Float64s) -> float:
+    """Return the same from the sums of weights and of squared weights by outcome, (2,) each."""
+    return min(effective_n(float(w), float(q)) if w > 0 else 0.0 for w, q in zip(weights, squares, strict=True))
 
 
 def flag_of(cells: Cells) -> str:
@@ -130,7 +146,7 @@ def flag_of(cells: Cells) -> str:
 
 def rare(rows: float, of: str = "") -> str:
     """Return a warning where there are too few rows of the rarer outcome, or nothing."""
-    if rows >= MINORITY:
+    if rows >= MINORITY * (1 - 1e-9):
         return ""
     if rows == 0:
         return f"the outcome is the same in every row{of}: intervals may be too short"
@@ -140,26 +156,59 @@ def rare(rows: float, of: str = "") -> str:
 
 def gap_error(cells: Cells) -> float:
     """Return the standard error of the mean of score - outcome, of the blended variance of the residuals."""
-    rows = np.array([cells.effective_n])
-    squares, null_variances = np.array([cells.squared_residuals.sum()]), np.array([cells.null_variances.sum()])
-    if cells.effective_n <= 1:
+    n = cells.effective_n
+    if n <= 1:
         return math.inf
-    square = float(blend(rows, squares, null_variances)[0]) - float(cells.gap_sums.sum()) ** 2 / cells.effective_n
-    return math.sqrt(max(square, 0.0) * cells.effective_n / (cells.effective_n - 1)) / cells.total
+    v = blend(np.full(len(cells), n), cells.squared_residuals, cells.null_variances)
+    return cells.spread(np.ones(len(cells)), v) * math.sqrt(n / (n - 1)) / cells.total
 
 
-def normal_interval(mean: float, square: float, n: float, z: float) -> tuple[float, float]:
-    """Return mean -+ z sd / sqrt(n), of a mean and a mean square over n rows, with the variance of n - 1."""
+def normal_interval(mean: float, variance: float, n: float, z: float) -> tuple[float, float]:
+    """Return mean -+ z sd / sqrt(n - 1), of a mean over n rows of this variance."""
     if n <= 1:
         return -math.inf, math.inf
-    error = math.sqrt(max(square - mean**2, 0.0) / (n - 1))
+    error = math.sqrt(variance / (n - 1))
     return mean - z * error, mean + z * error
 
 
-def mean_interval(mean: float, square: float, n: float, z: float) -> Interval:
+def mean_interval(mean: float, variance: float, n: float, z: float) -> Interval:
     """Return the same interval of a mean of scores, which are never negative."""
-    low, high = normal_interval(mean, square, n, z)
+    low, high = normal_interval(mean, variance, n, z)
     return Interval(max(low, 0.0), high, NORMAL)
+
+
+def score_interval(cells: Cells, score: Score, means: PredictionMeans, z: float) -> Interval:
+    """Return the interval of the mean Brier score or log loss.
+
+    Where the scores are those of the judged event, the variance is blended with what calibration implies, as that of
+    the mean gap is: an outcome that scores call nearly certain may not have failed yet.
+    """
+    n = means.effective_n
+    mean, variance = (means.brier, means.brier_variance) if score == "brier" else (means.nll, means.nll_variance)
+    if means.event:
+        expected, square = implied(cells.scores, score)
+        squares = cells.square_weights
+        spread = float(np.sum(squares * (square - mean * (2 * expected - mean)))) / float(squares.sum())
+        variance = float(blend(np.array([n]), np.array([variance]), np.array([spread]))[0])
+    return mean_interval(mean, variance, n, z)
+
+
+def implied(scores: Float64s, score: Score) -> tuple[Float64s, Float64s]:
+    """Return the mean and the mean square of a prediction's Brier score or log loss if its score is right."""
+    p, q = scores, 1 - scores
+    if score == "brier":
+        return p * q, p * q**4 + q * p**4
+    hit, miss = np.log(np.where(p > 0, p, 1.0)), np.log(np.where(q > 0, q, 1.0))
+    return -p * hit - q * miss, p * hit**2 + q * miss**2
+
+
+def surprises(cells: Cells) -> dict[str, str]:
+    """Return a warning where too few outcomes are expected that scores call unlikely; a detail, or nothing."""
+    likely = float(np.sum(cells.rows * np.minimum(cells.scores, 1 - cells.scores)))
+    if likely >= MINORITY:
+        return {}
+    many = f"{likely:.2g} outcome{'s' * (likely != 1)} that the scores call unlikely"
+    return {"flag": f"{many} expected: fewer than {MINORITY}, the interval may be too short"}
 
 
 def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:

@@ -129,7 +129,7 @@ def mean_gap_law(cells: Cells, value: float, level: float) -> Law:
 def score_law(cells: Cells, score: Score, value: float, level: float) -> Law:
     """Return the law of the event's own Brier score or log loss: its mean if the scores are right."""
     p, n = cells.scores, cells.counts
-    rest = cells.null_variances / np.where(cells.units > 0, cells.units, 1.0)  # sum p (1 - p)
+    rest = cells.null_variances * n / cells.square_weights  # sum p (1 - p)
     if score == "brier":
         mean, slope = rest.sum(), 1 - 2 * p
     else:

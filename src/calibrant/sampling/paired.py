@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from calibrant.estimators.binned import absolute_error, debiased_square, largest_members, uniform_edges
 from calibrant.results import Estimate, ReliabilityDiagram
 from calibrant.sampling.binned import bin_diagram, blend, thinned
-from calibrant.sampling.means import PredictionMeans, rare
-from calibrant.weights import effective_n, integer_weights, tidy_weight
+from calibrant.sampling.means import PredictionMeans, rare, rarer_of
+from calibrant.weights import effective_n, integer_weights, share_rows, tidy_weight
 
 Float64s = NDArray[np.float64]
 
@@ -77,9 +77,9 @@ class BinnedRows:
     """One model's judged rows: ``index`` is each row's place among the filled bins, ``row_gaps`` its p - y, both (N,).
 
     ``places`` are the filled ones of the ``n_bins`` bins; ``counts`` is the weight of each, ``rows`` the number of rows
-    that weigh as much, ``score_sums`` the sum of p, ``gap_sums`` S, ``squared_residuals`` the
-    sum of q r^2 and ``null_variances`` the
-    sum of q p (1 - p), each (M,).
+    that weigh as much, ``rate_rows`` that in which the outcome rate is as uncertain, ``score_sums`` the sum of p and
+    ``gap_sums`` S; ``square_weights``, ``squared_gaps``, ``squared_residuals`` and ``null_variances`` are the sums of
+    q, q r, q r^2 and q p (1 - p), each (M,).
     """
 
     weighting: Weighting
@@ -89,6 +89,9 @@ class BinnedRows:
     row_gaps: Float64s
     counts: Float64s
     rows: Float64s
+    rate_rows: Float64s
+    square_weights: Float64s
+    squared_gaps: Float64s
     score_sums: Float64s
     gap_sums: Float64s
     squared_residuals: Float64s
@@ -110,7 +113,8 @@ class BinnedRows:
             return np.bincount(index, values).astype(np.float64, copy=False)
 
         counts = cut(w)
-        share = weighting.mean(outcomes) * weighting.effective_n
+        kinds = (np.bincount(outcomes, each, 2).astype(np.float64) for each in (w, q))
+        squares, hits, squared_hits = cut(q), cut(w * outcomes), cut(q * outcomes)
         return cls(
             weighting=weighting,
             n_bins=n_bins,
@@ -118,12 +122,15 @@ class BinnedRows:
             index=index,
             row_gaps=r,
             counts=counts,
-            rows=effective_n(counts, cut(q)),
+            rows=effective_n(counts, squares),
+            rate_rows=share_rows(hits / counts, counts, np.stack([squares - squared_hits, squared_hits])),
+            square_weights=squares,
+            squared_gaps=cut(q * r),
             score_sums=cut(w * p),
             gap_sums=cut(w * r),
             squared_residuals=cut(q * r * r),
             null_variances=cut(q * p * (1 - p)),
-            rarer=min(share, weighting.effective_n - share),
+            rarer=rarer_of(*kinds),
         )
 
     def diagram(self, level: float) -> ReliabilityDiagram:
@@ -133,6 +140,7 @@ class BinnedRows:
             places=self.places,
             counts=self.counts,
             rows=self.rows,
+            rate_rows=self.rate_rows,
             score_sums=self.score_sums,
             gap_sums=self.gap_sums,
             level=level,
@@ -165,7 +173,8 @@ class BinnedRows:
     @cached_property
     def _within(self) -> Float64s:
         """The variance u of one residual around its bin's mean, blended with what calibration implies."""
-        around = np.maximum(self.squared_residuals - self.gap_sums**2 / self.rows, 0.0)
+        centre = self.gaps * (2 * self.squared_gaps - self.gaps * self.square_weights)
+        around = np.maximum(self.squared_residuals - centre, 0.0)
         return self.rows * blend(self.rows, around, self.null_variances) / self.counts**2
 
     @cached_property
@@ -338,7 +347,9 @@ def accuracy_difference(first: Model, second: Model, level: float) -> Estimate:
     """
     weighting = first.judged.weighting
     only = [weighting.mean(first.right & ~second.right), weighting.mean(second.right & ~first.right)]
-    value, n = only[0] - only[1], weighting.effective_n
+    value, change = only[0] - only[1], first.right.astype(np.float64) - second.right
+    spread, equal = float(np.sum(weighting.squares * (change - value) ** 2)), sum(only) - value**2
+    n = equal * weighting.total**2 / spread if spread > 0 else weighting.effective_n
     p, q = ((share * n + 1) / (n + 2) for share in only)
     half = quantile(level) * math.sqrt(max(p + q - (p - q) ** 2, 0.0) / (n + 2))
     counts = dict(

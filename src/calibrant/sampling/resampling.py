@@ -84,9 +84,14 @@ class Resampling:
         return cls(float(level), int(n_resamples), seed_of(rng))
 
     @property
+    def alpha(self) -> float:
+        """1 - level, as a decimal number: 1 - 0.9 is 0.1, and not 0.09999999999999998."""
+        return round(1 - self.level, 12)
+
+    @property
     def tail(self) -> float:
         """The probability beyond each end of an interval."""
-        return (1 - self.level) / 2
+        return self.alpha / 2
 
     @property
     def z(self) -> float:
@@ -132,13 +137,26 @@ def in_blocks(
 
 def draw_outcomes(cells: Cells, rates: Float64s, rng: np.random.Generator, size: int) -> Float64s:
     """Return (size, K) sums of outcomes of the cells whose events happen with these rates."""
-    drawn = rng.binomial(cells.trials[:, None], rates[:, None], (len(cells), size))
-    return np.ascontiguousarray(drawn.T * cells.units)
+    return draw_sums(cells.counts, cells.square_weights, rates, rng, size)
 
 
-def draw_rows(cells: Cells, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Draw as many predictions as there are, with replacement: trials and successes of each cell."""
-    masses = np.concatenate([cells.counts - cells.positives, cells.positives]) / np.tile(cells.units, 2)
-    drawn = rng.multinomial(int(cells.trials.sum()), masses / masses.sum())
-    failures, successes = drawn[: len(cells)], drawn[len(cells) :]
-    return failures + successes, successes
+def draw_sums(weights: Float64s, squares: Float64s, rates: Float64s, rng: np.random.Generator, size: int) -> Float64s:
+    """Return (size, K) weighted sums of outcomes that happen with these rates, from the sums of w and of w^2.
+
+    Their mean is W r and their variance r (1 - r) sum w^2, whatever the outcomes seen. With equal weights the law is
+    exact: binomial. Otherwise n trials are drawn, n the whole part of W^2 / sum w^2, so that no sum leaves [0, W].
+    """
+    whole = np.array_equal(weights, squares)
+    trials = weights if whole else np.maximum(np.floor(weights**2 / squares * (1 + 1e-12)), 1)
+    drawn = rng.binomial(trials.astype(np.int64)[:, None], rates[:, None], (len(trials), size)).T
+    if whole:
+        return np.ascontiguousarray(drawn, dtype=np.float64)
+    sums = weights * rates + np.sqrt(squares / trials) * (drawn - trials * rates)
+    return np.clip(np.ascontiguousarray(sums), 0.0, weights)
+
+
+def draw_rows(cells: Cells, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw as many predictions as there are, with replacement: how many of each of `Cells.kinds`, (2, K)."""
+    number = cells.kinds[0]
+    total = int(number.sum())
+    return rng.multinomial(total, number.ravel() / total).reshape(number.shape)

@@ -115,8 +115,7 @@ class Mesh:
 
     def rows_near(self, bandwidth: float) -> Float64s:
         """Return how many rows, at each cell, the kernel sees: their density times the width s sqrt(2 pi) of phi_s."""
-        trials = self.cells.trials.astype(np.float64)
-        density = self.density(self.spectrum(self.lay(trials)), bandwidth)
+        density = self.density(self.spectrum(self.lay(self.cells.rows)), bandwidth)
         return np.maximum(self.at_cells(density) * bandwidth * math.sqrt(2 * math.pi), 1.0)
 
     def error_of(self, spectrum: Float64s, bandwidth: float) -> Float64s:
@@ -147,8 +146,7 @@ def _ends(cells: Cells, s: float, z: float) -> tuple[float, float]:
 
     def spread(direction: Float64s) -> float:
         moved = mesh.at_cells(mesh.smooth(direction, s))
-        square = float(np.sum(v * moved**2)) - float(np.sum(cells.gap_sums * moved)) ** 2 / cells.effective_n
-        return math.sqrt(max(square, 0.0)) / n
+        return cells.spread(moved, v) / n
 
     low = float(mesh.integral(deviation * g)) - z * spread(slope)
     high = float(mesh.integral(np.abs(density))) + z * spread(np.sign(density))

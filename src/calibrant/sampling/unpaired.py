@@ -63,6 +63,7 @@ class Summed:
             places=bins.index,
             counts=bins.counts,
             rows=bins.rows,
+            rate_rows=bins.rate_rows,
             score_sums=bins.score_sums,
             gap_sums=bins.gap_sums,
             level=level,
@@ -100,7 +101,7 @@ def absolute_difference(first: Summed, second: Summed, level: float) -> Estimate
 
 def brier_difference(first: Summed, second: Summed, level: float) -> Estimate:
     """Return the difference of the Brier scores."""
-    moments = [(model.means.brier, model.means.brier_square, model.means.effective_n) for model in (first, second)]
+    moments = [(model.means.brier, model.means.brier_variance, model.means.effective_n) for model in (first, second)]
     return _mean(moments, level)
 
 
@@ -109,7 +110,7 @@ def loss_difference(first: Summed, second: Summed, level: float) -> Estimate:
     lost = {model.name: tidy_weight(model.means.infinite) for model in (first, second)}
     if any(lost.values()):
         return infinite_difference(lost)
-    moments = [(model.means.nll, model.means.nll_square, model.means.effective_n) for model in (first, second)]
+    moments = [(model.means.nll, model.means.nll_variance, model.means.effective_n) for model in (first, second)]
     return _mean(moments, level)
 
 
@@ -117,13 +118,13 @@ def accuracy_difference(first: Summed, second: Summed, level: float) -> Estimate
     """Return the difference of the accuracies: the ends of Wilson's intervals are subtracted."""
     value = first.means.accuracy - second.means.accuracy
     (low, high), (least, most) = (
-        wilson_interval(model.means.accuracy, model.means.effective_n, quantile(level)) for model in (first, second)
+        wilson_interval(model.means.accuracy, model.means.accuracy_rows, quantile(level)) for model in (first, second)
     )
     return Estimate(value, low - most, high - least, method="Wilson of each, ends subtracted: safe, and wide")
 
 
 def _mean(moments: list[tuple[float, float, float]], level: float) -> Estimate:
-    """Return the difference of two means, each given with its mean square and effective sample size."""
+    """Return the difference of two means, each given with its variance and effective sample size."""
     value = moments[0][0] - moments[1][0]
     error = sum(normal_interval(*model, 1.0)[1] - model[0] for model in moments)
     z = quantile(level)

@@ -14,9 +14,9 @@ from calibrant import grid as grids
 from calibrant.arrays import as_array
 from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.inputs import Layout, Notion, Predictions, as_groups, as_predictions, names_of
-from calibrant.notions import NOTIONS, PER_CLASS, class_events, read, resolve
+from calibrant.notions import NOTIONS, PER_CLASS, class_events, read, read_squared, resolve
 from calibrant.sketch import storage
-from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals, scores_of
+from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals, scores_of, squared_of
 from calibrant.table import ReliabilityTable
 from calibrant.weights import integer_weights
 
@@ -256,6 +256,7 @@ class CalibrationSketch:
             whole=integer_weights(weights),
             entries=reading.total,
             **scores_of(reading.totals),
+            **squared_of((read_squared(predictions, judged) or reading).totals),
         )
         self._part = SketchSums(totals, curves)
 

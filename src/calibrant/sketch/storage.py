@@ -308,7 +308,7 @@ def _build(head: dict[str, Any], columns: Columns, argument: str) -> Content:
     heads = zip(head["totals"], head["rows"], head["kinds"], strict=True)
     for group, (totals, rows, weighted) in enumerate(heads, start=-1):
         of_group = {name: column[columns["group"] == group] for name, column in columns.items()}
-        parts.append(SketchSums(Totals(**totals), _curves(of_group, rows, grid, weighted=weighted)))
+        parts.append(SketchSums(Totals.of_stored(totals), _curves(of_group, rows, grid, weighted=weighted)))
     content = Content(make, head["groups"], parts)
     if not _sound(content):
         raise InputError(argument, "counts and sums of predictions", "others", _DAMAGED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from calibrant import grid as grids
 from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import dispatch
-from calibrant.notions import PER_CLASS, Events
+from calibrant.notions import PER_CLASS, Events, ScoreMeans
 from calibrant.table import ReliabilityTable, cell_sums
 from calibrant.weights import effective_n
 
@@ -28,9 +29,18 @@ SCORES: Final = {
 }
 
 
+#: The sums that are kept with squared weights too.
+SQUARED: Final = tuple(name for name in SCORES if name != "infinite")
+
+
 def scores_of(totals: Float64s) -> dict[str, float]:
     """Return the sums of a reading pass that a sketch keeps, by name."""
     return {name: float(totals[place]) for name, place in SCORES.items()}
+
+
+def squared_of(totals: Float64s) -> dict[str, float]:
+    """Return the sums of a reading pass with squared weights, by name."""
+    return {f"squared_{name}": float(totals[SCORES[name]]) for name in SQUARED}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +88,8 @@ class Totals:
     correct, brier, brier_square, nll, nll_square, infinite : float
         The weight of the right answers; the sums of Brier scores, of their squares, of the finite losses and of their
         squares; the weight of the rows whose loss is infinite.
+    squared_correct, squared_brier, squared_brier_square, squared_nll, squared_nll_square : float
+        The same sums with squared weights, for the variances of means if weights are not whole.
     """
 
     n: int = 0
@@ -91,11 +103,23 @@ class Totals:
     nll: float = 0.0
     nll_square: float = 0.0
     infinite: float = 0.0
+    squared_correct: float = 0.0
+    squared_brier: float = 0.0
+    squared_brier_square: float = 0.0
+    squared_nll: float = 0.0
+    squared_nll_square: float = 0.0
 
     @classmethod
     def unweighted(cls, n: int, **scores: float) -> Totals:
         """Return the sums of n rows that each weigh 1, with one label each; ``scores`` has the names of `SCORES`."""
-        return cls(n=n, weight=float(n), square_weight=float(n), whole=True, entries=float(n), **scores)
+        alike = {f"squared_{name}": scores[name] for name in SQUARED}
+        return cls(n=n, weight=float(n), square_weight=float(n), whole=True, entries=float(n), **scores, **alike)
+
+    @classmethod
+    def of_stored(cls, stored: dict[str, Any]) -> Totals:
+        """Return stored sums. Early files lack those with squared weights: they take weights that tell nothing."""
+        share = stored["square_weight"] / stored["weight"] if stored["weight"] else 0.0
+        return cls(**{**{f"squared_{name}": share * stored[name] for name in SQUARED}, **stored})
 
     def add(self, other: Totals) -> None:
         """Add the sums of more rows."""
@@ -109,14 +133,21 @@ class Totals:
         return self.weight if self.whole else effective_n(self.weight, self.square_weight)
 
     @property
-    def nll_mean(self) -> float:
-        """The mean log loss: infinite if one row's is."""
-        return self.nll / self.entries if self.infinite == 0 else float("inf")
+    def means(self) -> ScoreMeans:
+        """The means over rows."""
+        return self._means("", self.entries)
 
     @property
-    def accuracy(self) -> float:
-        """The share of right answers."""
-        return min(self.correct / self.entries, 1.0)
+    def squared_means(self) -> ScoreMeans:
+        """The means over rows with squared weights; with whole weights a row of weight 2 is two rows: `means`."""
+        return self.means if self.whole else self._means("squared_", self.entries * self.square_weight / self.weight)
+
+    def _means(self, prefix: str, total: float) -> ScoreMeans:
+        means = {name: getattr(self, prefix + name) / total for name in SQUARED}
+        accuracy = min(means.pop("correct"), 1.0)
+        if self.infinite:
+            means["nll"] = math.inf
+        return ScoreMeans(accuracy=accuracy, infinite=self.infinite, **means)
 
 
 @dataclass(eq=False, slots=True)

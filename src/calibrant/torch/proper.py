@@ -54,7 +54,7 @@ class _MeanScore(ProbabilityMetric):
     def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
         if self.notion in (None, "multilabel") or (predictions.layout == "binary" and notion == "positive"):
             reading = read(predictions, notion)
-            return score_increments(reading.total, reading.brier, reading.nll, reading.infinite)
+            return score_increments(reading.total, reading.means.brier, reading.means.nll, reading.means.infinite)
         table = ReliabilityTable.pool(read(predictions, notion, scoring=False).events)
         brier, nll = isotonic.table_score(table, "brier"), isotonic.table_score(table, "log")
         return score_increments(table.total, brier, nll, table.impossible)

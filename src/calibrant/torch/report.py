@@ -17,7 +17,7 @@ from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import WIDTH, Reading
 from calibrant.measures.histograms import ClassHistograms
-from calibrant.notions import read
+from calibrant.notions import ScoreMeans, read
 from calibrant.plot import stacked
 from calibrant.report import Report
 from calibrant.results import ReliabilityDiagram
@@ -128,14 +128,15 @@ class CalibrationReport(TableMetric):
         classes = predictions.layout == "multiclass"
         largest = uppers(self.num_bins, "right", predictions.rows.dtype) if classes else None
         reading = read(predictions, notion, uppers=largest)
+        means = reading.means
         counts, scores, positives = reading.histograms
         increments = self._event_increments(reading.events, reading)
         if self.state == "rows":
             increments |= {
-                **score_increments(reading.total, reading.brier, reading.nll, reading.infinite),
-                "brier_squares": torch.tensor(reading.brier_square * reading.total, dtype=torch.float64),
-                "nll_squares": torch.tensor(reading.nll_square * reading.total, dtype=torch.float64),
-                "correct": torch.tensor(round(reading.correct * reading.total)),
+                **score_increments(reading.total, means.brier, means.nll, means.infinite),
+                "brier_squares": torch.tensor(means.brier_square * reading.total, dtype=torch.float64),
+                "nll_squares": torch.tensor(means.nll_square * reading.total, dtype=torch.float64),
+                "correct": torch.tensor(round(means.accuracy * reading.total)),
             }
         class_counts = torch.from_numpy(np.stack([counts, positives])).round().long()
         return {**increments, **_chunks(class_counts, torch.from_numpy(scores), classes)}
@@ -192,17 +193,15 @@ class CalibrationReport(TableMetric):
         sums = (self.brier_sum, self.nll_sum, self.brier_squares, self.nll_squares)
         brier, nll, brier_square, nll_square = (float(tensors.joined(x)) / total for x in sums)
         infinite = int(self.infinite)
-        return PredictionMeans(
+        scores = ScoreMeans(
             accuracy=int(self.correct) / total,
             brier=brier,
-            nll=np.inf if infinite else nll,
             brier_square=brier_square,
+            nll=np.inf if infinite else nll,
             nll_square=nll_square,
             infinite=infinite,
-            n=total,
-            effective_n=total,
-            event=layout == "binary",
         )
+        return PredictionMeans.of_scores(scores, scores, effective_n=total, n=total, event=layout == "binary")
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """Unwrap the report, after torchmetrics has gathered and cached it."""

@@ -25,7 +25,7 @@ def score_increments(total: float, brier: float, nll: float, infinite: float) ->
 
 def totals_of_host(reading: HostReading) -> Increments:
     """Return a batch's sums of scores and squared scores, and its right answers; only finite losses are added."""
-    counts = {"total": reading.total, "infinite": reading.infinite, "correct": reading.totals[dispatch.CORRECT]}
+    counts = {"total": reading.total, "infinite": reading.means.infinite, "correct": reading.totals[dispatch.CORRECT]}
     columns = {
         "brier_sum": dispatch.BRIER,
         "nll_sum": dispatch.NLL,
