@@ -50,6 +50,13 @@ def run(line: str) -> tuple[str, int]:
     return f"$ {line}\n{result.output}", result.exit_code
 
 
+def end_of(line: str) -> str:
+    """Return the last line of the output of a line, and its exit status."""
+    text, status = run(line)
+    first, *_, last = text.splitlines()
+    return f"{first}\n...\n{last}\n$ echo $?\n{status}\n"
+
+
 def with_status(*lines: str) -> str:
     """Return the output of the lines, each with its exit status."""
     return "\n".join("{}$ echo $?\n{}\n".format(*run(line)) for line in lines)
@@ -64,9 +71,9 @@ def reports() -> dict[str, str]:
         shutil.copy(ROOT / DIGITS, DIGITS)
         plain, _ = run(f"calibrant report {DIGITS}")
         confident, _ = run(f"calibrant report {DIGITS} --probs 'overconfident_*'")
-        failing, status = run(f"calibrant report {DIGITS} --json report.json --fail-if 'ece > 0.05'")
-    first, *_, last = failing.splitlines()
-    failing = f"{first}\n...\n{last}\n$ echo $?\n{status}\n"
+        failing = end_of(f"calibrant report {DIGITS} --json report.json --fail-if 'ece.low > 0.05'")
+        gate = end_of(f"calibrant report {DIGITS} --tolerance 0.02 --gate")
+        compared, _ = run(f"calibrant compare {DIGITS} --scores 'p_*,overconfident_*'")
     digits = pq.read_table(ROOT / DIGITS)
     eights = calibrant.evaluate(digits["overconfident_8"], digits["target"].to_numpy() == 8)
     _, printed = plain.split("\n", 1)
@@ -76,6 +83,8 @@ def reports() -> dict[str, str]:
         "overconfident.txt": confident,
         "eights.txt": f"{eights}\n",
         "fail-if.txt": failing,
+        "gate.txt": gate,
+        "compared.txt": compared,
     }
 
 
@@ -144,9 +153,21 @@ def groups() -> dict[str, str]:
         ]
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         Path("visits.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        text, _ = run("calibrant report visits.csv --score risk --outcome readmitted --by ward")
+        visits = "calibrant report visits.csv --score risk --outcome readmitted"
+        text, _ = run(f"{visits} --by ward")
+        statuses = [
+            end_of(f"{visits} --tolerance 0.02 --gate"),
+            end_of(f"{visits} --tolerance 0.05 --gate"),
+            re.sub(r"\.\.\.\n.*\n", "...\n", end_of(f"{visits} --tolerance 0.1 --gate")),  # it passes in silence
+            end_of(f"{visits} --by ward --fail-if 'groups.any(ece.low > 0.05)'"),
+        ]
+        tolerated, _ = run(f"{visits} --tolerance 0.1")
     first, *_ = text.splitlines()
-    return {"groups.txt": f"{first}\n...\n{text[text.index('Groups') :]}"}
+    return {
+        "groups.txt": f"{first}\n...\n{text[text.index('Groups') :]}",
+        "gates.txt": "\n".join(statuses),
+        "tolerated.txt": tolerated,
+    }
 
 
 def compact(document: Any) -> str:
@@ -223,7 +244,18 @@ def floors() -> dict[str, str]:
     for n_bins in (5, 10, 15, 20, 50, 100):
         means = inference.noise_floor(500, n_bins).floors
         by_bins.append(f"{n_bins:>9}{means['ece'].mean:>10.4f}{means['smece'].mean:>10.4f}")
-    return {"floor.txt": text, "floor-rows.txt": "\n".join(by_rows) + "\n", "floor-bins.txt": "\n".join(by_bins) + "\n"}
+    proof, _ = run("calibrant floor --prove 0.02")
+    by_tolerance = [f"{'tolerance':>9}" + "".join(f"{law:>12}" for law in inference.floor.SCORE_LAWS)]
+    for tolerance in (0.05, 0.02, 0.01, 0.005):
+        rows = [inference.rows_to_prove(tolerance, scores=law) for law in inference.floor.SCORE_LAWS]
+        by_tolerance.append(f"{tolerance:>9}" + "".join(f"{n:>12,}" for n in rows))
+    return {
+        "floor.txt": text,
+        "floor-rows.txt": "\n".join(by_rows) + "\n",
+        "floor-bins.txt": "\n".join(by_bins) + "\n",
+        "proof.txt": proof,
+        "proof-rows.txt": "\n".join(by_tolerance) + "\n",
+    }
 
 
 def bootstraps(repetitions: int = 100, n: int = 2_000, level: float = 0.9) -> dict[str, str]:
@@ -277,6 +309,7 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
             y = rng.random(n) < rates(p)
             report = calibrant.evaluate(p, y, n_resamples=0)
             p_values = {
+                "verdict of a report": report.test.p_value,
                 "Spiegelhalter": inference.spiegelhalter_test(p, y).p_value,
                 "Hosmer-Lemeshow": inference.hosmer_lemeshow_test(p, y, sample="external").p_value,
                 "Kolmogorov-Smirnov": inference.ks_test(p, y).p_value,

@@ -124,7 +124,10 @@ def test_json_holds_every_number_and_is_strict(tmp_path: Path) -> None:
         pytest.fail(f"{constant} is not JSON")
 
     summary = json.loads(target.read_text(encoding="utf-8"), parse_constant=refuse)
-    assert summary["schema_version"] == 4
+    assert summary["schema_version"] == 5
+    assert summary["test"]["details"]["leading"] == "mean"
+    assert summary["decision"] is None
+    assert len(summary["classwise"]["adjusted_p_values"]) == 10
     assert list(summary["estimates"]) == [measure.name for measure in MEASURES]
     assert summary["estimates"]["nll"]["value"] is None
     assert summary["not_finite"]["estimates.nll.value"] == "infinite: an outcome that happened had probability 0"
@@ -193,6 +196,7 @@ def test_groups_stand_below_the_whole(one_event: Path) -> None:
     assert f"{own['ece'].value:.4f}  {own['ece'].low:.4f} – {own['ece'].high:.4f}" in row
     assert ("*" in row) == groups[0]["called_out"]
     called = sum(group["called_out"] for group in groups)
+    assert "  p adj.: one test of mean, spread and ECE\n" in out
     assert f"after Holm's correction for 3 groups: {called or 'none'}" in out
 
 
@@ -239,8 +243,47 @@ def test_the_noise_floor_needs_no_data() -> None:
     assert summary["laws"]["uniform"]["floors"]["ece"]["upper"] < floor.upper
     rows = calibrant.inference.noise_floor(500).rows_for(0.01)
     assert summary["laws"]["uniform"]["rows_for_ece_of_0.01"] == rows
+    assert (summary["n"], summary["prove"]) == (500, None)
     # E0 of uniform scores, sqrt(2 / pi) sum sqrt(v_b) / N = .0386 sqrt(1000 / N): .01 at about 14,900 rows.
     assert 13_500 < rows < 16_500
+
+
+def test_rows_to_prove_need_no_data() -> None:
+    status, out, err = run("floor", "--prove", 0.02)
+    assert (status, err) == (0, "")
+    rows = {law: calibrant.inference.rows_to_prove(0.02, scores=law) for law in ("uniform", "confident", "rare")}
+    said = " ".join(out.split())
+    listed = ", ".join(f"{n:,} ({law})" for law, n in rows.items())
+    assert f"A proof that the ECE of a calibrated model is below 0.02 takes about this many rows: {listed}." in said
+    assert "With so many, 80 % of samples prove it (one-sided bound, 95 %)." in said
+    assert "noise" not in said
+    assert "By chance" not in said
+    both = run("floor", "--prove", 0.02, "--n", 500)[1]
+    assert run("floor", "--n", 500)[1].rstrip("\n") in both
+    assert both.count("uniform: scores spread evenly") == 1
+    assert listed in " ".join(both.split())
+    options = ("--prove", 0.05, "--bins", 5, "--level", 0.9, "--rng", 3, "--json", "-")
+    summary = json.loads(run("floor", *options)[1])
+    expected = calibrant.inference.rows_to_prove(0.05, 5, scores="rare", level=0.9, rng=3)
+    assert summary["laws"]["rare"]["rows_to_prove"] == expected
+    assert (summary["n"], summary["prove"], summary["measures"]) == (None, 0.05, {})
+    assert "floors" not in summary["laws"]["rare"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "name the number of predictions, such as --n 500, or the error to prove, such as --prove 0.02"),
+        (("--prove", "1"), "Invalid value for --prove: 1; pass the largest harmless error, such as 0.02"),
+        (("--prove", "0"), "Invalid value for --prove: 0; pass the largest harmless error"),
+        (("--prove", "two"), "'two' is not a valid float"),
+        (("--prove", "0.02", "--level", "95"), "95; pass a share from 0.5 to below 1"),
+    ],
+)
+def test_wrong_usage_of_the_floor(options: tuple[str, ...], words: str) -> None:
+    status, out, err = run("floor", *options)
+    assert (status, out) == (2, "")
+    assert words in " ".join(err.split())
 
 
 # ---------------------------------------------------------------- conditions and exit statuses
@@ -248,7 +291,24 @@ def test_the_noise_floor_needs_no_data() -> None:
 
 @pytest.mark.parametrize(
     ("condition", "status"),
-    [("ece > 0.05", 3), ("ece > 0.07", 0), ("n < 1797", 0), ("n <= 1797", 3), ("accuracy<0.97", 3), ("ece != ece", 2)],
+    [
+        ("ece > 0.05", 3),
+        ("ece > 0.07", 0),
+        ("n < 1797", 0),
+        ("n <= 1797", 3),
+        ("accuracy<0.97", 3),
+        ("ece != ece", 2),
+        ("ece.value > 0.05", 3),
+        ("ece.low > 0.05", 3),
+        ("ece.low>0.06", 0),
+        (" ece.high >= 0.08 ", 0),
+        ("ece.high >= 0.07", 3),
+        ("ece.p_value < 0.01", 3),
+        ("mean_gap < -6e-2", 3),
+        ("test.p_value < 0.01", 3),
+        ("test.p_value > 0.01", 0),
+        ("groups.any(ece.low > 0.05)", 1),  # without --by there are no groups
+    ],
 )
 def test_fail_if(condition: str, status: int) -> None:
     assert run("report", DIGITS, "--fail-if", condition)[0] == status
@@ -261,10 +321,298 @@ def test_fail_if_names_the_measure_and_its_value() -> None:
     assert status == 3
     assert "Reliability diagram" in out
     summary = json.loads(run("report", DIGITS, "--json", "-")[1])["estimates"]
+    shown = {
+        name: f"{one['value']:.6g} (95 % interval {one['low']:.6g} to {one['high']:.6g}, "
+        f"noise up to {one['floor']['upper']:.6g})"
+        for name, one in summary.items()
+        if one["floor"] is not None
+    }
+    upper = f"{summary['smece']['floor']['upper']:.4f}"
     assert err.splitlines() == [
-        f"calibrant: --fail-if 'ece > 0.05' holds: ece is {summary['ece']['value']:.6g}",
-        f"calibrant: --fail-if 'smece>0' holds: smece is {summary['smece']['value']:.6g}",
+        f"calibrant: --fail-if 'ece > 0.05' holds: ece is {shown['ece']}",
+        f"calibrant: --fail-if 'smece>0' holds: smece is {shown['smece']}",
+        f"calibrant: --fail-if 'smece>0': a calibrated model of 1,797 rows has smece up to {upper} in 95 % of samples, "
+        "by noise alone; 'smece.low > 0' asks for proof",
     ]
+
+
+def test_fail_if_shows_value_interval_and_floor_of_any_number() -> None:
+    conditions = ["ece.low > 0.05", "test.p_value < 0.01", "n > 1", "accuracy > 0.9"]
+    status, _, err = run("report", DIGITS, *[word for one in conditions for word in ("--fail-if", one)])
+    assert status == 3
+    summary = json.loads(run("report", DIGITS, "--json", "-")[1])
+    ece, accuracy = summary["estimates"]["ece"], summary["estimates"]["accuracy"]
+    assert err.splitlines() == [
+        f"calibrant: --fail-if 'ece.low > 0.05' holds: ece.low is {ece['low']:.6g} (value {ece['value']:.6g}, 95 % "
+        f"interval {ece['low']:.6g} to {ece['high']:.6g}, noise up to {ece['floor']['upper']:.6g})",
+        f"calibrant: --fail-if 'test.p_value < 0.01' holds: test.p_value is {summary['test']['p_value']:.6g}",
+        "calibrant: --fail-if 'n > 1' holds: n is 1797",
+        f"calibrant: --fail-if 'accuracy > 0.9' holds: accuracy is {accuracy['value']:.6g} (95 % interval "
+        f"{accuracy['low']:.6g} to {accuracy['high']:.6g})",
+    ]
+
+
+def test_a_plain_bound_that_noise_alone_reaches_is_warned_about_though_it_does_not_hold(tmp_path: Path) -> None:
+    """A calibrated model of 200 rows: the ECE is below .1 here, and above it in one of three such samples."""
+    rng = np.random.default_rng(3)
+    p = rng.random(200)
+    path = write(
+        tmp_path / "a.csv", "\n".join(["p,y", *(f"{a},{int(b)}" for a, b in zip(p, rng.random(200) < p, strict=True))])
+    )
+    columns = ("report", path, "--score", "p", "--outcome", "y")
+    report = calibrant.evaluate(*np.genfromtxt(path, delimiter=",", skip_header=1).T)
+    floor = report["ece"].floor
+    assert floor is not None
+    bound = round((report["ece"].value + floor.upper) / 2, 4)
+    assert report["ece"].value < bound < floor.upper
+    for operator in (">", ">="):
+        status, _, err = run(*columns, "--fail-if", f"ece {operator} {bound}")
+        assert status == 0
+        assert err == (
+            f"calibrant: --fail-if 'ece {operator} {bound}': a calibrated model of 200 rows has ece up to "
+            f"{floor.upper:.4f} in 95 % of samples, by noise alone; 'ece.low {operator} {bound:g}' asks for proof\n"
+        )
+    above = round(floor.upper + 0.01, 4)
+    for silent in (f"ece > {above}", f"ece.low > {bound}", f"ece < {bound / 2}", "ece.p_value > 1", "accuracy > 1"):
+        assert run(*columns, "--fail-if", silent)[2] == "", silent
+
+
+@pytest.fixture
+def wards(tmp_path: Path) -> Path:
+    """Four groups of one event: two calibrated, one with scores that are far too low, one of ten rows."""
+    rng = np.random.default_rng(5)
+    lines = ["risk,back,ward"]
+    for ward, n, factor in (("a", 400, 1.0), ("b", 400, 1.0), ("c", 400, 3.0), ("few", 10, 1.0)):
+        p = rng.beta(2, 8, n)
+        odds = factor * p / (1 - p)
+        happened = rng.random(n) < odds / (1 + odds)
+        lines += [f"{a:.4f},{int(y)},{ward}" for a, y in zip(p, happened, strict=True)]
+    return write(tmp_path / "wards.csv", "\n".join(lines) + "\n")
+
+
+def test_fail_if_of_groups(wards: Path) -> None:
+    columns = ("report", wards, "--score", "risk", "--outcome", "back", "--by", "ward")
+    groups = {group["name"]: group for group in json.loads(run(*columns, "--json", "-")[1])["groups"]}
+    assert [name for name, group in groups.items() if group["called_out"]] == ["c"]
+    low, adjusted = groups["c"]["ece"]["low"], groups["c"]["adjusted_p_value"]
+    for condition, status, message in (
+        ("groups.any(ece.low > 0.05)", 3, f"ece.low of 1 of 4 groups: c ({low:.6g})"),
+        ("groups.any( test.p_value<0.01 )", 3, f"test.p_value of 1 of 4 groups: c ({adjusted:.6g})"),
+        ("groups.any(n < 20)", 3, "n of 1 of 4 groups: few (10)"),
+        ("groups.any(n > 0)", 3, "n of 4 of 4 groups: a (400), b (400), c (400) and 1 more"),
+        ("groups.any(ece.low > 0.5)", 0, ""),
+        ("groups.any(test.p_value < 1e-300)", 0, ""),
+    ):
+        found, out, err = run(*columns, "--fail-if", condition)
+        assert found == status
+        assert "Groups" in out
+        assert err == (f"calibrant: --fail-if {condition!r} holds: {message}\n" if message else "")
+
+
+def test_the_p_value_of_groups_is_that_after_the_correction(wards: Path) -> None:
+    """Forty calibrated groups: one of them has a p-value below .05 by itself, and a condition must not fail for it."""
+    columns = ("report", wards, "--score", "risk", "--outcome", "back", "--by", "ward")
+    groups = json.loads(run(*columns, "--json", "-")[1])["groups"]
+    a = next(group for group in groups if group["name"] == "a")
+    between = (a["p_value"] + a["adjusted_p_value"]) / 2
+    assert a["p_value"] < between < a["adjusted_p_value"]
+    _, _, err = run(*columns, "--fail-if", f"groups.any(test.p_value < {between})")
+    assert "groups: c (" in err
+    assert "a (" not in err
+
+
+def test_a_plain_bound_on_groups_is_warned_about(wards: Path) -> None:
+    columns = ("report", wards, "--score", "risk", "--outcome", "back", "--by", "ward")
+    groups = json.loads(run(*columns, "--json", "-")[1])["groups"]
+    upper = max(group["ece"]["floor"]["upper"] for group in groups)
+    status, _, err = run(*columns, "--fail-if", "groups.any(ece > 0.9)")
+    assert (status, err) == (0, "")
+    status, _, err = run(*columns, "--fail-if", "groups.any(ece > 0.12)")
+    assert status == 3
+    assert err.splitlines()[1] == (
+        "calibrant: --fail-if 'groups.any(ece > 0.12)': a calibrated model has ece up to "
+        f"{upper:.4f} in 95 % of samples, by noise alone, for 1 of 4 groups: few; 'groups.any(ece.low > 0.12)' asks "
+        "for proof"
+    )
+
+
+def test_a_condition_on_groups_needs_groups_and_numbers(wards: Path) -> None:
+    columns = ("report", wards, "--score", "risk", "--outcome", "back")
+    status, out, err = run(*columns, "--fail-if", "groups.any(ece.low > 0.05)")
+    assert status == 1
+    assert "Reliability diagram" in out
+    assert err == (
+        "calibrant: --fail-if 'groups.any(ece.low > 0.05)': there are no groups; name their column with --by\n"
+    )
+    status, _, err = run(*columns, "--by", "ward", "--fail-if", "groups.any(classwise_ece > 0)")
+    assert status == 1
+    assert "classwise_ece has no value in any group (one event is judged, no classes)" in err
+    status, _, err = run(
+        *columns, "--by", "ward", "--where", "ward = 'few'", "--fail-if", "groups.any(test.p_value < 1)"
+    )
+    assert status == 1
+    assert "test.p_value has no value in any group (fewer than 30 rows: too few to say anything)" in err
+
+
+def test_a_condition_on_a_measure_that_is_not_shown_is_wrong_usage(one_event: Path) -> None:
+    columns = ("report", one_event, "--score", "win", "--outcome", "won", "--measures", "ks")
+    for condition in ("ece.low > 0.1", "groups.any(ece > 0.1)"):
+        status, _, err = run(*columns, "--fail-if", condition)
+        assert status == 2
+        assert f"--fail-if {condition!r}: --measures leaves ece out; add it there" in err
+    assert run(*columns, "--fail-if", "test.p_value > 1", "--fail-if", "n < 1", "--fail-if", "ks.low > 1")[0] == 0
+
+
+# ---------------------------------------------------------------- the gate
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> dict[str, tuple[object, ...]]:
+    """The arguments of a report on calibrated scores, and on scores that are far too high."""
+    rng = np.random.default_rng(8)
+    p = rng.random(1_500)
+    y = (rng.random(1_500) < p).astype(int)
+    high, low, higher = np.clip(p + 0.15, 0, 1), np.clip(p - 0.02, 0, 1), np.clip(p + 0.25, 0, 1)
+    lines = [",".join(map(str, row)) for row in zip(p, high, low, higher, y, strict=True)]
+    path = write(tmp_path / "events.csv", "\n".join(["p,high,low,higher,y", *lines]) + "\n")
+    return {name: ("report", path, "--score", name, "--outcome", "y") for name in ("p", "high", "low")}
+
+
+def test_the_gate_fails_where_the_verdict_rejects(events: dict[str, tuple[object, ...]]) -> None:
+    assert run(*events["p"], "--gate")[::2] == (0, "")
+    status, out, err = run(*events["high"], "--gate")
+    assert status == 3
+    assert "Reliability diagram" in out
+    first = json.loads(run(*events["high"], "--json", "-")[1])["findings"][0]
+    assert first["code"] == "miscalibrated"
+    assert err.startswith("calibrant: --gate: Miscalibrated (p ≤ 0.001): mostly the mean; the ECE is 0.1")
+    assert err.count("\n") == 1
+    assert run(*events["high"])[0] == 0, "without --gate a report is a report"
+
+
+@pytest.mark.parametrize(
+    ("name", "tolerance", "status", "words"),
+    [
+        ("p", "0.2", 0, ""),
+        ("high", "0.5", 0, ""),
+        ("high", "0.05", 3, "--gate: Above the tolerance of 0.05: the ECE is at least 0.1"),
+        (
+            "p",
+            "0.02",
+            4,
+            "--gate: Not decided whether the ECE is below the tolerance of 0.02: it may lie between 0.0000 and",
+        ),
+        ("p", "0.001", 4, "--gate: Not decided whether the ECE is below the tolerance of 0.001"),
+    ],
+)
+def test_the_gate_with_a_tolerance_asks_for_the_decision(
+    events: dict[str, tuple[object, ...]], name: str, tolerance: str, status: int, words: str
+) -> None:
+    found, _, err = run(*events[name], "--tolerance", tolerance, "--gate")
+    assert found == status
+    assert words in err
+    assert err.count("\n") == (status != 0)
+    assert run(*events[name], "--tolerance", tolerance)[::2] == (0, ""), "a tolerance alone is no gate"
+    state = {0: "proven", 3: "disproven", 4: "open"}[status]
+    assert json.loads(run(*events[name], "--tolerance", tolerance, "--json", "-")[1])["decision"]["state"] == state
+
+
+def test_the_gate_is_about_the_measure_of_the_tolerance(events: dict[str, tuple[object, ...]]) -> None:
+    """Two points too low: the RMSCE of 1,500 rows may be four points, the mean gap is not."""
+    tolerance = (*events["low"], "--tolerance", "0.042", "--gate", "--tolerance-of")
+    assert run(*tolerance, "mean_gap")[0] == 0
+    assert run(*tolerance, "rmsce")[0] == 4
+    assert "the RMSCE is below the tolerance of 0.042" in run(*tolerance, "rmsce")[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        (("--tolerance", "0.001", "--fail-if", "ece.low > 0.9"), 4),
+        (("--tolerance", "0.001", "--fail-if", "n > 1"), 3),
+        (("--tolerance", "0.2", "--fail-if", "n > 1"), 3),
+        (("--fail-if", "n > 1"), 3),
+        (("--fail-if", "n < 1"), 0),
+    ],
+)
+def test_a_condition_that_holds_comes_before_what_is_open(
+    events: dict[str, tuple[object, ...]], options: tuple[str, ...], status: int
+) -> None:
+    found, _, err = run(*events["p"], "--gate", *options)
+    assert found == status
+    assert ("--fail-if 'n > 1' holds" in err) == ("n > 1" in options)
+
+
+def test_bad_data_and_wrong_usage_come_before_the_gate(events: dict[str, tuple[object, ...]], tmp_path: Path) -> None:
+    bad = write(tmp_path / "bad.csv", "p,y\n0.5,1\n1.5,0\n")
+    assert run("report", bad, "--score", "p", "--outcome", "y", "--gate")[0] == 1
+    assert run(*events["high"], "--gate", "--fail-if", "groups.any(n > 1)")[0] == 1
+    for options, words in (
+        (("--tolerance", "1"), "1; pass the largest harmless error, such as 0.02"),
+        (("--tolerance", "0"), "0; pass the largest harmless error, such as 0.02"),
+        (("--tolerance", "-0.1"), "-0.1; pass the largest harmless error, such as 0.02"),
+        (("--tolerance", "two"), "'two' is not a valid float"),
+        (("--tolerance", "0.1", "--tolerance-of", "brier"), "'brier'; choose from 'ece', 'smece', 'rmsce', 'mean_gap'"),
+        (("--tolerance", "0.1", "--tolerance-of", "ECE"), "'ECE'; did you mean 'ece'?"),
+        (("--tolerance-of", "smece"), "--tolerance-of names the error of --tolerance; pass --tolerance too"),
+    ):
+        status, out, err = run(*events["p"], *options, "--gate")
+        assert (status, out) == (2, "")
+        assert words in err
+
+
+def test_a_gate_of_single_classes_takes_the_ece_alone() -> None:
+    status, out, err = run("report", DIGITS, "--notion", "classwise", "--tolerance", "0.02", "--tolerance-of", "smece")
+    assert (status, out) == (2, "")
+    assert "--tolerance-of smece: with --notion classwise only the ECE has a tolerance; leave --tolerance-of out" in err
+    assert run("report", DIGITS, "--notion", "classwise", "--tolerance", "0.2", "--gate")[0] == 0
+
+
+def test_a_sketch_has_a_gate_too(events: dict[str, tuple[object, ...]], tmp_path: Path) -> None:
+    run(*events["high"], "--sketch", tmp_path / "high.cal")
+    assert run("report", tmp_path / "high.cal", "--gate")[0] == 3
+    assert run("report", tmp_path / "high.cal", "--gate", "--tolerance", "0.5")[0] == 0
+    assert run("report", tmp_path / "high.cal", "--gate", "--n-resamples", "0")[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("scores", "options", "status", "words"),
+    [
+        ("p,high", (), 3, "--gate: p is better calibrated than high (p < 0.001): its squared calibration error is"),
+        ("high,p", (), 0, ""),
+        ("p,low", (), 0, ""),
+        ("higher,p,high", (), 0, ""),  # high is worse than p, and neither is worse than the first
+        ("higher,p,high", ("--tolerance", "0.02"), 0, ""),
+        ("p,low,high", (), 3, "--gate: p is better calibrated than high"),
+        ("p,high", ("--tolerance", "0.02"), 3, "--gate: The ECE of high minus that of p is at least +0."),
+        ("p,high", ("--tolerance", "0.5"), 0, ""),
+        (
+            "p,low",
+            ("--tolerance", "0.001"),
+            4,
+            "--gate: Not decided whether the ECE of low is larger by more than 0.001",
+        ),
+        ("p,low,high", ("--tolerance", "0.02"), 3, "--gate: Not decided whether the ECE of low is larger by more"),
+        ("low,p", ("--tolerance", "0.2"), 0, ""),
+    ],
+)
+def test_the_gate_of_a_comparison_asks_whether_a_model_is_worse_than_the_first(
+    events: dict[str, tuple[object, ...]], scores: str, options: tuple[str, ...], status: int, words: str
+) -> None:
+    found, out, err = run("compare", events["p"][1], "--scores", scores, "--outcome", "y", *options, "--gate")
+    assert found == status, err
+    assert words in err
+    assert "by itself:" in out
+    assert (err == "") == (status == 0)
+    assert run("compare", events["p"][1], "--scores", scores, "--outcome", "y", *options)[::2] == (0, "")
+
+
+def test_wrong_usage_of_the_gate_of_a_comparison(events: dict[str, tuple[object, ...]]) -> None:
+    models = ("compare", events["p"][1], "--scores", "p,high", "--outcome", "y", "--gate")
+    status, _, err = run(*models, "--tolerance", "2")
+    assert status == 2
+    assert "2; pass the largest harmless error, such as 0.02" in err
+    assert run("compare", events["p"][1], "--scores", "p,y2", "--outcome", "y", "--gate")[0] == 1
 
 
 def test_an_infinite_measure_fails_its_condition() -> None:
@@ -285,7 +633,19 @@ def test_a_condition_on_what_cannot_be_had_is_an_error(one_event: Path) -> None:
             ["--fail-if", "ece"],
             "'ece' is not a condition; quote it, such as --fail-if 'ece > 0.05', or the shell takes the > as",
         ),
-        (["--fail-if", "ece > five"], "'five' is not a number"),
+        (["--fail-if", "ece > five"], "'five' is not a number; write it like 'ece > 0.05'"),
+        (["--fail-if", "ece > nan"], "'nan' is not a number"),
+        (["--fail-if", "ece.mean > 0.1"], "no 'mean' of 'ece'; ece has value, low, high, p_value"),
+        (["--fail-if", "eces.low > 0.1"], "no measure 'eces'; did you mean 'ece'?"),
+        (["--fail-if", "n.low > 5"], "no 'low' of 'n'; n is a number"),
+        (["--fail-if", "test < 0.01"], "'test' is not a number; write it like 'test.p_value < 0.01'"),
+        (["--fail-if", "test.low < 0.01"], "no 'low' of 'test'; test has p_value"),
+        (["--fail-if", "groups.any(eces > 1)"], "no measure 'eces'"),
+        (["--fail-if", "groups.all(ece > 1)"], "is not a condition; write it like 'ece > 0.05', 'ece.low > 0.03',"),
+        (["--fail-if", "groups.any(ece > 1"], "or 'groups.any(ece.low > 0.05)'"),
+        (["--fail-if", "ece > 0.1)"], "'ece > 0.1)' is not a condition; write it like"),
+        (["--fail-if", "ece > 5 %"], "'ece > 5 %' is not a condition; write it like"),
+        (["--fail-if", "groups.any(ece)"], "'groups.any(ece)' is not a condition; quote it, such as --fail-if"),
         (["--notion", "toplabel"], "did you mean 'top-label'?"),
         (["--n-bins", "0"], "0 bins; pass 1 or more"),
         (["--n-bins", "many"], "not a valid integer"),

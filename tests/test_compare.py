@@ -8,6 +8,7 @@ import math
 import re
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,12 +129,17 @@ def naive_square_error(p: list[np.ndarray], y: list[np.ndarray], n_bins: int) ->
 
 
 def naive_ece_ends(p: list[np.ndarray], y: list[np.ndarray], n_bins: int, z: float) -> tuple[float, float]:
-    """[G_A - T_B - z sd(psi^g_A - psi^s_B), T_A - G_B + z sd(psi^s_A - psi^g_B)], sd with what was not seen of v."""
+    """[G_A - T_B - z sd(psi^g_A - psi^s_B), T_A - G_B + z sd(psi^s_A - psi^g_B)], sd with what was not seen of v.
+
+    With at least four bins' worth of variance, T may be G + .481 sum sd with psi^g, where that end is nearer.
+    """
     size, t, g = len(p[0]), [0.0, 0.0], [0.0, 0.0]
     psi_g, psi_s, more_g, more_s = np.zeros((2, size)), np.zeros((2, size)), [0.0, 0.0], [0.0, 0.0]
+    roots, squares = [0.0, 0.0], [0.0, 0.0]
     for k in (0, 1):
         for i, s, q, _, v in moments(p[k], y[k], n_bins):
             x = s / math.sqrt(v)
+            roots[k], squares[k] = roots[k] + math.sqrt(v), squares[k] + v
             density = math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
             slope = 2 * ndtr(x) - 1 + 4 * x * density
             t[k] += abs(s) / size
@@ -146,8 +152,13 @@ def naive_ece_ends(p: list[np.ndarray], y: list[np.ndarray], n_bins: int, z: flo
         d = a - b
         return math.sqrt((np.sum((d - d.mean()) ** 2) + more) / size**2 * size / (size - 1))
 
-    low = g[0] - t[1] - z * sd(psi_g[0], psi_s[1], more_g[0] + more_s[1])
-    return low, t[0] - g[1] + z * sd(psi_s[0], psi_g[1], more_s[0] + more_g[1])
+    def most(a: int, b: int) -> float:
+        ends = [t[a] - g[b] + z * sd(psi_s[a], psi_g[b], more_s[a] + more_g[b])]
+        if roots[a] ** 2 >= 4 * squares[a]:
+            ends.append(g[a] + 0.480751173662022 * roots[a] / size - g[b] + z * sd(psi_g[a], psi_g[b], sum(more_g)))
+        return min(ends)
+
+    return -most(1, 0), most(0, 1)
 
 
 @pytest.mark.parametrize("multiclass", [False, True])
@@ -282,7 +293,7 @@ def test_holm_on_three_models() -> None:
         expected[i] = running
     assert [square.p_value for square in squares] == pytest.approx([expected[i] for i in range(3)], rel=1e-12)
     assert "raw_p_value" not in calibrant.compare(p, tilt(p, 1.6), y).pairs[0]["debiased_square"].details
-    assert comparison.verdict()[-1].startswith("The p-values are adjusted for 3 pairs (Holm)")
+    assert comparison.verdict()[3].startswith("The p-values are adjusted for 3 pairs (Holm)")
 
 
 # ---------------------------------------------------------------- laws
@@ -552,6 +563,7 @@ def test_rare_outcomes_are_flagged() -> None:
     flag = "3 rows of the rarer outcome for x: fewer than 15, intervals may be too short"
     assert all(comparison.pairs[0][name].details["flag"] == flag for name in MEASURES)
     assert comparison.verdict()[-1] == f"Caution: {flag}."
+    assert comparison.tests["x"].details["flag"].startswith("3 rows of the rarer outcome")
     assert "flag" not in calibrant.compare(p, p, np.arange(100) < 20).pairs[0]["ece"].details
 
 
@@ -562,7 +574,7 @@ def test_json_is_strict_and_every_key_is_explained() -> None:
     page = PAGE.read_text(encoding="utf-8")
     first, second, targets = sample(20, 1)
     zero = np.where(targets == 1, 0.0, first)
-    comparison = calibrant.compare({"a": first, "b": second, "zero": zero}, targets)
+    comparison = calibrant.compare({"a": first, "b": second, "zero": zero}, targets, tolerance=0.01)
 
     def refuse(constant: str) -> None:
         pytest.fail(f"{constant} is not JSON")
@@ -580,7 +592,7 @@ def test_json_is_strict_and_every_key_is_explained() -> None:
             collect(entry)
 
     collect(summary)
-    assert {"flag", "raw_p_value", "standard_error", "infinite_rows", "only_first"} <= keys
+    assert {"flag", "raw_p_value", "standard_error", "infinite_rows", "only_first", "decision", "leading"} <= keys
     assert {key for key in keys if f"`{key}`" not in page} == set()
     estimate = summary["pairs"][2]["estimates"]["brier"]
     assert (estimate["value"], estimate["low"]) == (
@@ -623,7 +635,11 @@ def test_the_verdict() -> None:
     y = rng.random(4000) < p
     bold = tilt(p, 2)
     comparison = calibrant.compare(p, bold, y, names=("honest", "bold"))
-    calibration, brier = comparison.verdict()
+    calibration, brier, *by_itself = comparison.verdict()
+    assert by_itself == [
+        f"honest by itself: no evidence of miscalibration (p = {comparison.tests['honest'].p_value:.3f}).",
+        "bold by itself: miscalibrated (p < 0.001), mostly the spread.",
+    ]
     e = comparison.pairs[0]["debiased_square"]
     assert calibration == (
         "honest is better calibrated than bold (p < 0.001): its squared calibration error is smaller by "
@@ -634,10 +650,58 @@ def test_the_verdict() -> None:
         "By the Brier score, which also rewards discrimination, honest is better by "
         f"{-e.value:.4f} ({-e.high:.4f} to {-e.low:.4f})."
     )
-    assert calibrant.compare(bold, p, y, names=("bold", "honest")).verdict() == [calibration, brier]
+    back = calibrant.compare(bold, p, y, names=("bold", "honest")).verdict()
+    assert back == [calibration, brier, *reversed(by_itself)]
+    own = f"by itself: no evidence of miscalibration (p = {comparison.tests['honest'].p_value:.3f})."
     assert calibrant.compare(p, p, y).verdict() == [
-        "No evidence in 4,000 rows that A or B is better calibrated (p = 1.000)."
+        "No evidence in 4,000 rows that A or B is better calibrated (p = 1.000).",
+        f"A {own}",
+        f"B {own}",
     ]
+
+
+def test_the_sentence_on_a_tolerance() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.random(4000)
+    y = rng.random(4000) < p
+    models = {"old": p, "new": tilt(p, 1.3)}
+    for tolerance in (0.002, 0.05, 0.3):
+        comparison = calibrant.compare(models, y, tolerance=tolerance)
+        decision = comparison.pairs[0].decision
+        assert decision is not None
+        more = f" About {decision.more_rows:,} more rows would show it." if decision.more_rows else ""
+        bound = "(one-sided bound, 95 %)."
+        sentence = {
+            "proven": f"most {decision.high:+.4f}: below the tolerance of {tolerance:g} {bound}",
+            "disproven": f"least {decision.low:+.4f}: above the tolerance of {tolerance:g} {bound}",
+            "open": f"Not decided whether the ECE of new is larger by more than {tolerance:g} than that of old.{more}",
+        }[decision.state]
+        if decision.state != "open":
+            sentence = f"The ECE of new minus that of old is at {sentence}"
+        assert comparison.verdict()[0] == sentence
+    assert {calibrant.compare(models, y, tolerance=t).pairs[0].decision.state for t in (0.002, 0.05, 0.3)} == {  # type: ignore[union-attr]
+        "disproven",
+        "open",
+        "proven",
+    }
+
+
+def test_a_model_is_worse_if_the_deciding_measure_says_so() -> None:
+    rng = np.random.default_rng(1)
+    p = rng.random(3000)
+    y = rng.random(3000) < p
+    for models, worse in (
+        ({"honest": p, "bold": tilt(p, 2)}, True),
+        ({"bold": tilt(p, 2), "honest": p}, False),
+        ({"honest": p, "blurred": np.clip(p + 1e-4 * rng.standard_normal(3000), 0, 1)}, False),
+    ):
+        comparison = calibrant.compare(models, y)
+        assert comparison.worse(comparison.pairs[0]) == worse
+    exactly = comparison.pairs[0]
+    for p_value, level, worse in ((0.1, 0.9, True), (0.1001, 0.9, False)):  # 1 - 0.9 is a little below 0.1 in binary
+        square = replace(exactly["debiased_square"], value=-0.01, p_value=p_value)
+        pair = replace(exactly, estimates={**exactly.estimates, "debiased_square": square})
+        assert replace(comparison, level=level).worse(pair) == worse
 
 
 def test_results_are_frozen() -> None:

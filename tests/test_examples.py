@@ -383,7 +383,12 @@ def test_rain_and_basketball() -> None:
     for season in report.groups:
         own = games[games["season"] == int(season.name)]
         assert season.report["ece"].value == pytest.approx(naive_ece(own["prob1"], own["prob1_outcome"]), abs=1e-12)
-    assert [season.name for season in report.groups if not season.called_out] == ["2016"]
+    assert all(season.called_out for season in report.groups)
+    first = report.groups[0]
+    assert first.name == "2016"
+    assert first.report["ece"].p_value > 0.05  # its mean decides, and the ECE alone would not have shown it
+    assert first.report.test is not None
+    assert first.report.test.details["leading"] == "mean"
 
 
 def test_a_clinical_risk_model() -> None:

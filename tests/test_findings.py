@@ -36,25 +36,105 @@ def test_calibrated_scores() -> None:
     assert list(found(report)) == [
         Code.NO_EVIDENCE,
         Code.RIGHT_ON_AVERAGE,
-        Code.RIGHTLY_CONFIDENT,
+        Code.RIGHTLY_SPREAD,
         Code.RECALIBRATION_GAIN,
     ]
     facts = found(report)
-    assert facts[Code.NO_EVIDENCE]["p_value"] == report["ece"].p_value > 0.05
+    assert report.test is not None
+    assert facts[Code.NO_EVIDENCE]["p_value"] == report.test.p_value > 0.05
+    assert facts[Code.NO_EVIDENCE]["leading"] == report.test.details["leading"]
+    assert facts[Code.NO_EVIDENCE]["ece"] == report["ece"].value
     assert facts[Code.NO_EVIDENCE]["upper"] == report["ece"].floor.upper  # type: ignore[union-attr]
+    assert not report.miscalibrated
 
 
-@pytest.mark.parametrize(("power", "code"), [(0.5, Code.OVER_CONFIDENT), (2.0, Code.UNDER_CONFIDENT)])
-def test_confidence_is_the_distance_from_one_half(power: float, code: Code) -> None:
+def logistic_line(p: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Return the slope of y on the log-odds of p and its robust standard error, by Newton's method on rows."""
+    x = np.stack([np.ones(len(p)), np.log(p / (1 - p))], axis=1)
+    line = np.zeros(2)
+    for _ in range(30):
+        rate = 1 / (1 + np.exp(-x @ line))
+        information = np.linalg.inv((x * (rate * (1 - rate))[:, None]).T @ x)
+        line = line + information @ x.T @ (y - rate)
+    scores = x * (y - rate)[:, None]
+    return line[1], math.sqrt((information @ scores.T @ scores @ information)[1, 1])
+
+
+@pytest.mark.parametrize(("power", "code"), [(0.5, Code.TOO_EXTREME), (2.0, Code.NOT_EXTREME_ENOUGH)])
+def test_the_spread_is_the_slope_of_the_log_odds_line(power: float, code: Code) -> None:
     p, y = event(power)
     facts = found(evaluate(p, y, n_resamples=100))
-    assert Code.MISCALIBRATED in facts
-    bins = np.ceil(p * 15).astype(int) - 1
-    side = np.sign([p[bins == b].mean() - 0.5 for b in range(15)])
-    side[7] = np.sign(p[bins == 7].mean() - 0.5)
-    excess = np.mean(side[bins] * (p - y))  # of bins: the sum over a bin has one sign
-    assert facts[code]["value"] == pytest.approx(excess, abs=1e-12)
-    assert (facts[code]["low"] > 0) == (code is Code.OVER_CONFIDENT)
+    assert facts[Code.MISCALIBRATED]["leading"] == "spread"
+    slope, error = logistic_line(p, y)
+    half = 1.959963984540054 * error
+    # Newton's method has converged to rounding; scores near 0 and 1 are moved in by 1e-6, of which there are none.
+    assert facts[code]["value"] == pytest.approx(slope, rel=1e-9)
+    assert (facts[code]["low"], facts[code]["high"]) == pytest.approx((slope - half, slope + half), rel=1e-6)
+    assert (facts[code]["high"] < 1) == (code is Code.TOO_EXTREME)
+    assert abs(slope - power) < 4 * error
+
+
+def test_the_direction_of_the_spread_needs_no_side_of_one_half() -> None:
+    """Scores far below 1/2: too extreme means too far from one another, wherever they lie."""
+    rng = np.random.default_rng(7)
+    log_odds = rng.normal(-3, 1, 20_000)
+    y = rng.random(20_000) < 1 / (1 + np.exp(-log_odds))
+    for factor, code in ((1.6, Code.TOO_EXTREME), (0.6, Code.NOT_EXTREME_ENOUGH)):
+        scores = 1 / (1 + np.exp(-(-3 + factor * (log_odds + 3))))
+        assert code in found(evaluate(scores, y, n_resamples=0))
+
+
+def test_a_constant_score_is_too_low_and_has_no_spread() -> None:
+    """A constant .2 where the event happens in .3 used to be called over-confident, too."""
+    y = np.arange(1_000) % 10 < 3
+    for n_resamples in (0, 200):
+        report = evaluate(np.full(1_000, 0.2), y, n_resamples=n_resamples)
+        assert report.test is not None
+        assert set(report.test.details["parts"]) == {"mean", "ece"}
+        assert list(found(report)) == [Code.MISCALIBRATED, Code.TOO_LOW, Code.RECALIBRATION_GAIN]
+        assert not any("xtreme" in sentence or "spread" in sentence for sentence in report.verdict())
+
+
+def test_a_forest_that_predicts_twice_the_deaths_is_too_high() -> None:
+    """Its scores are nearer to 1/2 than the rates, so it used to be called under-confident."""
+    rng = np.random.default_rng(8)
+    q = rng.beta(2, 30, 5_000)
+    report = evaluate(2 * q, rng.random(5_000) < q, n_resamples=200)
+    facts = found(report)
+    assert facts[Code.MISCALIBRATED]["leading"] == "mean"
+    assert Code.TOO_HIGH in facts
+    assert "by_itself" not in facts[Code.TOO_HIGH]
+    assert Code.NOT_EXTREME_ENOUGH not in facts
+    assert report.verdict()[1].startswith("Too high by ")
+
+
+def test_a_direction_that_the_verdict_does_not_support_is_one_look_of_several() -> None:
+    """As forecasts of football games: the mean gap alone has p = .024, the three parts together .079."""
+    p = np.tile(np.linspace(0.2, 0.8, 61), 20)
+    y = (np.random.default_rng(3).random(1_220) < p - 0.02).astype(int)
+    report = evaluate(p, y, n_resamples=0)
+    assert report.test is not None
+    parts = report.test.details["parts"]
+    assert parts["mean"] < 0.05 < report.test.p_value
+    facts = found(report)[Code.TOO_HIGH]
+    assert (facts["by_itself"], facts["looks"]) == (parts["mean"], 3)
+    sentence = report.verdict()[1]
+    assert sentence.startswith("On average ")
+    assert f"too high by itself (p = {parts['mean']:.3f}), which among three looks is no surprise: it" in sentence
+
+
+def test_the_part_that_decided_has_a_direction_even_where_its_interval_holds_zero() -> None:
+    """41 events where 30 are claimed: p = .034, and the interval of the gap is wider than the test.
+
+    Its variance is that of the outcomes, 300 q (1 - q) = 35.4, not that of calibrated ones, 27: 11 / 5.95 < 1.96.
+    """
+    y = np.arange(300) < 41
+    report = evaluate(np.full(300, 0.1), y, n_resamples=0)
+    assert report.miscalibrated
+    assert found(report)[Code.MISCALIBRATED]["leading"] == "mean", "in one bin the ECE is the mean gap"
+    facts = found(report)[Code.TOO_LOW]
+    assert facts["low"] < facts["value"] < 0 < facts["high"]
+    assert report.verdict()[1].startswith("Too low by about 3.7 points (-7.6 to +0.2) on average: it claims 10.0 %")
 
 
 @pytest.mark.parametrize(("shift", "code"), [(0.1, Code.TOO_HIGH), (-0.1, Code.TOO_LOW)])
@@ -100,7 +180,6 @@ def test_the_top_label_is_over_confident_on_average() -> None:
     probs = rng.dirichlet([0.2] * 4, 1_000)
     report = evaluate(probs, rng.integers(4, size=1_000), n_resamples=50)
     assert Code.TOO_HIGH in found(report)
-    assert Code.OVER_CONFIDENT not in found(report), "for a right answer, too high is over-confident"
     assert any(sentence.startswith("Over-confident by ") for sentence in report.verdict())
 
 
@@ -118,12 +197,14 @@ def test_there_is_a_finding_wherever_there_is_a_level(notion: Any, n_resamples: 
         p, y = event(1.0, n)
         report = evaluate(p, y, notion=notion, n_resamples=n_resamples)
         assert report.findings[0].code in (Code.NO_EVIDENCE, Code.MISCALIBRATED)
-        assert len(report.verdict()) == len(report.findings)
+        unknown = [f for f in report.findings if f.code is Code.RIGHTLY_SPREAD and not math.isfinite(f.facts["low"])]
+        assert len(report.verdict()) == len(report.findings) - len(unknown)
 
 
 def test_findings_are_in_the_json_with_their_codes() -> None:
     report = evaluate(*event(2.0), n_resamples=50)
     listed = json.loads(report.to_json())["findings"]
+    assert report.test is not None
     assert [finding["code"] for finding in listed] == [str(finding.code) for finding in report.findings]
     for finding, facts in zip(report.findings, listed, strict=True):
         assert {key: value for key, value in facts.items() if key != "code"} == dict(finding.facts)

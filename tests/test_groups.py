@@ -13,17 +13,22 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 import calibrant
 from calibrant import evaluate
 from calibrant.errors import InputError
-from calibrant.sampling.groups import LEAST_GROUP, finest_p_value, holm
+from calibrant.results import TestResult
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.groups import LEAST_GROUP, GroupTest, holm
+from calibrant.sampling.verdict import count_p_value
 
 CLOSE = 1e-10
 LEVEL, TAIL = 0.9, 0.05
 Z = stats.norm.isf(TAIL)
 bad = functools.partial(pytest.raises, InputError)
+# By how much the thinned |m| falls short of |m| at most.
+MOST_BIAS = -optimize.minimize_scalar(lambda m: -2 * m * stats.norm.cdf(-m / math.sqrt(2)), bracket=(0.5, 1, 2)).fun
 near = functools.partial(pytest.approx, rel=CLOSE, abs=1e-13)
 
 
@@ -80,8 +85,10 @@ def classes_ends(probs, hot, w, n_bins, dependence):
     rho = dependence * max(np.sum(h * v / V0) / np.sum(h / W), v.sum() / W.sum())
     root = math.sqrt(max(0, 4 * Z**2 * rho * A + 4 * Z**4 * rho**2 + Z**2 * V))
     second = math.sqrt(W.sum() * max(0, A + 2 * Z**2 * rho + root))
+    third = np.sum(np.sqrt(v) * (g + MOST_BIAS)) + Z * spread(slope)
+    assert np.sqrt(v).sum() >= 2 * spread(np.sign(S))  # enough bins for it
     value = np.abs(S).sum()
-    return value / total, low / total, max(value, min(first, second)) / total
+    return value / total, low / total, max(value, min(first, second, third)) / total
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -298,7 +305,7 @@ def test_a_planted_bad_group_is_called_out_and_no_other(n_resamples):
     assert p_values["7"] < 1e-3  # in closed form: 60 resamples alone know none below 1 / 61, times 25
     for group in report.groups:
         if group.p_value > 1 / 61:
-            assert group.p_value == group.report["ece"].p_value
+            assert group.p_value == group.report.test.p_value
         assert group.called_out == (group.adjusted_p_value <= 1 - 0.95)
 
 
@@ -344,15 +351,75 @@ def test_without_a_level_groups_have_values_and_no_verdict():
         assert group.report["ece"].value > 0
 
 
-def test_the_finest_p_value():
-    details = {"closed_form_p_value": 1e-9, "least_p_value": 0.01}
-    estimate = calibrant.Estimate(0.1, p_value=0.01, details=details)
-    assert finest_p_value(estimate) == 1e-9  # what resamples cannot resolve
-    assert finest_p_value(calibrant.Estimate(0.1, p_value=0.02, details=details)) == 0.02
-    assert (
-        finest_p_value(calibrant.Estimate(0.1, p_value=0.01, details={**details, "closed_form_p_value": 0.3})) == 0.01
-    )
-    assert finest_p_value(calibrant.Estimate(0.1, p_value=0.004)) == 0.004
+def a_test(p_value, variance, closed_form=None, least=None):
+    """A group's test; its p-value by n more resamples is n, and by an exact law 0.5."""
+    details = {} if least is None else {"closed_form_p_value": closed_form, "least_p_value": least}
+    test = TestResult(1.0, p_value, "a test", 100, details)
+    return GroupTest(test=test, variance=variance, redrawn=float, exact=lambda: 0.5)
+
+
+def test_the_p_value_of_a_group_is_fine_enough_for_its_family():
+    assert a_test(0.01, 50, 1e-9, 0.01).p_value(20, 0.05) == 1e-9  # what resamples cannot resolve
+    assert a_test(0.02, 50, 1e-9, 0.01).p_value(20, 0.05) == 0.02
+    assert a_test(0.01, 50, 0.3, 0.01).p_value(20, 0.05) == 0.01
+    assert a_test(0.004, 50).p_value(20, 0.05) == 0.004
+    # In a sparse group the closed form is false: more resamples, 4 m / alpha of them, or without any the exact law.
+    assert a_test(0.01, 2, 1e-9, 0.01).p_value(20, 0.05) == 1600
+    assert a_test(0.01, 2, 1e-9, 0.01).p_value(1, 0.1) == 0.01  # fine enough
+    assert a_test(0.02, 2, 1e-9, 0.01).p_value(20, 0.05) == 0.02
+    assert a_test(1e-12, 2).p_value(20, 0.05) == 0.5
+
+
+ROWS = ([0.01] * 40, [0.99] * 30 + [0.002] * 20, [0.1, 0.2, 0.95, 0.5, 0.7], [0.0, 1.0, 0.3])
+
+
+@pytest.mark.parametrize("scores", ROWS)
+def test_the_exact_law_of_the_number_of_outcomes(scores):
+    """Against the convolution of single rows, with scores above 1/2 counted as failures."""
+    p = np.array(scores)
+    law = functools.reduce(np.convolve, [[1 - q, q] for q in p])
+    offset = np.sum(p > 0.5)
+    for hits in range(len(p) + 1):
+        y = np.zeros(len(p), int)
+        y[:hits] = 1
+        events = y[p <= 0.5].sum() - (1 - y)[p > 0.5].sum() + offset  # the outcomes in all
+        far = np.abs(np.arange(len(p) + 1) - p.sum()) >= abs(events - p.sum()) - 1e-9
+        table = calibrant.ReliabilityTable.from_scores(p, y)
+        assert count_p_value(Cells.of(table)) == pytest.approx(min(law[far].sum(), 1), rel=1e-9, abs=1e-15)
+    weighted = calibrant.ReliabilityTable.from_scores(p, y, weights=np.linspace(0.5, 1.5, len(p)))
+    assert math.isnan(count_p_value(Cells.of(weighted)))
+
+
+def sparse_family(rng, n_groups, rows, p):
+    scores = np.full(n_groups * rows, p) if np.isscalar(p) else rng.beta(*p, n_groups * rows)
+    return scores, (rng.uniform(size=len(scores)) < scores).astype(int), np.repeat(np.arange(n_groups), rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_resamples", [0, 100])
+@pytest.mark.parametrize(("n_groups", "rows", "p"), [(20, 60, (1, 40)), (100, 40, 0.01)])
+def test_sparse_groups_are_seldom_called_out(n_groups, rows, p, n_resamples):
+    """The closed form called out a group in 14 % and in most of these calibrated families."""
+    rng, families, called = np.random.default_rng(30), 30, 0
+    for _ in range(families):
+        scores, outcomes, groups = sparse_family(rng, n_groups, rows, p)
+        report = evaluate(scores, outcomes, groups=groups, n_resamples=n_resamples, measures=["ece"])
+        called += any(group.called_out for group in report.groups)
+    assert called <= stats.binom.isf(1e-4, families, 0.05)
+
+
+def test_sparse_groups_without_a_law_are_not_called_out():
+    rng = np.random.default_rng(31)
+    scores, outcomes, groups = sparse_family(rng, 3, 60, 0.01)
+    outcomes[:40] = 1  # the first group is far off
+    weights = rng.uniform(0.5, 2, len(scores))
+    report = evaluate(scores, outcomes, groups=groups, weights=weights, n_resamples=0)
+    flag = "too few outcomes expected for a test without resamples: pass n_resamples=1000"
+    for group in report.groups:
+        assert (group.flag, group.called_out) == (flag, False)
+        assert math.isnan(group.p_value)
+    assert evaluate(scores, outcomes, groups=groups, weights=weights).groups[0].called_out
+    assert evaluate(scores, outcomes, groups=groups, n_resamples=0).groups[0].called_out
 
 
 @pytest.mark.parametrize("notion", ["classwise", "multilabel"])

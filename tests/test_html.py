@@ -511,12 +511,79 @@ def test_the_weight_of_the_rows_is_said_where_it_is_not_their_number() -> None:
 def test_a_class_that_never_happened_says_so_beside_its_predictions() -> None:
     probs, targets = classes(300, 3)
     page = read(html.page(calibrant.evaluate(probs, np.maximum(targets, 1), n_resamples=0).to_dict()))
-    assert any(text.endswith("; 0 of this class") for text in page.text)
+    assert any("; 0 of this class" in text for text in page.text)
+
+
+def test_classes_and_groups_that_stand_out_are_marked_in_shape_and_words() -> None:
+    """One class of five is claimed too often, and one group of three has sharpened rows: the lists mark what is off."""
+    rng = np.random.default_rng(6)
+    probs = rng.dirichlet(np.full(5, 0.4), 3_000)
+    targets = (rng.random((3_000, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(max=4)
+    groups = np.arange(3_000) % 3
+    probs[:, 2] *= 1.4
+    probs[groups == 0] **= 1.3
+    probs /= probs.sum(axis=1, keepdims=True)
+    found = calibrant.evaluate(probs, targets, groups=groups, n_resamples=0)
+    summary, page = found.to_dict(), read(html.page(found.to_dict()))
+    assert found.classwise is not None
+    adjusted = found.classwise.adjusted_p_values
+    assert adjusted is not None
+    marked = {str(k) for k in np.flatnonzero(adjusted <= 0.05)}
+    assert 0 < len(marked) < 5
+    tiles = [own for own in page.all("li") if "data-error" in own]
+    assert {own["data-name"] for own in tiles if own.get("class") == "found"} == marked
+    said = [text for text in page.text if "of this class" in text]
+    assert sum(text.endswith("; ◆\N{NO-BREAK SPACE}miscalibrated") for text in said) == len(marked)
+    assert f"Miscalibrated after Holm's correction for 5 classes: {len(marked)}, marked ◆." in page.text
+    table = next(own for own in page.tables if own[0][0] == "class")
+    assert table[0] == ["class", "rows of it", "ECE", "p adjusted"]
+    rows = page.files()["classes.csv"]
+    order = [int(row["class"]) for row in rows]
+    assert numbers(rows, "p_value") == [found.classwise.p_values[k] for k in order]  # type: ignore[index]
+    assert numbers(rows, "adjusted_p_value") == [adjusted[k] for k in order]
+    assert {row["class"] for row in rows if row["called_out"] == "True"} == marked
+    called = {group["name"] for group in summary["groups"] if group["called_out"]}
+    bold = [own for own in page.all("li", of="found") if "data-error" not in own]
+    assert 0 < len(bold) == len(called)
+    heads = [row[-1] for own in page.tables if own[0][0] == "group" for row in own[:1]]
+    assert heads == ["p adjusted"]
+    assert "called out by one test of mean, spread and ECE" in "".join(page.text)
+    tip = next(title for title in page.titles if title.startswith("0: ") and "p adjusted" in title)
+    assert f"p adjusted {summary['groups'][0]['adjusted_p_value']:.3f}" in tip.replace("< 0.001", "0.000")
+
+
+def test_the_tolerance_and_the_verdict_are_among_the_settings_of_the_page() -> None:
+    rng = np.random.default_rng(4)
+    p = rng.random(2_000)
+    y = rng.random(2_000) < p
+    page = read(html.page(calibrant.evaluate(p, y, tolerance=0.2, n_resamples=0).to_dict()))
+    text = "".join(page.text)
+    assert "toleranceECE: up to 0.2" in text
+    assert "verdictThe test of calibration. Cauchy combination of mean, spread, ECE; closed form." in text
+    assert page.all("section", of="verdict")[0]["class"].split() == ["verdict"]
+    assert "Below the tolerance of 0.2: the ECE is at most " in text
+    above = read(html.page(calibrant.evaluate(p**2, y, tolerance=0.01, n_resamples=0).to_dict()))
+    assert above.all("section", of="verdict")[0]["class"].split() == ["verdict", "found"]
+    compared = calibrant.compare({"a": p, "b": p**2}, y, tolerance=0.01)
+    text = "".join(read(html.page(compared.to_dict())).text)
+    assert "toleranceECE of the second model minus that of the first: up to 0.01" in text
+
+
+def test_a_p_value_of_exactly_one_minus_the_level_is_beyond_noise() -> None:
+    """1 - 0.9 is 0.09999999999999998 in binary, and p = 100 / 1000 is above it; as decimals they are equal."""
+    rng = np.random.default_rng(5)
+    p = rng.random(300)
+    summary = calibrant.evaluate(p, rng.random(300) < p, level=0.9, n_resamples=0).to_dict()
+    for value, beyond in ((0.1, True), (0.1001, False)):
+        summary["estimates"]["ece"]["p_value"] = value
+        assert html._row("ECE", summary["estimates"]["ece"], summary).marked == beyond
 
 
 def test_without_intervals_no_picture_claims_a_test() -> None:
     probs, targets = classes(300, 3)
     text = html.page(calibrant.evaluate(probs, targets, level=None).to_dict())
+    assert "◆" not in text
+    assert "p adjusted" not in text
     assert "outside noise" not in text
     assert "if calibrated" not in text
     assert "Grey is" not in text
@@ -561,6 +628,19 @@ def test_a_comparison_has_its_models_and_differences() -> None:
     rows = files["reliability-diagram-1.csv"]
     assert numbers(rows, "accuracy") == [rate for rate in own["accuracies"] if rate is not None]
     assert found.verdict()[0].replace(" ", "") in "".join(page.text).replace(" ", "").replace("\N{NO-BREAK SPACE}", "")
+
+
+@pytest.mark.parametrize(
+    ("power", "tolerance", "marked"), [(1.0, None, False), (3.0, None, True), (1.0, 0.5, False), (1.4, 0.002, True)]
+)
+def test_the_verdict_of_a_comparison_stands_out_where_a_model_is_worse(
+    power: float, tolerance: float | None, marked: bool
+) -> None:
+    rng = np.random.default_rng(7)
+    p = rng.random(4_000)
+    found = calibrant.compare({"a": p, "b": p**power}, rng.random(4_000) < p, tolerance=tolerance)
+    (section,) = read(html.page(found.to_dict())).all("section", of="verdict")
+    assert ("found" in section["class"].split()) == marked
 
 
 def test_the_method_of_a_difference_is_that_of_a_pair_that_has_it() -> None:

@@ -96,10 +96,14 @@ def slope_of_g(x):
     return 2 * stats.norm.cdf(x) - 1 + 4 * x * stats.norm.pdf(x)
 
 
+# By how much the thinned |m| falls short of |m| at most.
+MOST_BIAS = -optimize.minimize_scalar(lambda m: -2 * m * stats.norm.cdf(-m / math.sqrt(2)), bracket=(0.5, 1, 2)).fun
+
+
 def l1_ends(p, y, w, members):
-    """Value, lower end (not gated) and the two upper ends of intervals.md."""
+    """Value, lower end (not gated) and the three upper ends."""
     total, unseen, slopes, signs = w.sum(), np.zeros(2), [], []
-    T = low = v_sum = W_sum = v_over_W = A = V = top = bottom = 0.0
+    T = low = roots = v_sum = W_sum = v_over_W = A = V = top = bottom = 0.0
     for n, _, S, Q, V0 in bin_sums(p, y, w, members):
         v = (n * Q + 5 * V0) / (n + 5)
         X, W, h = S / math.sqrt(v), math.sqrt(V0), max(S**2 - Q, 0)
@@ -108,6 +112,7 @@ def l1_ends(p, y, w, members):
         slopes, signs = [*slopes, slope_of_g(X)], [*signs, np.sign(S)]
         unseen += (v - Q) * np.array([slope_of_g(X) ** 2, 1])
         v_sum += v
+        roots += math.sqrt(v)
         W_sum += W
         v_over_W += v / W**2 * W
         A += (S**2 - Q) / W
@@ -118,8 +123,10 @@ def l1_ends(p, y, w, members):
     radicand = max(0, 4 * Z**2 * rho * A + 4 * Z**4 * rho**2 + Z**2 * V)
     second = math.sqrt(W_sum * max(0, A + 2 * Z**2 * rho + math.sqrt(radicand)))
     first = T + Z * moved(p, y, w, members, signs, unseen[1])
-    low -= Z * moved(p, y, w, members, slopes, unseen[0])
-    return T / total, low / total, first / total, second / total
+    half = Z * moved(p, y, w, members, slopes, unseen[0])
+    several = roots**2 >= 4 * moved(p, y, w, members, signs, unseen[1]) ** 2
+    third = low + MOST_BIAS * roots + half if several else math.inf
+    return T / total, (low - half) / total, first / total, second / total, third / total
 
 
 def square_ends(p, y, w, members):
@@ -161,17 +168,18 @@ def report_of(case, **options):
 def test_l1_interval_is_its_formula(case, measure):
     p, y, w, n_bins = BINNED_CASES[case]
     members = uniform_members(p, n_bins) if measure == "ece" else quantile_members(p, n_bins, w)
-    value, low, first, second = l1_ends(p, y, w, members)
+    value, low, *highs = l1_ends(p, y, w, members)
     found = report_of(case)[measure]
     assert found.value == near(value)
-    assert found.high == near(max(value, min(first, second)))
+    assert found.high == near(max(value, min(highs)))
     assert found.low == near(max(low, 0) if found.p_value <= TAIL else 0)
     assert (found.low > 0) == (case != "calibrated")
 
 
-def test_either_upper_end_of_the_l1_interval_is_the_smaller_somewhere():
-    ends = [l1_ends(p, y, w, uniform_members(p, n_bins)) for p, y, w, n_bins in BINNED_CASES.values()]
-    assert {first < second for _, _, first, second in ends} == {True, False}
+def test_each_upper_end_of_the_l1_interval_is_the_smallest_somewhere():
+    cases = [*BINNED_CASES.values(), (*draw(0, 100), np.ones(100), 30)]
+    ends = [l1_ends(p, y, w, uniform_members(p, n_bins))[2:] for p, y, w, n_bins in cases]
+    assert {int(np.argmin(highs)) for highs in ends} == {0, 1, 2}
 
 
 @binned_cases
@@ -266,8 +274,10 @@ def smooth_ends(p, y, s, nodes=4000):
         moved = psi @ kernel / nodes
         return math.sqrt(max(np.sum(v * moved**2) - np.sum(residuals * moved) ** 2 / N, 0)) / N
 
-    low = np.mean(tau * g(G / tau)) - Z * sd(slope_of_g(G / tau))
-    return low, np.mean(np.abs(G)) + Z * sd(np.sign(G))
+    middle, half = np.mean(tau * g(G / tau)), Z * sd(slope_of_g(G / tau))
+    jensen = np.mean(np.abs(G)) + Z * sd(np.sign(G))
+    third = middle + MOST_BIAS * np.mean(tau) + half if np.mean(tau) >= 2 * sd(np.sign(G)) else math.inf
+    return middle - half, min(jensen, third)
 
 
 @pytest.mark.parametrize("slope", [1.0, 3.0])
@@ -329,6 +339,14 @@ def mean_and_error(scores):
     return scores.mean(), scores.std() / math.sqrt(len(scores))
 
 
+def square_end(middle, D, x, s0):
+    """The m that solves m = T + z sqrt(4 r m + s + s0^2): a mean of D^2 whose variance grows with it."""
+    N, top = len(D), max(middle, 0)
+    r = np.sum(D**2 * x * (1 - x)) / np.mean(D**2) / N**2
+    rest = np.var(D**2) / N + s0**2
+    return optimize.brentq(lambda m: top + Z * math.sqrt(4 * r * m + rest) - m, top, top + 10, xtol=1e-15)
+
+
 @pytest.mark.parametrize("slope", [1.0, 4.0])
 def test_corp_intervals_are_their_formulas(monkeypatch, slope):
     p, y = draw(10, 200, slope)
@@ -352,21 +370,21 @@ def test_corp_intervals_are_their_formulas(monkeypatch, slope):
         outside[fold], base[fold] = step_fit(p[~fold], y[~fold], p[fold]), y[~fold].mean()
     x, rate = step_fit(p, y, p), y.mean()
 
-    IS, se_IS = mean_and_error((p - y) ** 2 - (x - y) ** 2)
+    IS, _ = mean_and_error((p - y) ** 2 - (x - y) ** 2)
     O, se_O = mean_and_error((p - y) ** 2 - (outside - y) ** 2)  # noqa: E741
     found = report["miscalibration"]
     assert found.value == near(IS)
-    assert found.high == near(max(IS, max(0, (IS + O) / 2) + Z * math.hypot(se_IS, replicates[0].std())))
+    assert found.high == near(max(IS, square_end((IS + O) / 2, p - x, x, replicates[0].std())))
     assert found.low == near(max(0, min(IS, O - Z * se_O)) if found.p_value <= TAIL else 0)
     assert (found.low > 0) == (slope > 1)
 
-    IS, se_IS = mean_and_error((rate - y) ** 2 - (x - y) ** 2)
+    IS, _ = mean_and_error((rate - y) ** 2 - (x - y) ** 2)
     O, se_O = mean_and_error((base - y) ** 2 - (outside - y) ** 2)  # noqa: E741
     harmonic, squares = sum(1 / k for k in range(1, N + 1)), sum(1 / k**2 for k in range(1, N + 1))
     s0 = rate * (1 - rate) * math.sqrt(3 * harmonic - 2 - squares) / N
     found = report["discrimination"]
     assert found.value == near(IS)
-    assert found.high == near(max(IS, max(0, (IS + O) / 2) + Z * math.hypot(se_IS, s0)))
+    assert found.high == near(max(IS, square_end((IS + O) / 2, rate - x, x, s0)))
     assert found.low == near(O - Z * se_O)  # that the scores rank the outcomes is plain here
 
     found, k = report["uncertainty"], y.sum()

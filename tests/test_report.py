@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -37,13 +38,16 @@ def test_a_name_that_is_markup_is_text(report: calibrant.Report) -> None:
 def test_the_words_hedge_what_few_rows_cannot_tell() -> None:
     said = " ".join(str(calibrant.evaluate([0.5], [1], n_resamples=0)).split())
     assert "1 prediction · judged" in said
-    assert "(-100.0 to +50.0 points)" in said
-    assert "Neither over- nor under-confident" in said
+    assert "Neither too high nor too low on average, as far as these rows can tell (-100.0 to +100.0 points)" in said
+    assert "pread" not in said
     assert "the outcome is the same in every row: intervals may be too short" in said
     rng = np.random.default_rng(0)
     probs = rng.random(300)
     said = " ".join(str(calibrant.evaluate(probs, rng.random(300) < probs, n_resamples=0)).split())
-    assert "Neither over- nor under-confident, as far as these rows can tell (" in said
+    assert "Rightly spread, as far as these rows can tell: the calibration slope lies between 0." in said
+    assert re.search(
+        r"No evidence of miscalibration at this N \(p = 0\.\d+\): the ECE is 0\.\d+, and noise alone", said
+    )
 
 
 def test_scores_of_the_other_outcome_are_asked_about() -> None:
@@ -92,14 +96,145 @@ def test_the_printed_report_shows_bars_and_marks_where_they_belong() -> None:
     bar = row[row.index("+0.250") + len("+0.250   ") :]
     assert bar == "█" * 14 + "░" * 7 + "┃"  # 28 characters from 0 to 1
     text = " ".join(str(calibrant.evaluate([0.75] * 10, [1, 0] * 5, n_bins=2, level=None)).split())
-    assert "Too high by 25.0 points on average" in text
-    assert "Over-confident by 25.0 points" in text
+    assert "Too high by 25.0 points on average: it claims 75.0 %, the event happened in 50.0 %." in text
+
+
+def scored(n: int, power: float, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores, and outcomes whose log-odds are ``power`` times those of the scores."""
+    rng = np.random.default_rng(seed)
+    p = rng.random(n)
+    return p, rng.random(n) < p**power / (p**power + (1 - p) ** power)
+
+
+def test_words_for_the_spread() -> None:
+    for power, word in ((0.6, "Too extreme"), (1.7, "Not extreme enough")):
+        report = calibrant.evaluate(*scored(3_000, power), n_resamples=0)
+        first, _, spread, *_ = report.verdict()
+        assert first.startswith("Miscalibrated (p < 0.001): mostly the spread; the ECE is 0.")
+        assert re.fullmatch(
+            word + r": the calibration slope is [01]\.\d\d \([01]\.\d\d to [01]\.\d\d\), and 1 is right\.", spread
+        )
+    p, y = scored(2_000, 1.0)
+    reversed_scores = calibrant.evaluate(1 - p, y, n_resamples=0).verdict()
+    assert "Too extreme: the event does not happen more often as the scores rise." in reversed_scores
+    apart = calibrant.evaluate([0.1, 0.2, 0.8, 0.9] * 10, [0, 0, 1, 1] * 10, n_resamples=0).verdict()
+    assert "Not extreme enough: a threshold on the scores separates the outcomes." in apart
+    backwards = calibrant.evaluate([0.1, 0.2, 0.8, 0.9] * 10, [1, 1, 0, 0] * 10, n_resamples=0).verdict()
+    assert "Too extreme: the event does not happen more often as the scores rise." in backwards
+
+
+def test_words_where_the_ece_and_the_verdict_differ() -> None:
+    """The ECE may be within its noise and the three parts together not, and the other way round."""
+    rng = np.random.default_rng(0)
+    found: dict[bool, str] = {}
+    for _ in range(300):
+        p = rng.random(1_000)
+        y = rng.random(1_000) < np.clip(p - 0.03 * rng.random(), 0, 1)
+        report = calibrant.evaluate(p, y, n_resamples=0, measures=["ece"])
+        ece = report["ece"]
+        assert ece.floor is not None
+        if report.miscalibrated == (ece.value <= ece.floor.upper):
+            found[report.miscalibrated] = report.verdict()[0]
+        if len(found) == 2:
+            break
+    ends = r"0\.\d{4} in 95 % of samples"
+    assert re.fullmatch(
+        r"Miscalibrated \(p [=<] [\d.]+\): mostly the \w+; the ECE of 0\.\d+ by itself would not show it "
+        rf"\(noise alone: up to {ends}\)\.",
+        found[True],
+    )
+    assert re.fullmatch(
+        r"No evidence of miscalibration at this N \(p = [\d.]+\): the ECE of 0\.\d+ by itself is above the 0\.\d+ that "
+        r"noise alone shows in 95 % of samples\.",
+        found[False],
+    )
+
+
+def test_the_test_and_the_decision_are_in_the_dictionary() -> None:
+    report = calibrant.evaluate(*scored(500, 1.0), n_resamples=99, tolerance=0.2)
+    summary = json.loads(report.to_json())
+    assert summary == report.to_dict()
+    assert summary["schema_version"] == 5
+    test = report.test
+    assert test is not None
+    assert summary["test"] == {
+        "statistic": test.statistic,
+        "p_value": test.p_value,
+        "method": "Cauchy combination of mean, spread, ECE; 99 resamples",
+        "n": 500,
+        "details": dict(test.details),
+    }
+    assert set(test.details) == {"parts", "leading", "closed_form_p_value", "least_p_value"}
+    assert {"closed_form_p_value", "least_p_value"}.isdisjoint(report["ece"].details)
+    assert summary["decision"]["state"] == "proven"
+    bare = calibrant.evaluate(*scored(500, 1.0), level=None, tolerance=0.1).to_dict()
+    assert (bare["test"], bare["decision"]) == (None, None)
+
+
+def test_each_class_has_a_test_and_the_worst_are_marked_in_the_text() -> None:
+    """One class of four is claimed too often. Its test is that of its own column; Holm's correction is for four."""
+    rng = np.random.default_rng(6)
+    probs = rng.dirichlet(np.full(4, 0.5), 2_000)
+    targets = (rng.random((2_000, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(max=3)
+    probs[:, 1] *= 1.5
+    probs /= probs.sum(axis=1, keepdims=True)
+    for notion in ("top-label", "classwise"):
+        report = calibrant.evaluate(probs, targets, notion=notion, n_resamples=0, class_names=list("wxyz"))
+        classes = report.classwise
+        assert classes is not None
+        assert classes.p_values is not None
+        assert classes.adjusted_p_values is not None
+        # The page of a class holds bins alone: the test takes each score as its bin's mean.
+        bins = np.ceil(probs * 15).astype(int)
+        for k in range(4):
+            means = np.array([probs[bins[:, k] == b, k].mean() for b in bins[:, k]])
+            own = calibrant.evaluate(means, targets == k, n_resamples=0).test
+            assert own is not None
+            assert classes.p_values[k] == pytest.approx(own.p_value, rel=1e-6)
+        order = np.argsort(classes.p_values)
+        holm = np.minimum(np.maximum.accumulate(classes.p_values[order] * [4, 3, 2, 1]), 1)
+        assert classes.adjusted_p_values[order] == pytest.approx(holm)
+        marked = classes.adjusted_p_values <= 0.05
+        assert marked[1]
+        assert not marked.all()
+        lines = str(report).splitlines()
+        assert next(line for line in lines if line.lstrip().startswith("class  ")).split() == [
+            "class",
+            "rows",
+            "ECE",
+            "p",
+            "adj.",
+        ]
+        for k, name in enumerate("wxyz"):
+            (line,) = (line for line in lines if re.match(rf"  {name} +\d", line))
+            assert line.endswith(" *") == marked[k]
+            assert f"{classes.adjusted_p_values[k]:.3f}" in line or " < 0.001" in line
+        assert f"  * miscalibrated after Holm's correction for 4 classes: {marked.sum()}" in lines
+        columns = report.to_dict()["classwise"]
+        assert columns["p_values"] == classes.p_values.tolist()
+        assert columns["adjusted_p_values"] == classes.adjusted_p_values.tolist()
+    bare = calibrant.evaluate(probs, targets, level=None)
+    assert "p adj." not in str(bare)
+    assert bare.to_dict()["classwise"]["p_values"] is None
+
+
+def test_a_class_that_cannot_be_tested_has_no_p_value() -> None:
+    probs = np.array([[0.6, 0.4, 0.0]] * 300)
+    report = calibrant.evaluate(probs, np.arange(300) % 10 < 4, n_resamples=0, weights=np.full(300, 0.01))
+    classes = report.classwise
+    assert classes is not None
+    assert classes.p_values is not None
+    summary = report.to_dict()
+    assert np.isnan(classes.p_values).any()
+    for k, p in enumerate(classes.p_values):
+        if math.isnan(p):
+            assert summary["classwise"]["p_values"][k] is None
+            assert summary["not_finite"][f"classwise.p_values[{k}]"] == "no test: too few outcomes are expected"
 
 
 def test_words_for_scores_that_are_right_on_average() -> None:
     text = str(calibrant.evaluate([0.25] * 4 + [0.75] * 4, [1, 0, 0, 0, 1, 1, 1, 0], level=None))
     assert "Neither too high nor too low on average" in text
-    assert "Neither over- nor under-confident" in text
     assert "A monotone recalibration could not lower the Brier score of the judged event" in text
 
 

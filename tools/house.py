@@ -58,9 +58,9 @@ HOUSE = (
             "kernels concurrency cuda",
             (
                 "compiled reference",
-                "bits blocks cuda_kernels",
+                "bits blocks cuda_kernels reference_clusters",
                 "bin_lookup",
-                "host host_tables cuda",
+                "host host_clusters host_tables cuda",
                 "dispatch tensors",
                 "cuda_cells",
             ),
@@ -71,12 +71,20 @@ HOUSE = (
     (Room("arrays", "arrays of any library as NumPy's", "inputs"),),
     (Room("inputs", "the boundary, where arguments are checked and normalised once", "inputs"),),
     (
-        Room("notions", "which event is judged, in one read of the N x C numbers", "laws"),
         Room("results", "the values that are returned", "report"),
         Room("scores", "proper scores, of tables and of single rows", "numbers"),
         Room("weights", "integer weights and effective sample sizes", "laws"),
     ),
+    (Room("notions", "which event is judged, in one read of the N x C numbers", "laws"),),
     (Room("table", "`ReliabilityTable`: sorted, free of ties, additive", "laws"),),
+    (
+        Room(
+            "clusters",
+            "rows in clusters: their labels as hashes, additive sums over buckets of clusters; plain arrays",
+            "clusters",
+            ("cells labels", "sums", "storage"),
+        ),
+    ),
     (
         Room(
             "sketch",
@@ -97,14 +105,31 @@ HOUSE = (
         Room(
             "sampling",
             "cells, replicates, null laws and intervals, computed from a table or bins, and a level",
-            "inference bands",
+            "inference bands verdict",
             (
                 "cells groups null",
                 "binned resampling cumulative",
+                "line",
                 "smooth corp null_closed_form",
                 "curves means",
-                "classwise paired",
+                "verdict",
+                "classwise paired rows",
                 "unpaired",
+            ),
+        ),
+    ),
+    (
+        Room(
+            "clustered",
+            "rows in clusters: intervals, laws under calibration and tests, from sums over buckets of clusters",
+            "clustered clustered_slow",
+            (
+                "sums",
+                "bins corp cumulative line means smooth",
+                "null",
+                "closed_form curves",
+                "pairs verdict",
+                "classwise rows",
             ),
         ),
     ),
@@ -112,10 +137,12 @@ HOUSE = (
         Room(
             "measures",
             "one file for each measure: its definition, public function, interval, null law, label and meaning; "
-            "`listed` lists them, `context` holds what they share",
+            "`listed` lists them, `event` and `context` hold what they share",
             "measures numbers laws",
             (
-                "context histograms",
+                "event histograms",
+                "context",
+                "by_cluster",
                 "arguments measure",
                 "*",
                 "estimates listed",
@@ -125,9 +152,10 @@ HOUSE = (
     (
         Room(
             "inference",
-            "what users call: tests of calibration, noise floors, the bootstrap; the findings of a report, as facts",
-            "hypotheses findings",
-            ("findings floor hypotheses statistic t_cal",),
+            "what users call: tests of calibration, noise floors, the bootstrap; the findings of a report, as facts; "
+            "decisions about a tolerance",
+            "hypotheses findings decision",
+            ("decision", "findings floor hypotheses statistic t_cal"),
         ),
         Room(
             "files",
@@ -156,8 +184,11 @@ HOUSE = (
         ),
     ),
     (
-        Room("report", "`Report`, the value", "report"),
         Room("comparison", "`Comparison`, the value", "compare"),
+        Room(
+            "judging", "what is judged: tables, bins and means, from one read of the data", "groups evaluate_clusters"
+        ),
+        Room("report", "`Report`, the value", "report"),
     ),
     (
         Room("evaluation", "`evaluate`: from predictions, tables and sketches to a report", "groups bands"),
@@ -189,9 +220,9 @@ HOUSE = (
             "TAB key",
             "cli cli_usage cli_completion",
             (
-                "completion conditions usage",
-                "options",
-                "checks errors output spark",
+                "conditions usage",
+                "completion options",
+                "checks errors gates output spark",
                 "loading",
                 "commands",
                 "__main__",

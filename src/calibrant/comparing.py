@@ -15,19 +15,22 @@ from calibrant.comparison import Comparison, Pair
 from calibrant.errors import InputError, nearest, renaming
 from calibrant.estimators.binned import check_bins
 from calibrant.faults import Fault, ModelFacts
+from calibrant.inference.decision import check_tolerance, decide_difference, one_sided
 from calibrant.inputs import Notion, Predictions, as_predictions
-from calibrant.measures.context import Event
+from calibrant.measures.event import Event
 from calibrant.measures.listed import compared
 from calibrant.measures.measure import Difference
-from calibrant.notions import PER_CLASS, Reading, read, resolve
+from calibrant.notions import PER_CLASS, Reading, read, resolve, scores_of_rows
 from calibrant.results import Description, Estimate
+from calibrant.sampling import paired, unpaired
 from calibrant.sampling.groups import holm
 from calibrant.sampling.means import PredictionMeans
 from calibrant.sampling.paired import BinnedRows, Model, Weighting, flags
 from calibrant.sampling.resampling import check_level
 from calibrant.sampling.unpaired import Summed, details_of
-from calibrant.scores import RowScores, class_row_scores, event_row_scores
+from calibrant.sampling.verdict import table_test
 from calibrant.sketch import CalibrationSketch, check_alone
+from calibrant.table import ReliabilityTable
 from calibrant.wording import refuse
 
 Float64s = NDArray[np.float64]
@@ -37,7 +40,6 @@ _Named = tuple[str, str, Any]
 
 _NAMES: Final = ("A", "B")
 _CALLS: Final = "call compare(probs_a, probs_b, targets) or compare({'name': probs, ...}, targets)"
-_ENTRIES: Final = 1 << 16  # of a block of predictions, so that its temporaries stay in the cache
 
 
 def compare(
@@ -53,6 +55,7 @@ def compare(
     logits: bool | Mapping[str, bool] = False,
     class_names: Sequence[str] | None = None,
     level: float = 0.95,
+    tolerance: float | None = None,
 ) -> Comparison:
     r"""Compare models on the same rows: which is better calibrated, and by how much each measure differs.
 
@@ -88,6 +91,8 @@ def compare(
         The names of the classes, in the order of the columns. Targets that are strings are matched to them.
     level : float, default 0.95
         The confidence of each interval, from 0.5 to below 1.
+    tolerance : float, optional
+        How much larger the second model's ECE may be, such as 0.01. Each pair then has a `Decision`.
 
     Returns
     -------
@@ -130,18 +135,20 @@ def compare(
     """
     check_bins(n_bins)
     check_level(level)
+    check_tolerance(tolerance)
     named, labels = _models(probs_a, probs_b, targets, names)
     if notion in PER_CLASS:
         remedy = "pass one class's column of each model at a time"
         raise InputError("notion", "'positive' or 'top-label' to compare models", repr(notion), remedy)
     if any(isinstance(probs, CalibrationSketch) for _, _, probs in named):
         others = {"targets": labels, "weights": weights, "ignore_index": ignore_index, "class_names": class_names}
-        return _compare_sketches(named, {**others, "logits": logits}, notion, n_bins, float(level))
+        return _compare_sketches(named, {**others, "logits": logits}, notion, n_bins, float(level), tolerance)
     if labels is None:
         raise InputError("targets", "an array", "None", _CALLS)
     _check_rows(named)
     declared = _declared(logits, [name for name, _, _ in named])
     models: list[Model] = []
+    tables: dict[str, ReliabilityTable] = {}
     shapes: list[tuple[int, ...]] = []
     for (name, argument, probs), is_logits in zip(named, declared, strict=True):
         try:
@@ -163,6 +170,7 @@ def compare(
         shapes.append((predictions.n,) if predictions.layout == "binary" else (predictions.n, predictions.n_classes))
         _check_columns(named, shapes)
         models.append(_model(name, predictions, reading, n_bins))
+        tables[name] = ReliabilityTable.pool(reading.events)
     return Comparison(
         names=tuple(model.name for model in models),
         n=reading.n,
@@ -172,13 +180,19 @@ def compare(
         level=float(level),
         descriptions=_descriptions(),
         models={model.name: {name: each.value(model) for name, each in _differences()} for model in models},
-        pairs=_pairs([_paired(a, b, float(level)) for a, b in itertools.combinations(models, 2)]),
+        tests={name: table_test(table, n_bins) for name, table in tables.items()},
+        pairs=_pairs([_paired(a, b, float(level), tolerance) for a, b in itertools.combinations(models, 2)]),
         diagrams={model.name: model.judged.diagram(level) for model in models},
     )
 
 
 def _compare_sketches(
-    named: Sequence[_Named], others: Mapping[str, Any], notion: Notion | None, n_bins: int, level: float
+    named: Sequence[_Named],
+    others: Mapping[str, Any],
+    notion: Notion | None,
+    n_bins: int,
+    level: float,
+    tolerance: float | None,
 ) -> Comparison:
     """Compare models by their sketches."""
     models: list[Summed] = []
@@ -217,7 +231,8 @@ def _compare_sketches(
         level=level,
         descriptions=_descriptions(),
         models={model.name: model.values for model in models},
-        pairs=_pairs([_unpaired(a, b, level) for a, b in itertools.combinations(models, 2)]),
+        tests={model.name: table_test(model.table, n_bins) for model in models},
+        pairs=_pairs([_unpaired(a, b, level, tolerance) for a, b in itertools.combinations(models, 2)]),
         diagrams={model.name: model.diagram(level) for model in models},
         paired=False,
     )
@@ -232,14 +247,19 @@ def _differences() -> list[tuple[str, Difference]]:
     return [(measure.name, measure.difference) for measure in compared() if isinstance(measure.difference, Difference)]
 
 
-def _paired(first: Model, second: Model, level: float) -> Pair:
+def _paired(first: Model, second: Model, level: float, tolerance: float | None) -> Pair:
     """Return the differences of two models on the same rows."""
     details, n = flags(first, second), len(first.judged.index)
     estimates = {name: each.paired(first, second, level) for name, each in _differences()}
-    return Pair(first.name, second.name, {name: _complete(one, level, n, details) for name, one in estimates.items()})
+    estimates = {name: _complete(one, level, n, details) for name, one in estimates.items()}
+    decision = None
+    if tolerance is not None:
+        bounds = replace(paired.absolute_difference(first, second, one_sided(level)), n=n)
+        decision = decide_difference(tolerance, bounds, level)
+    return Pair(first.name, second.name, estimates, decision)
 
 
-def _unpaired(first: Summed, second: Summed, level: float) -> Pair:
+def _unpaired(first: Summed, second: Summed, level: float, tolerance: float | None) -> Pair:
     """Return the differences of two models known by sums alone."""
     details, n = details_of(first, second), min(first.means.n, second.means.n)
     estimates = {name: each.unpaired(first, second, level) for name, each in _differences()}
@@ -247,7 +267,11 @@ def _unpaired(first: Summed, second: Summed, level: float) -> Pair:
     complete = {
         name: replace(_complete(one, level, n, details), error_bound=bounds[name]) for name, one in estimates.items()
     }
-    return Pair(first.name, second.name, complete)
+    decision = None
+    if tolerance is not None:
+        ends = replace(unpaired.absolute_difference(first, second, one_sided(level)), n=n)
+        decision = decide_difference(tolerance, ends, level)
+    return Pair(first.name, second.name, complete, decision)
 
 
 def _complete(estimate: Estimate, level: float, n: int, details: Mapping[str, Any]) -> Estimate:
@@ -266,7 +290,7 @@ def _pairs(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
         square = pair["debiased_square"]
         details = {**square.details, "raw_p_value": raw_p, "pairs": len(pairs)}
         estimates = {**pair.estimates, "debiased_square": replace(square, p_value=p, details=details)}
-        adjusted.append(Pair(pair.first, pair.second, estimates))
+        adjusted.append(replace(pair, estimates=estimates))
     return tuple(adjusted)
 
 
@@ -339,7 +363,7 @@ def _declared(logits: Any, names: Sequence[str]) -> list[Any]:
 def _model(name: str, predictions: Predictions, reading: Reading, n_bins: int) -> Model:
     events = reading.events
     weighting = Weighting.of(events.weights, reading.n)
-    brier, nll, right = _row_scores(predictions)
+    brier, nll, right = scores_of_rows(predictions)
     # Differences have variances of their own, from rows: those of each mean are not needed.
     means = PredictionMeans.of_scores(
         reading.means,
@@ -359,17 +383,3 @@ def _model(name: str, predictions: Predictions, reading: Reading, n_bins: int) -
         nll=nll,
         right=right,
     )
-
-
-def _row_scores(predictions: Predictions) -> RowScores:
-    """Return the scores of each row, block by block; those of rows that are not judged mean nothing."""
-    rows, n = predictions.rows, predictions.n
-    brier, nll, right = np.empty(n), np.empty(n), np.empty(n, np.bool_)
-    score = event_row_scores if predictions.layout == "binary" else class_row_scores
-    step = max(1, _ENTRIES // rows.width)
-    for start in range(0, n, step):
-        for a, block in rows.blocks(start, min(start + step, n)):
-            at = slice(a, a + len(block))
-            with np.errstate(all="ignore"):  # rows that are not judged may hold anything
-                brier[at], nll[at], right[at] = score(block, np.maximum(predictions.targets[at], 0), predictions.logits)
-    return brier, nll, right

@@ -11,10 +11,21 @@ from typing import Any, Final
 
 from calibrant.inputs import Notion
 from calibrant.render import comparison as text
-from calibrant.results import Description, Estimate, ReliabilityDiagram, plain, plain_diagram, plain_estimate
+from calibrant.results import (
+    Decision,
+    Description,
+    Estimate,
+    ReliabilityDiagram,
+    TestResult,
+    plain,
+    plain_diagram,
+    plain_estimate,
+    plain_test,
+)
+from calibrant.sampling.resampling import alpha_of
 
 #: The version of the dictionary and the JSON that a comparison writes.
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 
 _ONE_ROW: Final = "one row tells nothing of the spread"
 
@@ -31,11 +42,14 @@ class Pair:
         ``debiased_square``, ``ece``, ``brier``, ``nll``, ``accuracy``. Below 0 the first model has less of it: less
         error (better), or fewer right answers (worse). Only ``debiased_square``, which decides, has a p-value: the
         probability of a difference as large if both models were equally calibrated.
+    decision : Decision or None
+        Whether the second model's ECE exceeds the first's by less than the tolerance; None if none was given.
     """
 
     first: str
     second: str
     estimates: Mapping[str, Estimate]
+    decision: Decision | None = None
 
     def __getitem__(self, name: str) -> Estimate:
         return self.estimates[name]
@@ -66,6 +80,8 @@ class Comparison:
         What each measure is that models are compared by; the first decides.
     models : mapping
         The values of these measures for each model.
+    tests : mapping
+        The test of each model's own calibration, in closed form, as `Report.test`.
     pairs : tuple of Pair
         Each two models: ``pair.first`` and ``pair.second``, and ``pair["debiased_square"]``, ``pair["ece"]``,
         ``pair["brier"]``, ``pair["nll"]``, ``pair["accuracy"]``, the `Estimate` of first minus second.
@@ -83,6 +99,7 @@ class Comparison:
     level: float
     descriptions: Mapping[str, Description]
     models: Mapping[str, Mapping[str, float]]
+    tests: Mapping[str, TestResult]
     pairs: tuple[Pair, ...]
     diagrams: Mapping[str, ReliabilityDiagram]
     paired: bool = True
@@ -91,6 +108,11 @@ class Comparison:
     def decides(self) -> str:
         """The name of the measure that decides: the only one with a p-value."""
         return next(iter(self.descriptions))
+
+    def worse(self, pair: Pair) -> bool:
+        """Return whether the second model of a pair is shown to be worse calibrated than the first."""
+        estimate = pair[self.decides]
+        return estimate.value < 0 and estimate.p_value <= alpha_of(self.level)
 
     def verdict(self) -> list[str]:
         """Say in sentences which of each two models is better calibrated, or that these rows do not tell."""
@@ -117,10 +139,14 @@ class Comparison:
                 name: {key: plain(value, f"models.{name}.{key}", missing, lost) for key, value in values.items()}
                 for name, values in self.models.items()
             },
+            "tests": {name: plain_test(test, f"tests.{name}", missing) for name, test in self.tests.items()},
             "pairs": [
                 {
                     "first": pair.first,
                     "second": pair.second,
+                    "decision": None
+                    if pair.decision is None
+                    else plain(asdict(pair.decision), f"pairs[{i}].decision", missing),
                     "estimates": {
                         key: self._plain(key, estimate, f"pairs[{i}].estimates.{key}", missing)
                         for key, estimate in pair.estimates.items()

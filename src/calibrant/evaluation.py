@@ -9,30 +9,34 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from calibrant.errors import InputError, check_choice
+from calibrant import judging
+from calibrant.clustered.classwise import ClusterClassBins
+from calibrant.clustered.means import details_of
+from calibrant.clustered.rows import ClusteredRows
+from calibrant.errors import InputError
 from calibrant.estimators import binned
-from calibrant.estimators.certified import Certified
+from calibrant.inference.decision import check_tolerance, decide, one_sided
 from calibrant.inference.findings import DECIDING, Evidence
-from calibrant.inputs import Notion, Predictions, as_groups, as_predictions
+from calibrant.inputs import Notion, as_predictions
+from calibrant.judging import Judged
+from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.classwise import worst_class
-from calibrant.measures.context import Classes, Event, Inference
+from calibrant.measures.context import Inference
 from calibrant.measures.ece import ECE
-from calibrant.measures.estimates import estimate, flagged, over_classes
-from calibrant.measures.histograms import ClassHistograms, table_histograms
-from calibrant.measures.listed import chosen
-from calibrant.measures.measure import STANDARD, Measure
-from calibrant.notions import NOTIONS, PER_CLASS, class_events, read, read_squared, resolve
+from calibrant.measures.estimates import class_bins, estimate, flagged, over_classes
+from calibrant.measures.event import Classes, Event
+from calibrant.measures.histograms import table_histograms
+from calibrant.measures.listed import BY_NAME, chosen
+from calibrant.measures.measure import STANDARD, Measure, OverClasses
+from calibrant.notions import PER_CLASS, resolve
 from calibrant.report import GroupReport, Report
-from calibrant.results import Estimate
-from calibrant.sampling.classwise import ClassBins, with_intervals
-from calibrant.sampling.groups import LEAST_GROUP, finest_p_value, holm
-from calibrant.sampling.means import PredictionMeans, flag_of, rarer_rows
+from calibrant.results import Decision, Estimate
+from calibrant.sampling.classwise import ClassBins, inferred
+from calibrant.sampling.groups import LEAST_GROUP, GroupTest, holm
+from calibrant.sampling.means import surprises
 from calibrant.sampling.resampling import Resampling, Rng
-from calibrant.sketch import CalibrationSketch, check_alone
-from calibrant.table import ReliabilityTable
-from calibrant.weights import effective_rows, integer_weights
 
-_HOLDS: Final = {ReliabilityTable: "the table", CalibrationSketch: "the sketch"}
+_NO_LAW: Final = "too few outcomes expected for a test without resamples: pass n_resamples=1000"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,6 +55,10 @@ class Settings:
         The level and the replicates; None for values alone.
     classwise : bool
         Whether every class is judged in addition to the top label.
+    tolerance : float or None
+        The largest error that is tolerated, for a decision; None for none.
+    tolerance_of : Measure
+        The error that the tolerance is about.
     """
 
     n_bins: int
@@ -58,53 +66,22 @@ class Settings:
     profile: str | None = STANDARD
     resampling: Resampling | None = None
     classwise: bool = True
+    tolerance: float | None = None
+    tolerance_of: Measure = ECE
 
     @property
     def computed(self) -> list[Measure]:
-        """The measures shown, and those that findings are made from."""
-        return [*self.measures, *(measure for measure in DECIDING if measure not in self.measures)]
+        """The measures shown, those that findings are made from, and that of a tolerance."""
+        others = (*DECIDING, *(() if self.tolerance is None else (self.tolerance_of,)))
+        return list(dict.fromkeys((*self.measures, *others)))
 
 
 class Reported(NamedTuple):
-    """A report, and the estimates that its findings are made from, whichever measures it shows."""
+    """A report, the estimates that its findings are made from, whichever measures it shows, and its test."""
 
     report: Report
     deciding: Mapping[str, Estimate]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Judged:
-    """The data that a report is computed from.
-
-    Attributes
-    ----------
-    notion : str
-        The judged event.
-    means : PredictionMeans
-        The means over whole predictions.
-    tables : sequence of ReliabilityTable
-        The table of the judged event; or one table for each class, if every class is judged by itself.
-    n_classes : int or None
-        The number of classes or labels; None for one event.
-    names : tuple of str or None
-        The names of the classes.
-    histograms : ClassHistograms or None
-        The bins of every class, if classes are judged in addition to the event.
-    class_bound : float
-        The certified error of the mean of the classes' errors.
-    """
-
-    notion: Notion
-    means: PredictionMeans
-    tables: Sequence[ReliabilityTable]
-    n_classes: int | None = None
-    names: tuple[str, ...] | None = None
-    histograms: ClassHistograms | None = None
-    class_bound: float = 0.0
-
-    def report(self, settings: Settings) -> Reported:
-        """Return the report, and the estimates that decide."""
-        return _class_report(self, settings) if self.notion in PER_CLASS else _event_report(self, settings)
+    tested: GroupTest | None
 
 
 def evaluate(
@@ -120,9 +97,12 @@ def evaluate(
     classwise: bool = True,
     measures: str | Sequence[str | Measure] = STANDARD,
     groups: Any = None,
+    clusters: Any = None,
     level: float | None = 0.95,
     n_resamples: int = 1000,
     rng: Rng = 0,
+    tolerance: float | None = None,
+    tolerance_of: str = ECE.name,
 ) -> Report:
     """Evaluate how far predicted probabilities can be trusted: every measure from one read of the data.
 
@@ -157,8 +137,13 @@ def evaluate(
         The measures of the report: the name of a profile, or a list of keys and `calibrant.measures.Measure` objects,
         shown in this order. The verdict does not depend on this choice.
     groups : array, (N,), optional
-        The name of each row's group. Every group gets a `GroupReport`. A group is called out only if its ECE is beyond
-        noise after Holm's correction for the number of groups.
+        The name of each row's group. Every group gets a `GroupReport`. A group is called out only if its test rejects
+        calibration after Holm's correction for the number of groups.
+    clusters : array, (N,), or False, optional
+        The label of each row's cluster, whole numbers or text: rows of one patient, question or user are not
+        independent. Every interval, floor, p-value and band is then for independent clusters, with any dependence
+        inside them. A cluster of ten rows counts ten times. With several nested levels pass the outermost. Without it
+        rows are taken as independent; of predictions (N, C, ...) the first axis is the cluster unless it is False.
     level : float or None, default 0.95
         The confidence of the intervals. None gives values alone, in a fraction of the time.
     n_resamples : int, default 1000
@@ -166,6 +151,11 @@ def evaluate(
         closed form is then missing.
     rng : int or numpy.random.Generator, default 0
         The seed of the replicates. The numbers do not depend on the number of threads.
+    tolerance : float, optional
+        The largest error that is harmless, such as 0.02. The report then has a `Decision`: whether the error is below
+        it, beyond doubt, and if not, how many rows would tell. With many rows any error is found, however small.
+    tolerance_of : {"ece", "smece", "rmsce", "mean_gap"}, default "ece"
+        The error that the tolerance is about.
 
     Returns
     -------
@@ -199,111 +189,39 @@ def evaluate(
     (0.03, 0.0, 0.11, 0.05, True)
     """
     binned.check_bins(n_bins)
+    check_tolerance(tolerance, tolerance_of)
     settings = Settings(
         n_bins=n_bins,
         measures=chosen(measures),
         profile=measures if isinstance(measures, str) else None,
         resampling=None if level is None else Resampling.of(level, n_resamples, rng),
         classwise=classwise,
+        tolerance=tolerance,
+        tolerance_of=BY_NAME[tolerance_of],
     )
     others = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
-    ready = _ready(probs, {"targets": targets, **others, "logits": logits or None, "groups": groups}, notion, settings)
-    if ready is None:
+    given = {"targets": targets, **others, "logits": logits or None, "groups": groups, "clusters": clusters}
+    found = judging.ready(probs, given, notion, n_bins, classwise=classwise)
+    if found is None:
         if targets is None:
             remedy = "pass the labels; only a ReliabilityTable or a CalibrationSketch needs none"
             raise InputError("targets", "an array", "None", remedy)
         predictions = as_predictions(probs, targets, **others, logits=logits, notion=notion)
-        ready = _of_predictions(predictions, resolve(predictions, notion), groups, settings)
-    judged, judged_groups = ready
-    report = judged.report(settings).report
+        labels, event = judging.cluster_labels(clusters, predictions), resolve(predictions, notion)
+        found = judging.of_predictions(predictions, event, groups, labels, n_bins, classwise=classwise)
+    judged, judged_groups = found
+    if tolerance is not None and judged.notion in PER_CLASS and tolerance_of != ECE.name:
+        raise InputError("tolerance_of", "'ece' if every class is judged", repr(tolerance_of), "leave it out")
+    report = report_on(judged, settings).report
     return replace(report, groups=_tested(judged_groups, settings)) if judged_groups else report
 
 
-# ---------------------------------------------------------------- what is judged
-
-_Ready = tuple[Judged, Mapping[str, Judged]]
-
-
-def _ready(probs: Any, others: Mapping[str, Any], notion: Notion | None, settings: Settings) -> _Ready | None:
-    """Return the data of a table, a sketch or sketches of groups; None for predictions."""
-    if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
-        probs = CalibrationSketch.of_groups(probs)
-    if not isinstance(probs, (ReliabilityTable, CalibrationSketch)):
-        return None
-    for name, value in others.items():
-        if value is not None:
-            expected = f"nothing next to a {type(probs).__name__}"
-            raise InputError(name, expected, "a value", f"leave it out: {_HOLDS[type(probs)]} holds all data")
-    if isinstance(probs, ReliabilityTable):
-        return _of_table(probs, notion), {}
-    check_alone(probs, notion)
-    groups = {name: _of_sketch(group, settings) for name, group in probs.groups.items()}
-    return _of_sketch(probs, settings), groups
-
-
-def _of_table(table: ReliabilityTable, notion: Notion | None) -> Judged:
-    if notion is not None:
-        check_choice("notion", notion, NOTIONS)
-    if notion in PER_CLASS:
-        raise InputError("notion", "'positive' or 'top-label' for a table", repr(notion), "a table is of one event")
-    if len(table) == 0:
-        raise InputError("probs", "a table with at least one row", "an empty table", "check where the rows were lost")
-    means = PredictionMeans.of_table(table, right=notion == "top-label")
-    return Judged(notion=notion or "positive", means=means, tables=[table])
-
-
-def _of_sketch(sketch: CalibrationSketch, settings: Settings) -> Judged:
-    means, notion = PredictionMeans.of_sketch(sketch), sketch.notion or "positive"
-    judged = Judged(notion=notion, means=means, tables=(), n_classes=sketch.n_classes, names=sketch.class_names)
-    if notion in PER_CLASS:
-        return replace(judged, tables=sketch.class_tables)
-    if not (settings.classwise and sketch.has_classes):
-        return replace(judged, tables=[sketch.table])
-    tables, n_bins = sketch.class_tables, settings.n_bins
-    bounds = [certified.ece(n_bins) for certified in map(Certified.of, tables) if certified is not None]
-    histograms = replace(table_histograms(tables, n_bins), totals=sketch.table.total)
-    return replace(judged, tables=[sketch.table], histograms=histograms, class_bound=float(np.mean(bounds)))
-
-
-def _of_predictions(predictions: Predictions, notion: Notion, groups: Any, settings: Settings) -> _Ready:
-    everything = _of_rows(predictions, notion, settings)  # first, so that errors name the caller's rows
-    parts = [] if groups is None else as_groups(groups, predictions)
-    return everything, {name: _of_rows(predictions.take(places), notion, settings) for name, places in parts}
-
-
-def _of_rows(predictions: Predictions, notion: Notion, settings: Settings) -> Judged:
-    layout, uppers = predictions.layout, None
-    if layout == "multiclass" and settings.classwise and notion != "classwise":
-        uppers = binned.largest_members(binned.uniform_edges(settings.n_bins), "right", predictions.rows.dtype)
-    reading = read(predictions, notion, uppers=uppers)
-    n, weights = reading.n, reading.events.weights
-    if layout == "multilabel":  # the means are over labels, but only rows are independent
-        rows = predictions.judged
-        n, weights = int(np.count_nonzero(rows)), None if predictions.weights is None else predictions.weights[rows]
-    squared = None if integer_weights(weights) else read_squared(predictions, notion, uppers=uppers)
-    judged = Judged(
-        notion=notion,
-        means=PredictionMeans.of_scores(
-            reading.means,
-            (squared or reading).means,
-            effective_n=effective_rows(weights, n),
-            n=n,
-            event=layout == "binary",
-        ),
-        tables=(),
-        n_classes=None if layout == "binary" else predictions.n_classes,
-        names=predictions.class_names,
-    )
-    if notion in PER_CLASS:
-        return replace(judged, tables=[ReliabilityTable.pool(events) for events, _ in class_events(predictions)])
-    histograms = None
-    if uppers is not None:
-        squares = None if squared is None else squared.histograms
-        histograms = ClassHistograms(sums=reading.histograms, totals=reading.total, squares=squares)
-    return replace(judged, tables=[ReliabilityTable.pool(reading.events)], histograms=histograms)
-
-
 # ---------------------------------------------------------------- the report
+
+
+def report_on(judged: Judged, settings: Settings) -> Reported:
+    """Return the report, and the estimates that decide."""
+    return (_class_report if judged.notion in PER_CLASS else _event_report)(judged, settings)
 
 
 def _event_report(judged: Judged, settings: Settings) -> Reported:
@@ -315,12 +233,23 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         means=judged.means,
         classes=_classes(judged, table.total, resampling),
         no_classes="one event is judged, no classes" if judged.n_classes is None else "not asked for (classwise=False)",
+        clusters=None if judged.buckets is None else ClusteredRows.of(table, settings.n_bins, judged.buckets),
     )
-    inference = None if resampling is None else Inference.of(event, resampling, settings.computed)
+    infer = Inference.of if event.clusters is None else ClusterInference.of
+    inference = None if resampling is None else infer(event, resampling, settings.computed)
     flags: dict[str, Any] = dict(table.provenance)
-    if inference is not None and flag_of(inference.cells):
-        flags["flag"] = flag_of(inference.cells)
-    estimates = {measure: flagged(estimate(measure, event, inference), flags) for measure in settings.computed}
+    if inference is not None and inference.flag:
+        flags["flag"] = inference.flag
+    losses = {} if inference is None else surprises(inference.cells)
+    estimates = {
+        measure: flagged(estimate(measure, event, inference), {**(losses if _is_loss(measure) else {}), **flags})
+        for measure in settings.computed
+    }
+    tested = None if inference is None else inference.tested()
+    decision = None
+    if inference is not None and settings.tolerance is not None:
+        bounds = estimate(settings.tolerance_of, event, inference.at(one_sided(inference.resampling.level)))
+        decision = _decision(settings, bounds, inference.rarer)
     evidence = Evidence(
         estimates={measure.name: estimates[measure] for measure in DECIDING},
         notion=judged.notion,
@@ -328,16 +257,24 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         outcome_rate=event.outcome_rate,
         diagram=event.diagram() if inference is None else inference.diagram(),
         level=None if resampling is None else resampling.level,
-        rarer=math.inf if inference is None else rarer_rows(inference.cells),
+        test=None if tested is None else tested.test,
+        decision=decision,
+        line=None if inference is None else inference.rows.line(inference.level),
+        rarer=math.inf if inference is None else inference.rarer,
     )
     return _report(
         judged,
         settings,
         estimates,
         evidence,
+        tested=tested,
         classwise=None if event.classes is None else event.classes.errors,
         curves={} if inference is None else inference.curves(),
     )
+
+
+def _is_loss(measure: Measure) -> bool:
+    return measure.judges == "predictions" and measure.scale == "score"
 
 
 def _class_report(judged: Judged, settings: Settings) -> Reported:
@@ -361,6 +298,14 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
             if measure.judges == "classes" and classes is not None:
                 estimates[measure] = replace(combined, details=worst_class(classes))
     estimates = {measure: flagged(one, tables[0].provenance) for measure, one in estimates.items()}
+    tested = decision = None
+    if resampling is not None:
+        bins = class_bins(events, OverClasses(binning="uniform"), means.effective_n, dependent=dependent)
+        tested = bins.tested(estimates[ECE], resampling)
+        if settings.tolerance is not None:
+            sides = replace(resampling, level=one_sided(resampling.level))
+            bounds = over_classes(ECE, events, means.n, means.effective_n, sides, dependent=dependent)
+            decision = _decision(settings, bounds, math.inf)
     supports = histograms.sums[2].sum()
     evidence = Evidence(
         estimates={measure.name: estimates[measure] for measure in DECIDING},
@@ -369,9 +314,21 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
         outcome_rate=float(supports / np.sum(histograms.totals)),
         diagram=None,
         level=None if resampling is None else resampling.level,
+        test=None if tested is None else tested.test,
+        decision=decision,
+        line=None,
         rarer=math.inf,
     )
-    return _report(judged, settings, estimates, evidence, classwise=None if classes is None else classes.errors)
+    errors = None if classes is None else classes.errors
+    return _report(judged, settings, estimates, evidence, tested=tested, classwise=errors)
+
+
+def _decision(settings: Settings, bounds: Estimate, rarer: float) -> Decision | None:
+    """Return the decision about the tolerance, from an estimate with one-sided bounds."""
+    if settings.tolerance is None or settings.resampling is None:
+        return None
+    level = settings.resampling.level
+    return decide(settings.tolerance_of.name, settings.tolerance, bounds, level, rarer=rarer)
 
 
 def _classes(judged: Judged, total: Any, resampling: Resampling | None) -> Classes | None:
@@ -379,9 +336,12 @@ def _classes(judged: Judged, total: Any, resampling: Resampling | None) -> Class
     if judged.histograms is None:
         return None
     histograms = replace(judged.histograms, totals=total)
+    bins = ClassBins(histograms=histograms.sums, squares=histograms.squares, effective_n=judged.means.effective_n)
+    if judged.class_buckets is not None:
+        bins = ClusterClassBins(**vars(bins), buckets=judged.class_buckets)
     return Classes(
-        errors=with_intervals(histograms.errors("l1"), histograms.squares, resampling),
-        bins=ClassBins(histograms=histograms.sums, squares=histograms.squares, effective_n=judged.means.effective_n),
+        errors=inferred(histograms.errors("l1"), histograms.squares, resampling),
+        bins=bins,
         names=judged.names,
         bound=judged.class_bound,
     )
@@ -392,6 +352,8 @@ def _report(
     settings: Settings,
     estimates: Mapping[Measure, Estimate],
     evidence: Evidence,
+    *,
+    tested: GroupTest | None,
     **parts: Any,
 ) -> Reported:
     resampling = settings.resampling
@@ -400,6 +362,9 @@ def _report(
         descriptions={measure.name: measure.description for measure in settings.measures},
         profile=settings.profile,
         findings=evidence.findings(),
+        test=evidence.test,
+        decision=evidence.decision,
+        clusters=_cluster_facts(judged, evidence),
         notion=judged.notion,
         n=evidence.n,
         n_classes=judged.n_classes,
@@ -411,28 +376,38 @@ def _report(
         n_resamples=0 if resampling is None else resampling.n_resamples,
         **parts,
     )
-    return Reported(report, evidence.estimates)
+    return Reported(report, evidence.estimates, tested)
+
+
+def _cluster_facts(judged: Judged, evidence: Evidence) -> dict[str, Any] | None:
+    """Return the number of clusters, the largest one's share, and the rows that they are worth by the ECE."""
+    if judged.buckets is None:
+        return None
+    details = evidence.estimates[ECE.name].details
+    return {**details_of(judged.buckets), "effective_rows": details.get("effective_rows")}
 
 
 def _tested(groups: Mapping[str, Judged], settings: Settings) -> tuple[GroupReport, ...]:
     """Return the reports on groups, with the tests that say which stand out."""
-    reports = {name: judged.report(settings) for name, judged in groups.items()}
-    reason = f"fewer than {LEAST_GROUP} rows: too few to say anything"
-    few = {name: reason for name, (report, _) in reports.items() if report.n < LEAST_GROUP}
-    resampling = settings.resampling
-    tested = [name for name in reports if resampling is not None and name not in few]
-    p_values = {name: finest_p_value(reports[name].deciding["ece"]) for name in tested}
-    adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    reported = {name: report_on(judged, settings) for name, judged in groups.items()}
+    small = f"fewer than {LEAST_GROUP} rows: too few to say anything"
+    flags = {name: small for name, (report, _, _) in reported.items() if report.n < LEAST_GROUP}
+    tests = {name: tested for name, (_, _, tested) in reported.items() if tested is not None and name not in flags}
+    alpha = 0.0 if settings.resampling is None else settings.resampling.alpha
+    p_values = {name: tested.p_value(len(tests), alpha) for name, tested in tests.items()}
+    flags |= {name: _NO_LAW for name, p in p_values.items() if math.isnan(p)}
+    known = {name: p for name, p in p_values.items() if name not in flags}
+    adjusted = dict(zip(known, holm(list(known.values())), strict=True))
     return tuple(
         GroupReport(
             name=name,
             report=report,
             ece=deciding["ece"],
             mean_gap=deciding["mean_gap"],
-            p_value=p_values.get(name, math.nan),
+            p_value=known.get(name, math.nan),
             adjusted_p_value=adjusted.get(name, math.nan),
-            called_out=resampling is not None and adjusted.get(name, 1.0) <= 1 - resampling.level,
-            flag=few.get(name, ""),
+            called_out=adjusted.get(name, 1.0) <= alpha,
+            flag=flags.get(name, ""),
         )
-        for name, (report, deciding) in reports.items()
+        for name, (report, deciding, _) in reported.items()
     )

@@ -20,8 +20,11 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs import Layout, Notion, Predictions, explain
 from calibrant.kernels import dispatch
+from calibrant.scores import RowScores, class_row_scores, event_row_scores
 
 NOTIONS: Final = ("positive", "top-label", "classwise", "multilabel")
+
+_ENTRIES: Final = 1 << 16  # of a block of predictions, so that its temporaries stay in the cache
 
 #: The notions that judge every class separately.
 PER_CLASS: Final[tuple[Notion, ...]] = ("classwise", "multilabel")
@@ -319,3 +322,17 @@ def class_events(predictions: Predictions, threshold: float = 0.0) -> Iterator[t
             yield Events(scores, outcomes, weights), total
         else:
             yield Events(scores[keep], outcomes[keep], None if weights is None else weights[keep]), total
+
+
+def scores_of_rows(predictions: Predictions) -> RowScores:
+    """Return the scores of each row, block by block; those of rows that are not judged mean nothing."""
+    rows, n = predictions.rows, predictions.n
+    brier, nll, right = np.empty(n), np.empty(n), np.empty(n, np.bool_)
+    score = event_row_scores if predictions.layout == "binary" else class_row_scores
+    step = max(1, _ENTRIES // rows.width)
+    for start in range(0, n, step):
+        for a, block in rows.blocks(start, min(start + step, n)):
+            at = slice(a, a + len(block))
+            with np.errstate(all="ignore"):  # rows that are not judged may hold anything
+                brier[at], nll[at], right[at] = score(block, np.maximum(predictions.targets[at], 0), predictions.logits)
+    return brier, nll, right

@@ -19,18 +19,22 @@ from calibrant.render import terminal, words
 from calibrant.results import (
     CalibrationCurve,
     ClasswiseCalibration,
+    Decision,
     Description,
     Estimate,
     Finding,
     ReliabilityDiagram,
+    TestResult,
     plain,
     plain_diagram,
     plain_estimate,
+    plain_test,
 )
+from calibrant.sampling.resampling import alpha_of
 from calibrant.weights import integer_weights
 
 #: The version of the dictionary and the JSON that a report writes.
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,6 +55,16 @@ class Report(Mapping[str, Estimate]):
     findings : tuple of Finding
         The test of calibration, which way the scores err, what recalibration could gain, and warnings. They do not
         depend on the measures shown.
+    test : TestResult or None
+        The test of calibration behind the verdict: the p-values of the mean, the spread and the ECE, combined.
+        ``details`` have the ``parts`` and the ``leading`` one. None without intervals. If every class is judged by
+        itself, it is the test of the ECE over classes.
+    decision : Decision or None
+        Whether an error is below the tolerance; None if none was given, and without intervals.
+    clusters : mapping or None
+        The rows as clusters: ``clusters``, their number, or a text if they were not counted; ``largest_cluster``, the
+        share of the rows in the largest; ``effective_rows``, how many independent rows tell as much of the ECE, or
+        None. None if rows were taken as independent.
     notion : str
         The judged event.
     n : int
@@ -85,6 +99,9 @@ class Report(Mapping[str, Estimate]):
     descriptions: Mapping[str, Description]
     profile: str | None
     findings: tuple[Finding, ...]
+    test: TestResult | None
+    decision: Decision | None
+    clusters: Mapping[str, Any] | None
     notion: Notion
     n: int
     n_classes: int | None
@@ -111,6 +128,11 @@ class Report(Mapping[str, Estimate]):
     def __len__(self) -> int:
         return len(self.estimates)
 
+    @property
+    def miscalibrated(self) -> bool:
+        """Whether the test of calibration rejects at the report's level; False without intervals."""
+        return self.test is not None and self.level is not None and self.test.p_value <= alpha_of(self.level)
+
     def verdict(self) -> list[str]:
         """Return sentences: whether the scores can be trusted, which way they err, what recalibration could gain."""
         return words.verdict(self.to_dict())
@@ -134,6 +156,7 @@ class Report(Mapping[str, Estimate]):
                 "kept": plain(self.classwise.kept, "classwise.kept", missing),
                 "supports": plain(self.classwise.supports, "classwise.supports", missing),
                 "bins": _class_bins(self.classwise),
+                **_class_tests(self.classwise, missing),
             }
         return {
             "schema_version": SCHEMA_VERSION,
@@ -144,6 +167,9 @@ class Report(Mapping[str, Estimate]):
             "level": self.level,
             "n_resamples": self.n_resamples,
             "outcome_rate": self.outcome_rate,
+            "test": None if self.test is None else plain_test(self.test, "test", missing),
+            "decision": None if self.decision is None else plain(asdict(self.decision), "decision", missing),
+            "clusters": None if self.clusters is None else plain(dict(self.clusters), "clusters", missing),
             "findings": [
                 {"code": str(finding.code), **plain(dict(finding.facts), f"findings[{i}]", missing)}
                 for i, finding in enumerate(self.findings)
@@ -212,17 +238,17 @@ class GroupReport:
     report : Report
         The measures of its predictions.
     ece, mean_gap : Estimate
-        Its expected calibration error, which is tested, and its mean gap. They are there whichever measures the report
-        shows.
+        Its expected calibration error and its mean gap. They are there whichever measures the report shows.
     p_value : float
-        The p-value of the group's ECE under calibration. It is in closed form if it is too small for the number of
-        resamples. NaN for a group that is too small, and in a report without intervals.
+        The p-value of the group's test, ``report.test``. If it is too small for the number of resamples, it is in
+        closed form, or in a group with few expected outcomes from more resamples. NaN for a group without a test, and
+        in a report without intervals.
     adjusted_p_value : float
         The p-value after Holm's correction for the number of groups.
     called_out : bool
         Whether the group is miscalibrated at the report's level after the correction.
     flag : str
-        Why the group is too small for a test; empty if it is large enough.
+        Why the group has no test; empty if it has one.
     """
 
     name: str
@@ -259,6 +285,16 @@ def _plain_curve(curve: CalibrationCurve, path: str, missing: dict[str, str]) ->
     }
     bandwidth = plain(curve.bandwidth, f"{path}.bandwidth", missing, "the isotonic curve has no bandwidth")
     return {**plain_columns, "bandwidth": bandwidth}
+
+
+def _class_tests(result: ClasswiseCalibration, missing: dict[str, str]) -> dict[str, Any]:
+    """Return the p-values of the classes; None without intervals."""
+    columns = {"p_values": result.p_values, "adjusted_p_values": result.adjusted_p_values}
+    reason = "no test: too few outcomes are expected"
+    return {
+        name: None if values is None else plain(values, f"classwise.{name}", missing, reason)
+        for name, values in columns.items()
+    }
 
 
 def _class_bins(result: ClasswiseCalibration) -> dict[str, list[Any]]:

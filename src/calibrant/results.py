@@ -109,10 +109,13 @@ class Code(StrEnum):
     TOO_HIGH = "too-high"
     TOO_LOW = "too-low"
     RIGHT_ON_AVERAGE = "right-on-average"
-    OVER_CONFIDENT = "over-confident"
-    UNDER_CONFIDENT = "under-confident"
-    RIGHTLY_CONFIDENT = "rightly-confident"
+    TOO_EXTREME = "too-extreme"
+    NOT_EXTREME_ENOUGH = "not-extreme-enough"
+    RIGHTLY_SPREAD = "rightly-spread"
     RECALIBRATION_GAIN = "recalibration-gain"
+    PROVEN = "proven"
+    DISPROVEN = "disproven"
+    UNDECIDED = "undecided"
     FALLING_CURVE = "falling-curve"
     RARE_OUTCOME = "rare-outcome"
 
@@ -158,6 +161,37 @@ class TestResult:
     method: str
     n: int
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """Whether an error is below a tolerance, beyond doubt.
+
+    Attributes
+    ----------
+    state : {"proven", "disproven", "open"}
+        "proven": the error is below the tolerance; "disproven": it is above. Each is wrong with probability
+        1 - ``level`` at most. "open": these rows do not decide it.
+    measure : str
+        The error.
+    tolerance : float
+        The largest error that is tolerated.
+    low, high : float
+        The one-sided bounds of the error, each at ``level``.
+    level : float
+        The confidence.
+    more_rows : int or None
+        About how many more rows would decide it. None if it is decided, or if no number of rows is known to: the error
+        is about as large as the tolerance, or one outcome is too rare.
+    """
+
+    state: Literal["proven", "disproven", "open"]
+    measure: str
+    tolerance: float
+    low: float
+    high: float
+    level: float
+    more_rows: int | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -278,6 +312,9 @@ class ClasswiseCalibration:
         The Clopper-Pearson interval of that share, in reports; NaN if the bin is empty.
     level : float
         The confidence of the intervals; NaN without them.
+    p_values, adjusted_p_values : (C,) float64 or None
+        The p-value of each class's own test of calibration, in closed form, and the same after Holm's correction for
+        the number of classes, in reports. NaN for a class without a test.
     """
 
     errors: NDArray[np.float64]
@@ -291,6 +328,8 @@ class ClasswiseCalibration:
     lows: NDArray[np.float64] | None = None
     highs: NDArray[np.float64] | None = None
     level: float = math.nan
+    p_values: NDArray[np.float64] | None = None
+    adjusted_p_values: NDArray[np.float64] | None = None
 
     def diagram(self, k: int) -> ReliabilityDiagram:
         """Return the reliability diagram of one class, by its index from 0."""
@@ -342,6 +381,17 @@ def plain_estimate(
     numbers["method"], numbers["n"] = estimate.method, estimate.n
     numbers["details"] = plain(dict(estimate.details), f"{path}.details", missing)
     return numbers
+
+
+def plain_test(test: TestResult, path: str, missing: dict[str, str]) -> dict[str, Any]:
+    """Return a test as plain Python."""
+    return {
+        "statistic": plain(test.statistic, f"{path}.statistic", missing),
+        "p_value": plain(test.p_value, f"{path}.p_value", missing),
+        "method": test.method,
+        "n": test.n,
+        "details": plain(dict(test.details), f"{path}.details", missing),
+    }
 
 
 def plain_diagram(diagram: ReliabilityDiagram, path: str, missing: dict[str, str]) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import click
 
@@ -26,6 +27,8 @@ def check_report(ctx: click.Context, options: CommandOptions) -> None:
     if options.outcome and options.target:
         raise click.UsageError("--outcome and --target both name the truth; pass one of the two", ctx)
     _check_conditions(ctx, options)
+    check_tolerance(ctx, options.tolerance)
+    _check_tolerated(ctx, options)
     check_sketch(ctx, options.sketch_path)
     if options.exact and options.sketch_path is not None:
         raise click.UsageError("--exact keeps the rows, --sketch makes a sketch of them; pass one of the two", ctx)
@@ -41,10 +44,28 @@ def _check_conditions(ctx: click.Context, options: CommandOptions) -> None:
     """Reject a condition on a measure that the report leaves out."""
     from calibrant.measures.listed import chosen
 
-    shown = {"n", *(measure.name for measure in chosen(options.measures))}
+    shown = {"n", "test", *(measure.name for measure in chosen(options.measures))}
     for condition in options.conditions:
         if condition.measure not in shown:
             msg = f"--fail-if {condition.text!r}: --measures leaves {condition.measure} out; add it there"
+            raise click.UsageError(msg, ctx)
+
+
+def _check_tolerated(ctx: click.Context, options: CommandOptions) -> None:
+    """Reject an error that no tolerance can be about, or that is named without a tolerance."""
+    from calibrant.errors import nearest
+    from calibrant.inference.decision import TOLERATED
+    from calibrant.notions import PER_CLASS
+
+    if options.tolerance_of not in TOLERATED:
+        hint = f"{options.tolerance_of!r}; {nearest(options.tolerance_of, TOLERATED)}"
+        raise click.BadParameter(hint, ctx, param_hint="--tolerance-of")
+    if options.tolerance_of != TOLERATED[0]:
+        if options.tolerance is None:
+            raise click.UsageError("--tolerance-of names the error of --tolerance; pass --tolerance too", ctx)
+        if options.notion in PER_CLASS:
+            problem = f"with --notion {options.notion} only the ECE has a tolerance"
+            msg = f"--tolerance-of {options.tolerance_of}: {problem}; leave --tolerance-of out"
             raise click.UsageError(msg, ctx)
 
 
@@ -55,6 +76,23 @@ def check_compare(ctx: click.Context, options: CommandOptions) -> None:
         hint = f"{options.scores!r}; name two models or more, each once, such as old,new"
         raise click.BadParameter(hint, ctx, param_hint="--scores")
     check_level(ctx, options.level)
+    check_tolerance(ctx, options.tolerance)
+
+
+def check_floor(ctx: click.Context, params: Mapping[str, Any]) -> None:
+    """Reject wrong usage of the options of ``floor``."""
+    check_level(ctx, params["level"])
+    check_tolerance(ctx, params["prove"], "--prove")
+    if params["n"] is None and params["prove"] is None:
+        msg = "name the number of predictions, such as --n 500, or the error to prove, such as --prove 0.02"
+        raise click.UsageError(msg, ctx)
+
+
+def check_tolerance(ctx: click.Context, tolerance: float | None, option: str = "--tolerance") -> None:
+    """Reject a tolerance outside (0, 1)."""
+    if tolerance is not None and not 0 < tolerance < 1:
+        hint = f"{tolerance:g}; pass the largest harmless error, such as 0.02"
+        raise click.BadParameter(hint, ctx, param_hint=option)
 
 
 def check_level(ctx: click.Context, level: float) -> None:

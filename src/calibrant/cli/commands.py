@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any, Final
+from typing import Any
 
 try:
     import click
 except ImportError:
     sys.exit("calibrant: the command needs the extra 'report'; run: pip install 'calibrant[report]'")
 
-from calibrant.cli import checks, completion, loading, output
-from calibrant.cli.conditions import ConditionType, is_held
+from calibrant.cli import checks, completion, gates, loading, output
+from calibrant.cli.conditions import ConditionType
 from calibrant.cli.errors import failing
 from calibrant.cli.options import ENGINES, CommandOptions
 from calibrant.cli.usage import Commands, Count, Wanted
-
-#: The exit status if a condition holds; 1 is for bad data (`errors`), 2 for usage (click).
-CONDITION_HELD: Final = 3
 
 _MOST_LABELS = 100_000
 
@@ -177,6 +174,20 @@ _keep_going = click.option(
     help="Replicates behind the noise floors; 0 for none.",
 )
 @click.option("--rng", type=int, default=CommandOptions.rng, show_default=True, help="The seed of the replicates.")
+@click.option(
+    "--tolerance",
+    type=float,
+    metavar="ERROR",
+    help="The largest harmless error, such as 0.02: the report says whether the error is below it.",
+)
+@click.option(
+    "--tolerance-of",
+    metavar="MEASURE",
+    default=CommandOptions.tolerance_of,
+    show_default=True,
+    shell_complete=completion.tolerated,
+    help="The error that --tolerance is about: ece, smece, rmsce or mean_gap.",
+)
 @click.option("--exact", is_flag=True, help="Keep every row; by default many rows become a sketch.")
 @_keep_going
 @click.option(
@@ -204,7 +215,13 @@ _keep_going = click.option(
     multiple=True,
     type=ConditionType(),
     shell_complete=completion.conditions,
-    help="Exit with status 3 if this holds: 'ece > 0.05'.",
+    help="Exit with status 3 if this holds: 'ece > 0.05', 'ece.low > 0.03', 'groups.any(ece.low > 0.05)'.",
+)
+@click.option(
+    "--gate",
+    is_flag=True,
+    help="Exit with status 3 if the scores are miscalibrated; with --tolerance: 3 if the error is above it, 4 if not "
+    "decided.",
 )
 @click.pass_context
 def report(ctx: click.Context, /, **params: Any) -> None:
@@ -218,9 +235,11 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     calibrant report games.csv --score win_prob --outcome won --by season
     calibrant report 'logs/*.parquet' --probs 'p_*' --where "split = 'test'"
     calibrant report 'logs/*.parquet' --keep-going --sketch week.cal
-    calibrant report model.npz --logits --json report.json --fail-if 'ece > 0.05'
+    calibrant report model.npz --logits --json out.json --fail-if 'ece.low > 0.05'
+    calibrant report model.npz --logits --tolerance 0.02 --gate
 
-    Exit status: 0; 1 for data that cannot be used; 2 for wrong usage; 3 if a --fail-if holds.
+    Exit status: 0; 1 for data that cannot be used; 2 for wrong usage; 3 for a gate that fails or a condition that
+    holds; 4 for a gate that cannot decide about its tolerance.
     """  # noqa: D301
     options = CommandOptions(**params)
     checks.check_report(ctx, options)
@@ -230,12 +249,9 @@ def report(ctx: click.Context, /, **params: Any) -> None:
             step(0, 0, 0)
             result = loading.evaluate(predictions, options)
         output.write(result, predictions, options)
-        conditions_held = [condition for condition in options.conditions if is_held(condition, result)]
-    for condition in conditions_held:
-        value = result.n if condition.measure == "n" else result[condition.measure].value
-        click.echo(f"calibrant: --fail-if {condition.text!r} holds: {condition.measure} is {value:.6g}", err=True)
-    if conditions_held:
-        sys.exit(CONDITION_HELD)
+        status = gates.report_status(result, options)
+    if status:
+        sys.exit(status)
 
 
 @main.command(short_help="Which of several models is better calibrated.")
@@ -273,6 +289,18 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 @_json
 @_html
 @_title
+@click.option(
+    "--tolerance",
+    type=float,
+    metavar="ERROR",
+    help="How much larger the ECE of a later model may be, such as 0.01: the comparison says whether it is.",
+)
+@click.option(
+    "--gate",
+    is_flag=True,
+    help="Exit with status 3 if a model is worse calibrated than the first; with --tolerance: 3 if its ECE is larger "
+    "by more, 4 if not decided.",
+)
 @click.pass_context
 def compare(ctx: click.Context, /, scores: str, **params: Any) -> None:
     """Compare models on the same rows of FILE..., and say which is better calibrated.
@@ -281,8 +309,10 @@ def compare(ctx: click.Context, /, scores: str, **params: Any) -> None:
     calibrant compare games.csv --scores old,new --outcome won
     calibrant compare digits.parquet --scores 'p_*,overconfident_*'
     calibrant compare models.npz --scores small,large --logits --json out.json
+    calibrant compare games.csv --scores old,new --outcome won --gate
 
-    Exit status: 0; 1 for data that cannot be used; 2 for wrong usage.
+    Exit status: 0; 1 for data that cannot be used; 2 for wrong usage; 3 for a gate that finds a worse model; 4 for a
+    gate that cannot decide about its tolerance.
     """  # noqa: D301
     options = CommandOptions(scores=scores, models=_split(scores), **params)
     checks.check_compare(ctx, options)
@@ -307,8 +337,12 @@ def compare(ctx: click.Context, /, scores: str, **params: Any) -> None:
                 class_names=predictions.class_names,
                 level=options.level,
                 logits={name: options.logits or is_logits for name, is_logits in predictions.logits.items()},
+                tolerance=options.tolerance,
             )
         output.write(result, predictions, options)
+        status = gates.comparison_status(result, options)
+    if status:
+        sys.exit(status)
 
 
 @main.command(short_help="Add the sketches of several files.")
@@ -352,7 +386,8 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
 
 
 @main.command(short_help="What noise alone shows, before there is any data.")
-@click.option("--n", "n", type=Count(min=1), required=True, help="The number of predictions.")
+@click.option("--n", "n", type=Count(min=1), help="The number of predictions.")
+@click.option("--prove", type=float, metavar="ERROR", help="How many predictions prove that the ECE is below this?")
 @click.option(
     "--bins",
     "--n-bins",
@@ -367,43 +402,41 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
 @click.option("--rng", type=Count(min=0), default=0, show_default=True, help="The seed of the samples.")
 @_json
 @click.pass_context
-def floor(
-    ctx: click.Context, n: int, n_bins: int, level: float, n_resamples: int, rng: int, json_path: str | None
-) -> None:
+def floor(ctx: click.Context, /, **params: Any) -> None:
     """Print the noise floor: the calibration errors of perfectly calibrated scores, before there is any data.
+
+    With --prove, print how many predictions prove that the error of a calibrated model is small.
 
     \b
     calibrant floor --n 500 --bins 15
+    calibrant floor --prove 0.02
     """  # noqa: D301
-    checks.check_level(ctx, level)
+    checks.check_floor(ctx, params)
     with failing(ctx):
-        from calibrant.inference.floor import SCORE_LAWS, noise_floor
-        from calibrant.measures import MEASURES
         from calibrant.render import floor as render
 
+        json_path = params.pop("json_path")
         with output.progress():
-            results = [
-                noise_floor(n, n_bins, scores=law, level=level, n_resamples=n_resamples, rng=rng) for law in SCORE_LAWS
-            ]
-        summary = {
-            "n": n,
-            "n_bins": n_bins,
-            "level": level,
-            "n_resamples": n_resamples,
-            "rng": rng,
-            "measures": {measure.name: measure.label for measure in MEASURES if measure.name in results[0].floors},
-            "laws": {
-                result.scores: {
-                    "description": SCORE_LAWS[result.scores][2],
-                    "floors": {
-                        name: {"mean": noise.mean, "upper": noise.upper} for name, noise in result.floors.items()
-                    },
-                    "rows_for_ece_of_0.01": result.rows_for(0.01),
-                }
-                for result in results
-            },
-        }
+            summary = {**params, **_laws(**params)}
         output.write_summary(summary, json_path, lambda: render.render(summary, style=output.style()))
+
+
+def _laws(n: int | None, prove: float | None, n_bins: int, level: float, n_resamples: int, rng: int) -> dict[str, Any]:
+    """Return what each law of scores shows by noise alone, and how many rows prove that the error is small."""
+    from calibrant.inference.floor import SCORE_LAWS, noise_floor, rows_to_prove
+    from calibrant.measures import MEASURES
+
+    laws: dict[str, dict[str, Any]] = {}
+    floors: dict[str, Any] = {}
+    for name, (_, _, description) in SCORE_LAWS.items():
+        laws[name] = {"description": description}
+        if n is not None:
+            found = noise_floor(n, n_bins, scores=name, level=level, n_resamples=n_resamples, rng=rng)
+            floors = {key: {"mean": noise.mean, "upper": noise.upper} for key, noise in found.floors.items()}
+            laws[name] |= {"floors": floors, "rows_for_ece_of_0.01": found.rows_for(0.01)}
+        if prove is not None:
+            laws[name]["rows_to_prove"] = rows_to_prove(prove, n_bins, scores=name, level=level, rng=rng)
+    return {"measures": {measure.name: measure.label for measure in MEASURES if measure.name in floors}, "laws": laws}
 
 
 @main.command("completion", short_help="Make the TAB key complete commands, in bash, zsh or fish.")

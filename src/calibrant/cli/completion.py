@@ -12,6 +12,8 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from calibrant.cli.conditions import FIELDS, OF_GROUPS, ROWS, TEST
+
 SHELLS: Final = ("bash", "zsh", "fish")
 _VARIABLE: Final = "_CALIBRANT_COMPLETE"
 
@@ -78,10 +80,24 @@ def notions(ctx: click.Context, _param: click.Parameter, incomplete: str) -> lis
 
 
 def conditions(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the beginnings of conditions: each measure with > and <."""
+    """Offer the beginnings of conditions: each measure with > and <; after its dot the numbers of a measure."""
     from calibrant.measures.listed import BY_NAME
 
-    return _starting([f"{name} {sign}" for name in (*BY_NAME, "n") for sign in "><"], incomplete.lstrip())
+    typed = incomplete.lstrip()
+    start = OF_GROUPS if typed.startswith(OF_GROUPS) else ""
+    name, dot, _ = typed.removeprefix(start).partition(".")
+    if dot and name in BY_NAME:
+        numbers = [f"{name}.{field} {sign}" for field in FIELDS[1:] for sign in "><"]
+    else:
+        numbers = [f"{name} {sign}" for name in (*BY_NAME, ROWS) for sign in "><"] + [f"{TEST}.{FIELDS[-1]} <"]
+    return _starting([*(start + number for number in numbers), *([] if start else [OF_GROUPS])], typed)
+
+
+def tolerated(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the errors that a tolerance may be about."""
+    from calibrant.inference.decision import TOLERATED
+
+    return _starting(TOLERATED, incomplete)
 
 
 def measures(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -99,6 +99,8 @@ def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions)
         measures=options.measures,
         n_resamples=options.n_resamples,
         rng=options.rng,
+        tolerance=options.tolerance,
+        tolerance_of=options.tolerance_of,
     )
     if isinstance(predictions, FileSketch):
         report = report_of(predictions.sketch)

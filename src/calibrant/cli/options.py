@@ -42,6 +42,9 @@ class CommandOptions(Options):
     html_path: str | None = None
     title: str | None = None
     conditions: tuple[Condition, ...] = ()
+    tolerance: float | None = None
+    tolerance_of: str = "ece"
+    gate: bool = False
 
     @property
     def outputs(self) -> dict[str, str]:

@@ -27,8 +27,9 @@ SECTIONS: Final = {
     "What the columns hold": ("logits", "percent", "labels", "class_names"),
     "What is judged": ("where", "ignore_index", "notion", "classwise", "n_bins"),
     "Intervals": ("level", "n_resamples", "rng"),
+    "Decisions": ("tolerance", "tolerance_of", "gate", "conditions"),
     "Many rows and files": ("exact", "keep_going", "engine", "master"),
-    "Output": ("measures", "json_path", "html_path", "title", "sketch_path", "conditions"),
+    "Output": ("measures", "json_path", "html_path", "title", "sketch_path"),
 }
 
 _MANY: Final = 10  # a command with so many options needs sections

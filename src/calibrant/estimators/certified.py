@@ -264,6 +264,11 @@ class Certified:
 
     # ------------------------------------------------------------ curves
 
+    @property
+    def _rounding(self) -> float:
+        """The most that the rounding of sums over all rows changes a mean of numbers up to 1."""
+        return self.table.n * 2.0**-52
+
     def smooth_error(self) -> SmoothError:
         """Return the smooth calibration error with its bound.
 
@@ -305,7 +310,7 @@ class Certified:
         before = sums - self.table.residuals
         inside = np.maximum(np.abs(before + cells.n1 - cells.s1), np.abs(before - cells.s0))[cells.several]
         most = float(inside.max(initial=0.0)) / self.table.total
-        return max(most - cumulative.ks_error(self.table), 0.0)
+        return max(most - cumulative.ks_error(self.table), 0.0) + self._rounding
 
     def recalibrated(self) -> float:
         """Bound the error of the Brier score of the isotonic fit, and so of MCB and DSC.
@@ -320,4 +325,4 @@ class Certified:
         best = isotonic.fit_of(counts[filled], positives[filled])
         fit = isotonic.isotonic_fit(table)
         scores = [mean_score("brier", f.values, f.counts, f.positives, table.total) for f in (fit, best)]
-        return max(scores[0] - scores[1], 0.0)
+        return max(scores[0] - scores[1], 0.0) + self._rounding

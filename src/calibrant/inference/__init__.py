@@ -1,6 +1,6 @@
 """Intervals, noise floors and tests of calibration, from a reliability table."""
 
-from calibrant.inference.floor import NoiseFloor, noise_floor
+from calibrant.inference.floor import NoiseFloor, noise_floor, rows_to_prove
 from calibrant.inference.hypotheses import (
     cox_test,
     hosmer_lemeshow_test,
@@ -20,6 +20,7 @@ __all__ = [
     "ks_test",
     "kuiper_test",
     "noise_floor",
+    "rows_to_prove",
     "spiegelhalter_test",
     "standardised_maximum",
     "t_cal_test",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 import numpy as np
@@ -13,8 +13,10 @@ from calibrant.inputs import Notion
 from calibrant.measures.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
 from calibrant.measures.ece import ECE
 from calibrant.measures.gap import MEAN_CONFIDENCE, MEAN_GAP
-from calibrant.results import Code, Estimate, Finding, ReliabilityDiagram
-from calibrant.sampling.means import MINORITY
+from calibrant.results import Code, Decision, Estimate, Finding, ReliabilityDiagram, TestResult
+from calibrant.sampling.line import Line
+from calibrant.sampling.means import MINORITY, rare
+from calibrant.sampling.resampling import alpha_of
 
 #: The measures that findings are made from, whichever measures a report shows.
 DECIDING: Final = (MEAN_CONFIDENCE, MEAN_GAP, ECE, MISCALIBRATION, DISCRIMINATION, UNCERTAINTY)
@@ -41,6 +43,12 @@ class Evidence:
         The bins of the judged event; None if every class is judged.
     level : float or None
         The confidence of the intervals; None without intervals.
+    test : TestResult or None
+        The test of calibration that decides; None without intervals.
+    decision : Decision or None
+        Whether an error is below a tolerance; None without one.
+    line : Line or None
+        The log-odds line of the judged event; None if every class is judged, and without intervals.
     rarer : float
         The effective sample size of the rarer outcome.
     """
@@ -51,56 +59,85 @@ class Evidence:
     outcome_rate: float
     diagram: ReliabilityDiagram | None
     level: float | None
+    test: TestResult | None
+    decision: Decision | None
+    line: Line | None
     rarer: float
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings, the test of calibration first."""
-        findings = [] if self.level is None else [self._evidence(self.level)]
+        findings = [] if self.decision is None else [_decided(self.decision)]
+        if self.test is not None:
+            findings.append(self._evidence(self.test))
         if self.diagram is not None:
             findings.append(self._mean())
-            if self.notion == "positive":
-                findings.append(self._confidence(self.diagram))
+        if self.line is not None and self._has_slope(self.line):
+            findings.append(self._spread(self.line))
         findings.append(self._gain())
         if self.diagram is not None and self.level is not None:
             if self._falls(self.diagram):
                 findings.append(Finding(Code.FALLING_CURVE))
-            if self.rarer < MINORITY:
+            if rare(self.rarer):
                 findings.append(Finding(Code.RARE_OUTCOME, {"rows": self.rarer, "enough": MINORITY}))
         return tuple(findings)
 
-    def _evidence(self, level: float) -> Finding:
+    @property
+    def _rejected(self) -> bool:
+        return self.test is not None and self.level is not None and self.test.p_value <= alpha_of(self.level)
+
+    def _evidence(self, test: TestResult) -> Finding:
         ece = self.estimates["ece"]
         upper = math.nan if ece.floor is None else ece.floor.upper
-        facts = {"measure": "ece", "value": ece.value, "upper": upper, "p_value": ece.p_value}
-        return Finding(Code.NO_EVIDENCE if ece.p_value > 1 - level else Code.MISCALIBRATED, facts)
+        facts = {"p_value": test.p_value, "leading": self._leading(test), "ece": ece.value, "upper": upper}
+        return Finding(Code.MISCALIBRATED if self._rejected else Code.NO_EVIDENCE, facts)
 
     def _mean(self) -> Finding:
         gap = self.estimates["mean_gap"]
         codes = (Code.TOO_HIGH, Code.TOO_LOW, Code.RIGHT_ON_AVERAGE)
         facts = {"mean_score": self.estimates["mean_confidence"].value, "event_rate": self.outcome_rate}
-        return self._directed(gap.value, codes, facts)
+        low, high = gap.low, gap.high
+        if math.isnan(low):
+            low = high = gap.value if abs(gap.value) >= _NOTHING else 0.0
+        return self._directed("mean", (gap.value, low, high), codes, facts)
 
-    def _confidence(self, diagram: ReliabilityDiagram) -> Finding:
-        """Return the finding about confidence: scores farther from 1/2 than the outcomes are over-confident.
+    def _has_slope(self, line: Line) -> bool:
+        """Return whether the scores differ enough for a slope, here and in the test."""
+        tested = self.test is None or "spread" in self.test.details["parts"]
+        return tested and not math.isnan(line.slope)
 
-        The standard error is that of the mean gap: the residuals are the same, with other signs.
+    def _spread(self, line: Line) -> Finding:
+        """Return the finding about the spread: the slope of the log-odds line is below 1, above 1, or neither."""
+        codes = (Code.TOO_EXTREME, Code.NOT_EXTREME_ENOUGH, Code.RIGHTLY_SPREAD)
+        low, high = (-math.inf, math.inf) if math.isnan(line.low) else (line.low, line.high)
+        return self._directed("spread", (1 - line.slope, 1 - high, 1 - low), codes, {})
+
+    def _directed(
+        self, part: str, ends: tuple[float, float, float], codes: tuple[Code, Code, Code], facts: dict[str, float]
+    ) -> Finding:
+        """Return a finding about a deviation, from its value and the ends of its interval: above 0, below 0 or neither.
+
+        A direction is a fact only if the verdict rejects calibration; else it is one of several looks ("by itself").
+        Where this part has decided the verdict, its direction is that of the value.
         """
-        filled = ~np.isnan(diagram.confidences) & (diagram.confidences != 0.5)
-        shares = diagram.proportions[filled].tolist()
-        gaps = zip(shares, diagram.confidences[filled].tolist(), diagram.accuracies[filled].tolist(), strict=True)
-        excess = sum(math.copysign(share, score - 0.5) * (score - rate) for share, score, rate in gaps)
-        return self._directed(excess, (Code.OVER_CONFIDENT, Code.UNDER_CONFIDENT, Code.RIGHTLY_CONFIDENT), {})
+        value, low, high = ends
+        off = low > 0 or high < 0 or (self._rejected and self._leads(part) and value != 0)
+        code = codes[2] if not off else codes[0] if value > 0 else codes[1]
+        if part == "spread":
+            value, low, high = 1 - value, 1 - high, 1 - low
+        facts = {"value": value, "low": low, "high": high, **facts}
+        if off and self.test is not None and not self._rejected:
+            parts = self.test.details["parts"]
+            facts |= {"by_itself": parts[part], "looks": len(parts)}
+        return Finding(code, facts)
 
-    def _directed(self, value: float, codes: tuple[Code, Code, Code], facts: dict[str, float]) -> Finding:
-        """Return a finding about a gap: above 0, below 0 or neither. Its interval is as wide as the mean gap's."""
-        gap = self.estimates["mean_gap"]
-        if math.isnan(gap.low):
-            low = high = value if abs(value) >= _NOTHING else 0.0
-        else:
-            half = (gap.high - gap.low) / 2
-            low, high = max(value - half, -1.0), min(value + half, 1.0)
-        code = codes[0] if low > 0 else codes[1] if high < 0 else codes[2]
-        return Finding(code, {"value": value, "low": low, "high": high, **facts})
+    def _leads(self, part: str) -> bool:
+        return self.test is not None and self._leading(self.test) == part
+
+    def _leading(self, test: TestResult) -> str:
+        """Return the part with the smallest p-value. In a single bin the ECE is the mean gap without its sign."""
+        single = self.diagram is not None and np.count_nonzero(self.diagram.counts) == 1
+        leading = str(test.details["leading"])
+        return "mean" if single and leading == ECE.name else leading
 
     def _gain(self) -> Finding:
         gain, discrimination, uncertainty = (
@@ -117,3 +154,9 @@ class Evidence:
         together = float(np.sum(shares * centred * (rates - self.outcome_rate)))
         variance = float(np.sum(shares * centred**2)) * self.outcome_rate * (1 - self.outcome_rate) / self.n
         return together < -_FALLING * math.sqrt(max(variance, 0.0))
+
+
+def _decided(decision: Decision) -> Finding:
+    codes = {"proven": Code.PROVEN, "disproven": Code.DISPROVEN, "open": Code.UNDECIDED}
+    facts = asdict(decision)
+    return Finding(codes[facts.pop("state")], facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -12,12 +13,23 @@ from numpy.typing import NDArray
 from calibrant.arrays import as_array
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned
-from calibrant.measures.context import Event, Inference, Null
+from calibrant.inference.decision import check_tolerance, one_sided
+from calibrant.measures.context import Inference, Null
+from calibrant.measures.event import Event
 from calibrant.measures.listed import MEASURES
-from calibrant.measures.measure import OverClasses
 from calibrant.results import Floor
+from calibrant.sampling.binned import BinMoments, absolute_interval
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.means import MINORITY
 from calibrant.sampling.null import floor_of
-from calibrant.sampling.resampling import Resampling, Rng
+from calibrant.sampling.resampling import (
+    Resampling,
+    Rng,
+    Stream,
+    draw_outcomes,
+    in_blocks,
+    normal_quantile,
+)
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
@@ -33,14 +45,12 @@ SCORE_LAWS: Final[Mapping[str, tuple[float, float, str]]] = {
 _DRAWN: Final = tuple(measure for measure in MEASURES if isinstance(measure.null, Null))
 
 #: The measures whose floors fall with the square root of the number of rows: means of gaps over bins.
-_ROOT_RATE: Final = tuple(
-    measure.name
-    for measure in _DRAWN
-    if measure.binning and measure.scale == "probability" and measure.over_classes != OverClasses(norm="max")
-)
+_ROOT_RATE: Final = tuple(measure.name for measure in _DRAWN if measure.root_rate)
 
 _POINTS: Final = 4_000  # the most distinct scores; more rows share them
 _MOST: Final = 10**15
+_PROOFS: Final = 1_000  # samples whose upper bounds are drawn
+_POWER: Final = 0.8
 
 
 @dataclass(frozen=True)
@@ -127,6 +137,73 @@ def noise_floor(
     draws = inference.draws
     floors = {measure.name: floor_of(draws[measure].replicates, level) for measure in _DRAWN if measure in draws}
     return NoiseFloor(int(n), n_bins, name, level, floors)
+
+
+def rows_to_prove(
+    tolerance: float, n_bins: int = 15, *, scores: Any = "uniform", level: float = 0.95, rng: Rng = 0
+) -> int:
+    """Return about how many rows prove that the ECE of calibrated scores is below a tolerance.
+
+    With so many rows the one-sided upper bound of the ECE is below the tolerance in 80 % of samples. The bound is drawn
+    at 4,000 rows, where its 80 % quantile is q; it falls with the root of the rows, so 4,000 (q / tolerance)^2 do. If
+    the event is rare it takes at least so many rows that 80 % of samples hold 15 of the rarer outcome.
+
+    Parameters
+    ----------
+    tolerance : float
+        The largest error that is tolerated.
+    n_bins : int, default 15
+        The bins of the ECE.
+    scores
+        How the scores are spread, as in `noise_floor`.
+    level : float, default 0.95
+        The confidence of the proof.
+    rng
+        As in `calibrant.evaluate`.
+
+    Returns
+    -------
+    int
+        The number of rows, right to some per cent. A model that is not calibrated needs more.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For a tolerance outside (0, 1), and as `noise_floor`.
+
+    Examples
+    --------
+    >>> from calibrant.inference import rows_to_prove
+    >>> 7_900 < rows_to_prove(0.02) < 8_500
+    True
+    """
+    check_tolerance(tolerance, optional=False)
+    binned.check_bins(n_bins)
+    settings = Resampling.of(level, _PROOFS, rng)
+    z = normal_quantile(one_sided(level))
+    _, table = _table(_POINTS, scores)
+    cells = Cells.of(table)
+    bin_of = binned.uniform_bin_of(cells.table, n_bins)
+
+    def block(generator: np.random.Generator, size: int) -> Float64s:
+        ends = []
+        for outcomes in draw_outcomes(cells, cells.scores, generator, size):
+            bins = BinMoments.of(Cells(cells.with_positives(outcomes.astype(np.int64))), bin_of)
+            value = float(np.abs(bins.gap_sums).sum()) / bins.total
+            ends.append(absolute_interval(bins, value, z, rejected=False)[1])
+        return np.array(ends)
+
+    highs = np.concatenate(list(in_blocks(_PROOFS, settings.seed, Stream.CALIBRATED, block)))
+    rows = _POINTS * (float(np.quantile(highs, _POWER)) / tolerance) ** 2
+    return math.ceil(max(rows, _rows_with_both(float(np.sum(cells.counts * cells.scores)) / cells.total)))
+
+
+def _rows_with_both(rate: float) -> float:
+    """Return about how many rows hold enough of the rarer outcome for a decision: with few of them none is made."""
+    from scipy.special import gammaincinv
+
+    rarer = min(rate, 1 - rate)
+    return float(gammaincinv(MINORITY, _POWER)) / rarer if rarer > 0 else 0.0  # the count has Poisson's law
 
 
 def _table(n: int, scores: Any) -> tuple[str, ReliabilityTable]:

@@ -41,11 +41,13 @@ __all__ = [
     "bin_pooled",
     "bin_quantiles",
     "bin_rows",
+    "bucket_rows",
     "cell_rows",
     "cosine_sums",
     "distinct_keys",
     "isotonic_fits",
     "n_threads",
+    "number_rows",
     "pack",
     "pool_violators",
     "read_events",
@@ -315,6 +317,38 @@ def cell_rows(
         return sums
 
     return summed(work, bounds, shape)
+
+
+def bucket_rows(
+    buckets: UInt16s,
+    scores: Floats,
+    outcomes: UInt8s,
+    weights: Float64s | None,
+    coarse: UInt16s,
+    shape: tuple[int, int],
+    lookup: tuple[Floats, UInt16s, int, int],
+) -> Float64s:
+    """Run `reference_clusters.bucket_rows` over all rows; return the sums (buckets, cells, 3)."""
+    from calibrant.kernels import host_clusters
+
+    w, weighted = _weights_of(weights)
+    bounds = lanes_of(len(scores), 1, 3 * shape[0] * shape[1])
+
+    def work(block: int) -> Float64s:
+        a, b = bounds[block]
+        sums = np.zeros((*shape, 3))
+        host_clusters.bucket_rows(buckets[a:b], scores[a:b], outcomes[a:b], w[a:b], weighted, coarse, *lookup, sums)
+        return sums
+
+    return summed(work, bounds, (*shape, 3))
+
+
+def number_rows(words: NDArray[np.unsignedinteger[Any]], most: int) -> tuple[Int64s, Int64s]:
+    """Run `reference_clusters.number_rows`; return the number of each row and the first row of each number."""
+    from calibrant.kernels import host_clusters
+
+    numbers = np.empty(len(words), np.int64)
+    return numbers, host_clusters.number_rows(words, most, numbers)
 
 
 def pack(scores: Floats, outcomes: UInt8s) -> NDArray[np.unsignedinteger[Any]]:

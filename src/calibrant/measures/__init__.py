@@ -12,10 +12,11 @@ from calibrant.measures.classwise import (
     classwise_calibration_error,
     classwise_calibration_errors,
 )
-from calibrant.measures.context import Event, Inference, Null, OwnLaw, Replicates, Unavailable
+from calibrant.measures.context import Inference, Null, OwnLaw, Replicates
 from calibrant.measures.corp import score_decomposition
 from calibrant.measures.diagram import reliability_diagram
 from calibrant.measures.ece import expected_calibration_error
+from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.listed import MEASURES
 from calibrant.measures.log_loss import negative_log_likelihood
 from calibrant.measures.mce import maximum_calibration_error

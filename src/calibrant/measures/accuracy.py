@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant.measures.context import Inference, Unavailable
+from calibrant.measures.context import Inference
+from calibrant.measures.event import Unavailable
 from calibrant.measures.measure import Difference, Measure
 from calibrant.notions import read
 from calibrant.sampling import paired, unpaired
-from calibrant.sampling.means import wilson_interval
 from calibrant.sampling.null import Interval
 from calibrant.sketch import Arguments
 
@@ -33,8 +33,7 @@ def accuracy(
 
 
 def _interval(inference: Inference) -> Interval:
-    means = inference.event.predictions
-    return Interval(*wilson_interval(means.accuracy, means.accuracy_rows, inference.resampling.z), "Wilson")
+    return Interval(*inference.rows.accuracy_interval(inference.event.predictions, inference.resampling), "Wilson")
 
 
 ACCURACY = Measure(
@@ -46,6 +45,7 @@ ACCURACY = Measure(
     better="higher",
     bound=lambda event: event.predictions.accuracy_bound,
     interval=_interval,
+    spread=lambda inference: inference.rows.accuracy_spread(inference.event.predictions),
     null=Unavailable("no noise floor: it is not an error"),
     difference=Difference(
         value=lambda model: model.means.accuracy,

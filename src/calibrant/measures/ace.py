@@ -10,9 +10,7 @@ from calibrant.inputs import Notion
 from calibrant.measures.arguments import binned_error
 from calibrant.measures.context import Inference, Null
 from calibrant.measures.measure import Measure, OverClasses
-from calibrant.sampling import null_closed_form
-from calibrant.sampling.binned import absolute_interval
-from calibrant.sampling.null import Interval, Law
+from calibrant.sampling.null import Interval
 from calibrant.sketch import Arguments
 
 
@@ -52,26 +50,22 @@ def adaptive_calibration_error(
 
 
 def _interval(inference: Inference) -> Interval:
-    bins, value, z = inference.quantile.bins, inference.event.value(ACE), inference.resampling.z
-    return Interval(*absolute_interval(bins, value, z, rejected=inference.rejects(ACE)), "Gaussian thinning")
-
-
-def _closed_form(inference: Inference) -> Law:
-    value = float(inference.quantile.absolute(inference.quantile.bins.gap_sums))
-    return null_closed_form.absolute_law(inference.quantile.bins, value, inference.resampling.level)
+    value, rejected = inference.event.value(ACE), inference.rejects(ACE)
+    ends = inference.rows.absolute_interval("quantile", value, inference.resampling, rejected=rejected)
+    return Interval(*ends, "Gaussian thinning, for bins with these edges")
 
 
 ACE = Measure(
     name="ace",
     label="adaptive ECE",
-    meaning="The mean gap between score and outcome rate, over bins with equally many rows.",
+    meaning="The mean gap between score and outcome rate, over bins with equally many rows: these rows set the edges.",
     value=lambda event: binned.calibration_error(event.quantile_bins, "l1"),
     binning="quantile",
     bound=lambda event: 0.0 if event.certified is None else event.certified.ace(event.n_bins),
     interval=_interval,
     null=Null(
         replicate=lambda replicates: replicates.inference.quantile.absolute(replicates.quantile_gaps),
-        closed_form=_closed_form,
+        closed_form=lambda inference: inference.rows.absolute_law("quantile", inference.level),
     ),
     over_classes=OverClasses(binning="quantile"),
     functions=(adaptive_calibration_error,),

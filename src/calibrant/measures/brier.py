@@ -11,8 +11,7 @@ from calibrant.estimators import isotonic
 from calibrant.measures.context import Inference, OwnLaw
 from calibrant.measures.measure import Difference, Measure, exact
 from calibrant.notions import read
-from calibrant.sampling import null_closed_form, paired, unpaired
-from calibrant.sampling.means import score_interval
+from calibrant.sampling import paired, unpaired
 from calibrant.sampling.null import Interval, Law
 from calibrant.sketch import Arguments
 
@@ -72,13 +71,13 @@ def top_label_brier_score(
 
 def _interval(inference: Inference) -> Interval:
     means = inference.event.predictions
-    return score_interval(inference.cells, "brier", means, inference.resampling.z)
+    return inference.rows.score_interval("brier", means, inference.resampling)
 
 
 def _law(inference: Inference) -> Law | None:
     """Return the law of the score under calibration; None for classes, where no law is known."""
     means, level = inference.event.predictions, inference.resampling.level
-    return null_closed_form.score_law(inference.cells, "brier", means.brier, level) if means.event else None
+    return inference.rows.score_law("brier", means.brier, level) if means.event else None
 
 
 BRIER = Measure(
@@ -90,6 +89,7 @@ BRIER = Measure(
     scale="score",
     bound=exact,
     interval=_interval,
+    spread=lambda inference: inference.rows.loss_spread("brier", inference.event.predictions),
     null=OwnLaw(_law),
     difference=Difference(
         value=lambda model: model.means.brier,

@@ -13,7 +13,8 @@ from calibrant.errors import InputError
 from calibrant.estimators import binned
 from calibrant.estimators.binned import Binning, Closed, Norm
 from calibrant.inputs import Notion
-from calibrant.measures.context import Classes, Event, Inference, OwnLaw
+from calibrant.measures.context import Inference, OwnLaw
+from calibrant.measures.event import Classes, Event
 from calibrant.measures.histograms import histograms_of
 from calibrant.measures.measure import Measure
 from calibrant.notions import PER_CLASS

@@ -10,7 +10,8 @@ from calibrant.estimators import binned, isotonic
 from calibrant.estimators.binned import Binning, Closed
 from calibrant.inputs import Notion
 from calibrant.measures.arguments import event_table
-from calibrant.measures.context import Inference, Null, Replicates, Unavailable
+from calibrant.measures.context import Inference, Null, Replicates
+from calibrant.measures.event import Unavailable
 from calibrant.measures.histograms import table_bins
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import ScoreDecomposition
@@ -93,36 +94,26 @@ _NOT_AN_ERROR = Unavailable("no noise floor: it is not an error")
 
 
 def _replicate(replicates: Replicates) -> Float64s:
-    return corp.miscalibrations(replicates.inference.cells, replicates.positives, replicates.fits)
+    coarse = corp.miscalibrations(replicates.inference.cells, replicates.positives, replicates.fits)
+    return coarse * replicates.refinement
 
 
 def _miscalibration_interval(inference: Inference) -> Interval:
     if not inference.resampling.n_resamples:
         return Interval(math.nan, math.nan, "no interval: it needs resampling (n_resamples)")
-    cells, value = inference.cells, inference.event.value(MISCALIBRATION)
-    fit, _ = corp.in_sample(cells)
-    counts, positives, fits, _ = inference.folds
-    inside = corp.difference(cells, cells.counts, cells.positives, cells.scores, fit)
-    outside = corp.difference(cells, counts, positives, cells.scores, fits)
-    spread, shown = float(inference.replicates_of(MISCALIBRATION).std()), inference.rejects(MISCALIBRATION)
-    low, high = corp.part_interval(inside, outside, spread, inference.resampling.z, shown=shown)
-    return Interval(min(low, value), max(high, value), corp.METHOD)
+    value, rejected = inference.event.value(MISCALIBRATION), inference.rejects(MISCALIBRATION)
+    spread = float(inference.replicates_of(MISCALIBRATION).std())
+    low, high = inference.rows.miscalibration_interval(value, spread, inference.resampling, rejected=rejected)
+    return Interval(low, high, corp.METHOD)
 
 
 def _discrimination_interval(inference: Inference) -> Interval:
-    cells, value = inference.cells, inference.event.value(DISCRIMINATION)
-    fit, base = corp.in_sample(cells)
-    counts, positives, fits, bases = inference.folds
-    inside = corp.difference(cells, cells.counts, cells.positives, base, fit)
-    outside = corp.difference(cells, counts, positives, bases, fits)
-    spread, shown = corp.null_discrimination_sd(cells), corp.rank_p_value(cells) <= inference.resampling.tail
-    low, high = corp.part_interval(inside, outside, spread, inference.resampling.z, shown=shown)
-    return Interval(min(low, value), max(high, value), corp.METHOD)
+    value = inference.event.value(DISCRIMINATION)
+    return Interval(*inference.rows.discrimination_interval(value, inference.resampling), corp.METHOD)
 
 
 def _uncertainty_interval(inference: Inference) -> Interval:
-    ends = corp.uncertainty_interval(inference.cells, inference.resampling.tail)
-    return Interval(*ends, "Clopper-Pearson of the base rate")
+    return Interval(*inference.rows.uncertainty_interval(inference.resampling), "Clopper-Pearson of the base rate")
 
 
 MISCALIBRATION = Measure(

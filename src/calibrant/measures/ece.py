@@ -9,11 +9,11 @@ from calibrant.estimators import binned
 from calibrant.estimators.binned import Binning, Closed, Norm
 from calibrant.inputs import Notion
 from calibrant.measures.arguments import binned_error
-from calibrant.measures.context import Event, Inference, Null
+from calibrant.measures.context import Inference, Null
+from calibrant.measures.event import Event
 from calibrant.measures.measure import Difference, Measure, OverClasses
-from calibrant.sampling import null_closed_form, paired, unpaired
-from calibrant.sampling.binned import absolute_interval
-from calibrant.sampling.null import Interval, Law
+from calibrant.sampling import paired, unpaired
+from calibrant.sampling.null import Interval
 from calibrant.sketch import Arguments
 
 
@@ -116,15 +116,9 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 
 def _interval(inference: Inference) -> Interval:
-    bins, value, z = inference.uniform.bins, inference.event.value(ECE), inference.resampling.z
-    return Interval(*absolute_interval(bins, value, z, rejected=inference.rejects(ECE)), "Gaussian thinning")
-
-
-def _closed_form(inference: Inference) -> Law:
-    value = inference.event.value(ECE)
-    if not inference.resampling.n_resamples:  # this law has the bins of the cells, as replicates would
-        value = float(inference.uniform.absolute(inference.uniform.bins.gap_sums))
-    return null_closed_form.absolute_law(inference.uniform.bins, value, inference.resampling.level)
+    value, rejected = inference.event.value(ECE), inference.rejects(ECE)
+    ends = inference.rows.absolute_interval("uniform", value, inference.resampling, rejected=rejected)
+    return Interval(*ends, "Gaussian thinning")
 
 
 ECE = Measure(
@@ -138,8 +132,7 @@ ECE = Measure(
     interval=_interval,
     null=Null(
         replicate=lambda replicates: replicates.inference.uniform.absolute(replicates.uniform_gaps),
-        closed_form=_closed_form,
-        limits=True,
+        closed_form=lambda inference: inference.rows.absolute_law("uniform", inference.level),
     ),
     over_classes=OverClasses(binning="uniform"),
     difference=Difference(

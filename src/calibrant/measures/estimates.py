@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from calibrant.estimators import binned
-from calibrant.measures.context import Event, Inference, Unavailable
+from calibrant.measures.context import Inference
+from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.histograms import table_histograms
 from calibrant.measures.measure import Measure, OverClasses
 from calibrant.results import Estimate
@@ -41,7 +42,7 @@ def estimate(measure: Measure, event: Event, inference: Inference | None = None)
         low, high, method = measure.interval(inference)
         if measure.better == "lower" and measure.scale != "ratio" and high > 1 and measure.judges != "predictions":
             high = max(value, 1.0)  # no error is above 1
-    return _with_law(plain, (low, high), inference.resampling.level, law, method)
+    return inference.finish(measure, _with_law(plain, (low, high), inference.resampling.level, law, method))
 
 
 def over_classes(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from calibrant.measures.context import Event, Inference, OwnLaw, Unavailable
+from calibrant.measures.context import Inference, OwnLaw
+from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.measure import Measure, exact
-from calibrant.sampling import means, null_closed_form
+from calibrant.sampling.means import NORMAL
 from calibrant.sampling.null import Interval, Law
 
 
@@ -15,22 +14,18 @@ def _mean_score(event: Event) -> float:
 
 
 def _mean_score_interval(inference: Inference) -> Interval:
-    cells = inference.cells
     value = inference.event.value(MEAN_CONFIDENCE)
-    variance = float(np.sum(cells.square_weights * (cells.scores - value) ** 2) / np.sum(cells.square_weights))
-    low, high = means.normal_interval(value, variance, cells.effective_n, inference.resampling.z)
-    return Interval(max(low, 0.0), min(high, 1.0), means.NORMAL)
+    return Interval(*inference.rows.mean_score_interval(value, inference.resampling), NORMAL)
 
 
 def _interval(inference: Inference) -> Interval:
-    gap, half = inference.event.value(MEAN_GAP), inference.resampling.z * means.gap_error(inference.cells)
-    return Interval(max(gap - half, -1.0), min(gap + half, 1.0), means.NORMAL)
+    low, high = inference.rows.gap_interval(inference.event.value(MEAN_GAP), inference.resampling)
+    return Interval(max(low, -1.0), min(high, 1.0), NORMAL)
 
 
 def _law(inference: Inference) -> Law:
     """Return the floor of the gap's absolute value, and the two-sided p-value of the gap."""
-    gap, level = inference.event.value(MEAN_GAP), inference.resampling.level
-    return null_closed_form.mean_gap_law(inference.cells, gap, level)
+    return inference.rows.gap_law(inference.event.value(MEAN_GAP), inference.level)
 
 
 MEAN_CONFIDENCE = Measure(
@@ -41,6 +36,7 @@ MEAN_CONFIDENCE = Measure(
     better="neither",
     bound=exact,
     interval=_mean_score_interval,
+    spread=lambda inference: inference.rows.score_spread(_mean_score(inference.event)),
     null=Unavailable("no noise floor: it is not an error"),
 )
 
@@ -53,5 +49,6 @@ MEAN_GAP = Measure(
     signed=True,
     bound=exact,
     interval=_interval,
+    spread=lambda inference: inference.rows.gap_spread(),
     null=OwnLaw(_law),
 )

@@ -7,9 +7,7 @@ import numpy as np
 from calibrant.estimators import cumulative
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.measure import Measure
-from calibrant.sampling import cumulative as sums
-from calibrant.sampling import null_closed_form
-from calibrant.sampling.null import Interval, Law
+from calibrant.sampling.null import Interval
 from calibrant.sampling.resampling import Float64s
 
 
@@ -19,13 +17,8 @@ def _replicate(replicates: Replicates) -> Float64s:
 
 
 def _interval(inference: Inference) -> Interval:
-    ends = sums.interval(inference.cells, inference.event.value(KS), inference.resampling.level)
+    ends = inference.rows.cumulative_interval(inference.event.value(KS), inference.resampling)
     return Interval(*ends, "Brownian bounds")
-
-
-def _closed_form(inference: Inference) -> Law:
-    value = float(_replicate(inference.observed)[0])
-    return null_closed_form.cumulative_law(inference.cells, value, inference.resampling.level)
 
 
 KS = Measure(
@@ -35,5 +28,5 @@ KS = Measure(
     value=lambda event: cumulative.ks_error(event.table),
     bound=lambda event: 0.0 if event.certified is None else event.certified.ks(),
     interval=_interval,
-    null=Null(replicate=_replicate, closed_form=_closed_form),
+    null=Null(replicate=_replicate, closed_form=lambda inference: inference.rows.cumulative_law(inference.level)),
 )

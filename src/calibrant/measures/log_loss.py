@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.measures.context import Event, Inference, OwnLaw
+from calibrant.measures.context import Inference, OwnLaw
+from calibrant.measures.event import Event
 from calibrant.measures.measure import Difference, Measure
 from calibrant.notions import read
-from calibrant.sampling import null_closed_form, paired, unpaired
-from calibrant.sampling.means import score_interval
+from calibrant.sampling import paired, unpaired
 from calibrant.sampling.null import Interval, Law
 from calibrant.sketch import Arguments
 from calibrant.weights import tidy_weight
@@ -74,13 +74,13 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 def _interval(inference: Inference) -> Interval:
     means = inference.event.predictions
-    return score_interval(inference.cells, "log", means, inference.resampling.z)
+    return inference.rows.score_interval("log", means, inference.resampling)
 
 
 def _law(inference: Inference) -> Law | None:
     """Return the law of the loss under calibration; None for classes, where no law is known."""
     means, level = inference.event.predictions, inference.resampling.level
-    return null_closed_form.score_law(inference.cells, "log", means.nll, level) if means.event else None
+    return inference.rows.score_law("log", means.nll, level) if means.event else None
 
 
 NLL = Measure(
@@ -93,6 +93,7 @@ NLL = Measure(
     details=_details,
     bound=lambda event: event.predictions.nll_bound,
     interval=_interval,
+    spread=lambda inference: inference.rows.loss_spread("log", inference.event.predictions),
     null=OwnLaw(_law),
     difference=Difference(
         value=lambda model: model.means.nll,

@@ -13,11 +13,10 @@ from calibrant.estimators import binned
 from calibrant.estimators.binned import LEAST_ROWS, Binning, Closed
 from calibrant.inputs import Notion
 from calibrant.measures.arguments import binned_error
-from calibrant.measures.context import Event, Inference, Null
+from calibrant.measures.context import Inference, Null
+from calibrant.measures.event import Event
 from calibrant.measures.measure import Measure, OverClasses
-from calibrant.sampling import null_closed_form
-from calibrant.sampling.binned import maximum_interval
-from calibrant.sampling.null import Interval, Law
+from calibrant.sampling.null import Interval
 from calibrant.sketch import Arguments
 from calibrant.weights import tidy_weight
 
@@ -92,20 +91,15 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 
 def _interval(inference: Inference) -> Interval:
-    method = f"over bins with {LEAST_ROWS} rows; Clopper-Pearson"
-    if not inference.uniform.held.any():
+    value, rejected = inference.event.value(MCE), inference.rejects(MCE)
+    ends = inference.rows.maximum_interval(value, inference.resampling, rejected=rejected)
+    if ends is None:
         return Interval(math.nan, math.nan, f"no interval: {_NO_BIN} after pooling scores into cells")
-    value, level = inference.event.value(MCE), inference.resampling.level
-    ends = maximum_interval(inference.uniform.bins, value, level, rejected=inference.rejects(MCE))
-    return Interval(*ends, method)
+    return Interval(*ends, f"over bins with {LEAST_ROWS} rows; Clopper-Pearson")
 
 
 def _bound(event: Event) -> float:
     return 0.0 if event.certified is None else event.certified.mce(event.n_bins, event.value(MCE))
-
-
-def _closed_form(inference: Inference) -> Law:
-    return null_closed_form.maximum_law(inference.uniform, inference.resampling.level)
 
 
 MCE = Measure(
@@ -120,7 +114,7 @@ MCE = Measure(
     null=Null(
         replicate=lambda replicates: replicates.inference.uniform.maximum(replicates.uniform_gaps),
         statistic=lambda replicates: replicates.inference.uniform.standard_maximum(replicates.uniform_gaps),
-        closed_form=_closed_form,
+        closed_form=lambda inference: inference.rows.maximum_law(inference.level),
     ),
     over_classes=OverClasses(norm="max"),
     functions=(maximum_calibration_error,),

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from calibrant.clustered.sums import Spread
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators.binned import Binning, Norm
-from calibrant.measures.context import Event, Inference, Null, OwnLaw, Unavailable
+from calibrant.measures.by_cluster import ClusterInference
+from calibrant.measures.context import Inference, Null, OwnLaw
+from calibrant.measures.event import Event, Unavailable
 from calibrant.results import Description, Estimate, Scale
 from calibrant.sampling.null import Interval
 from calibrant.sampling.paired import Model
@@ -121,6 +124,8 @@ class Measure:
         The confidence interval, from an `Inference`.
     null : Null, OwnLaw or Unavailable, optional
         The law under calibration: noise floor and p-value.
+    spread : callable, optional
+        For a mean over rows: how its sum varies with rows in clusters. The effective number of rows comes from it.
     over_classes : OverClasses or Unavailable
         How the measure combines if every class is judged.
     difference : Difference or Unavailable
@@ -164,6 +169,7 @@ class Measure:
     bound: Callable[[Event], float] | Unavailable = NO_BOUND
     interval: Callable[[Inference], Interval] | Unavailable = NO_INTERVAL
     null: Null | OwnLaw | Unavailable | None = None
+    spread: Callable[[ClusterInference], Spread] | None = None
     over_classes: OverClasses | Unavailable = field(default_factory=OverClasses)
     difference: Difference | Unavailable = NO_DIFFERENCE
     functions: tuple[Callable[..., Any], ...] = ()
@@ -183,6 +189,12 @@ class Measure:
         check_choice("better", self.better, DIRECTIONS)
         if self.null is None:
             object.__setattr__(self, "null", Null() if self.better == "lower" else NO_FLOOR)
+
+    @property
+    def root_rate(self) -> bool:
+        """Whether the noise floor falls with the square root of the number of rows: that of mean gaps over bins."""
+        over_bins = self.binning is not None and self.scale == "probability"
+        return over_bins and isinstance(self.null, Null) and self.over_classes != OverClasses(norm="max")
 
     @property
     def description(self) -> Description:

@@ -10,12 +10,12 @@ from calibrant.estimators import binned
 from calibrant.estimators.binned import Binning, Closed
 from calibrant.inputs import Notion
 from calibrant.measures.arguments import binned_error, judged_event
-from calibrant.measures.context import Event, Inference, Null, Replicates
+from calibrant.measures.context import Inference, Null, Replicates
+from calibrant.measures.event import Event
 from calibrant.measures.histograms import event_bins, table_bins
 from calibrant.measures.measure import Difference, Measure, OverClasses
-from calibrant.sampling import null_closed_form, paired, unpaired
-from calibrant.sampling.binned import square_interval
-from calibrant.sampling.null import Interval, Law
+from calibrant.sampling import paired, unpaired
+from calibrant.sampling.null import Interval
 from calibrant.sampling.resampling import Float64s
 from calibrant.sketch import Arguments
 
@@ -86,19 +86,14 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 
 def _square_ends(inference: Inference) -> tuple[float, float]:
-    bins, square, z = inference.uniform.bins, inference.event.value(DEBIASED_SQUARE), inference.resampling.z
-    return square_interval(bins, square, z, rejected=inference.rejects(DEBIASED_SQUARE))
+    square, rejected = inference.event.value(DEBIASED_SQUARE), inference.rejects(DEBIASED_SQUARE)
+    return inference.rows.square_interval(square, inference.resampling, rejected=rejected)
 
 
 def _interval(inference: Inference) -> Interval:
     low, high = _square_ends(inference)
     high = max(math.sqrt(max(high, 0.0)), inference.event.value(RMSCE))
     return Interval(math.sqrt(max(low, 0.0)), high, f"roots of the square's ends: {_METHOD}")
-
-
-def _closed_forms(inference: Inference) -> tuple[Law, Law]:
-    value = float(inference.uniform.root_square(inference.uniform.bins.gap_sums))
-    return null_closed_form.square_laws(inference.uniform.bins, value, inference.resampling.level)
 
 
 def _replicate(replicates: Replicates) -> Float64s:
@@ -127,7 +122,7 @@ RMSCE = Measure(
     details=_details,
     bound=_bound,
     interval=_interval,
-    null=Null(replicate=_replicate, closed_form=lambda inference: _closed_forms(inference)[0]),
+    null=Null(replicate=_replicate, closed_form=lambda inference: inference.rows.square_laws(inference.level)[0]),
     over_classes=OverClasses(norm="l2"),
     functions=(root_mean_square_calibration_error,),
 )
@@ -136,7 +131,7 @@ DEBIASED_SQUARE = Measure(
     name="debiased_square",
     label="squared CE",
     meaning="The square of RMSCE without the part that noise adds; 0 on average if the scores are right.",
-    value=lambda event: binned.debiased_square_error(event.bins),
+    value=lambda event: event.debiased_square,
     scale="square",
     binning="uniform",
     bound=_debiased_bound,
@@ -144,7 +139,7 @@ DEBIASED_SQUARE = Measure(
     null=Null(
         replicate=_debiased_replicate,
         statistic=_replicate,
-        closed_form=lambda inference: _closed_forms(inference)[1],
+        closed_form=lambda inference: inference.rows.square_laws(inference.level)[1],
     ),
     difference=Difference(
         value=lambda model: model.judged.square,

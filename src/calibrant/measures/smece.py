@@ -14,7 +14,6 @@ from calibrant.inputs import Notion
 from calibrant.measures.arguments import judged_event
 from calibrant.measures.context import Inference, Null
 from calibrant.measures.measure import Measure
-from calibrant.sampling import smooth as smooth_sampling
 from calibrant.sampling.null import Interval
 from calibrant.sketch import Arguments
 from calibrant.table import ReliabilityTable
@@ -146,8 +145,8 @@ def _of_table(table: ReliabilityTable, bandwidth: float | Literal["auto"]) -> fl
 
 
 def _interval(inference: Inference) -> Interval:
-    value, z = inference.event.value(SMECE), inference.resampling.z
-    low, high = smooth_sampling.interval(inference.cells, value, z, rejected=inference.rejects(SMECE))
+    value, rejected = inference.event.value(SMECE), inference.rejects(SMECE)
+    low, high = inference.rows.smooth_interval(value, inference.resampling, rejected=rejected)
     method = "inverted at each bandwidth"
     if not inference.resampling.n_resamples:
         method += "; lower end is 0 and there is no noise floor: both need n_resamples > 0"

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from calibrant.render.style import EVENTS, Style, Summary, head, number, paragraphs, percent, short
-from calibrant.render.words import chance
+from calibrant.render.words import LEADING, chance
+from calibrant.sampling.resampling import alpha_of
 
 _NAME: Final = 24  # characters of a model's name
 
@@ -36,9 +37,10 @@ def render(summary: Summary, *, title: str = "", used: str = "", style: Style | 
 
 
 def verdict(summary: Summary) -> list[str]:
-    """Return which model of each pair is better calibrated, or that the rows do not show it."""
+    """Return which model of each pair is better calibrated, or that the rows do not show it; a tolerance first."""
     pairs = summary["pairs"]
-    sentences = [_decision(pair, summary) for pair in pairs]
+    sentences = [_tolerated(pair) for pair in pairs if pair["decision"] is not None]
+    sentences += [_decision(pair, summary) for pair in pairs]
     if len(pairs) == 1:
         sentences += _sharpness(pairs[0])
     else:
@@ -47,21 +49,50 @@ def verdict(summary: Summary) -> list[str]:
         )
     if not summary["paired"]:
         sentences.append("Sketches hold no single rows: intervals add both models' errors, so they are safe but wide.")
+    sentences += [_model_verdict(name, test, summary) for name, test in summary["tests"].items()]
     flags = [pair["estimates"][summary["decides"]]["details"].get("flag") for pair in pairs]
     return sentences + [f"Caution: {flag}." for flag in dict.fromkeys(flags) if flag]
+
+
+def deciding(pair: Mapping[str, Any], summary: Summary) -> str:
+    """Return the sentence that decides about a pair: about the tolerance, or without one about both models."""
+    return _decision(pair, summary) if pair["decision"] is None else _tolerated(pair)
 
 
 def _decision(pair: Mapping[str, Any], summary: Summary) -> str:
     estimate = pair["estimates"][summary["decides"]]
     first, second = short(pair["first"]), short(pair["second"])
     p = f"p {chance(estimate['p_value'])}"
-    if estimate["p_value"] >= 1 - summary["level"]:
+    if estimate["p_value"] > alpha_of(summary["level"]):
         return f"No evidence in {_rows(summary['n'])} that {first} or {second} is better calibrated ({p})."
     better, worse = (second, first) if estimate["value"] > 0 else (first, second)
     return (
         f"{better} is better calibrated than {worse} ({p}): its squared calibration error is smaller by "
         f"{_size(estimate)}."
     )
+
+
+def _model_verdict(name: str, test: Mapping[str, Any], summary: Summary) -> str:
+    """Return whether a model by itself is calibrated."""
+    p = f"p {chance(test['p_value'])}"
+    if test["p_value"] <= alpha_of(summary["level"]):
+        return f"{short(name)} by itself: miscalibrated ({p}), mostly {LEADING[test['details']['leading']]}."
+    return f"{short(name)} by itself: no evidence of miscalibration ({p})."
+
+
+def _tolerated(pair: Mapping[str, Any]) -> str:
+    """Return whether the second model's ECE is larger by more than the tolerance."""
+    decision, first, second = pair["decision"], short(pair["first"]), short(pair["second"])
+    bound = f"one-sided bound, {percent(decision['level'])}"
+    difference = f"The ECE of {second} minus that of {first} is at"
+    if decision["state"] == "proven":
+        return f"{difference} most {decision['high']:+.4f}: below the tolerance of {decision['tolerance']:g} ({bound})."
+    if decision["state"] == "disproven":
+        return f"{difference} least {decision['low']:+.4f}: above the tolerance of {decision['tolerance']:g} ({bound})."
+    more = decision["more_rows"]
+    rest = "" if more is None else f" About {more:,} more rows would show it."
+    larger = f"larger by more than {decision['tolerance']:g} than that of {first}"
+    return f"Not decided whether the ECE of {second} is {larger}.{rest}"
 
 
 def _rows(n: int) -> str:

@@ -16,11 +16,24 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrant.errors import MissingDependencyError
+from calibrant.measures.listed import BY_NAME
 from calibrant.render import comparison, drawing, tables
 from calibrant.render.drawing import AXES, Row
 from calibrant.render.style import EVENTS, Summary, number, percent, shown
-from calibrant.render.words import headline, label_of, remarks, shown_estimates, verdict
+from calibrant.render.words import (
+    called_out,
+    correction,
+    headline,
+    label_of,
+    parts_of,
+    remarks,
+    shown_estimates,
+    verdict,
+)
 from calibrant.results import Code
+from calibrant.sampling.resampling import alpha_of
+
+_Ends = tuple[float, float] | None
 
 #: The default titles of pages, for a report and a comparison.
 TITLES: Final = ("Calibration report", "Comparison of models")
@@ -131,9 +144,21 @@ def _facts(summary: Summary, sources: Mapping[str, Any], used: str) -> list[tupl
         rows.append(("confidence", f"{percent(summary['level'])} for every interval"))
     if summary.get("n_resamples"):
         rows.append(("noise floors", f"from {summary['n_resamples']:,} samples of calibrated outcomes"))
+    tolerated = _tolerated(summary)
+    if tolerated:
+        rows.append(("tolerance", tolerated))
     source_texts = {"files": ", ".join(sources.get("files", [])), "columns": used, "condition": sources.get("where")}
     rows += [(name, text) for name, text in source_texts.items() if text]
     return [*rows, ("made by", f"calibrant {_version()}")]
+
+
+def _tolerated(summary: Summary) -> str:
+    """Return the tolerance of the decision, if there is one."""
+    decision = summary["pairs"][0]["decision"] if "pairs" in summary else summary["decision"]
+    if decision is None:
+        return ""
+    minus = " of the second model minus that of the first" if "pairs" in summary else ""
+    return f"{BY_NAME[decision['measure']].label}{minus}: up to {decision['tolerance']:g}"
 
 
 def _weight(summary: Summary) -> str:
@@ -153,7 +178,7 @@ def _report(summary: Summary, most_classes: int, is_page: bool) -> dict[str, Any
         "measured": "measure",
         "headline": _unbroken([headline(summary)])[0],
         "verdict": _unbroken(verdict(summary)),
-        "found": any(finding["code"] == Code.MISCALIBRATED for finding in summary["findings"]),
+        "found": summary["findings"][0]["code"] in (Code.MISCALIBRATED, Code.DISPROVEN),
         "diagram": _diagram(summary),
         "diagram_tables": _diagram_tables(summary),
         "noise": None if level is None else _noise(summary),
@@ -162,10 +187,19 @@ def _report(summary: Summary, most_classes: int, is_page: bool) -> dict[str, Any
         "groups": _groups(summary) if summary["groups"] else None,
         "classes": _classes(summary, most_classes, is_page) if summary["classwise"] is not None else None,
         "methods": [
-            {"label": label_of(summary, key), "meaning": _meaning(summary, key), "method": part["method"]}
-            for key, part in shown.items()
+            *_method_of_verdict(summary),
+            *(
+                {"label": label_of(summary, key), "meaning": _meaning(summary, key), "method": part["method"]}
+                for key, part in shown.items()
+            ),
         ],
     }
+
+
+def _method_of_verdict(summary: Summary) -> list[dict[str, str]]:
+    if summary["test"] is None:
+        return []
+    return [{"label": "verdict", "meaning": "The test of calibration.", "method": summary["test"]["method"]}]
 
 
 def _diagram(summary: Summary) -> dict[str, Any] | None:
@@ -194,7 +228,17 @@ def _meaning(summary: Summary, key: str) -> str:
     return str(summary["measures"][key]["meaning"])
 
 
-def _row(label: str, part: Mapping[str, Any], summary: Summary, *, marked: bool | None = None) -> Row:
+def _row(label: str, part: Mapping[str, Any], summary: Summary) -> Row:
+    ends, floor, words = _numbers(label, part, summary)
+    beyond = False
+    if part["p_value"] is not None:
+        words.append(f"p {tables.chance_text(part['p_value'], summary['n_resamples'])}")
+        beyond = part["p_value"] <= alpha_of(summary["level"])
+    return Row(label, part["value"], ends, floor, beyond, "; ".join(words))
+
+
+def _numbers(label: str, part: Mapping[str, Any], summary: Summary) -> tuple[_Ends, _Ends, list[str]]:
+    """Return the interval and the noise floor of an estimate, and both in words after its value."""
     ends = None if part["low"] is None else (part["low"], part["high"])
     floor = None if part["floor"] is None else (part["floor"]["mean"], part["floor"]["upper"])
     words = [f"{label}: {number(part['value'])}"]
@@ -202,10 +246,7 @@ def _row(label: str, part: Mapping[str, Any], summary: Summary, *, marked: bool 
         words.append(f"{percent(summary['level'])} interval {tables.ends_text(*ends)}")
     if floor is not None:
         words.append(f"noise {number(floor[0])}, up to {number(floor[1])}")
-    if part["p_value"] is not None:
-        words.append(f"p {tables.chance_text(part['p_value'], summary['n_resamples'])}")
-    beyond = part["p_value"] is not None and part["p_value"] <= 1 - summary["level"]
-    return Row(label, part["value"], ends, floor, beyond if marked is None else marked, "; ".join(words))
+    return ends, floor, words
 
 
 # ---------------------------------------------------------------- groups and classes
@@ -218,9 +259,9 @@ def _groups(summary: Summary) -> dict[str, Any]:
     rows = []
     for i in drawn:
         group = groups[i]
-        row = _row(group["name"], group["ece"], summary, marked=group["called_out"])
-        few = f"; {group['flag']}" if group["flag"] else ""
-        rows.append(Row(row.label, row.value, row.interval, row.floor, row.marked, row.text + few))
+        ends, floor, words = _numbers(group["name"], group["ece"], summary)
+        words += [text for text in (_adjusted(group["adjusted_p_value"]), group["flag"]) if text]
+        rows.append(Row(group["name"], _ece(group), ends, floor, group["called_out"], "; ".join(words)))
     diagrams = [groups[i] for i in drawn if groups[i]["report"]["diagram"] is not None]
     left_out = (
         f"The {len(drawn):,} groups that stand out most are shown; the table has all."
@@ -230,6 +271,7 @@ def _groups(summary: Summary) -> dict[str, Any]:
     return {
         "words": _groups_words(groups, level),
         "chart": drawing.chart(rows),
+        "tested": parts_of(groups),
         "table": tables.groups(summary),
         "left_out": left_out,
         "tiles": [_group_tile(group) for group in diagrams],
@@ -263,17 +305,27 @@ def _group_tile(group: Mapping[str, Any]) -> dict[str, Any]:
         [bins[name][b] for b in filled] for name in ("confidences", "accuracies", "counts")
     )
     ends = [] if bins["lows"] is None else [(bins["lows"][b], bins["highs"][b]) for b in filled]
-    text = f"ECE {_ece(group):.4f}, {tables.rows_words(group['report']['n'])}"
+    text = f"ECE {_ece(group):.4f}, {tables.rows_words(group['report']['n'])}{_mark(group['called_out'])}"
     return {
         "name": group["name"],
+        "marked": group["called_out"],
         "text": text,
         "label": f"{group['name']}: {text}",
         "picture": drawing.tile(mean_scores, event_rates, counts, ends),
     }
 
 
+def _adjusted(p_value: float | None) -> str:
+    return "" if p_value is None else f"p adjusted {tables.chance_text(p_value)}"
+
+
+def _mark(marked: bool) -> str:
+    return f"; ◆{_HARD_SPACE}miscalibrated" if marked else ""
+
+
 def _classes(summary: Summary, most: int, is_page: bool) -> dict[str, Any]:
     classes, notion = summary["classwise"], summary["notion"]
+    adjusted, marked = classes["adjusted_p_values"], called_out(summary)
     kind, word = ("label", "labels") if notion == "multilabel" else ("class", "classes")
     order, total = tables.by_error(classes["errors"]), len(classes["errors"])
     places: dict[int, list[int]] = {k: [] for k in range(total)}
@@ -287,23 +339,27 @@ def _classes(summary: Summary, most: int, is_page: bool) -> dict[str, Any]:
         f"Each {kind} by its own probability, {shown}. Larger points: more "
         "rows (2 %, 20 % of all). Horizontal: claimed; vertical: happened; both from 0 to 1."
     )
+    note = "" if adjusted is None else correction(adjusted, marked, kind, word)
     return {
         "heading": f"The {total:,} {word}",
+        "note": f"{note[:1].upper()}{note[1:]}{', marked ◆' * any(marked)}." if note else "",
         "word": word,
         "words": words,
-        "tiles": [_class_tile(classes, k, places[k], kind) for k in order[:most]],
+        "tiles": [_class_tile(classes, k, places[k], kind, marked[k]) for k in order[:most]],
         "table": tables.classes(summary, None if is_page else most),
         "bins": tables.class_bins(summary) if is_page else None,
     }
 
 
-def _class_tile(classes: Mapping[str, Any], k: int, places: Sequence[int], kind: str) -> dict[str, Any]:
+def _class_tile(classes: Mapping[str, Any], k: int, places: Sequence[int], kind: str, marked: bool) -> dict[str, Any]:
     bins, error, support = classes["bins"], classes["errors"][k], classes["supports"][k]
     mean_scores, event_rates, counts = ([bins[name][i] for i in places] for name in ("confidence", "accuracy", "count"))
     ends = [(bins["low"][i], bins["high"][i]) for i in places] if "low" in bins else []
     text = "no rows" if error is None else f"ECE {error:.4f}; {tables.rows_text(support)} of this {kind}"
+    text += _mark(marked)
     name = str(classes["names"][k])
     return {
+        "marked": marked,
         "index": k,
         "name": name,
         "error": -1 if error is None else error,
@@ -326,13 +382,15 @@ def _comparison(summary: Summary) -> dict[str, Any]:
         models.append({"name": name, "diagram": picture, "label": f"{name}. {picture['alt']}"})
         files.append(tables.diagram(bins, outcome_word, level, f"reliability-diagram-{i + 1}"))
     labels = comparison.labels_of(summary)
-    decided = [pair["estimates"][summary["decides"]]["p_value"] < 1 - level for pair in summary["pairs"]]
+    pairs = summary["pairs"]
+    different = any(pair["estimates"][summary["decides"]]["p_value"] <= alpha_of(level) for pair in pairs)
+    above = any(pair["decision"] is not None and pair["decision"]["state"] == "disproven" for pair in pairs)
     return {
         "body": "comparison.html",
         "measured": "difference",
         "headline": _unbroken([comparison.headline(summary)])[0],
         "verdict": _unbroken(comparison.verdict(summary)),
-        "found": any(decided),
+        "found": different or above,
         "models": models,
         "models_table": tables.models(summary, labels),
         "diagram_tables": files,
@@ -373,7 +431,7 @@ def _differences(summary: Summary, key: str) -> dict[str, Any]:
         ends = None if part["low"] is None else (part["low"], part["high"])
         beyond = ends is not None and not ends[0] <= 0 <= ends[1]
         if key == summary["decides"]:
-            beyond = part["p_value"] < 1 - summary["level"]
+            beyond = part["p_value"] <= alpha_of(summary["level"])
         label = drawing.fit_pair(pair["first"], pair["second"])
         value, interval = comparison.difference(part)
         note = comparison.note_of(key, part, summary)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from calibrant.render.style import Summary, number, percent, signed
-from calibrant.render.words import chance, is_infinite, label_of, shown_estimates, value_text
+from calibrant.render.words import called_out, chance, is_infinite, label_of, shown_estimates, value_text
 
 _LISTED: Final = 32  # points of a curve
 
@@ -186,16 +186,23 @@ def _floor(mean: float | None, upper: float | None) -> tuple[str, str]:
 
 
 def classes(summary: Summary, most: int | None = None) -> Table:
-    """Return the errors of all classes, or of the ``most`` worst, the largest first."""
-    classwise = summary["classwise"]
+    """Return the errors of all classes, or of the ``most`` worst, the largest first, with the test of each."""
+    classwise, marked = summary["classwise"], called_out(summary)
     order = by_error(classwise["errors"])[:most]
     sources = {"class": "names", "rows": "supports", "ece": "errors", "kept": "kept"}
     columns = {name: [classwise[source][k] for k in order] for name, source in sources.items()}
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (str(name), rows_text(count), "" if error is None else number(error))
         for name, count, error in zip(columns["class"], columns["rows"], columns["ece"], strict=True)
     ]
-    return Table("classes", columns, ("class", "rows of it", "ECE"), rows)
+    headings: tuple[str, ...] = ("class", "rows of it", "ECE")
+    if classwise["adjusted_p_values"] is None:
+        return Table("classes", columns, headings, rows)
+    sources = {"p_value": "p_values", "adjusted_p_value": "adjusted_p_values"}
+    columns |= {name: [classwise[source][k] for k in order] for name, source in sources.items()}
+    columns["called_out"] = [marked[k] for k in order]
+    full = [(*row, chance_text(p)) for row, p in zip(rows, columns["adjusted_p_value"], strict=True)]
+    return Table("classes", columns, (*headings, "p adjusted"), full, columns["called_out"])
 
 
 def by_error(errors: Sequence[float | None]) -> list[int]:
@@ -212,7 +219,7 @@ def class_bins(summary: Summary) -> Table:
 
 
 def groups(summary: Summary) -> Table:
-    """Return the ECE of every group, with its interval, floor and test."""
+    """Return the ECE of every group with its interval and floor, and the test of the group."""
     reports, level = summary["groups"], summary["level"]
     eces = [group["ece"] for group in reports]
     columns: dict[str, list[Any]] = {

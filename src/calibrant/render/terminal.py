@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from calibrant.render.style import GLYPHS, Style, Summary, head, number, paragraphs, percent, short, signed
 from calibrant.render.words import (
+    called_out,
     chance,
+    correction,
     headline,
     label_of,
+    parts_of,
     remarks,
     shown_estimates,
     value_text,
@@ -16,6 +19,7 @@ from calibrant.render.words import (
 __all__ = ["GLYPHS", "Style", "render", "verdict"]
 
 _CLASSES = 5  # classes listed, the worst first
+_ADJUSTED = "p adj."
 
 
 def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:
@@ -108,12 +112,20 @@ def _classes(summary: Summary, style: Style) -> list[str]:
     judged = [k for k, error in enumerate(classes["errors"]) if error is not None]
     worst = sorted(judged, key=lambda k: -classes["errors"][k])[:_CLASSES]
     width = max(len("class"), *(len(short(classes["names"][k])) for k in worst))
-    word = "labels" if summary["notion"] == "multilabel" else "classes"
-    lines = [style.bold(f"The worst of {len(judged):,} {word}"), f"  {'class':<{width}}  {'rows':>10}  {'ECE':>7}"]
+    plural = "labels" if summary["notion"] == "multilabel" else "classes"
+    adjusted, marked = classes["adjusted_p_values"], called_out(summary)
+    columns = f"  {'class':<{width}}  {'rows':>10}  {'ECE':>7}" + (f" {_ADJUSTED:>7}" if adjusted else "")
+    lines = [style.bold(f"The worst of {len(judged):,} {plural}"), columns]
     for k in worst:
-        lines.append(
+        line = (
             f"  {short(classes['names'][k]):<{width}}  {classes['supports'][k]:>10,.0f}  {classes['errors'][k]:>7.4f}"
         )
+        if adjusted:
+            line += f" {_p_value(adjusted[k]):>7}" + " *" * marked[k]
+        lines.append(line.rstrip())
+    if adjusted:
+        word = "label" if summary["notion"] == "multilabel" else "class"
+        lines.append(style.faint(f"  {correction(adjusted, marked, word, plural, '* ')}"))
     return lines
 
 
@@ -123,20 +135,23 @@ def _groups(summary: Summary, style: Style) -> list[str]:
     inferred = summary["level"] is not None
     columns = f"  {'group':<{width}}  {'rows':>9} {'gap':>7} {'ECE':>7}"
     if inferred:
-        columns += f"  {percent(summary['level']) + ' interval':^15} {'up to':>7} {'p adj.':>7}"
+        columns += f"  {percent(summary['level']) + ' interval':^15} {'up to':>7} {_ADJUSTED:>7}"
     lines = [style.bold("Groups"), columns]
     for group in groups:
         ece, gap = group["ece"], group["mean_gap"]["value"]
         line = f"  {short(group['name']):<{width}}  {group['report']['n']:>9,} {gap:>+7.3f} {number(ece['value']):>7}"
         if inferred:
-            adjusted = group["adjusted_p_value"]
-            p_value = "" if adjusted is None else chance(adjusted).removeprefix("= ")
             ends = f"{number(ece['low'])} – {number(ece['high'])}"
-            line += f"  {ends:^15} {number(ece['floor']['upper']):>7} {p_value:>7}"
+            line += f"  {ends:^15} {number(ece['floor']['upper']):>7} {_p_value(group['adjusted_p_value']):>7}"
         lines.append(line + (" *" if group["called_out"] else f"  {group['flag']}" if group["flag"] else ""))
     if inferred:
-        tested = [group for group in groups if group["adjusted_p_value"] is not None]
-        n_called_out = sum(group["called_out"] for group in tested) or "none"
-        note = f"* miscalibrated after Holm's correction for {len(tested)} groups: {n_called_out}"
+        marked = [group["called_out"] for group in groups]
+        note = correction([group["adjusted_p_value"] for group in groups], marked, "group", "groups", "* ")
+        if parts_of(groups):
+            lines.append(style.faint(f"  {_ADJUSTED}: {parts_of(groups)}"))
         lines.append(style.faint(f"  {note}"))
     return lines
+
+
+def _p_value(adjusted: float | None) -> str:
+    return "" if adjusted is None else chance(adjusted).removeprefix("= ")

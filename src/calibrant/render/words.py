@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from calibrant.measures.gap import MEAN_GAP
+from calibrant.measures.listed import BY_NAME
 from calibrant.render.style import EVENTS, Summary, number, percent, short
 from calibrant.results import Code
 from calibrant.sampling.means import rare
+from calibrant.sampling.resampling import alpha_of
 
 _NAMED: Final = 3  # files left out that are named
+#: The parts of the verdict, in words.
+LEADING: Final = {"mean": "the mean", "spread": "the spread", "ece": "single bins"}
 _BINS: Final = {"uniform": "of equal width", "quantile": "of equal mass"}
 
 Facts = Mapping[str, Any]
@@ -21,7 +26,18 @@ def headline(summary: Summary) -> str:
     """Return the number of predictions and the judged event, in words."""
     classes = summary["n_classes"]
     of_classes = f" of {classes:,} {'labels' if summary['notion'] == 'multilabel' else 'classes'}" if classes else ""
-    return f"{summary['n']:,} prediction{'s' * (summary['n'] != 1)}{of_classes} · judged: {EVENTS[summary['notion']]}"
+    many = f"{summary['n']:,} prediction{'s' * (summary['n'] != 1)}"
+    return f"{many}{of_classes}{_in_clusters(summary['clusters'])} · judged: {EVENTS[summary['notion']]}"
+
+
+def _in_clusters(clusters: Facts | None) -> str:
+    """Return the number of clusters, and how many independent rows tell as much of the ECE; nothing without."""
+    if clusters is None:
+        return ""
+    number, rows = clusters["clusters"], clusters["effective_rows"]
+    named = number if isinstance(number, str) else f"{number:,}"
+    worth = "" if rows is None else f", worth {rows:,.0f} independent ones (ECE)"
+    return f" in {named} clusters{worth}"
 
 
 def label_of(summary: Summary, key: str) -> str:
@@ -62,35 +78,85 @@ def chance(p_value: float, n_resamples: int = 0) -> str:
 def verdict(summary: Summary) -> list[str]:
     """Return the findings in words: evidence of miscalibration, its direction, the gain of recalibration."""
     sentences = [_SENTENCES[finding["code"]](finding, summary) for finding in summary["findings"]]
-    return sentences + _omissions(summary["omitted"])
+    return [sentence for sentence in sentences if sentence] + _omissions(summary["omitted"])
+
+
+def _proven(facts: Facts, _: Summary) -> str:
+    bound = f"at most {facts['high']:.4f} ({_sure(facts)})"
+    return f"Below the tolerance of {facts['tolerance']:g}: {_of(facts)} is {bound}."
+
+
+def _disproven(facts: Facts, _: Summary) -> str:
+    bound = f"at least {facts['low']:.4f} ({_sure(facts)})"
+    return f"Above the tolerance of {facts['tolerance']:g}: {_of(facts)} is {bound}."
+
+
+def _undecided(facts: Facts, summary: Summary) -> str:
+    what = f"Not decided whether {_of(facts)} is below the tolerance of {facts['tolerance']:g}"
+    if any(finding["code"] == Code.RARE_OUTCOME for finding in summary["findings"]):
+        return f"{what}: one outcome is too rare."
+    more = facts["more_rows"]
+    rest = "It is about as large." if more is None else f"About {more:,} more rows would show it."
+    return f"{what}: it may lie between {facts['low']:.4f} and {facts['high']:.4f}. {rest}"
+
+
+def _of(facts: Facts) -> str:
+    name = facts["measure"]
+    return f"the {'size of the ' * (name == MEAN_GAP.name)}{BY_NAME[name].label}"
+
+
+def _sure(facts: Facts) -> str:
+    return f"one-sided bound, {percent(facts['level'])}"
 
 
 def _no_evidence(facts: Facts, summary: Summary) -> str:
-    return f"No evidence of miscalibration at this N: the ECE is {facts['value']:.4f}, and {_noise(facts, summary)}."
+    return f"No evidence of miscalibration at this N ({_p(facts, summary)}): {_ece(facts, summary)}."
 
 
 def _miscalibrated(facts: Facts, summary: Summary) -> str:
-    p_value = chance(facts["p_value"], summary["n_resamples"])
-    return f"Miscalibrated: the ECE is {facts['value']:.4f}, where {_noise(facts, summary)} (p {p_value})."
+    return f"Miscalibrated ({_p(facts, summary)}): mostly {LEADING[facts['leading']]}; {_ece(facts, summary)}."
 
 
-def _noise(facts: Facts, summary: Summary) -> str:
-    return f"noise alone shows up to {facts['upper']:.4f} in {percent(summary['level'])} of samples"
+def _p(facts: Facts, summary: Summary) -> str:
+    return f"p {chance(facts['p_value'], summary['n_resamples'])}"
+
+
+def _ece(facts: Facts, summary: Summary) -> str:
+    value, upper, share = facts["ece"], facts["upper"], percent(summary["level"])
+    if facts["code"] == Code.NO_EVIDENCE and value > upper:
+        return f"the ECE of {value:.4f} by itself is above the {upper:.4f} that noise alone shows in {share} of samples"
+    if facts["code"] == Code.MISCALIBRATED and value <= upper:
+        noise = f"noise alone: up to {upper:.4f} in {share} of samples"
+        return f"the ECE of {value:.4f} by itself would not show it ({noise})"
+    return f"the ECE is {value:.4f}, and noise alone shows up to {upper:.4f} in {share} of samples"
 
 
 def _off_average(facts: Facts, summary: Summary) -> str:
     high = facts["code"] == Code.TOO_HIGH
     if summary["notion"] == "top-label":
-        word = "Over-confident" if high else "Under-confident"
+        word = "over-confident" if high else "under-confident"
     else:
-        word = "Too high" if high else "Too low"
-    return f"{word} by {_size(facts)} on average: {_claim(facts, summary)}."
+        word = "too high" if high else "too low"
+    if "by_itself" in facts:
+        return f"On average {_size(facts)} {word} {_alone(facts)}: {_claim(facts, summary)}."
+    return f"{word.capitalize()} by {_size(facts)} on average: {_claim(facts, summary)}."
+
+
+def _alone(facts: Facts) -> str:
+    """Return that a part deviates by itself, though the verdict does not reject calibration."""
+    looks = {2: "two", 3: "three"}.get(facts["looks"])
+    surprise = "" if looks is None else f", which among {looks} looks is no surprise"
+    return f"by itself (p {chance(facts['by_itself'])}){surprise}"
 
 
 def _right_on_average(facts: Facts, summary: Summary) -> str:
     top = summary["notion"] == "top-label"
     words = "Neither over- nor under-confident" if top else "Neither too high nor too low"
-    return f"{words} on average{_as_far(facts, '+')}: {_claim(facts, summary)}."
+    doubt = ""
+    if facts["low"] != facts["high"]:
+        low, high = (f"{100 * facts[end]:+.1f}" for end in ("low", "high"))
+        doubt = f", as far as these rows can tell ({low} to {high} points)"
+    return f"{words} on average{doubt}: {_claim(facts, summary)}."
 
 
 def _claim(facts: Facts, summary: Summary) -> str:
@@ -98,25 +164,31 @@ def _claim(facts: Facts, summary: Summary) -> str:
     return f"it claims {100 * facts['mean_score']:.1f} %{outcome_words} {100 * facts['event_rate']:.1f} %"
 
 
-def _confidence_off(facts: Facts, _: Summary) -> str:
-    word, way = ("Over", "farther from") if facts["code"] == Code.OVER_CONFIDENT else ("Under", "nearer to")
-    return f"{word}-confident by {_size(facts)}: the scores are {way} 50 % than the outcomes."
+def _spread_off(facts: Facts, _: Summary) -> str:
+    extreme, slope = facts["code"] == Code.TOO_EXTREME, facts["value"]
+    if extreme and (slope is None or slope <= 0):
+        size = "the event does not happen more often as the scores rise"
+    elif slope is None:
+        size = "a threshold on the scores separates the outcomes"
+    else:
+        ends = "" if facts["low"] is None else f" ({facts['low']:.2f} to {facts['high']:.2f})"
+        size = f"the calibration slope is {slope:.2f}{ends}, and 1 is right"
+    alone = f" {_alone(facts)}" if "by_itself" in facts else ""
+    return f"{'Too extreme' if extreme else 'Not extreme enough'}{alone}: {size}."
 
 
-def _rightly_confident(facts: Facts, _: Summary) -> str:
-    doubt = _as_far(facts, "+z")
-    return f"Neither over- nor under-confident{doubt}: the scores are about as far from 50 % as the outcomes."
-
-
-def _as_far(facts: Facts, sign: str) -> str:
-    """Return the uncertainty, as an interval in percentage points; empty without an interval."""
-    if facts["low"] == facts["high"]:
+def _rightly_spread(facts: Facts, _: Summary) -> str:
+    if facts["low"] is None:
         return ""
-    low, high = (f"{100 * facts[end]:{sign}.1f}" for end in ("low", "high"))
-    return f", as far as these rows can tell ({low} to {high} points)"
+    slope = f"the calibration slope lies between {facts['low']:.2f} and {facts['high']:.2f}, and 1 is right"
+    return f"Rightly spread, as far as these rows can tell: {slope}."
 
 
 def _size(facts: Facts) -> str:
+    """Return the size of a gap in points, by its interval; by its value where the interval has both signs."""
+    if facts["low"] <= 0 <= facts["high"]:
+        low, high = (f"{100 * facts[end]:+.1f}" for end in ("low", "high"))
+        return f"about {abs(100 * facts['value']):.1f} points ({low} to {high})"
     least, most = (f"{100 * size:.1f}" for size in sorted((abs(facts["low"]), abs(facts["high"]))))
     return f"{most} points" if least == most else f"{least} to {most} points"
 
@@ -143,14 +215,17 @@ def _rare(facts: Facts, _: Summary) -> str:
 
 
 _SENTENCES: Final[dict[str, Callable[[Facts, Summary], str]]] = {
+    Code.PROVEN: _proven,
+    Code.DISPROVEN: _disproven,
+    Code.UNDECIDED: _undecided,
     Code.NO_EVIDENCE: _no_evidence,
     Code.MISCALIBRATED: _miscalibrated,
     Code.TOO_HIGH: _off_average,
     Code.TOO_LOW: _off_average,
     Code.RIGHT_ON_AVERAGE: _right_on_average,
-    Code.OVER_CONFIDENT: _confidence_off,
-    Code.UNDER_CONFIDENT: _confidence_off,
-    Code.RIGHTLY_CONFIDENT: _rightly_confident,
+    Code.TOO_EXTREME: _spread_off,
+    Code.NOT_EXTREME_ENOUGH: _spread_off,
+    Code.RIGHTLY_SPREAD: _rightly_spread,
     Code.RECALIBRATION_GAIN: _gain,
     Code.FALLING_CURVE: _falling,
     Code.RARE_OUTCOME: _rare,
@@ -164,6 +239,34 @@ def _omissions(omitted: Mapping[str, str]) -> list[str]:
     first_ones = [f"{name} ({reason})" for name, reason in itertools.islice(omitted.items(), _NAMED)]
     rest = f"; and {len(omitted) - _NAMED:,} more" if len(omitted) > _NAMED else ""
     return [f"Caution: left out, and in none of these numbers: {'; '.join(first_ones)}{rest}."]
+
+
+# ---------------------------------------------------------------- what stands out of many
+
+
+def called_out(summary: Summary) -> list[bool]:
+    """Return which classes are miscalibrated after the correction for their number."""
+    adjusted = summary["classwise"]["adjusted_p_values"]
+    if adjusted is None:
+        return [False] * len(summary["classwise"]["errors"])
+    return [p is not None and p <= alpha_of(summary["level"]) for p in adjusted]
+
+
+def parts_of(groups: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the test of each group combines; empty if it is the ECE alone."""
+    tests = [group["report"]["test"] for group in groups]
+    parts = {part for test in tests if test is not None for part in test["details"]["parts"]}
+    named = [name for part, name in {"mean": "mean", "spread": "spread", "ece": "ECE"}.items() if part in parts]
+    return f"one test of {', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else ""
+
+
+def correction(adjusted: Sequence[float | None], marked: Sequence[bool], word: str, plural: str, mark: str = "") -> str:
+    """Return how many of the tested groups or classes are miscalibrated after the correction, after their mark."""
+    tested = sum(p is not None for p in adjusted)
+    if not tested:
+        return f"no {word} has enough rows for a test"
+    many = f" after Holm's correction for {tested:,} {plural}" if tested > 1 else ""
+    return f"{mark}miscalibrated{many}: {sum(marked) or 'none'}"
 
 
 # ---------------------------------------------------------------- remarks
@@ -181,6 +284,8 @@ def remarks(summary: Summary) -> list[str]:
     if summary["level"] is not None and any(part["floor"] is not None for part in shown.values()):
         tail = f"{100 * summary['level']:g}th percentile"
         notes.append(f"noise: what perfectly calibrated scores show at this N (mean, {tail})")
+    if summary["level"] is not None and summary["clusters"] is None:
+        notes.append("rows were taken as independent of each other")
     return notes
 
 

@@ -15,11 +15,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.results import ClasswiseCalibration
+from calibrant.results import ClasswiseCalibration, Estimate
 from calibrant.sampling import null_closed_form
 from calibrant.sampling.binned import BinMoments, BinStatistics, absolute_interval, clopper_pearson
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.groups import LEAST_VARIANCE, GroupTest, holm
 from calibrant.sampling.null import Interval, Law, floor_of, p_value
 from calibrant.sampling.resampling import Resampling, Stream, draw_sums, in_blocks
+from calibrant.sampling.verdict import Verdict, count_p_value, of_classes
+from calibrant.table import ReliabilityTable
 from calibrant.weights import effective_n, share_rows
 
 Float64s = NDArray[np.float64]
@@ -70,6 +74,15 @@ class ClassBins:
         limits = resampling.limits(closed_form.p_value)
         return Law(floor, p_value(widened, value), resampling.source, limits)
 
+    def tested(self, estimate: Estimate, resampling: Resampling) -> GroupTest:
+        """Return the test by the mean of the classes' errors, and a way to a finer p-value."""
+        variance = float(self.moments.null_variances.sum())
+
+        def redrawn(n_resamples: int) -> float:
+            return self.law(estimate.value, replace(resampling, n_resamples=n_resamples)).p_value
+
+        return GroupTest(test=of_classes(estimate), variance=variance, redrawn=redrawn, exact=lambda: math.nan)
+
     @cached_property
     def moments(self) -> BinMoments:
         """The sums over the filled bins of all classes."""
@@ -109,10 +122,14 @@ class ClassBins:
         )
 
 
-def with_intervals(
+def inferred(
     result: ClasswiseCalibration, squares: Float64s | None, resampling: Resampling | None
 ) -> ClasswiseCalibration:
-    """Return the same with Clopper-Pearson intervals of the bins' outcome rates; ``squares`` as in `ClassBins`."""
+    """Return the same with Clopper-Pearson intervals of the bins' outcome rates, and with a test of each class.
+
+    ``squares`` are as in `ClassBins`. The tests are in closed form: the verdict on the bins of the class, their scores
+    taken as equal; where few outcomes are expected, the exact law of their number.
+    """
     if resampling is None:
         return result
     filled = result.counts > 0
@@ -124,4 +141,22 @@ def with_intervals(
     trials = share_rows(rates, counts, kinds)
     low, high = np.full((2, *filled.shape), math.nan)
     low[filled], high[filled] = clopper_pearson(rates * trials, trials, resampling.tail)
-    return replace(result, lows=low, highs=high, level=resampling.level)
+    ends = np.cumsum(np.count_nonzero(filled, axis=1))[:-1]
+    columns = (np.split(x, ends, axis=-1) for x in (result.confidences[filled], counts, rates, kinds))
+    p_values = np.array([_class_p_value(*column, whole=squares is None) for column in zip(*columns, strict=True)])
+    known, adjusted = ~np.isnan(p_values), np.full(len(p_values), math.nan)
+    adjusted[known] = holm(p_values[known].tolist())
+    return replace(result, lows=low, highs=high, level=resampling.level, p_values=p_values, adjusted_p_values=adjusted)
+
+
+def _class_p_value(means: Float64s, counts: Float64s, rates: Float64s, kinds: Float64s, *, whole: bool) -> float:
+    """Return the p-value of one class from its filled bins; NaN for a class without rows or without a valid law."""
+    if not len(counts):
+        return math.nan
+    squares = None if whole else kinds
+    table = ReliabilityTable(means, counts, counts * rates, round(counts.sum()), square_weights=squares)
+    cells = Cells(table)
+    bins = BinMoments.of(cells, np.arange(len(table)))
+    if 0 < float(cells.null_variances.sum()) < LEAST_VARIANCE:
+        return count_p_value(cells)
+    return Verdict.of(cells, bins).result(bins.gap_sums, None).p_value

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.kernels import dispatch
-from calibrant.sampling.binned import clopper_pearson
+from calibrant.sampling.binned import clopper_pearson, score_end
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.resampling import Stream, generator
 from calibrant.weights import share_rows
@@ -23,10 +23,15 @@ METHOD: Final = "in-sample and 5-fold isotonic fits"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An estimate of a part of the decomposition with its standard error."""
+    """An estimate of a part of the decomposition, the mean of D^2 for D the gap of two forecasts, with its spread.
+
+    ``error`` is its standard error. Its square is about 4 r D^2 + s: ``growth`` is r, ``rest`` is s.
+    """
 
     value: float
     error: float
+    growth: float
+    rest: float
 
 
 def miscalibrations(cells: Cells, positives: Float64s, fits: Float64s) -> Float64s:
@@ -72,16 +77,23 @@ def difference(cells: Cells, counts: Float64s, positives: Float64s, first: Float
     mean = float(np.sum(negatives * missed + positives * hit)) / cells.total
     each = cells.squares_per_weight
     square = float(np.sum(each[0] * negatives * (missed - mean) ** 2 + each[1] * positives * (hit - mean) ** 2))
-    return Part(mean, math.sqrt(square) / cells.total)
+    d2, weights = (first - second) ** 2, each[0] * negatives + each[1] * positives
+    within = weights * second * (1 - second)
+    whole = float(np.sum(counts * d2)) / cells.total
+    growth = float(np.sum(within * d2)) / whole if whole > 0 else float(within.sum())
+    rest = float(np.sum(weights * (d2 - whole) ** 2)) / cells.total**2
+    return Part(mean, math.sqrt(square) / cells.total, growth / cells.total**2, rest)
 
 
 def part_interval(inside: Part, outside: Part, null_sd: float, z: float, *, shown: bool) -> tuple[float, float]:
-    """Return low = O - z se_O and high = (IS + O) / 2 + z sqrt(se_IS^2 + s0^2), never below IS.
+    """Return low = O - z se_O and the high that solves high = T + z sqrt(4 r high + s + s0^2), never below IS.
 
-    IS is the part in sample, biased upwards; O the part out of fold, biased downwards; s0 the standard deviation of IS
-    where the true value is 0. ``shown`` says that a test has shown the part to be above 0; without, low is 0.
+    IS is the part in sample, biased upwards; O the part out of fold, biased downwards; T their mean. s0 is the standard
+    deviation of IS where the true value is 0, and 4 r m + s the variance of IS where it is m: with few distinct scores
+    the normal law holds for gaps, not for their squares. ``shown`` says that a test has shown the part to be above 0;
+    without, low is 0.
     """
-    high = max((inside.value + outside.value) / 2, 0.0) + z * math.hypot(inside.error, null_sd)
+    high = score_end(max((inside.value + outside.value) / 2, 0.0), inside.growth, inside.rest + null_sd**2, z)
     low = max(outside.value - z * outside.error, 0.0) if shown else 0.0
     return min(low, inside.value), max(high, inside.value)
 

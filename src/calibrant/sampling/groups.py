@@ -1,24 +1,61 @@
-"""Which of many groups stand out: Holm's correction of their p-values."""
+"""Which of many groups stand out: their p-values, fine enough for Holm's correction."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from calibrant.results import Estimate
+from calibrant.results import TestResult
 
 #: Rows below which a group is too small to say anything.
 LEAST_GROUP: Final = 30
 
+#: Below this variance of the number of outcomes a closed form is not to be trusted.
+LEAST_VARIANCE: Final = 10.0
 
-def finest_p_value(estimate: Estimate) -> float:
-    """Return the p-value, in closed form where it is at the limit of what the resamples resolve.
+_FINER: Final = 4  # the smallest p-value is this often below what the correction asks for
+_MOST_DRAWN: Final = 1_000_000
 
-    B resamples know no p-value below 1 / (B + 1), which a correction for many groups would make large.
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupTest:
+    """A group's test, and a way to a finer p-value.
+
+    Attributes
+    ----------
+    test : TestResult
+        The test, with its closed form and the smallest p-value that its resamples resolve.
+    variance : float
+        The variance of the sum of the group's residuals under calibration.
+    redrawn : callable
+        The p-value of a larger number of resamples.
+    exact : callable
+        The p-value by an exact law; NaN without such a law.
     """
-    closed = float(estimate.details.get("closed_form_p_value", estimate.p_value))
-    least = float(estimate.details.get("least_p_value", 0.0))
-    return min(estimate.p_value, closed) if estimate.p_value <= least * (1 + 1e-9) else estimate.p_value
+
+    test: TestResult
+    variance: float
+    redrawn: Callable[[int], float]
+    exact: Callable[[], float]
+
+    def p_value(self, family: int, alpha: float) -> float:
+        """Return the group's p-value among ``family`` groups; NaN if these data have no valid one.
+
+        B resamples know no p-value below 1 / (B + 1), which a correction for many groups would make large. Where they
+        are at this limit the closed form decides, or in sparse groups, where it is false, more resamples.
+        """
+        found, least = self.test.p_value, float(self.test.details.get("least_p_value", 0.0))
+        sparse = self.variance < LEAST_VARIANCE
+        if least == 0:  # no resamples
+            return self.exact() if sparse else found
+        if found > least * (1 + 1e-9):
+            return found
+        if not sparse:
+            return min(found, float(self.test.details["closed_form_p_value"]))
+        needed = math.ceil(_FINER * family / alpha)
+        return found if needed <= 1 / least else self.redrawn(min(needed, _MOST_DRAWN))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -180,8 +180,8 @@ def mean_interval(mean: float, variance: float, n: float, z: float) -> Interval:
 def score_interval(cells: Cells, score: Score, means: PredictionMeans, z: float) -> Interval:
     """Return the interval of the mean Brier score or log loss.
 
-    Where the scores are those of the judged event, the variance is blended with what calibration implies, as that of
-    the mean gap is: an outcome that scores call nearly certain may not have failed yet.
+    Where the scores are those of the judged event, the variance is blended with what calibration implies, as for the
+    mean gap: an outcome that scores call nearly certain may not have failed yet.
     """
     n = means.effective_n
     mean, variance = (means.brier, means.brier_variance) if score == "brier" else (means.nll, means.nll_variance)

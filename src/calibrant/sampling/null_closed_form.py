@@ -8,7 +8,7 @@ of independent folded normals, the largest cumulative residual that of a Brownia
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,43 @@ def absolute_law(bins: BinMoments, value: float, level: float) -> Law:
     Its mean is sqrt(2 / pi) sum sqrt(V0) / N, its variance (1 - 2 / pi) sum V0 / N^2, its skewness that of a folded
     normal times sum V0^(3/2) / (sum V0)^(3/2); the law is the gamma law with these moments.
     """
-    total = float(bins.null_variances.sum())
-    if total == 0:
+    if not bins.null_variances.any():
         return Law(Floor(0.0, 0.0), float(value <= 0))
-    mean = math.sqrt(2 / math.pi) * float(np.sqrt(bins.null_variances).sum()) / bins.total
-    sd = math.sqrt((1 - 2 / math.pi) * total) / bins.total
-    return _gamma_law(mean, sd, _FOLDED_SKEWNESS * float(np.sum((bins.null_variances / total) ** 1.5)), value, level)
+    law = absolute_moments(bins.null_variances, bins.total)
+    return Law(Floor(law.mean, law.quantile(level)), float(law.tail(np.asarray(value))))
+
+
+class GammaMoments(NamedTuple):
+    """The mean, the standard deviation and the skewness of a shifted gamma law (Pearson's type III)."""
+
+    mean: float
+    sd: float
+    skewness: float
+
+    def tail(self, values: Float64s) -> Float64s:
+        """Return the probability of more than each value."""
+        from scipy.special import gammaincc
+
+        shape = 4 / self.skewness**2
+        places = shape + math.sqrt(shape) * (values - self.mean) / self.sd
+        return np.asarray(gammaincc(shape, np.maximum(places, 0.0)))
+
+    def quantile(self, share: float) -> float:
+        """Return the value that is exceeded with probability 1 - share."""
+        from scipy.special import gammaincinv
+
+        shape = 4 / self.skewness**2
+        return self.mean + self.sd * (float(gammaincinv(shape, share)) - shape) / math.sqrt(shape)
+
+
+def absolute_moments(null_variances: Float64s, total: float) -> GammaMoments:
+    """Return the moments of the l1 error of independent bins, from the variances of their S; not all may be 0."""
+    whole = float(null_variances.sum())
+    return GammaMoments(
+        mean=math.sqrt(2 / math.pi) * float(np.sqrt(null_variances).sum()) / total,
+        sd=math.sqrt((1 - 2 / math.pi) * whole) / total,
+        skewness=_FOLDED_SKEWNESS * float(np.sum((null_variances / whole) ** 1.5)),
+    )
 
 
 def exact_absolute_law(
@@ -138,16 +169,6 @@ def score_law(cells: Cells, score: Score, value: float, level: float) -> Law:
             mean, slope = np.sum(n * entropy), np.where(rest > 0, np.log(p) - np.log1p(-p), 0.0)
     sd = math.sqrt(float(np.sum(cells.null_variances * slope**2))) / cells.total
     return _normal_law(float(mean) / cells.total, sd, value, level)
-
-
-def _gamma_law(mean: float, sd: float, skewness: float, value: float, level: float) -> Law:
-    """Return floor and p-value of a gamma law, shifted, with these moments (Pearson's type III)."""
-    from scipy.special import gammaincc, gammaincinv
-
-    shape = 4 / skewness**2
-    upper = mean + sd * (float(gammaincinv(shape, level)) - shape) / math.sqrt(shape)
-    place = shape + math.sqrt(shape) * (value - mean) / sd
-    return Law(Floor(mean, upper), float(gammaincc(shape, max(place, 0.0))))
 
 
 def _normal_law(mean: float, sd: float, value: float, level: float) -> Law:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from calibrant.estimators.binned import absolute_error, debiased_square, largest_members, uniform_edges
 from calibrant.results import Estimate, ReliabilityDiagram
-from calibrant.sampling.binned import bin_diagram, blend, thinned
+from calibrant.sampling.binned import FEWEST, bin_diagram, blend, thinned, unbiased_end
 from calibrant.sampling.means import PredictionMeans, rare, rarer_of
 from calibrant.weights import effective_n, integer_weights, share_rows, tidy_weight
 
@@ -213,6 +213,13 @@ class BinnedRows:
         """G, an estimate of the l1 error that is biased downwards everywhere: sum sqrt(v) g(S / sqrt v) / N."""
         return float(np.sum(np.sqrt(self._variances) * self._thinned[0])) / self.weighting.total
 
+    @cached_property
+    def above(self) -> float:
+        """G with its largest bias, an estimate of the l1 error that is biased upwards; infinite with few bins."""
+        roots = float(np.sum(np.sqrt(self._variances)))
+        several = roots**2 >= FEWEST * float(self._variances.sum())
+        return unbiased_end(self.below, roots / self.weighting.total, 0.0, several=several)
+
     def slopes(self, *, below: bool) -> tuple[Float64s, float]:
         """Return what each row adds to G (``below``) or to the l1 error, and what to add to the sum of its squares.
 
@@ -289,17 +296,23 @@ def shared_noise(first: BinnedRows, second: BinnedRows) -> float:
 def absolute_difference(first: Model, second: Model, level: float) -> Estimate:
     """Return the difference of the l1 errors, between two bounds that hold wherever the gaps are.
 
-    low = G_A - T_B - z sd, high = T_A - G_B + z sd: the reported error T is biased upwards and the thinned G downwards,
-    and each sd is that of the row differences of what is subtracted.
+    low = G_A - U_B - z sd, high = U_A - G_B + z sd: the thinned G is biased downwards. U is biased upwards: the
+    reported error, or G with its largest bias, whichever gives the nearer end. Each sd is that of the row differences
+    of what is subtracted.
     """
     z, a, b = quantile(level), first.judged, second.judged
 
-    def spread(below: BinnedRows, above: BinnedRows) -> float:
+    def most(above: BinnedRows, below: BinnedRows) -> float:
         lower, unseen = below.slopes(below=True)
-        upper, unseen_above = above.slopes(below=False)
-        return z * math.sqrt(below.weighting.variance(lower - upper, unseen + unseen_above))
 
-    low, high = a.below - b.absolute - spread(a, b), a.absolute - b.below + spread(b, a)
+        def end(value: float, *, thinned_slopes: bool) -> float:
+            upper, unseen_above = above.slopes(below=thinned_slopes)
+            return value - below.below + z * math.sqrt(below.weighting.variance(lower - upper, unseen + unseen_above))
+
+        plain = end(above.absolute, thinned_slopes=False)
+        return plain if math.isinf(above.above) else min(plain, end(above.above, thinned_slopes=True))
+
+    low, high = -most(b, a), most(a, b)
     return Estimate(a.absolute - b.absolute, low, high, method="Gaussian thinning of both: safe, and wide")
 
 

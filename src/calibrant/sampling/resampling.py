@@ -50,6 +50,18 @@ def check_level(level: object) -> None:
         raise InputError("level", "a number from 0.5 to below 1", repr(level), remedy)
 
 
+def alpha_of(level: float) -> float:
+    """Return 1 - level, as a decimal number: 1 - 0.9 is 0.1, and not 0.09999999999999998."""
+    return round(1 - level, 12)
+
+
+def normal_quantile(level: float) -> float:
+    """Return the normal quantile of the ends of an interval."""
+    from scipy.special import ndtri
+
+    return float(ndtri(1 - alpha_of(level) / 2))
+
+
 def seed_of(rng: Rng) -> np.random.SeedSequence:
     """Return the seed of all draws; a Generator is asked for one, so that it moves on."""
     if isinstance(rng, np.random.SeedSequence):
@@ -85,8 +97,8 @@ class Resampling:
 
     @property
     def alpha(self) -> float:
-        """1 - level, as a decimal number: 1 - 0.9 is 0.1, and not 0.09999999999999998."""
-        return round(1 - self.level, 12)
+        """The probability of a false alarm: 1 - level."""
+        return alpha_of(self.level)
 
     @property
     def tail(self) -> float:
@@ -96,9 +108,7 @@ class Resampling:
     @property
     def z(self) -> float:
         """The normal quantile of the ends of an interval."""
-        from scipy.special import ndtri
-
-        return float(ndtri(1 - self.tail))
+        return normal_quantile(self.level)
 
     def limits(self, closed_form_p_value: float) -> dict[str, float]:
         """Return the closed form of a p-value, and the least p-value that the resamples resolve.

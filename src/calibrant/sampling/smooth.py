@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.sampling.binned import blend, thinned
+from calibrant.sampling.binned import FEWEST, blend, thinned, unbiased_end
 from calibrant.sampling.cells import Cells
 
 Float64s = NDArray[np.float64]
@@ -126,9 +126,10 @@ def interval(cells: Cells, value: float, z: float, *, rejected: bool) -> tuple[f
     """Return the interval of the smooth calibration error.
 
     L_s = integral of tau g(G / tau) dt - z sd[g'(G / tau)] and U_s = integral of |G| + z sd[sign G] are the ends of an
-    interval for S(s); low solves L_s = s and high U_s = s. tau^2(t) is the variance of G(t), sd[psi] the standard
-    deviation of the integral of psi G, and g as for binned errors. Variances of cells are blended with what calibration
-    implies as if each had the rows that the kernel sees: with its own few it would have little else.
+    interval for S(s), or as upper end the integral of tau (g(G / tau) + .481) + z sd[g'(G / tau)] if it is smaller; low
+    solves L_s = s and high U_s = s. tau^2(t) is the variance of G(t), sd[psi] the standard deviation of the integral of
+    psi G, and g as for binned errors. Variances of cells are blended with what calibration implies as if each had the
+    rows that the kernel sees: with its own few it would have little else.
     """
     high = _crossing(lambda s: _ends(cells, s, z)[1], max(value, _SMALLEST), up=True)
     low = _crossing(lambda s: _ends(cells, s, z)[0], max(value, _SMALLEST), up=False) if rejected else 0.0
@@ -148,9 +149,11 @@ def _ends(cells: Cells, s: float, z: float) -> tuple[float, float]:
         moved = mesh.at_cells(mesh.smooth(direction, s))
         return cells.spread(moved, v) / n
 
-    low = float(mesh.integral(deviation * g)) - z * spread(slope)
-    high = float(mesh.integral(np.abs(density))) + z * spread(np.sign(density))
-    return low, high
+    middle, roots, half = float(mesh.integral(deviation * g)), float(mesh.integral(deviation)), z * spread(slope)
+    sign_spread = spread(np.sign(density))
+    jensen = float(mesh.integral(np.abs(density))) + z * sign_spread
+    least_biased = unbiased_end(middle, roots, half, several=roots**2 >= FEWEST * sign_spread**2)
+    return middle - half, min(jensen, least_biased)
 
 
 def _crossing(end: Callable[[float], float], start: float, *, up: bool) -> float:

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from calibrant.errors import InputError
 from calibrant.estimators import binned
-from calibrant.evaluation import Judged, Settings
+from calibrant.evaluation import Settings, report_on
 from calibrant.inputs import Layout, Notion, Predictions
+from calibrant.judging import Judged
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import WIDTH, Reading
 from calibrant.measures.histograms import ClassHistograms
@@ -185,7 +186,7 @@ class CalibrationReport(TableMetric):
             n_classes=n_classes,
             histograms=None if histograms is None else ClassHistograms(sums=histograms, totals=int(self.total)),
         )
-        return _Sealed(judged.report(Settings(n_bins=self.num_bins, resampling=self.resampling)).report)
+        return _Sealed(report_on(judged, Settings(n_bins=self.num_bins, resampling=self.resampling)).report)
 
     def _means(self, layout: Layout) -> PredictionMeans:
         """Return the means over whole predictions."""

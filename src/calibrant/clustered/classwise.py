@@ -1,0 +1,114 @@
+"""The classwise error of rows in clusters: its interval and its law, over the bins of all classes.
+
+The buckets show the covariance of the bins of several classes, whose rows are the same: variances are not doubled, as
+they are for independent rows. The sums of buckets are over i / 60, so the number of bins must divide 60.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.clustered import closed_form
+from calibrant.clustered.bins import ClusterBins, absolute_interval
+from calibrant.clustered.null import scaled_sums
+from calibrant.clusters import BucketSums, aligned
+from calibrant.errors import InputError
+from calibrant.sampling.classwise import ClassBins
+from calibrant.sampling.null import Interval, Law, floor_of, p_value
+from calibrant.sampling.resampling import Resampling, Stream, in_blocks
+
+Float64s = NDArray[np.float64]
+
+METHOD: Final = "Gaussian thinning over classes and bins"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClusterClassBins(ClassBins):
+    """The bins of every class of rows in clusters; ``buckets`` are the sums of each class over buckets of clusters."""
+
+    buckets: Sequence[BucketSums]
+
+    @cached_property
+    def clusters(self) -> ClusterBins:
+        """The bins with their parts in the buckets."""
+        return class_bins(self, self.buckets)
+
+    def interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Interval:
+        """Return the interval of the mean of the classes' errors."""
+        return interval(self.clusters, value, resampling, rejected=rejected)
+
+    def law(self, value: float, resampling: Resampling) -> Law:
+        """Return floor and p-value of the mean of the classes' errors."""
+        return law(self.clusters, value, resampling)
+
+
+def class_bins(classes: ClassBins, buckets: Sequence[BucketSums]) -> ClusterBins:
+    """Return the filled bins of all classes, (M,), with their parts in the buckets, from the buckets of each class.
+
+    Raises
+    ------
+    InputError
+        For a number of bins that does not divide the coarse cells, and for rows in one bucket.
+    """
+    n_bins, moments = classes.histograms.shape[1], classes.moments
+    parts = aligned(buckets)
+    weights = _bucket_weights(parts)
+    held = np.flatnonzero(weights > 0)
+    if len(held) < 2:
+        remedy = "pass rows of more clusters: these tell nothing of other clusters"
+        raise InputError("clusters", "at least 2 clusters", f"{len(held)}", remedy)
+    n, y, gaps = (np.empty((len(held), len(moments.index))) for _ in range(3))
+    of_class, of_bin = np.divmod(moments.index, n_bins)
+    for place in np.unique(of_class):
+        sums, own = _over_bins(parts[place], n_bins)[:, held], of_class == place
+        share = moments.weight / float(sums[0].sum())  # each class counts its rows as if it had all
+        n[:, own], y[:, own], gaps[:, own] = sums[:, :, of_bin[own]] * share
+    sizes = weights[held] * moments.effective_n / float(weights.sum())
+    return ClusterBins(
+        moments=moments, n=n, gaps=gaps, score_sums=gaps + y, weights=weights[held], sizes=sizes, shared=True
+    )
+
+
+def _bucket_weights(parts: Sequence[BucketSums]) -> Float64s:
+    """Return the weight of each bucket, (B,), in the class with most rows: others may leave rows out."""
+    weights = np.stack([part.weight for part in parts])
+    return np.asarray(weights[weights.sum(axis=1).argmax()])
+
+
+def _over_bins(part: BucketSums, n_bins: int) -> Float64s:
+    """Return the sums of the weight, of outcomes and of p - y, (3, B, bins); bins are closed on the right."""
+    n_parts = part.cells.n_cells - 1  # cell 0 is p = 0, which the first bin includes
+    if n_parts % n_bins:
+        remedy = f"choose one that does, such as {max(k for k in range(1, 21) if n_parts % k == 0)}"
+        raise InputError("n_bins", f"a number that divides {n_parts}, with clusters and classes", f"{n_bins}", remedy)
+    sums = np.moveaxis(part.cell_sums, 2, 0)
+    whole = sums[:, :, 1:].reshape(3, part.n_buckets, n_bins, -1).sum(axis=3)
+    whole[:, :, 0] += sums[:, :, 0]
+    return np.asarray(whole)
+
+
+def interval(bins: ClusterBins, value: float, resampling: Resampling, *, rejected: bool) -> Interval:
+    """Return the interval of the mean of the classes' errors."""
+    return Interval(*absolute_interval(bins, value, resampling.level, rejected=rejected), METHOD)
+
+
+def law(bins: ClusterBins, value: float, resampling: Resampling) -> Law:
+    """Return floor and p-value of the mean of the classes' errors: replicates c sum_h Z_h S_h of all bins at once."""
+    plain = closed_form.absolute_law(bins, value, resampling.level)
+    if not resampling.n_resamples:
+        return plain
+    sums = scaled_sums(bins)
+
+    def block(rng: np.random.Generator, size: int) -> Float64s:
+        drawn = rng.standard_normal((size, len(sums))) @ sums
+        return np.asarray(np.abs(drawn).sum(axis=1) / bins.moments.total)
+
+    drawn = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.CLASSES, block)))
+    limits = resampling.limits(plain.p_value)
+    return Law(floor_of(drawn, resampling.level), p_value(drawn, value), resampling.source, limits)

@@ -1,0 +1,59 @@
+"""The log-odds line of rows in clusters: its slope with the sandwich of the sums over buckets."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from calibrant.clustered.sums import Clustered, correlation, freedom
+from calibrant.estimators.regression import cox_fit, log_odds
+from calibrant.sampling.line import CERTAIN
+
+
+class ClusterLine(NamedTuple):
+    """The log-odds line with its standard errors, NaN where a coefficient is not a number.
+
+    Attributes
+    ----------
+    intercept, slope : float
+        a and b of the log-odds a + b logit(p).
+    intercept_error, error : float
+        Their standard errors.
+    freedom : float
+        The degrees of freedom of the slope's standard error.
+    """
+
+    intercept: float
+    slope: float
+    intercept_error: float
+    error: float
+    freedom: float
+
+
+def log_odds_line(rows: Clustered) -> ClusterLine:
+    """Return the line with the errors of the sandwich I^-1 (sum_h u_h u_h') I^-1 H / (H - 1).
+
+    u_h are the sums of the scores of the likelihood, (1, logit p) times fitted rate - y, over the coarse cells of
+    bucket h. The degrees of freedom are Satterthwaite's at the correlation of rows that the slope's sums show.
+    """
+    fit = cox_fit(rows.fine.table, CERTAIN)
+    if not (math.isfinite(fit.slope) and math.isfinite(fit.intercept)):
+        return ClusterLine(fit.intercept, fit.slope, math.nan, math.nan, math.nan)
+    x = log_odds(np.clip(rows.cells.scores, CERTAIN, 1 - CERTAIN))
+    rates = 1 / (1 + np.exp(-np.clip(fit.intercept + fit.slope * x, -700, 700)))
+    design = np.stack([np.ones_like(x), x])
+    squares, buckets = rows.cells.table.own_weights, len(rows.sizes)
+    information = (design * rows.cells.counts * rates * (1 - rates)) @ design.T
+    of_rows = (design * (squares[0] * rates**2 + squares[1] * (1 - rates) ** 2)) @ design.T
+    try:
+        inverse = np.linalg.inv(information)
+    except np.linalg.LinAlgError:
+        return ClusterLine(fit.intercept, fit.slope, math.nan, math.nan, math.nan)
+    influences = (rows.n * rates - rows.y) @ design.T @ inverse
+    variances = np.sum(influences**2, axis=0) * buckets / (buckets - 1)
+    independent = float((inverse @ of_rows @ inverse)[1, 1])
+    rho = correlation(float(variances[1]) / independent, rows.sizes) if independent > 0 else 1.0
+    errors = np.sqrt(variances)
+    return ClusterLine(fit.intercept, fit.slope, float(errors[0]), float(errors[1]), freedom(rows.sizes, rho)[0])

@@ -1,0 +1,206 @@
+"""Intervals of means over rows in clusters, Wilson's for a share, and the warnings that clusters call for.
+
+The variance of a mean is that of independent rows times the design effect of its sums over buckets; the quantile is
+that of Student's law with the degrees of freedom of these sums.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.clustered.sums import Clustered, Spread, around_mean, spread_of, t_quantile
+from calibrant.clusters import BucketSums
+from calibrant.sampling.binned import blend, clopper_pearson
+from calibrant.sampling.means import MINORITY, NORMAL, PredictionMeans, implied, wilson_interval
+from calibrant.sampling.null import Interval
+from calibrant.sampling.resampling import alpha_of, normal_quantile
+from calibrant.scores import Score
+from calibrant.weights import share_rows
+
+Float64s = NDArray[np.float64]
+
+#: The end of the method of every number that clusters entered.
+BY_CLUSTER: Final = "; by cluster"
+
+_LEAST_DEFF: Final = 0.01  # of a share
+_ROUNDING: Final = 1e-12  # relative: a smaller variance of rows is rounding
+_LARGE: Final = 0.1  # share of the rows; a cluster with more decides the degrees of freedom
+
+
+# ------------------------------------------------------------ the mean gap and the mean score
+
+
+def gap_spread(rows: Clustered) -> Spread:
+    """Return the spread of the sum of score - outcome, of the variance blended with what calibration implies.
+
+    The blend is that of the mean gap, (K Q + 5 V0) / (K + 5), with the effective number of clusters K.
+    """
+    ones, cells = np.ones(len(rows.cells)), rows.cells
+    found = rows.gap_spread(ones)
+    v = blend(np.full(len(cells), rows.kish), cells.squared_residuals, cells.null_variances)
+    variance = rows.row_square(ones, v) * unbiased(rows.effective_n) * found.deff
+    return Spread(variance, found.deff, found.freedom)
+
+
+def gap_interval(rows: Clustered, value: float, level: float) -> tuple[float, float]:
+    """Return the interval of the mean gap."""
+    return _around(value, gap_spread(rows), rows, level)
+
+
+def score_spread(rows: Clustered, value: float) -> Spread:
+    """Return the spread of the sum of the scores, whose mean is ``value``."""
+    sums, fine = rows.cells.pool(rows.fine.score_sums), rows.fine
+    own = (rows.gaps + rows.y).sum(axis=1) - rows.weights * (float(sums.sum()) / rows.total)
+    square = float(np.sum(fine.square_weights * (fine.scores - value) ** 2))
+    return spread_of(own, square if square > _ROUNDING * rows.total * rows.unit else 0.0, rows.sizes)
+
+
+def mean_score_interval(rows: Clustered, value: float, level: float) -> tuple[float, float]:
+    """Return the interval of the mean score."""
+    low, high = _around(value, score_spread(rows, value), rows, level)
+    return max(low, 0.0), min(high, 1.0)
+
+
+def _around(value: float, spread: Spread, rows: Clustered, level: float) -> tuple[float, float]:
+    """Return value -+ t sd / N."""
+    half = t_quantile(level, spread.freedom) * math.sqrt(spread.variance) / rows.total
+    return value - half, value + half
+
+
+def unbiased(n: float) -> float:
+    """Return n / (n - 1): sums of squares around a mean are too small by this factor."""
+    return n / max(n - 1, _ROUNDING)
+
+
+# ------------------------------------------------------------ proper scores
+
+
+def loss_spread(rows: Clustered, score: Score, means: PredictionMeans) -> Spread:
+    """Return the spread of the sum of the Brier scores or log losses; the buckets must be scored.
+
+    The variance of a row is the one of `sampling.means.score_interval`: where the scores are of the judged event, it is
+    blended with what calibration implies, as five rows of prior.
+    """
+    mean, variance = (means.brier, means.brier_variance) if score == "brier" else (means.nll, means.nll_variance)
+    found = _scalar_spread(rows, "brier" if score == "brier" else "nll", variance, mean)
+    if means.event:
+        fine = rows.fine
+        expected, square = implied(fine.scores, score)
+        spread = float(np.sum(fine.square_weights * (square - mean * (2 * expected - mean))))
+        n, implied_variance = np.array([rows.effective_n]), np.array([spread / (rows.unit * rows.total)])
+        variance = float(blend(n, np.array([variance]), implied_variance)[0])
+    whole = variance * rows.unit * rows.total * unbiased(rows.effective_n)
+    return Spread(whole * found.deff, found.deff, found.freedom)
+
+
+def _scalar_spread(rows: Clustered, name: str, variance: float, mean: float) -> Spread:
+    """Return the spread of a scalar sum of the buckets, from the variance and the mean of a row."""
+    sums = rows.scalar(name)
+    own = sums - rows.weights * (float(sums.sum()) / rows.total)
+    square = variance * rows.unit * rows.total
+    return spread_of(own, square if variance > _ROUNDING * (mean**2 + variance) else 0.0, rows.sizes)
+
+
+def score_interval(rows: Clustered, score: Score, means: PredictionMeans, level: float) -> Interval:
+    """Return the interval of the mean Brier score or of the mean log loss, which is finite."""
+    value = means.brier if score == "brier" else means.nll
+    low, high = _around(value, loss_spread(rows, score, means), rows, level)
+    return Interval(max(low, 0.0), high, NORMAL)
+
+
+# ------------------------------------------------------------ shares
+
+
+def share_trials(n: float, rows: Clustered, spread: Spread, level: float, *, varied: bool) -> float:
+    """Return the number of independent rows in which a share of n rows would be as uncertain.
+
+    n / deff (z / t)^2 (Korn and Graubard 1998), the design effect at least .01; where all rows are alike, the effective
+    number of clusters.
+    """
+    if not varied:
+        return rows.kish
+    t = t_quantile(level, spread.freedom)
+    return n / max(spread.deff, _LEAST_DEFF) * (normal_quantile(level) / t) ** 2
+
+
+def accuracy_spread(rows: Clustered, means: PredictionMeans) -> Spread:
+    """Return the spread of the number of right answers; the buckets must be scored."""
+    share = means.accuracy
+    return _scalar_spread(rows, "right", share * (1 - share) * means.effective_n / means.accuracy_rows, share)
+
+
+def accuracy_interval(rows: Clustered, means: PredictionMeans, level: float) -> tuple[float, float]:
+    """Return Wilson's interval of the accuracy."""
+    spread, varied = accuracy_spread(rows, means), 0 < means.accuracy < 1
+    n = share_trials(means.accuracy_rows, rows, spread, level, varied=varied)
+    return wilson_interval(means.accuracy, n, normal_quantile(level))
+
+
+def rate_spread(rows: Clustered) -> Spread:
+    """Return the spread of the number of outcomes."""
+    cells = rows.fine
+    rate = float(cells.positives.sum()) / rows.total
+    squares = cells.table.own_weights.sum(axis=1)
+    square = around_mean(float(squares[1]), rate, float(squares[1]), float(squares.sum()))
+    return spread_of(rows.centred(rows.y.sum(axis=1)), square, rows.sizes)
+
+
+def rate_interval(rows: Clustered, level: float) -> tuple[float, float]:
+    """Return Clopper and Pearson's interval of the base rate."""
+    cells, spread = rows.fine, rate_spread(rows)
+    rate = float(cells.positives.sum()) / rows.total
+    n = float(share_rows(rate, rows.total, cells.table.own_weights.sum(axis=1)))
+    trials = share_trials(n, rows, spread, level, varied=0 < rate < 1)
+    low, high = clopper_pearson(rate * trials, trials, alpha_of(level) / 2)
+    return float(low), float(high)
+
+
+def uncertainty_interval(rows: Clustered, level: float) -> tuple[float, float]:
+    """Return the range of r (1 - r) over the base rates r in `rate_interval`."""
+    low, high = rate_interval(rows, level)
+    most = 0.25 if low <= 0.5 <= high else max(low * (1 - low), high * (1 - high))
+    return min(low * (1 - low), high * (1 - high)), most
+
+
+# ------------------------------------------------------------ details and warnings
+
+
+def details_of(buckets: BucketSums) -> dict[str, Any]:
+    """Return what a result says about its clusters: their number, and the largest one's share of the rows."""
+    number: Any = buckets.n_clusters
+    if number is None:
+        number = f"more than {buckets.cells.n_buckets}"
+    return {"clusters": number, "largest_cluster": buckets.largest_share}
+
+
+def effective_rows(rows: Clustered, spread: Spread) -> float:
+    """Return how many independent rows would tell as much of a mean: N / deff; infinite if nothing can deviate."""
+    return rows.effective_n / spread.deff if spread.deff > 0 else math.inf
+
+
+def rarer_clusters(rows: Clustered) -> int:
+    """Return how many buckets hold the rarer outcome."""
+    outcomes = rows.y.sum(axis=1)
+    rarer = outcomes if float(outcomes.sum()) <= rows.total / 2 else rows.weights - outcomes
+    return int(np.count_nonzero(rarer > _ROUNDING * rows.weights))
+
+
+def flag_of(rows: Clustered) -> str:
+    """Return a warning where intervals are not to be trusted, or nothing.
+
+    Too few clusters hold the rarer outcome, or one cluster holds more than a tenth of the rows.
+    """
+    number, flags = rarer_clusters(rows), []
+    if number == 0:
+        flags.append("the outcome is the same in every row: intervals may be too short")
+    elif number < MINORITY:
+        many = f"{number} cluster{'s' * (number != 1)} with the rarer outcome"
+        flags.append(f"{many}: fewer than {MINORITY}, intervals may be too short")
+    if rows.largest_share > _LARGE:
+        share = f"{100 * rows.largest_share:.2g} %"
+        flags.append(f"one cluster holds {share} of the rows: intervals are wide, p-values careful")
+    return "; ".join(flags)

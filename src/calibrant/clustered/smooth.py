@@ -1,0 +1,119 @@
+"""The interval of the smooth calibration error of rows in clusters.
+
+It is that of `sampling.smooth`, with the variance of the smoothed residual G(t) times a design effect deff(t) that the
+smoothed residuals of the buckets show, and Student's quantiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.clustered.sums import Clustered, Spread, t_quantile
+from calibrant.sampling.binned import FEWEST, PRIOR_ROWS, blend, thinned, unbiased_end
+from calibrant.sampling.smooth import Mesh
+
+Float64s = NDArray[np.float64]
+
+_NODES: Final = 1024  # steps of the mesh of design effects
+_NARROWEST: Final = 8 / _NODES  # the smallest bandwidth that this mesh shows
+_TINY: Final = float(np.finfo(float).tiny)
+_STEP: Final = 0.25  # of log s, in the search for an end
+_DEEP: Final = 3.0  # of log s below the value: lower, the lower end is 0
+_SMALLEST: Final = 1e-9
+_CLOSE: Final = 1e-4  # of log s
+_NOTHING: Final = 1e-9  # of the largest deviation: where less is smoothed to, only rounding is left
+
+
+@dataclass(frozen=True, eq=False)
+class DesignEffects:
+    """The design effect of the smoothed residual along the scores, and the effective clusters that the kernel sees.
+
+    Both are given at j / 1024.
+    """
+
+    deff: Float64s
+    clusters: Float64s
+
+    @classmethod
+    def of(cls, rows: Clustered, bandwidth: float) -> DesignEffects:
+        """Return the design effects at a bandwidth, steadied by five clusters of that over all scores."""
+        s, buckets = max(bandwidth, _NARROWEST), len(rows.sizes)
+        mesh = Mesh(rows.cells, _NODES)
+
+        def smoothed(sums: Float64s) -> Float64s:
+            return mesh.density(mesh.spectrum(mesh.lay(sums)), s)
+
+        own = np.sum(rows.centred(smoothed(rows.gaps)) ** 2, axis=0) * buckets / (buckets - 1)
+        independent = np.maximum(mesh.variance(rows.cells.squared_residuals, s), _TINY)
+        near = np.maximum(smoothed(rows.n), 0.0)
+        clusters = np.maximum(near.sum(axis=0), _SMALLEST) ** 2 / np.maximum(np.sum(near**2, axis=0), _SMALLEST**2)
+        overall = float(own.sum() / independent.sum())
+        shown = np.where(independent > _NOTHING * independent.max(), own / independent, overall)
+        return cls((clusters * shown + PRIOR_ROWS * overall) / (clusters + PRIOR_ROWS), clusters)
+
+    def at(self, scores: Float64s) -> tuple[Float64s, Float64s]:
+        """Return both at these scores."""
+        places = np.arange(_NODES + 1) / _NODES
+        return np.interp(scores, places, self.deff), np.interp(scores, places, self.clusters)
+
+
+def interval(rows: Clustered, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
+    """Return the interval of the smooth calibration error: low solves L_s = s, high U_s = s.
+
+    The ends L_s and U_s of an interval for S(s) are those of `sampling.smooth.interval`. Variances of cells are blended
+    as if each had the rows, or the clusters if they are fewer, that the kernel sees.
+    """
+    effects, start = DesignEffects.of(rows, value), max(value, _SMALLEST)
+    high = _crossing(lambda s: _ends(rows, effects, s, level)[1], start, up=True)
+    low = _crossing(lambda s: _ends(rows, effects, s, level)[0], start, up=False) if rejected else 0.0
+    return min(low, value), max(high, value)
+
+
+def _ends(rows: Clustered, effects: DesignEffects, s: float, level: float) -> tuple[float, float]:
+    """Return L_s and U_s."""
+    cells, n = rows.cells, rows.total
+    mesh = Mesh.fine_enough(cells, s)
+    near = np.minimum(mesh.rows_near(s), effects.at(cells.scores)[1])
+    v = blend(near, cells.squared_residuals, cells.null_variances)
+    density = mesh.density(mesh.spectrum(mesh.lay(cells.gap_sums)), s) / n
+    deff = effects.at(np.arange(mesh.size + 1) / mesh.size)[0]
+    deviation = np.sqrt(mesh.variance(v, s) * deff) / n
+    deviation = np.maximum(deviation, _NOTHING * deviation.max() + _TINY)
+    g, slope = thinned(density / deviation)
+
+    def spread(direction: Float64s) -> Spread:
+        moved = mesh.at_cells(mesh.smooth(direction, s))
+        found = rows.gap_spread(moved)
+        return Spread(max(rows.row_square(moved, v), 0.0) * found.deff / n**2, found.deff, found.freedom)
+
+    def half(found: Spread) -> float:
+        return t_quantile(level, found.freedom) * math.sqrt(found.variance)
+
+    thin, sign = spread(slope), spread(np.sign(density))
+    middle, roots = float(mesh.integral(deviation * g)), float(mesh.integral(deviation))
+    jensen = float(mesh.integral(np.abs(density))) + half(sign)
+    least_biased = unbiased_end(middle, roots, half(thin), several=roots**2 >= FEWEST * sign.variance)
+    return middle - half(thin), min(jensen, least_biased)
+
+
+def _crossing(end: Callable[[float], float], start: float, *, up: bool) -> float:
+    """Return the s at which an end of the interval for S(s), which falls with s, equals s."""
+    from scipy.optimize import brentq
+
+    def excess(log_s: float) -> float:
+        return end(math.exp(log_s)) - math.exp(log_s)
+
+    near, step = math.log(start), (_STEP if up else -_STEP)
+    while (excess(near + step) > 0) == up:
+        near += step
+        if near > 0:
+            return 1.0
+        if near < math.log(start) - _DEEP:
+            return 0.0  # an interval that starts at 0 is honest, if wider
+    return math.exp(brentq(excess, near, near + step, xtol=_CLOSE)) if (excess(near) > 0) == up else start

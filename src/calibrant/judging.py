@@ -1,0 +1,208 @@
+"""What is judged: the tables, bins and means of predictions, of a table or of a sketch, from one read of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.clusters import CLASS_CELLS, BucketSums, ClusterLabels, as_clusters
+from calibrant.errors import InputError, check_choice
+from calibrant.estimators import binned
+from calibrant.estimators.certified import Certified
+from calibrant.inputs import Notion, Predictions, as_groups
+from calibrant.measures.histograms import ClassHistograms, table_histograms
+from calibrant.notions import NOTIONS, PER_CLASS, Reading, class_events, read, read_squared, scores_of_rows
+from calibrant.sampling.means import PredictionMeans
+from calibrant.sketch import CalibrationSketch, check_alone
+from calibrant.table import ReliabilityTable
+from calibrant.weights import effective_rows, integer_weights
+
+_HOLDS: Final = {ReliabilityTable: "the table", CalibrationSketch: "the sketch"}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Judged:
+    """The data that a report is computed from.
+
+    Attributes
+    ----------
+    notion : str
+        The judged event.
+    means : PredictionMeans
+        The means over whole predictions.
+    tables : sequence of ReliabilityTable
+        The table of the judged event; or one table for each class, if every class is judged by itself.
+    n_classes : int or None
+        The number of classes or labels; None for one event.
+    names : tuple of str or None
+        The names of the classes.
+    histograms : ClassHistograms or None
+        The bins of every class, if classes are judged in addition to the event.
+    class_bound : float
+        The certified error of the mean of the classes' errors.
+    buckets, class_buckets : BucketSums and sequence of BucketSums, or None
+        The sums of the rows over buckets of clusters, of the judged event and of each class; None if rows are
+        independent.
+    """
+
+    notion: Notion
+    means: PredictionMeans
+    tables: Sequence[ReliabilityTable]
+    n_classes: int | None = None
+    names: tuple[str, ...] | None = None
+    histograms: ClassHistograms | None = None
+    class_bound: float = 0.0
+    buckets: BucketSums | None = None
+    class_buckets: Sequence[BucketSums] | None = None
+
+
+def cluster_labels(clusters: Any, predictions: Predictions) -> ClusterLabels | None:
+    """Return the cluster of each row: as given, or of predictions (N, C, ...) the first axis; None for none."""
+    n, each = predictions.n, predictions.rows.values.shape[2]
+    if clusters is False or (clusters is None and (each == 1 or n == each)):
+        return None
+    if clusters is None:
+        clusters = np.arange(n // each)
+    if each > 1 and np.size(clusters) == n // each:
+        return as_clusters(clusters, n // each).take(np.repeat(np.arange(n // each), each))
+    return as_clusters(clusters, n)
+
+
+#: What is judged of all rows, and of each group by its name.
+Ready = tuple[Judged, Mapping[str, Judged]]
+
+
+def ready(
+    probs: Any, others: Mapping[str, Any], notion: Notion | None, n_bins: int, *, classwise: bool
+) -> Ready | None:
+    """Return the data of a table, a sketch or sketches of groups; None for predictions."""
+    if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
+        probs = CalibrationSketch.of_groups(probs)
+    if not isinstance(probs, (ReliabilityTable, CalibrationSketch)):
+        return None
+    for name, value in others.items():
+        if value is not None:
+            expected = f"nothing next to a {type(probs).__name__}"
+            raise InputError(name, expected, "a value", f"leave it out: {_HOLDS[type(probs)]} holds all data")
+    if isinstance(probs, ReliabilityTable):
+        return of_table(probs, notion), {}
+    check_alone(probs, notion)
+    groups = {name: of_sketch(group, n_bins, classwise=classwise) for name, group in probs.groups.items()}
+    return of_sketch(probs, n_bins, classwise=classwise), groups
+
+
+def of_table(table: ReliabilityTable, notion: Notion | None) -> Judged:
+    """Return what is judged of a table.
+
+    Raises
+    ------
+    InputError
+        For a notion of several events, and for an empty table.
+    """
+    if notion is not None:
+        check_choice("notion", notion, NOTIONS)
+    if notion in PER_CLASS:
+        raise InputError("notion", "'positive' or 'top-label' for a table", repr(notion), "a table is of one event")
+    if len(table) == 0:
+        raise InputError("probs", "a table with at least one row", "an empty table", "check where the rows were lost")
+    means = PredictionMeans.of_table(table, right=notion == "top-label")
+    return Judged(notion=notion or "positive", means=means, tables=[table])
+
+
+def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool) -> Judged:
+    """Return what is judged of a sketch; with ``classwise`` also its classes, if it holds them."""
+    means, notion = PredictionMeans.of_sketch(sketch), sketch.notion or "positive"
+    judged = Judged(notion=notion, means=means, tables=(), n_classes=sketch.n_classes, names=sketch.class_names)
+    if notion in PER_CLASS:
+        return replace(judged, tables=sketch.class_tables)
+    if not (classwise and sketch.has_classes):
+        return replace(judged, tables=[sketch.table])
+    tables = sketch.class_tables
+    bounds = [certified.ece(n_bins) for certified in map(Certified.of, tables) if certified is not None]
+    histograms = replace(table_histograms(tables, n_bins), totals=sketch.table.total)
+    return replace(judged, tables=[sketch.table], histograms=histograms, class_bound=float(np.mean(bounds)))
+
+
+def of_predictions(
+    predictions: Predictions, notion: Notion, groups: Any, labels: ClusterLabels | None, n_bins: int, *, classwise: bool
+) -> Ready:
+    """Return what is judged of predictions, and of each group of them."""
+    # All rows first, so that errors name the caller's rows.
+    everything = _of_rows(predictions, notion, labels, n_bins, classwise=classwise)
+    parts = [] if groups is None else as_groups(groups, predictions)
+    judged_groups = {}
+    for name, places in parts:
+        own = None if labels is None else labels.take(places)
+        judged_groups[name] = _of_rows(predictions.take(places), notion, own, n_bins, classwise=classwise)
+    return everything, judged_groups
+
+
+def _of_rows(
+    predictions: Predictions, notion: Notion, labels: ClusterLabels | None, n_bins: int, *, classwise: bool
+) -> Judged:
+    """Return what is judged of rows, from one read of them."""
+    layout, uppers = predictions.layout, None
+    if layout == "multiclass" and classwise and notion != "classwise":
+        uppers = binned.largest_members(binned.uniform_edges(n_bins), "right", predictions.rows.dtype)
+    reading = read(predictions, notion, uppers=uppers)
+    n, weights = reading.n, reading.events.weights
+    if layout == "multilabel":  # the means are over labels, but only rows are independent
+        rows = predictions.judged
+        n, weights = int(np.count_nonzero(rows)), None if predictions.weights is None else predictions.weights[rows]
+    squared = None if integer_weights(weights) else read_squared(predictions, notion, uppers=uppers)
+    judged = Judged(
+        notion=notion,
+        means=PredictionMeans.of_scores(
+            reading.means,
+            (squared or reading).means,
+            effective_n=effective_rows(weights, n),
+            n=n,
+            event=layout == "binary",
+        ),
+        tables=(),
+        n_classes=None if layout == "binary" else predictions.n_classes,
+        names=predictions.class_names,
+    )
+    if notion in PER_CLASS:
+        if labels is not None:
+            remedy = "judge one class's column at a time, or the top label"
+            raise InputError("clusters", "a notion of one event", repr(notion), remedy)
+        return replace(judged, tables=[ReliabilityTable.pool(events) for events, _ in class_events(predictions)])
+    histograms = None
+    if uppers is not None:
+        squares = None if squared is None else squared.histograms
+        histograms = ClassHistograms(sums=reading.histograms, totals=reading.total, squares=squares)
+    judged = replace(judged, tables=[ReliabilityTable.pool(reading.events)], histograms=histograms)
+    if labels is None:
+        return judged
+    keep = np.flatnonzero(predictions.judged)
+    return replace(
+        judged,
+        buckets=_buckets(predictions, reading, labels, keep),
+        class_buckets=None if uppers is None else _class_buckets(predictions, labels.take(keep)),
+    )
+
+
+def _buckets(predictions: Predictions, reading: Reading, labels: ClusterLabels, keep: NDArray[np.intp]) -> BucketSums:
+    """Return the sums of the judged rows over buckets of clusters."""
+    events = reading.events
+    brier, nll, right = scores_of_rows(predictions)
+    return BucketSums.of(
+        labels.take(keep),
+        events.scores,
+        events.outcomes,
+        events.weights,
+        row_scores=(brier[keep], nll[keep], right[keep]),
+    )
+
+
+def _class_buckets(predictions: Predictions, labels: ClusterLabels) -> list[BucketSums]:
+    """Return the sums of the judged rows over buckets of clusters, for each class."""
+    return [
+        BucketSums.of(labels, events.scores, events.outcomes, events.weights, cells=CLASS_CELLS)
+        for events, _ in class_events(predictions)
+    ]

@@ -1,0 +1,192 @@
+"""A judged event: what the values of measures are computed from. Each sum is computed once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+from calibrant.clustered.rows import ClusteredRows
+from calibrant.errors import InputError
+from calibrant.estimators import binned, isotonic, smooth
+from calibrant.estimators.certified import Certified
+from calibrant.results import ClasswiseCalibration, ReliabilityDiagram, ScoreDecomposition
+from calibrant.sampling.classwise import ClassBins
+from calibrant.sampling.means import PredictionMeans
+from calibrant.table import ReliabilityTable
+
+
+class Computable(Protocol):
+    """The part of a `calibrant.measures.Measure` that this module uses."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> Callable[[Event], float]: ...
+    @property
+    def bound(self) -> Callable[[Event], float] | Unavailable: ...
+    @property
+    def null(self) -> Any: ...
+    @property
+    def spread(self) -> Callable[[Any], Any] | None: ...
+    @property
+    def root_rate(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Something that a measure does not have. The reason becomes the `Estimate.method`."""
+
+    reason: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Classes:
+    """Every class judged by itself, in addition to the event: errors, bins, the certified error of the mean error."""
+
+    errors: ClasswiseCalibration
+    bins: ClassBins
+    names: tuple[str, ...] | None = None
+    bound: float = 0.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Event:
+    """One judged event, with the means of its predictions and the errors of its classes.
+
+    Attributes
+    ----------
+    table : ReliabilityTable
+        The scores and outcomes of the event.
+    n_bins : int
+        The number of bins of the binned measures.
+    means : PredictionMeans or None
+        Means over whole predictions.
+    classes : Classes or None
+        Every class by itself; None if classes are not judged. ``no_classes`` says why.
+    clusters : ClusteredRows or None
+        The rows in clusters; None if they are independent.
+    """
+
+    table: ReliabilityTable
+    n_bins: int = 15
+    means: PredictionMeans | None = None
+    classes: Classes | None = None
+    no_classes: str = "one event is judged, no classes"
+    clusters: ClusteredRows | None = None
+    _values: dict[Computable, float] = field(default_factory=dict, init=False, repr=False)
+
+    def value(self, measure: Computable) -> float:
+        """Return a measure of the event, computed once.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            If the measure's function does not return a number.
+        """
+        if measure not in self._values:
+            self._values[measure] = number_of(measure, self)
+        return self._values[measure]
+
+    def bound(self, measure: Computable) -> float:
+        """Return the certified error of the value: 0 if the value is exact, NaN if no bound is known."""
+        if isinstance(measure.bound, Unavailable):
+            return 0.0 if self.certified is None else math.nan
+        return measure.bound(self)
+
+    @property
+    def predictions(self) -> PredictionMeans:
+        """The means over whole predictions.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            If only a table of the event is known.
+        """
+        if self.means is None:
+            raise InputError("event", "means over whole predictions", "a table alone", "use evaluate")
+        return self.means
+
+    @property
+    def in_clusters(self) -> ClusteredRows:
+        """The rows in clusters.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            If the rows are independent.
+        """
+        if self.clusters is None:
+            raise InputError("event", "rows in clusters", "independent rows", "use evaluate with clusters")
+        return self.clusters
+
+    @cached_property
+    def debiased_square(self) -> float:
+        """The unbiased squared l2 error, by pairs of independent rows."""
+        return binned.debiased_square_error(self.bins) if self.clusters is None else self.clusters.square
+
+    @cached_property
+    def bins(self) -> binned.Bins:
+        """The equal-width bins."""
+        return binned.bin_table(self.table, self.n_bins)
+
+    @cached_property
+    def quantile_bins(self) -> binned.Bins:
+        """The equal-mass bins."""
+        return binned.quantile_bins(self.table, self.n_bins)
+
+    @cached_property
+    def smooth_error(self) -> smooth.SmoothError:
+        """The smooth calibration error with its certified bound."""
+        if self.certified is not None:
+            return self.certified.smooth_error()
+        return smooth.smooth_error(self.table.scores, self.table.residuals, self.table.total)
+
+    @cached_property
+    def certified(self) -> Certified | None:
+        """The certified errors of a table on a grid; None for an exact table."""
+        return Certified.of(self.table)
+
+    @cached_property
+    def decomposition(self) -> ScoreDecomposition:
+        """CORP's decomposition of the Brier score."""
+        return isotonic.corp(self.table, "brier")
+
+    @cached_property
+    def recalibrated_bound(self) -> float:
+        """The certified error of the isotonic parts of the decomposition."""
+        return 0.0 if self.certified is None else self.certified.recalibrated()
+
+    @property
+    def judged_classes(self) -> Classes:
+        """Every class by itself.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            If classes are not judged.
+        """
+        if self.classes is None:
+            raise InputError("event", "judged classes", self.no_classes, "use evaluate with classwise=True")
+        return self.classes
+
+    @property
+    def outcome_rate(self) -> float:
+        """The share of rows with outcome 1."""
+        return self.table.sums.positives / self.table.total
+
+    def diagram(self) -> ReliabilityDiagram:
+        """Return the equal-width bins as a diagram."""
+        return binned.diagram(self.bins, weighted=self.table.counts.dtype.kind == "f")
+
+
+def number_of(measure: Computable, event: Event) -> float:
+    """Return the value of a measure for an event; reject anything but a number."""
+    value = measure.value(event)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        expected = f"a number from the value of measure {measure.name!r}"
+        raise InputError("measures", expected, repr(value), "return a float for every event") from None

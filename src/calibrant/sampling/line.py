@@ -1,0 +1,46 @@
+"""The log-odds line: outcomes happen with log-odds a + b logit(p), fitted with its uncertainty (Cox 1958)."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from calibrant.estimators.regression import cox_fit, log_odds
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.resampling import normal_quantile
+
+#: Scores are moved in from 0 and 1 by this, because their log-odds are infinite.
+CERTAIN: Final = 1e-6
+
+
+class Line(NamedTuple):
+    """The slope b of the log-odds line: 1 if the scores are spread rightly, below 1 if they are too extreme.
+
+    NaN with one distinct score or outcomes of one kind, infinite where a threshold separates the outcomes. ``low`` and
+    ``high`` are the ends of its interval, NaN without an interval.
+    """
+
+    slope: float
+    low: float
+    high: float
+
+
+def log_odds_line(cells: Cells, level: float) -> Line:
+    """Return the slope with its interval, by the sandwich formula: I^-1 (sum u u') I^-1."""
+    fit = cox_fit(cells.table, CERTAIN)
+    if not math.isfinite(fit.slope):
+        return Line(fit.slope, math.nan, math.nan)
+    x = log_odds(np.clip(cells.table.scores.astype(np.float64), CERTAIN, 1 - CERTAIN))
+    rates = 1 / (1 + np.exp(-np.clip(fit.intercept + fit.slope * x, -700, 700)))
+    squares = cells.table.own_weights
+    design = np.stack([np.ones_like(x), x])
+    information = (design * cells.counts * rates * (1 - rates)) @ design.T
+    scores = (design * (squares[0] * rates**2 + squares[1] * (1 - rates) ** 2)) @ design.T
+    try:
+        inverse = np.linalg.inv(information)
+    except np.linalg.LinAlgError:
+        return Line(fit.slope, math.nan, math.nan)
+    half = normal_quantile(level) * math.sqrt(max(float((inverse @ scores @ inverse)[1, 1]), 0.0))
+    return Line(fit.slope, fit.slope - half, fit.slope + half)

@@ -1,0 +1,195 @@
+"""`evaluate` with rows in clusters: against independent rows, against laws, and against known truth."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import calibrant
+from calibrant import evaluate
+from calibrant.errors import InputError
+
+MEASURES = ("mean_gap", "brier", "nll", "accuracy", "ece", "ace", "rmsce", "debiased_square", "mce", "ks", "smece")
+
+
+def copies(seed, clusters=60, each=5, slope=1.0):
+    """Rows of which those of a cluster are copies of one."""
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.02, 0.98, clusters)
+    y = (rng.uniform(size=clusters) < p**slope / (p**slope + (1 - p) ** slope)).astype(int)
+    return np.repeat(p, each), np.repeat(y, each), np.repeat(np.arange(clusters), each), p, y
+
+
+def test_copies_are_worth_their_clusters():
+    p, y, labels, _, _ = copies(0, 200, 10)
+    report = evaluate(p, y, clusters=labels, n_resamples=200)
+    for name in ("mean_gap", "brier", "nll", "accuracy", "mean_confidence"):
+        assert report[name].details["effective_rows"] == pytest.approx(200, rel=0.03), name
+    for name in ("ece", "ace", "rmsce"):  # by replicates: a mean of 200 with a deviation of about a fifth
+        assert report[name].details["effective_rows"] == pytest.approx(200, rel=4 * 2 * 0.2 / math.sqrt(200) + 0.05)
+    assert report.clusters["clusters"] == report["ece"].details["clusters"] == 200
+    assert report["ece"].method.endswith("; by cluster")
+    assert "in 200 clusters, worth" in str(report)
+    assert "taken as independent" not in str(report)
+    assert "taken as independent" in str(evaluate(p, y, n_resamples=20))
+
+
+@pytest.mark.parametrize("n_resamples", [0, 199])
+def test_copies_say_what_one_row_of_each_says(n_resamples):
+    p, y, labels, one_p, one_y = copies(1, 300, 4, slope=2.0)
+    found = evaluate(p, y, clusters=labels, n_resamples=n_resamples)
+    alone = evaluate(one_p, one_y, n_resamples=n_resamples)
+    assert found["mean_gap"].value == pytest.approx(alone["mean_gap"].value, abs=1e-12)
+    for name in MEASURES:
+        if name in ("mce", "debiased_square") or math.isnan(alone[name].high):
+            continue  # bins of 30 rows are others; the unbiased square leaves out pairs of copies
+        one, other = found[name], alone[name]
+        assert one.value == pytest.approx(other.value, abs=1e-7), name
+        # Design effects are estimated: a width of 300 clusters is off by about sqrt(1 / 600), the blend by a little.
+        assert one.high - one.low == pytest.approx(other.high - other.low, rel=0.25, abs=1e-3), name
+    assert found.test.p_value == pytest.approx(alone.test.p_value, abs=0.15)
+
+
+def test_clusters_that_do_not_matter_change_little():
+    rng = np.random.default_rng(2)
+    p = rng.uniform(size=2000)
+    y = (rng.uniform(size=2000) < p).astype(int)
+    labels = np.arange(2000) // 10
+    found, plain = (evaluate(p, y, clusters=clusters, n_resamples=199) for clusters in (labels, None))
+    for name in ("mean_gap", "brier", "ece", "ks", "smece"):
+        one, other = found[name], plain[name]
+        assert one.high - one.low == pytest.approx(other.high - other.low, rel=0.3), name
+        assert one.floor.mean == pytest.approx(other.floor.mean, rel=0.3), name
+
+
+def test_any_order_of_rows_is_the_same():
+    p, y, labels, _, _ = copies(3)
+    order = np.random.default_rng(3).permutation(len(p))
+    one, other = (
+        evaluate(p[i], y[i], clusters=labels[i], n_resamples=50).to_dict() for i in (np.arange(len(p)), order)
+    )
+    for name in MEASURES:
+        for end in ("low", "high", "p_value"):
+            a, b = one["estimates"][name][end], other["estimates"][name][end]
+            assert (a is None and b is None) or a == pytest.approx(b, rel=1e-9, abs=1e-12), (name, end)
+
+
+def test_images_are_clusters_unless_they_are_not():
+    rng = np.random.default_rng(4)
+    probs = rng.dirichlet(np.ones(3), size=(30, 4, 4)).transpose(0, 3, 1, 2)
+    targets = rng.integers(0, 3, (30, 4, 4))
+    by_image = evaluate(probs, targets, n_resamples=20)
+    named = evaluate(probs, targets, clusters=np.arange(30), n_resamples=20)
+    by_pixel = evaluate(probs, targets, clusters=np.repeat(np.arange(30), 16).reshape(30, 4, 4), n_resamples=20)
+    assert by_image.clusters["clusters"] == 30
+    assert by_image.to_dict() == named.to_dict() == by_pixel.to_dict()
+    assert evaluate(probs, targets, clusters=False, n_resamples=20).clusters is None
+    one = evaluate(probs[:1], targets[:1], n_resamples=20)
+    assert one.clusters is None
+
+
+def test_groups_have_their_own_clusters():
+    p, y, labels, _, _ = copies(5, 120, 4)
+    groups = np.where(labels % 2, "odd", "even")
+    report = evaluate(p, y, clusters=labels, groups=groups, n_resamples=50)
+    for group in report.groups:
+        rows = groups == group.name
+        alone = evaluate(p[rows], y[rows], clusters=labels[rows], n_resamples=50)
+        assert group.report.to_dict() == alone.to_dict()
+        assert group.report.clusters["clusters"] == 60
+
+
+def test_classes_of_rows_in_clusters():
+    rng = np.random.default_rng(6)
+    probs = np.repeat(rng.dirichlet(np.ones(4), size=80), 5, axis=0)
+    labels = np.repeat((probs[::5].cumsum(axis=1) < rng.uniform(size=(80, 1))).sum(axis=1).clip(max=3), 5)
+    found = evaluate(probs, labels, clusters=np.repeat(np.arange(80), 5), n_resamples=199)["classwise_ece"]
+    plain = evaluate(probs, labels, n_resamples=199)["classwise_ece"]
+    assert found.value == plain.value
+    assert found.floor.mean > 1.5 * plain.floor.mean
+    assert found.method.endswith("; by cluster")
+    assert found.method.count("by cluster") == 1
+
+
+def test_level_none_and_a_measure_of_ones_own():
+    p, y, labels, _, _ = copies(7)
+    assert evaluate(p, y, clusters=labels, level=None)["ece"].value == evaluate(p, y, level=None)["ece"].value
+
+    def value(event):
+        return float(abs(event.table.residuals.sum()))
+
+    share = calibrant.measures.Measure(name="above", label="above", meaning="The excess of outcomes.", value=value)
+    found = evaluate(p, y, clusters=labels, measures=["ece", share], n_resamples=50)["above"]
+    assert 0 < found.p_value <= 1
+    assert found.floor.mean > 0
+
+
+BAD = {
+    "one cluster": (np.zeros(50, int), "at least 2 clusters"),
+    "another number": (np.arange(49), "50"),
+    "missing": ([None] + ["a"] * 49, "missing value at row 0"),
+    "not whole": (np.linspace(0, 1, 50), "whole"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_clusters_that_cannot_be_used(kind):
+    clusters, said = BAD[kind]
+    p, y = np.linspace(0.05, 0.95, 50), np.arange(50) % 2
+    with pytest.raises(InputError, match=said) as caught:
+        evaluate(p, y, clusters=clusters, n_resamples=20)
+    assert caught.value.argument == "clusters"
+
+
+def test_clusters_belong_to_rows():
+    table = calibrant.ReliabilityTable.from_scores([0.2, 0.8], [0, 1])
+    with pytest.raises(InputError, match="nothing next to a ReliabilityTable"):
+        evaluate(table, clusters=[1, 2])
+    with pytest.raises(InputError, match="a notion of one event"):
+        evaluate([[0.2, 0.8]] * 4, [0, 1, 1, 1], notion="classwise", clusters=[1, 1, 2, 2])
+
+
+def test_hard_cases_give_numbers_without_warnings():
+    n = 60
+    cases = [
+        (np.linspace(0.05, 0.95, n), np.zeros(n, int), np.arange(n) // 6),
+        (np.repeat([0.0, 1.0], n // 2), np.repeat([0, 1], n // 2), np.arange(n) // 6),
+        (np.full(n, 0.3), np.arange(n) % 3 == 0, np.arange(n) // 30),
+        (np.tile([0.2, 0.3, 0.5], n // 3), np.tile([0, 0, 1], n // 3), np.arange(n) // 3),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for p, y, labels in cases:
+            for n_resamples in (0, 50):
+                report = evaluate(p, y, clusters=labels, n_resamples=n_resamples)
+                report.to_json()
+                assert 0 <= report.test.p_value <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dependent", [True, False])
+def test_size_and_coverage_with_clusters(dependent):
+    """Copies or independent rows in clusters of five: the verdict at 5 %, and the intervals of true values at 90 %."""
+    rng, runs, rejected, held = np.random.default_rng(8), 150, 0, {"mean_gap": 0, "brier": 0}
+    for _ in range(runs):
+        p = rng.uniform(size=100)
+        p = np.repeat(p, 5)
+        u = np.repeat(rng.uniform(size=100), 5) if dependent else rng.uniform(size=500)
+        report = evaluate(
+            p,
+            (u < p).astype(int),
+            clusters=np.repeat(np.arange(100), 5),
+            n_resamples=99,
+            level=0.9,
+            measures=["mean_gap", "brier", "ece"],
+        )
+        rejected += report.test.p_value <= 0.05
+        for name, true in (("mean_gap", 0.0), ("brier", 1 / 6)):
+            held[name] += report[name].low <= true <= report[name].high
+    assert rejected <= stats.binom.isf(1e-4, runs, 0.08)
+    for name, count in held.items():
+        assert count >= stats.binom.ppf(1e-4, runs, 0.87), name
