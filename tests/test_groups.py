@@ -400,7 +400,7 @@ def sparse_family(rng, n_groups, rows, p):
 @pytest.mark.parametrize(("n_groups", "rows", "p"), [(20, 60, (1, 40)), (100, 40, 0.01)])
 def test_sparse_groups_are_seldom_called_out(n_groups, rows, p, n_resamples):
     """The closed form called out a group in 14 % and in most of these calibrated families."""
-    rng, families, called = np.random.default_rng(30), 30, 0
+    rng, families, called = np.random.default_rng(30), 20, 0
     for _ in range(families):
         scores, outcomes, groups = sparse_family(rng, n_groups, rows, p)
         report = evaluate(scores, outcomes, groups=groups, n_resamples=n_resamples, measures=["ece"])

@@ -7,7 +7,6 @@ smoothed residuals of the buckets show, and Student's quantiles.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,17 +15,14 @@ from numpy.typing import NDArray
 
 from calibrant.clustered.sums import Clustered, Spread, t_quantile
 from calibrant.sampling.binned import FEWEST, PRIOR_ROWS, blend, thinned, unbiased_end
-from calibrant.sampling.smooth import Mesh
+from calibrant.sampling.smooth import Mesh, crossing
 
 Float64s = NDArray[np.float64]
 
 _NODES: Final = 1024  # steps of the mesh of design effects
 _NARROWEST: Final = 8 / _NODES  # the smallest bandwidth that this mesh shows
 _TINY: Final = float(np.finfo(float).tiny)
-_STEP: Final = 0.25  # of log s, in the search for an end
-_DEEP: Final = 3.0  # of log s below the value: lower, the lower end is 0
 _SMALLEST: Final = 1e-9
-_CLOSE: Final = 1e-4  # of log s
 _NOTHING: Final = 1e-9  # of the largest deviation: where less is smoothed to, only rounding is left
 
 
@@ -70,8 +66,8 @@ def interval(rows: Clustered, value: float, level: float, *, rejected: bool) -> 
     as if each had the rows, or the clusters if they are fewer, that the kernel sees.
     """
     effects, start = DesignEffects.of(rows, value), max(value, _SMALLEST)
-    high = _crossing(lambda s: _ends(rows, effects, s, level)[1], start, up=True)
-    low = _crossing(lambda s: _ends(rows, effects, s, level)[0], start, up=False) if rejected else 0.0
+    high = crossing(lambda s: _ends(rows, effects, s, level)[1], start, up=True)
+    low = crossing(lambda s: _ends(rows, effects, s, level)[0], start, up=False) if rejected else 0.0
     return min(low, value), max(high, value)
 
 
@@ -100,20 +96,3 @@ def _ends(rows: Clustered, effects: DesignEffects, s: float, level: float) -> tu
     jensen = float(mesh.integral(np.abs(density))) + half(sign)
     least_biased = unbiased_end(middle, roots, half(thin), several=roots**2 >= FEWEST * sign.variance)
     return middle - half(thin), min(jensen, least_biased)
-
-
-def _crossing(end: Callable[[float], float], start: float, *, up: bool) -> float:
-    """Return the s at which an end of the interval for S(s), which falls with s, equals s."""
-    from scipy.optimize import brentq
-
-    def excess(log_s: float) -> float:
-        return end(math.exp(log_s)) - math.exp(log_s)
-
-    near, step = math.log(start), (_STEP if up else -_STEP)
-    while (excess(near + step) > 0) == up:
-        near += step
-        if near > 0:
-            return 1.0
-        if near < math.log(start) - _DEEP:
-            return 0.0  # an interval that starts at 0 is honest, if wider
-    return math.exp(brentq(excess, near, near + step, xtol=_CLOSE)) if (excess(near) > 0) == up else start

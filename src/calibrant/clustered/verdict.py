@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.clustered.closed_form import absolute_gamma, null_effect
-from calibrant.clustered.means import flag_of
+from calibrant.clustered.means import BY_CLUSTER, flag_of
 from calibrant.clustered.null import ClusterNull, GapSums
 from calibrant.results import TestResult
-from calibrant.sampling.null import p_value
 from calibrant.sampling.null_closed_form import GammaMoments
-from calibrant.sampling.verdict import Verdict, combined, tail
+from calibrant.sampling.verdict import Verdict, combined, result_of
 
 Float64s = NDArray[np.float64]
 
@@ -77,16 +76,5 @@ class ClusterVerdict:
 
     def result(self, replicates: Float64s | None) -> TestResult:
         """Return the test of the data, with the law of ``replicates``, (B,), of the statistic if there are any."""
-        own = {name: float(p[0]) for name, p in self.p_values(self.law.observed).items()}
-        statistic = float(combined(np.array(list(own.values()))))
-        details: dict[str, Any] = {"parts": own, "leading": min(own, key=own.__getitem__)}
-        p, source = tail(statistic), "closed form"
-        if replicates is not None:
-            details |= {"closed_form_p_value": p, "least_p_value": 1 / (len(replicates) + 1)}
-            p, source = p_value(replicates, statistic), f"{len(replicates):,} resamples"
-        flag = flag_of(self.law.rows)
-        if flag:
-            details["flag"] = flag
-        names = {"mean": "mean", "spread": "spread", "ece": "ECE"}
-        method = f"Cauchy combination of {', '.join(names[name] for name in own)}; {source}; by cluster"
-        return TestResult(statistic, p, method, self.law.rows.cells.table.n, details)
+        rows = self.law.rows
+        return result_of(self.p_values(self.law.observed), replicates, rows.cells.table.n, flag_of(rows), BY_CLUSTER)

@@ -131,8 +131,8 @@ def interval(cells: Cells, value: float, z: float, *, rejected: bool) -> tuple[f
     psi G, and g as for binned errors. Variances of cells are blended with what calibration implies as if each had the
     rows that the kernel sees: with its own few it would have little else.
     """
-    high = _crossing(lambda s: _ends(cells, s, z)[1], max(value, _SMALLEST), up=True)
-    low = _crossing(lambda s: _ends(cells, s, z)[0], max(value, _SMALLEST), up=False) if rejected else 0.0
+    high = crossing(lambda s: _ends(cells, s, z)[1], max(value, _SMALLEST), up=True)
+    low = crossing(lambda s: _ends(cells, s, z)[0], max(value, _SMALLEST), up=False) if rejected else 0.0
     return min(low, value), max(high, value)
 
 
@@ -156,7 +156,7 @@ def _ends(cells: Cells, s: float, z: float) -> tuple[float, float]:
     return middle - half, min(jensen, least_biased)
 
 
-def _crossing(end: Callable[[float], float], start: float, *, up: bool) -> float:
+def crossing(end: Callable[[float], float], start: float, *, up: bool) -> float:
     """Return the s at which an end of the interval for S(s), which falls with s, equals s."""
     from scipy.optimize import brentq
 
@@ -220,4 +220,4 @@ def expected(cells: Cells) -> float:
         root = np.sqrt(mesh.variance(cells.null_variances, s))
         return math.sqrt(2 / math.pi) * float(mesh.integral(root)) / cells.total
 
-    return _crossing(mean, max(cells.effective_n, 1.0) ** -(2 / 3) / 2, up=True)
+    return crossing(mean, max(cells.effective_n, 1.0) ** -(2 / 3) / 2, up=True)

@@ -92,18 +92,24 @@ class Verdict:
 
     def result(self, bin_gaps: Float64s, replicates: Float64s | None) -> TestResult:
         """Return the test of the outcomes, with the law of ``replicates``, (B,), of the statistic if there are any."""
-        own = {name: float(p[0]) for name, p in self.p_values(self.cells.gap_sums[None], bin_gaps[None]).items()}
-        statistic = float(combined(np.array(list(own.values()))))
-        details: dict[str, Any] = {"parts": own, "leading": min(own, key=own.__getitem__)}
-        p, source = tail(statistic), "closed form"
-        if replicates is not None:
-            details |= {"closed_form_p_value": p, "least_p_value": 1 / (len(replicates) + 1)}
-            p, source = p_value(replicates, statistic), f"{len(replicates):,} resamples"
-        if flag_of(self.cells):
-            details["flag"] = flag_of(self.cells)
-        names = {"mean": "mean", "spread": "spread", "ece": "ECE"}
-        method = f"Cauchy combination of {', '.join(names[name] for name in own)}; {source}"
-        return TestResult(statistic, p, method, self.cells.table.n, details)
+        parts = self.p_values(self.cells.gap_sums[None], bin_gaps[None])
+        return result_of(parts, replicates, self.cells.table.n, flag_of(self.cells))
+
+
+def result_of(parts: dict[str, Float64s], replicates: Float64s | None, n: int, flag: str, by: str = "") -> TestResult:
+    """Return the test from the p-values of its parts, (1,) each; ``by`` ends its method."""
+    own = {name: float(p[0]) for name, p in parts.items()}
+    statistic = float(combined(np.array(list(own.values()))))
+    details: dict[str, Any] = {"parts": own, "leading": min(own, key=own.__getitem__)}
+    p, source = tail(statistic), "closed form"
+    if replicates is not None:
+        details |= {"closed_form_p_value": p, "least_p_value": 1 / (len(replicates) + 1)}
+        p, source = p_value(replicates, statistic), f"{len(replicates):,} resamples"
+    if flag:
+        details["flag"] = flag
+    names = {"mean": "mean", "spread": "spread", "ece": "ECE"}
+    method = f"Cauchy combination of {', '.join(names[name] for name in own)}; {source}{by}"
+    return TestResult(statistic, p, method, n, details)
 
 
 def table_test(table: ReliabilityTable, n_bins: int) -> TestResult:
