@@ -35,7 +35,7 @@ from calibrant.table import ReliabilityTable
 pytestmark = pytest.mark.slow
 
 LEVEL, DRAWS, CHANCE = 0.9, 99, 1e-4
-DATA_SETS = 160  # of each setting; of the slower measures every fourth
+DATA_SETS = 80  # of each setting; of the slower measures every fourth
 CLUSTERS, SIZE = (20, 50, 200), 10
 DEPENDENCE = ("copies", "intercept", "negative")
 TOO_EXTREME = 1.6

@@ -62,7 +62,7 @@ class ClusterVerdict:
 
         if self.certain:
             rounding = _NOTHING * self.law.rows.total
-            return {"mean": (np.abs(sums.raw).sum(axis=-1) <= rounding).astype(np.float64)}
+            return {"ece": (np.abs(sums.raw).sum(axis=-1) <= rounding).astype(np.float64)}
         parts = {}
         for name, slopes in self.slopes.items():
             sd, total = self.deviations[name], sums.scalar(slopes)

@@ -80,7 +80,7 @@ class Verdict:
         whole = gap_sums.sum(axis=-1)
         if self.ece is None:
             rounding = _NOTHING * self.cells.total
-            return {"mean": (np.abs(gap_sums).sum(axis=-1) <= rounding).astype(np.float64)}
+            return {"ece": (np.abs(gap_sums).sum(axis=-1) <= rounding).astype(np.float64)}
         parts = {"mean": 2 * ndtr(-np.abs(whole) / math.sqrt(self.variance))}
         if self.slopes is not None:
             parts["spread"] = 2 * ndtr(-np.abs(gap_sums @ self.slopes))
@@ -101,7 +101,7 @@ def result_of(parts: dict[str, Float64s], replicates: Float64s | None, n: int, f
     own = {name: float(p[0]) for name, p in parts.items()}
     statistic = float(combined(np.array(list(own.values()))))
     details: dict[str, Any] = {"parts": own, "leading": min(own, key=own.__getitem__)}
-    p, source = tail(statistic), "closed form"
+    p, source = tail(statistic) if len(own) > 1 else own["ece"], "closed form"  # one part: it is the test
     if replicates is not None:
         details |= {"closed_form_p_value": p, "least_p_value": 1 / (len(replicates) + 1)}
         p, source = p_value(replicates, statistic), f"{len(replicates):,} resamples"
