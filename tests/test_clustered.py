@@ -48,6 +48,12 @@ Y = np.array([0, 0, 1, 0, 1, 1, 0, 1, 1, 0, 1, 0])
 EQUAL, UNEQUAL = "aaabbbcccddd", "aaaaaabbccdd"
 
 
+def isotonic_band(law, shown, resampling):
+    """The band of the isotonic fit under calibration, as a report draws it."""
+    places = curves.coarse_of(law.rows, shown)
+    return resampling.band(law.replicates(lambda drawn: drawn.fits[:, places], resampling))
+
+
 def clustered(p, y, labels, weights=None, grid=None):
     """The sums of rows in clusters, and their table."""
     p, y = np.asarray(p), np.asarray(y)
@@ -677,7 +683,7 @@ def test_the_bands_hold_the_curves():
     rows = clustered(*dependent(16, 80))
     law, resampling = ClusterNull.of(rows, 15), Resampling.of(0.9, 200, 0)
     shown = shown_cells(rows.fine)
-    isotonic = curves.isotonic_curve(rows, shown, curves.isotonic_band(law, shown, resampling), resampling)
+    isotonic = curves.isotonic_curve(rows, shown, isotonic_band(law, shown, resampling), resampling)
     soft = curves.smooth_curve(rows, shown, 0.05, resampling)
     for curve in (isotonic, soft):
         assert (curve.confidence_lows <= curve.rates).all()
@@ -726,7 +732,7 @@ def test_hard_cases_have_intervals_without_bins(name):
     line = log_odds_line(rows)
     assert (line.error >= 0) == math.isfinite(line.slope)
     shown = shown_cells(rows.fine)
-    isotonic = curves.isotonic_curve(rows, shown, curves.isotonic_band(law, shown, resampling), resampling)
+    isotonic = curves.isotonic_curve(rows, shown, isotonic_band(law, shown, resampling), resampling)
     assert np.isfinite(isotonic.confidence_highs).all()
     assert np.isfinite(curves.smooth_curve(rows, shown, 0.05, resampling).confidence_highs).all()
     assert np.isfinite(curves.bin_band(law, Resampling.of(0.9, 0, 0))).all()
@@ -761,7 +767,8 @@ def test_ten_copies_count_as_one_effective_row():
     resampling = Resampling.of(0.9, 2000, 0)
     for statistic in (GapSums.absolute, GapSums.cumulative, GapSums.root_square):
         # The means of 2,000 errors have standard errors below 1 %, their ratio's square below 4 %.
-        assert law.effective_rows(statistic, resampling) == pytest.approx(240, rel=0.12)
+        own, plain = (law.replicates(statistic, resampling, independent=each).mean() for each in (False, True))
+        assert law.rows.effective_n * (plain / own) ** 2 == pytest.approx(240, rel=0.12)
 
 
 # ---------------------------------------------------------------- two models

@@ -12,6 +12,7 @@ from scipy import stats
 import calibrant
 from calibrant import evaluate
 from calibrant.errors import InputError
+from calibrant.render import html
 
 MEASURES = ("mean_gap", "brier", "nll", "accuracy", "ece", "ace", "rmsce", "debiased_square", "mce", "ks", "smece")
 
@@ -193,3 +194,61 @@ def test_size_and_coverage_with_clusters(dependent):
     assert rejected <= stats.binom.isf(1e-4, runs, 0.08)
     for name, count in held.items():
         assert count >= stats.binom.ppf(1e-4, runs, 0.87), name
+
+
+def test_clusters_of_one_row_are_independent_rows():
+    rng = np.random.default_rng(9)
+    p = rng.uniform(size=300)
+    y = (rng.uniform(size=300) < p).astype(int)
+    found, plain = (evaluate(p, y, clusters=clusters, n_resamples=50) for clusters in (np.arange(300) * 7, None))
+    for name in found:
+        one, other = found[name], plain[name]
+        assert [one.low, one.high, one.p_value] == pytest.approx([other.low, other.high, other.p_value], nan_ok=True)
+        assert one.method == f"{other.method}; clusters of one row"
+    assert found.clusters == {"clusters": 300, "largest_cluster": 1 / 300, "effective_rows": 300}
+    assert "taken as independent" not in str(found)
+    twice = evaluate(p, y, weights=np.full(300, 2), clusters=np.arange(300), n_resamples=50)  # a row of weight 2 is two
+    assert twice["mean_gap"].high - twice["mean_gap"].low == pytest.approx(
+        found["mean_gap"].high - found["mean_gap"].low, rel=0.1
+    )
+
+
+def test_one_image_is_flagged():
+    rng = np.random.default_rng(10)
+    probs = rng.dirichlet(np.ones(3), size=(1, 9, 9)).transpose(0, 3, 1, 2)
+    report = evaluate(probs, rng.integers(0, 3, (1, 9, 9)), n_resamples=20)
+    assert report["ece"].details["flag"].startswith("rows of one image, taken as independent")
+    rows = probs[0].reshape(3, -1).T
+    assert "flag" not in evaluate(rows, rng.integers(0, 3, 81), n_resamples=20)["ece"].details
+
+
+def test_a_group_of_one_cluster_has_values_and_a_reason():
+    p, y, labels, _, _ = copies(11, 60, 40)
+    groups = np.where(labels == 0, "alone", "others")
+    report = evaluate(p, y, clusters=labels, groups=groups, n_resamples=50)
+    alone, others = report.groups
+    assert alone.flag == "rows of one cluster: they tell nothing of other clusters"
+    assert math.isnan(alone.p_value)
+    assert not alone.called_out
+    assert math.isnan(alone.report["ece"].high)
+    assert others.flag == ""
+    assert "rows of one cluster" in str(report)
+    report.to_json()
+    assert "rows of one cluster" in html.page(report.to_dict())
+
+
+def test_classes_are_tested_by_cluster():
+    """Copies of the rows of one class reject calibration as independent rows, and not as clusters."""
+    rng, rejected, plain = np.random.default_rng(12), 0, 0
+    for _ in range(12):
+        probs = rng.dirichlet(np.ones(3), size=100)
+        labels = (probs.cumsum(axis=1) < rng.uniform(size=(100, 1))).sum(axis=1).clip(max=2)
+        probs, labels = np.repeat(probs, 10, axis=0), np.repeat(labels, 10)
+        found = evaluate(probs, labels, clusters=np.repeat(np.arange(100), 10), n_resamples=0).classwise
+        wrong = evaluate(probs, labels, n_resamples=0).classwise
+        rejected += np.count_nonzero(found.p_values <= 0.05)
+        plain += np.count_nonzero(wrong.p_values <= 0.05)
+        width, narrow = (np.nanmean(one.highs - one.lows) for one in (found, wrong))
+        assert width > 2 * narrow
+    assert plain > 18  # of 36
+    assert rejected <= stats.binom.isf(1e-4, 36, 0.08)

@@ -11,6 +11,7 @@ import numpy as np
 
 from calibrant import judging
 from calibrant.clustered.classwise import ClusterClassBins
+from calibrant.clustered.classwise import inferred as by_cluster
 from calibrant.clustered.means import details_of
 from calibrant.clustered.rows import ClusteredRows
 from calibrant.errors import InputError
@@ -36,6 +37,7 @@ from calibrant.sampling.groups import LEAST_GROUP, GroupTest, holm
 from calibrant.sampling.means import surprises
 from calibrant.sampling.resampling import Resampling, Rng
 
+_ONE_CLUSTER: Final = "rows of one cluster: they tell nothing of other clusters"
 _NO_LAW: Final = "too few outcomes expected for a test without resamples: pass n_resamples=1000"
 
 
@@ -209,6 +211,7 @@ def evaluate(
         predictions = as_predictions(probs, targets, **others, logits=logits, notion=notion)
         labels, event = judging.cluster_labels(clusters, predictions), resolve(predictions, notion)
         found = judging.of_predictions(predictions, event, groups, labels, n_bins, classwise=classwise)
+        found = replace(found[0], flag=judging.single_image(clusters, predictions)), found[1]
     judged, judged_groups = found
     if tolerance is not None and judged.notion in PER_CLASS and tolerance_of != ECE.name:
         raise InputError("tolerance_of", "'ece' if every class is judged", repr(tolerance_of), "leave it out")
@@ -233,18 +236,22 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         means=judged.means,
         classes=_classes(judged, table.total, resampling),
         no_classes="one event is judged, no classes" if judged.n_classes is None else "not asked for (classwise=False)",
-        clusters=None if judged.buckets is None else ClusteredRows.of(table, settings.n_bins, judged.buckets),
+        clusters=_in_clusters(judged, settings),
     )
     infer = Inference.of if event.clusters is None else ClusterInference.of
     inference = None if resampling is None else infer(event, resampling, settings.computed)
     flags: dict[str, Any] = dict(table.provenance)
-    if inference is not None and inference.flag:
-        flags["flag"] = inference.flag
+    warning = "; ".join(filter(None, (judged.flag, "" if inference is None else inference.flag)))
+    if inference is not None and warning:
+        flags["flag"] = warning
     losses = {} if inference is None else surprises(inference.cells)
     estimates = {
         measure: flagged(estimate(measure, event, inference), {**(losses if _is_loss(measure) else {}), **flags})
         for measure in settings.computed
     }
+    if judged.alone and inference is not None:
+        suffix = "; clusters of one row"
+        estimates = {measure: replace(one, method=one.method + suffix) for measure, one in estimates.items()}
     tested = None if inference is None else inference.tested()
     decision = None
     if inference is not None and settings.tolerance is not None:
@@ -271,6 +278,13 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         classwise=None if event.classes is None else event.classes.errors,
         curves={} if inference is None else inference.curves(),
     )
+
+
+def _in_clusters(judged: Judged, settings: Settings) -> ClusteredRows | None:
+    """Return the rows in clusters; None if they are independent, and for one cluster if no interval is asked for."""
+    if judged.buckets is None or (judged.one_cluster and settings.resampling is None):
+        return None
+    return ClusteredRows.of(judged.tables[0], settings.n_bins, judged.buckets)
 
 
 def _is_loss(measure: Measure) -> bool:
@@ -339,8 +353,13 @@ def _classes(judged: Judged, total: Any, resampling: Resampling | None) -> Class
     bins = ClassBins(histograms=histograms.sums, squares=histograms.squares, effective_n=judged.means.effective_n)
     if judged.class_buckets is not None:
         bins = ClusterClassBins(**vars(bins), buckets=judged.class_buckets)
+    errors = histograms.errors("l1")
+    if judged.class_buckets is None:
+        errors = inferred(errors, histograms.squares, resampling)
+    else:
+        errors = by_cluster(errors, judged.class_tables, judged.class_buckets, resampling)
     return Classes(
-        errors=inferred(histograms.errors("l1"), histograms.squares, resampling),
+        errors=errors,
         bins=bins,
         names=judged.names,
         bound=judged.class_bound,
@@ -381,6 +400,8 @@ def _report(
 
 def _cluster_facts(judged: Judged, evidence: Evidence) -> dict[str, Any] | None:
     """Return the number of clusters, the largest one's share, and the rows that they are worth by the ECE."""
+    if judged.alone:
+        return {"clusters": evidence.n, "largest_cluster": 1 / evidence.n, "effective_rows": evidence.n}
     if judged.buckets is None:
         return None
     details = evidence.estimates[ECE.name].details
@@ -389,9 +410,12 @@ def _cluster_facts(judged: Judged, evidence: Evidence) -> dict[str, Any] | None:
 
 def _tested(groups: Mapping[str, Judged], settings: Settings) -> tuple[GroupReport, ...]:
     """Return the reports on groups, with the tests that say which stand out."""
-    reported = {name: report_on(judged, settings) for name, judged in groups.items()}
+    lone = {name for name, judged in groups.items() if judged.one_cluster}
+    plain = replace(settings, resampling=None)
+    reported = {name: report_on(judged, plain if name in lone else settings) for name, judged in groups.items()}
     small = f"fewer than {LEAST_GROUP} rows: too few to say anything"
-    flags = {name: small for name, (report, _, _) in reported.items() if report.n < LEAST_GROUP}
+    flags = dict.fromkeys(lone, _ONE_CLUSTER)
+    flags |= {name: small for name, (report, _, _) in reported.items() if report.n < LEAST_GROUP}
     tests = {name: tested for name, (_, _, tested) in reported.items() if tested is not None and name not in flags}
     alpha = 0.0 if settings.resampling is None else settings.resampling.alpha
     p_values = {name: tested.p_value(len(tests), alpha) for name, tested in tests.items()}

@@ -18,9 +18,10 @@ from calibrant.measures.histograms import ClassHistograms, table_histograms
 from calibrant.notions import NOTIONS, PER_CLASS, Reading, class_events, read, read_squared, scores_of_rows
 from calibrant.sampling.means import PredictionMeans
 from calibrant.sketch import CalibrationSketch, check_alone
-from calibrant.table import ReliabilityTable
+from calibrant.table import ReliabilityTable, cell_sums
 from calibrant.weights import effective_rows, integer_weights
 
+ONE_IMAGE: Final = "rows of one image, taken as independent: intervals may be too short"
 _HOLDS: Final = {ReliabilityTable: "the table", CalibrationSketch: "the sketch"}
 
 
@@ -47,6 +48,12 @@ class Judged:
     buckets, class_buckets : BucketSums and sequence of BucketSums, or None
         The sums of the rows over buckets of clusters, of the judged event and of each class; None if rows are
         independent.
+    class_tables : sequence of ReliabilityTable
+        The tables of the classes on the standard grid, if there are ``class_buckets``.
+    alone : bool
+        Whether clusters were given, of one row each: the rows are independent.
+    flag : str
+        A warning about the rows; empty without one.
     """
 
     notion: Notion
@@ -58,18 +65,36 @@ class Judged:
     class_bound: float = 0.0
     buckets: BucketSums | None = None
     class_buckets: Sequence[BucketSums] | None = None
+    class_tables: Sequence[ReliabilityTable] = ()
+    alone: bool = False
+    flag: str = ""
+
+    @property
+    def one_cluster(self) -> bool:
+        """Whether all rows are of one cluster."""
+        return self.buckets is not None and int(np.count_nonzero(self.buckets.rows)) < 2
 
 
 def cluster_labels(clusters: Any, predictions: Predictions) -> ClusterLabels | None:
     """Return the cluster of each row: as given, or of predictions (N, C, ...) the first axis; None for none."""
     n, each = predictions.n, predictions.rows.values.shape[2]
-    if clusters is False or (clusters is None and (each == 1 or n == each)):
+    if clusters is False or (clusters is None and (each == 1 or _one_image(predictions))):
         return None
     if clusters is None:
         clusters = np.arange(n // each)
     if each > 1 and np.size(clusters) == n // each:
         return as_clusters(clusters, n // each).take(np.repeat(np.arange(n // each), each))
     return as_clusters(clusters, n)
+
+
+def _one_image(predictions: Predictions) -> bool:
+    each = int(predictions.rows.values.shape[2])
+    return each > 1 and predictions.n == each
+
+
+def single_image(clusters: Any, predictions: Predictions) -> str:
+    """Return a warning about predictions (1, C, ...), whose rows are judged as if they were independent."""
+    return ONE_IMAGE if clusters is None and _one_image(predictions) else ""
 
 
 #: What is judged of all rows, and of each group by its name.
@@ -180,11 +205,15 @@ def _of_rows(
     if labels is None:
         return judged
     keep = np.flatnonzero(predictions.judged)
-    return replace(
-        judged,
-        buckets=_buckets(predictions, reading, labels, keep),
-        class_buckets=None if uppers is None else _class_buckets(predictions, labels.take(keep)),
-    )
+    buckets = _buckets(predictions, reading, labels, keep)
+    copies = weights is not None and integer_weights(weights) and bool((weights > 1).any())
+    if buckets.n_clusters == n and not copies:
+        return replace(judged, alone=True)
+    judged = replace(judged, buckets=buckets)
+    if uppers is None:
+        return judged
+    class_buckets, class_tables = _classes(predictions, labels.take(keep))
+    return replace(judged, class_buckets=class_buckets, class_tables=class_tables)
 
 
 def _buckets(predictions: Predictions, reading: Reading, labels: ClusterLabels, keep: NDArray[np.intp]) -> BucketSums:
@@ -200,9 +229,14 @@ def _buckets(predictions: Predictions, reading: Reading, labels: ClusterLabels, 
     )
 
 
-def _class_buckets(predictions: Predictions, labels: ClusterLabels) -> list[BucketSums]:
-    """Return the sums of the judged rows over buckets of clusters, for each class."""
-    return [
-        BucketSums.of(labels, events.scores, events.outcomes, events.weights, cells=CLASS_CELLS)
-        for events, _ in class_events(predictions)
-    ]
+def _classes(predictions: Predictions, labels: ClusterLabels) -> tuple[list[BucketSums], list[ReliabilityTable]]:
+    """Return the sums of the judged rows over buckets of clusters, and their table, for each class."""
+    buckets, tables = [], []
+    for events, _ in class_events(predictions):
+        buckets.append(BucketSums.of(labels, events.scores, events.outcomes, events.weights, cells=CLASS_CELLS))
+        sums, whole = cell_sums(events, "standard"), integer_weights(events.weights)
+        squares = None if whole else sums[:, 5:]
+        counts = sums[:, :2].astype(np.int64) if events.weights is None else sums[:, :2]
+        n = len(events.scores)
+        tables.append(ReliabilityTable.of_cells(counts, sums[:, 2:5], squares, n=n, grid="standard"))
+    return buckets, tables

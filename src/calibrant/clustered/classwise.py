@@ -6,8 +6,9 @@ they are for independent rows. The sums of buckets are over i / 60, so the numbe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -15,13 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.clustered import closed_form
-from calibrant.clustered.bins import ClusterBins, absolute_interval
-from calibrant.clustered.null import scaled_sums
+from calibrant.clustered.bins import ClusterBins, absolute_interval, rate_intervals
+from calibrant.clustered.null import ClusterNull, scaled_sums
+from calibrant.clustered.sums import Clustered
+from calibrant.clustered.verdict import ClusterVerdict
 from calibrant.clusters import BucketSums, aligned
 from calibrant.errors import InputError
-from calibrant.sampling.classwise import ClassBins
+from calibrant.results import ClasswiseCalibration
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.classwise import ClassBins, with_tests
+from calibrant.sampling.groups import LEAST_VARIANCE
 from calibrant.sampling.null import Interval, Law, floor_of, p_value
 from calibrant.sampling.resampling import Resampling, Stream, in_blocks
+from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
 
@@ -112,3 +119,29 @@ def law(bins: ClusterBins, value: float, resampling: Resampling) -> Law:
     drawn = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.CLASSES, block)))
     limits = resampling.limits(plain.p_value)
     return Law(floor_of(drawn, resampling.level), p_value(drawn, value), resampling.source, limits)
+
+
+def inferred(
+    result: ClasswiseCalibration,
+    tables: Sequence[ReliabilityTable],
+    buckets: Sequence[BucketSums],
+    resampling: Resampling | None,
+) -> ClasswiseCalibration:
+    """Return the same with intervals of the bins' outcome rates and a test of each class, by cluster.
+
+    ``tables`` and ``buckets`` are of the same rows of each class. The tests are verdicts in closed form. A class of
+    rows in one cluster has neither, and one where few outcomes are expected has no test.
+    """
+    if resampling is None:
+        return result
+    lows, highs = np.full((2, *result.counts.shape), math.nan)
+    p_values = np.full(len(result.counts), math.nan)
+    for k, (table, part) in enumerate(zip(tables, buckets, strict=True)):
+        if np.count_nonzero(part.rows) < 2:
+            continue
+        null = ClusterNull.of(Clustered.of(Cells.of(table), part), result.counts.shape[1])
+        filled = null.uniform.moments.index
+        lows[k, filled], highs[k, filled] = rate_intervals(null.uniform, resampling.level)
+        if not 0 < float(null.rows.cells.null_variances.sum()) < LEAST_VARIANCE:
+            p_values[k] = ClusterVerdict.of(null).result(None).p_value
+    return with_tests(replace(result, lows=lows, highs=highs, level=resampling.level), p_values)

@@ -43,12 +43,6 @@ def bin_band(law: ClusterNull, resampling: Resampling) -> tuple[Float64s, Float6
     return np.where(varied, low, means), np.where(varied, high, means)
 
 
-def isotonic_band(law: ClusterNull, shown: NDArray[np.intp], resampling: Resampling) -> tuple[Float64s, Float64s]:
-    """Return what the isotonic fit at the shown cells is within if the scores are right, by replicates."""
-    places = coarse_of(law.rows, shown)
-    return resampling.band(law.replicates(lambda drawn: drawn.fits[:, places], resampling))
-
-
 def coarse_of(rows: Clustered, shown: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return the place among the coarse cells of each of these cells."""
     return np.searchsorted(rows.cells.first, shown, side="right") - 1
@@ -57,7 +51,7 @@ def coarse_of(rows: Clustered, shown: NDArray[np.intp]) -> NDArray[np.intp]:
 def isotonic_curve(
     rows: Clustered, shown: NDArray[np.intp], consistency: tuple[Float64s, Float64s] | None, resampling: Resampling
 ) -> CalibrationCurve:
-    """Return the isotonic fit at the shown cells; ``consistency`` is its `isotonic_band`.
+    """Return the isotonic fit at the shown cells; ``consistency`` is its band under calibration.
 
     Confidence band: fits to n x + sum_h Z_h (y_h - n_h x), x the fit. Both bands need resampling.
     """

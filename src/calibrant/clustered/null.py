@@ -97,15 +97,6 @@ class ClusterNull:
 
         return np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, stream, block)))
 
-    def effective_rows(self, statistic: Callable[[GapSums], Float64s], resampling: Resampling) -> float:
-        """Return how many independent rows would show as large an error by chance.
-
-        N (mean of T* for independent rows / mean of T*)^2: calibration errors fall with the root of the rows.
-        """
-        own = float(self.replicates(statistic, resampling).mean())
-        plain = float(self.replicates(statistic, resampling, independent=True).mean())
-        return self.rows.effective_n * (plain / own) ** 2 if own > 0 else float("nan")
-
     # ------------------------------------------------------------ measures with laws of their own
 
     def null_smooth(self, value: float) -> NullSmooth:

@@ -141,8 +141,9 @@ def _groups(summary: Summary, style: Style) -> list[str]:
         ece, gap = group["ece"], group["mean_gap"]["value"]
         line = f"  {short(group['name']):<{width}}  {group['report']['n']:>9,} {gap:>+7.3f} {number(ece['value']):>7}"
         if inferred:
-            ends = f"{number(ece['low'])} – {number(ece['high'])}"
-            line += f"  {ends:^15} {number(ece['floor']['upper']):>7} {_p_value(group['adjusted_p_value']):>7}"
+            ends = "" if ece["low"] is None else f"{number(ece['low'])} – {number(ece['high'])}"
+            noise = "" if ece["floor"] is None else number(ece["floor"]["upper"])
+            line += f"  {ends:^15} {noise:>7} {_p_value(group['adjusted_p_value']):>7}"
         lines.append(line + (" *" if group["called_out"] else f"  {group['flag']}" if group["flag"] else ""))
     if inferred:
         marked = [group["called_out"] for group in groups]

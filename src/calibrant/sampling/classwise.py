@@ -144,9 +144,14 @@ def inferred(
     ends = np.cumsum(np.count_nonzero(filled, axis=1))[:-1]
     columns = (np.split(x, ends, axis=-1) for x in (result.confidences[filled], counts, rates, kinds))
     p_values = np.array([_class_p_value(*column, whole=squares is None) for column in zip(*columns, strict=True)])
+    return with_tests(replace(result, lows=low, highs=high, level=resampling.level), p_values)
+
+
+def with_tests(result: ClasswiseCalibration, p_values: Float64s) -> ClasswiseCalibration:
+    """Return the same with the p-value of each class, and these after Holm's correction; NaN is no test."""
     known, adjusted = ~np.isnan(p_values), np.full(len(p_values), math.nan)
     adjusted[known] = holm(p_values[known].tolist())
-    return replace(result, lows=low, highs=high, level=resampling.level, p_values=p_values, adjusted_p_values=adjusted)
+    return replace(result, p_values=p_values, adjusted_p_values=adjusted)
 
 
 def _class_p_value(means: Float64s, counts: Float64s, rates: Float64s, kinds: Float64s, *, whole: bool) -> float:

@@ -16,9 +16,8 @@ from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.inputs import Layout, Notion, Predictions, as_groups, as_predictions, names_of
 from calibrant.notions import NOTIONS, PER_CLASS, class_events, read, read_squared, resolve
 from calibrant.sketch import storage
-from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals, scores_of, squared_of
+from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals
 from calibrant.table import ReliabilityTable
-from calibrant.weights import integer_weights
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -249,15 +248,8 @@ class CalibrationSketch:
             first = config.n_curves - predictions.n_classes
             for k, (events, _) in enumerate(class_events(predictions)):
                 curves.add_events(first + k, events, config.grid)
-        totals = Totals(
-            n=n,
-            weight=float(n if weights is None else weights.sum()),
-            square_weight=float(n if weights is None else np.sum(weights**2)),
-            whole=integer_weights(weights),
-            entries=reading.total,
-            **scores_of(reading.totals),
-            **squared_of((read_squared(predictions, judged) or reading).totals),
-        )
+        squared = read_squared(predictions, judged) or reading
+        totals = Totals.weighted(n, weights, reading.total, reading.totals, squared.totals)
         self._part = SketchSums(totals, curves)
 
     def _like(self) -> CalibrationSketch:

@@ -14,7 +14,7 @@ from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import dispatch
 from calibrant.notions import PER_CLASS, Events, ScoreMeans
 from calibrant.table import ReliabilityTable, cell_sums
-from calibrant.weights import effective_n
+from calibrant.weights import effective_n, integer_weights
 
 Float64s = NDArray[np.float64]
 
@@ -36,11 +36,6 @@ SQUARED: Final = tuple(name for name in SCORES if name != "infinite")
 def scores_of(totals: Float64s) -> dict[str, float]:
     """Return the sums of a reading pass that a sketch keeps, by name."""
     return {name: float(totals[place]) for name, place in SCORES.items()}
-
-
-def squared_of(totals: Float64s) -> dict[str, float]:
-    """Return the sums of a reading pass with squared weights, by name."""
-    return {f"squared_{name}": float(totals[SCORES[name]]) for name in SQUARED}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,6 +109,19 @@ class Totals:
         """Return the sums of n rows that each weigh 1, with one label each; ``scores`` has the names of `SCORES`."""
         alike = {f"squared_{name}": scores[name] for name in SQUARED}
         return cls(n=n, weight=float(n), square_weight=float(n), whole=True, entries=float(n), **scores, **alike)
+
+    @classmethod
+    def weighted(cls, n: int, weights: Float64s | None, entries: float, totals: Float64s, squared: Float64s) -> Totals:
+        """Return the sums of n rows from those of a reading pass, and of one with squared weights."""
+        return cls(
+            n=n,
+            weight=float(n if weights is None else weights.sum()),
+            square_weight=float(n if weights is None else np.sum(weights**2)),
+            whole=integer_weights(weights),
+            entries=entries,
+            **scores_of(totals),
+            **{f"squared_{name}": float(squared[SCORES[name]]) for name in SQUARED},
+        )
 
     @classmethod
     def of_stored(cls, stored: dict[str, Any]) -> Totals:
