@@ -183,19 +183,26 @@ def rows_to_prove(
     z = normal_quantile(one_sided(level))
     _, table = _table(_POINTS, scores)
     cells = Cells.of(table)
-    bin_of = binned.uniform_bin_of(cells.table, n_bins)
+    bins = BinMoments.of(cells, binned.uniform_bin_of(cells.table, n_bins))
 
     def block(generator: np.random.Generator, size: int) -> Float64s:
-        ends = []
-        for outcomes in draw_outcomes(cells, cells.scores, generator, size):
-            bins = BinMoments.of(Cells(cells.with_positives(outcomes.astype(np.int64))), bin_of)
-            value = float(np.abs(bins.gap_sums).sum()) / bins.total
-            ends.append(absolute_interval(bins, value, z, rejected=False)[1])
-        return np.array(ends)
+        drawn = draw_outcomes(cells, cells.scores, generator, size)
+        of_cells = cells.counts * cells.scores**2 + drawn * (1 - 2 * cells.scores)
+        positives, squares = (np.add.reduceat(x, bins.first, axis=1) for x in (drawn, of_cells))
+        return np.array([_upper_end(bins, *one, z) for one in zip(positives, squares, strict=True)])
 
     highs = np.concatenate(list(in_blocks(_PROOFS, settings.seed, Stream.CALIBRATED, block)))
     rows = _POINTS * (float(np.quantile(highs, _POWER)) / tolerance) ** 2
     return math.ceil(max(rows, _rows_with_both(float(np.sum(cells.counts * cells.scores)) / cells.total)))
+
+
+def _upper_end(bins: BinMoments, positives: Float64s, squared_residuals: Float64s, z: float) -> float:
+    """Return the upper end of the ECE of bins with these outcomes."""
+    gaps = bins.score_sums - positives
+    drawn = replace(
+        bins, gap_sums=gaps, squared_gaps=gaps, squared_positives=positives, squared_residuals=squared_residuals
+    )
+    return absolute_interval(drawn, float(np.abs(gaps).sum()) / bins.total, z, rejected=False)[1]
 
 
 def _rows_with_both(rate: float) -> float:
