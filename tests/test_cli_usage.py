@@ -149,6 +149,7 @@ def test_the_options_of_a_long_help_are_in_sections() -> None:
         "--targets",
         "--weight",
         "--by",
+        "--cluster",
     ]
     assert re.findall(r"^  (-.*?)  ", out[out.index("\nOthers:") :], re.MULTILINE) == ["-h, --help"]
     starts = {match.start(1) for match in re.finditer(r"(?<=\n)  --\S+ \S+ +(\S)", out)}

@@ -8,6 +8,7 @@ Where a difference is divided by a small variance the relative error grows: `CLO
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -34,7 +35,8 @@ from calibrant.sampling.classwise import ClassBins
 from calibrant.sampling.curves import shown_cells
 from calibrant.sampling.curves import smooth_curve as independent_smooth_curve
 from calibrant.sampling.means import PredictionMeans, gap_error, wilson_interval
-from calibrant.sampling.resampling import Resampling
+from calibrant.sampling.paired import Weighting
+from calibrant.sampling.resampling import Resampling, t_quantile
 from calibrant.sampling.verdict import Verdict
 from calibrant.scores import event_row_scores
 from calibrant.table import ReliabilityTable
@@ -318,7 +320,7 @@ def test_clusters_of_one_row_have_nearly_the_intervals_of_independent_rows():
     rows = clustered(p, y, np.arange(len(p)))
     plain = BinMoments.of(rows.fine, rows.uniform_bins(15))
     errors, found, z = errors_of(rows), intervals(rows), Resampling.of(0.9, 0, 0).z
-    t = sums.t_quantile(0.9, len(p) - 1)
+    t = t_quantile(0.9, len(p) - 1)
     half = gap_error(rows.fine) * t
     assert found["gap"] == pytest.approx((errors["gap"] - half, errors["gap"] + half), rel=CLOSE)
     high = independent_interval(plain, errors["absolute"], z, rejected=True)[1]
@@ -828,7 +830,7 @@ def test_a_difference_of_means_is_that_of_the_rows():
     sizes = np.bincount(labels).astype(float)
     own = np.bincount(labels, rows - rows.mean())
     df, share = sums.freedom(sizes, 0.2)
-    half = sums.t_quantile(0.9, df) * math.sqrt(np.sum(own**2) / share) / len(p)
+    half = t_quantile(0.9, df) * math.sqrt(np.sum(own**2) / share) / len(p)
     found = pairs.brier_difference(first, second, 0.9)
     assert (found.value, found.low, found.high) == pytest.approx(
         (rows.mean(), rows.mean() - half, rows.mean() + half), abs=EXACT
@@ -858,7 +860,7 @@ def test_models_on_other_clusters_are_independent():
         losses = (p - y) ** 2
         squares += float(np.sum(np.bincount(labels, losses - losses.mean()) ** 2)) / len(p) ** 2
     df, share = sums.freedom(pairs.pair_sizes(first, second), 0.2)
-    half = sums.t_quantile(0.9, df) * math.sqrt(squares / share)
+    half = t_quantile(0.9, df) * math.sqrt(squares / share)
     assert found.high - found.value == pytest.approx(half, rel=CLOSE)
 
 
@@ -873,11 +875,29 @@ def test_a_model_does_not_differ_from_itself():
     assert pairs.absolute_difference(first, second, 0.9).low < 0
 
 
+def test_with_fewer_than_four_clusters_the_line_is_tested_by_its_level():
+    """With two clusters U' C^-1 U of level and slope had a p-value below 1e-6 in every twentieth calibrated sample."""
+    smallest = 1.0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        p = rng.uniform(0.05, 0.95, 200)
+        rows = clustered(p, (rng.random(200) < p).astype(int), np.arange(200) % 2)
+        _, free, p_value = closed_form.cox_test(rows)
+        assert free == 1
+        smallest = min(smallest, p_value)
+    assert smallest > 0.1  # of two sums x and y, (x + y)^2 / (x^2 + y^2) is at most 2, and Q is near V
+    assert closed_form.cox_test(clustered(p, (rng.random(200) < p).astype(int), np.arange(200) % 4))[1] == 2
+
+
 def test_accuracies_with_known_rows():
     (first, second), (p, q, y, _) = models(4)
     right = [(scores >= 0.5) == y for scores in (p, q)]
     only = float((right[0] & ~right[1]).mean()), float((right[1] & ~right[0]).mean())
-    known, plain = (pairs.accuracy_difference(first, second, 0.9, x) for x in (only, None))
+    plain = pairs.accuracy_difference(first, second, 0.9)
+    weighting = Weighting.of(None, len(p))
+    both = zip((first, second), right, strict=True)
+    answered = [replace(model, answers=pairs.Answers(own, weighting)) for model, own in both]
+    known = pairs.accuracy_difference(*answered, 0.9)
     assert known.value == plain.value == pytest.approx(only[0] - only[1], abs=EXACT)
     assert known.details == {"only_first": round(only[0] * len(p)), "only_second": round(only[1] * len(p))}
     assert known.high - known.low == pytest.approx(plain.high - plain.low, rel=0.2)
@@ -1104,7 +1124,7 @@ def test_the_parts_of_ten_copies_are_those_of_the_rows():
 def test_each_end_of_a_part_has_its_own_quantile():
     inside, outside = independent_corp.Part(0.05, 0.01, 1e-4, 1e-5), independent_corp.Part(0.04, 0.01, 1e-4, 1e-5)
     low, high = corp.part_interval((inside, 3.0), (outside, 7.0), 0.001, 0.9, shown=True)
-    t = [sums.t_quantile(0.9, df) for df in (3.0, 7.0)]
+    t = [t_quantile(0.9, df) for df in (3.0, 7.0)]
     assert low == pytest.approx(0.04 - t[1] * 0.01, rel=EXACT)
     assert high == independent_corp.part_interval(inside, outside, 0.001, t[0], shown=True)[1]
 

@@ -19,7 +19,7 @@ from calibrant.clustered import bins, classwise, closed_form, corp, cumulative, 
 from calibrant.clustered.bins import ClusterBins
 from calibrant.clustered.line import log_odds_line
 from calibrant.clustered.null import ClusterNull, GapSums
-from calibrant.clustered.sums import Clustered, t_quantile
+from calibrant.clustered.sums import Clustered
 from calibrant.clustered.verdict import ClusterVerdict
 from calibrant.clusters import CLASS_CELLS, BucketSums, as_clusters
 from calibrant.estimators.smooth import smooth_error
@@ -28,7 +28,7 @@ from calibrant.sampling.cells import Cells
 from calibrant.sampling.classwise import ClassBins
 from calibrant.sampling.means import PredictionMeans
 from calibrant.sampling.null import p_value
-from calibrant.sampling.resampling import Resampling
+from calibrant.sampling.resampling import Resampling, t_quantile
 from calibrant.scores import event_row_scores
 from calibrant.table import ReliabilityTable
 

@@ -34,9 +34,10 @@ from calibrant.clusters import (
     CoarseCells,
     aligned,
     as_clusters,
+    columns_of,
     from_arrays,
     same,
-    to_arrays,
+    settings_of,
 )
 from calibrant.clusters.labels import hash_text, mix64
 from calibrant.clusters.sums import SCALARS
@@ -49,6 +50,12 @@ from calibrant.scores import event_row_scores
 from calibrant.table import ReliabilityTable
 
 SUMS = 1e-12
+
+
+def to_arrays(sums):
+    """What is stored of sums, in one mapping of arrays."""
+    return {name: np.array(value) for name, value in (settings_of(sums) | columns_of(sums)).items()}
+
 
 #: Few buckets and cells, so that examples with few rows cross the number of buckets.
 FEW = CoarseCells(n_arcs=0, n_parts=12, n_buckets=4, one_apart=False)

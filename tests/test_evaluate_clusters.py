@@ -137,6 +137,20 @@ BAD = {
 }
 
 
+def test_the_floor_of_a_measure_of_ones_own_is_that_of_clusters():
+    """The ECE once more: its replicates are those of the library's own, and are not cut to possible outcomes."""
+
+    def value(event):
+        return calibrant.expected_calibration_error(event.table)
+
+    own = calibrant.measures.Measure(name="own", label="own", meaning="The ECE once more.", value=value)
+    p, y, labels, _, _ = copies(4, 40, 10)
+    report = evaluate(p, y, clusters=labels, measures=["ece", own], n_resamples=400)
+    # Replicates of own measures are scaled by bins of equal mass, those of the ECE by its own.
+    assert report["own"].floor.mean == pytest.approx(report["ece"].floor.mean, rel=0.02)
+    assert report["own"].p_value == pytest.approx(report["ece"].p_value, abs=0.03)
+
+
 @pytest.mark.parametrize("kind", BAD)
 def test_clusters_that_cannot_be_used(kind):
     clusters, said = BAD[kind]

@@ -19,14 +19,8 @@ from scipy import integrate, optimize, stats
 from calibrant import ReliabilityTable
 from calibrant.errors import InputError
 from calibrant.estimators.regression import cox_fit, log_odds
-from calibrant.inference.hypotheses import (
-    brownian_range_sf,
-    cox_test,
-    hosmer_lemeshow_test,
-    ks_test,
-    kuiper_test,
-    spiegelhalter_test,
-)
+from calibrant.inference.hosmer_lemeshow import hosmer_lemeshow_test
+from calibrant.inference.hypotheses import brownian_range_sf, cox_test, ks_test, kuiper_test, spiegelhalter_test
 from calibrant.inference.t_cal import t_cal_test
 
 CLOSE = 1e-11

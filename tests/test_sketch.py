@@ -605,11 +605,11 @@ def test_what_is_no_sketch_is_refused():
 
 
 def test_a_newer_version_says_so():
-    text = filled("one event").to_json().replace('"calibrant.sketch": 1', '"calibrant.sketch": 2')
-    with pytest.raises(CalibrantError, match=r"expected a sketch of version 1, got version 2; read it with the calib"):
+    text = filled("one event").to_json().replace('"calibrant.sketch": 1', '"calibrant.sketch": 3')
+    with pytest.raises(CalibrantError, match=r"expected a sketch of version 1 or 2, got version 3; read it with the c"):
         CalibrationSketch.from_json(text)
-    data = filled("one event").to_bytes().replace(b"sketch-2.json", b"sketch-3.json")
-    with pytest.raises(InputError, match="expected a sketch of version 2, got version 3; read it with the calibrant"):
+    data = filled("one event").to_bytes().replace(b"sketch-2.json", b"sketch-4.json")
+    with pytest.raises(InputError, match="expected a sketch of version 2 or 3, got version 4; read it with the cal"):
         CalibrationSketch.from_bytes(data)
     old = bytearray((GOLDEN / "sketch_v1.cal").read_bytes())
     old[13] = 7

@@ -82,14 +82,14 @@ HOUSE = (
             "clusters",
             "rows in clusters: their labels as hashes, additive sums over buckets of clusters; plain arrays",
             "clusters",
-            ("cells labels", "sums", "storage"),
+            ("cells labels", "sums", "events storage"),
         ),
     ),
     (
         Room(
             "sketch",
             "`CalibrationSketch`: cells and exact sums in constant memory; bytes, JSON, Arrow",
-            "sketch certified",
+            "sketch sketch_clusters certified",
             ("sums", "storage", "sketch", "as_table"),
         ),
     ),
@@ -130,6 +130,7 @@ HOUSE = (
                 "closed_form curves",
                 "pairs verdict",
                 "classwise rows",
+                "unpaired",
             ),
         ),
     ),
@@ -154,8 +155,8 @@ HOUSE = (
             "inference",
             "what users call: tests of calibration, noise floors, the bootstrap; the findings of a report, as facts; "
             "decisions about a tolerance",
-            "hypotheses findings decision",
-            ("decision", "findings floor hypotheses statistic t_cal"),
+            "hypotheses clustered_inference findings decision",
+            ("decision moments rows", "replicates", "findings floor hosmer_lemeshow hypotheses statistic t_cal"),
         ),
         Room(
             "files",
@@ -192,7 +193,7 @@ HOUSE = (
     ),
     (
         Room("evaluation", "`evaluate`: from predictions, tables and sketches to a report", "groups bands"),
-        Room("comparing", "`compare`: from predictions and sketches to a comparison", "compare"),
+        Room("comparing", "`compare`: from predictions and sketches to a comparison", "compare compare_clusters"),
     ),
     (Room("__init__", "the names of the package", "architecture"),),
     (
@@ -218,7 +219,7 @@ HOUSE = (
             "cli",
             "the command: its options and their order, the messages for wrong usage and bad data, completion by the "
             "TAB key",
-            "cli cli_usage cli_completion",
+            "cli cli_clusters cli_usage cli_completion",
             (
                 "conditions usage",
                 "completion options",

@@ -4,36 +4,44 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calibrant import judging
+from calibrant.clustered import pairs
+from calibrant.clustered.means import LONE
+from calibrant.clustered.means import details_of as cluster_details
+from calibrant.clustered.pairs import Answers
+from calibrant.clustered.rows import ClusteredRows
+from calibrant.clustered.unpaired import ClusterSummed, paired_models
+from calibrant.clusters import BucketSums, ClusterLabels
 from calibrant.comparison import Comparison, Pair
 from calibrant.errors import InputError, nearest, renaming
 from calibrant.estimators.binned import check_bins
 from calibrant.faults import Fault, ModelFacts
 from calibrant.inference.decision import check_tolerance, decide_difference, one_sided
 from calibrant.inputs import Notion, Predictions, as_predictions
+from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.event import Event
 from calibrant.measures.listed import compared
 from calibrant.measures.measure import Difference
-from calibrant.notions import PER_CLASS, Reading, read, resolve, scores_of_rows
-from calibrant.results import Description, Estimate
+from calibrant.notions import PER_CLASS, Events, Reading, read, resolve, scores_of_rows
+from calibrant.results import Decision, Description, Estimate, ReliabilityDiagram, TestResult
 from calibrant.sampling import paired, unpaired
 from calibrant.sampling.groups import holm
 from calibrant.sampling.means import PredictionMeans
 from calibrant.sampling.paired import BinnedRows, Model, Weighting, flags
-from calibrant.sampling.resampling import check_level
+from calibrant.sampling.resampling import Resampling, check_level
 from calibrant.sampling.unpaired import Summed, details_of
 from calibrant.sampling.verdict import table_test
+from calibrant.scores import RowScores
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.table import ReliabilityTable
 from calibrant.wording import refuse
-
-Float64s = NDArray[np.float64]
 
 #: A model's name, what its predictions are called in an error, and the predictions.
 _Named = tuple[str, str, Any]
@@ -54,6 +62,8 @@ def compare(
     ignore_index: int | None = None,
     logits: bool | Mapping[str, bool] = False,
     class_names: Sequence[str] | None = None,
+    clusters: Any = None,
+    paired: bool = False,
     level: float = 0.95,
     tolerance: float | None = None,
 ) -> Comparison:
@@ -76,8 +86,8 @@ def compare(
     probs_a, probs_b, targets
         The predictions of two models, each as ``probs`` in `expected_calibration_error`, and the targets of both. For
         more models, or with names: ``compare({"name": probs, ...}, targets)``. Sketches, `CalibrationSketch`, are
-        compared without targets, by the sums they hold: as nothing then tells what the rows have in common, the models'
-        own errors are added, which is safe, also for models of different rows, and wide.
+        compared without targets, by the sums they hold. The models' own errors are added, which is safe, also for
+        models of different rows, and wide; with clusters ``paired`` tells what the rows have in common.
     names : (str, str), default ("A", "B")
         What to call the two models; a mapping has its own names.
     notion, weights, ignore_index
@@ -89,6 +99,13 @@ def compare(
         Whether the numbers are logits, of all models or by a model's name (False for a name that is not in it).
     class_names : sequence of str, optional
         The names of the classes, in the order of the columns. Targets that are strings are matched to them.
+    clusters : array, (N,), or False, optional
+        The label of each row's cluster, as in `evaluate`: every interval and p-value is then for independent clusters.
+        Of predictions (N, C, ...) the first axis is the cluster unless it is False.
+    paired : bool, default False
+        For sketches that were made with clusters: whether equal labels name the same units in all of them, such as the
+        same patients. What the models have in common then cancels, whether all of their rows are the same, some or
+        none. Predictions are always paired.
     level : float, default 0.95
         The confidence of each interval, from 0.5 to below 1.
     tolerance : float, optional
@@ -136,63 +153,81 @@ def compare(
     check_bins(n_bins)
     check_level(level)
     check_tolerance(tolerance)
-    named, labels = _models(probs_a, probs_b, targets, names)
+    named, outcomes = _models(probs_a, probs_b, targets, names)
     if notion in PER_CLASS:
         remedy = "pass one class's column of each model at a time"
         raise InputError("notion", "'positive' or 'top-label' to compare models", repr(notion), remedy)
+    settings = _Settings(n_bins, float(level), tolerance)
+    others = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
     if any(isinstance(probs, CalibrationSketch) for _, _, probs in named):
-        others = {"targets": labels, "weights": weights, "ignore_index": ignore_index, "class_names": class_names}
-        return _compare_sketches(named, {**others, "logits": logits}, notion, n_bins, float(level), tolerance)
-    if labels is None:
+        rest = {"targets": outcomes, "logits": logits, "clusters": clusters}
+        return _compare_sketches(named, others | rest, notion, settings, paired=paired)
+    if paired:
+        remedy = "leave it out: predictions are compared row by row"
+        raise InputError("paired", "True only for sketches that were made with clusters", "True", remedy)
+    if outcomes is None:
         raise InputError("targets", "an array", "None", _CALLS)
     _check_rows(named)
     declared = _declared(logits, [name for name, _, _ in named])
-    models: list[Model] = []
-    tables: dict[str, ReliabilityTable] = {}
+    each = [(*model, is_logits) for model, is_logits in zip(named, declared, strict=True)]
+    return _compare_rows(each, {**others, "targets": outcomes, "notion": notion}, clusters, settings)
+
+
+class _Settings(NamedTuple):
+    n_bins: int
+    level: float
+    tolerance: float | None
+
+
+def _compare_rows(
+    named: Sequence[tuple[str, str, Any, Any]], others: Mapping[str, Any], clusters: Any, settings: _Settings
+) -> Comparison:
+    """Compare models on the same rows; ``named`` also says whether their numbers are logits."""
+    models: list[_Read] = []
     shapes: list[tuple[int, ...]] = []
-    for (name, argument, probs), is_logits in zip(named, declared, strict=True):
+    labels: ClusterLabels | None = None
+    for name, argument, probs, is_logits in named:
         try:
-            predictions = as_predictions(
-                probs,
-                labels,
-                weights=weights,
-                ignore_index=ignore_index,
-                logits=is_logits,
-                class_names=class_names,
-                notion=notion,
-            )
-            judged = resolve(predictions, notion)
-            reading = read(predictions, judged)
+            predictions = as_predictions(probs, logits=is_logits, **others)
+            notion = resolve(predictions, others["notion"])
+            reading = read(predictions, notion)
         except InputError as error:
             if error.argument == "targets":  # which may be those of the other model
-                _check_columns(named, [_shape(each) for _, _, each in named])
+                _check_columns(named, [_shape(each) for _, _, each, _ in named])
             raise error.renamed({"probs": argument}) from None
         shapes.append((predictions.n,) if predictions.layout == "binary" else (predictions.n, predictions.n_classes))
         _check_columns(named, shapes)
-        models.append(_model(name, predictions, reading, n_bins))
-        tables[name] = ReliabilityTable.pool(reading.events)
+        if not models:
+            labels = judging.cluster_labels(clusters, predictions)
+            labels = None if labels is None else labels.take(np.flatnonzero(predictions.judged))
+        models.append(_Read.of(name, predictions, reading))
+    facts: dict[str, Any] = {
+        "n": reading.n,
+        "notion": notion,
+        "n_classes": None if predictions.layout == "binary" else predictions.n_classes,
+    }
+    lone = labels is not None and labels.alone(reading.events.weights)
+    if labels is not None and not lone:
+        return _by_sums([model.in_clusters(labels, settings.n_bins) for model in models], settings, facts, paired=True)
+    suffix, flag = LONE if lone else "", judging.single_image(clusters, predictions)
+    tests = {model.name: table_test(ReliabilityTable.pool(model.events), settings.n_bins) for model in models}
+    rows = [model.in_rows(settings.n_bins) for model in models]
     return Comparison(
-        names=tuple(model.name for model in models),
-        n=reading.n,
-        notion=judged,
-        n_classes=None if predictions.layout == "binary" else predictions.n_classes,
-        n_bins=n_bins,
-        level=float(level),
+        **facts,
+        names=tuple(model.name for model in rows),
+        n_bins=settings.n_bins,
+        level=settings.level,
         descriptions=_descriptions(),
-        models={model.name: {name: each.value(model) for name, each in _differences()} for model in models},
-        tests={name: table_test(table, n_bins) for name, table in tables.items()},
-        pairs=_pairs([_paired(a, b, float(level), tolerance) for a, b in itertools.combinations(models, 2)]),
-        diagrams={model.name: model.judged.diagram(level) for model in models},
+        models={model.name: {name: each.value(model) for name, each in _differences()} for model in rows},
+        tests=tests,
+        pairs=_pairs([_paired(a, b, settings, flag, suffix) for a, b in itertools.combinations(rows, 2)]),
+        diagrams={model.name: model.judged.diagram(settings.level) for model in rows},
+        clusters={"clusters": reading.n, "largest_cluster": 1 / reading.n} if lone else None,
     )
 
 
 def _compare_sketches(
-    named: Sequence[_Named],
-    others: Mapping[str, Any],
-    notion: Notion | None,
-    n_bins: int,
-    level: float,
-    tolerance: float | None,
+    named: Sequence[_Named], others: Mapping[str, Any], notion: Notion | None, settings: _Settings, *, paired: bool
 ) -> Comparison:
     """Compare models by their sketches."""
     models: list[Summed] = []
@@ -210,32 +245,63 @@ def _compare_sketches(
         if sketch.notion in PER_CLASS:
             remedy = "make sketches of one class's column each"
             raise InputError(argument, "a sketch of one judged event", f"one of {sketch.notion!r}", remedy)
+        if paired and sketch.buckets is None:
+            remedy = "make the sketches with clusters=, or leave paired out"
+            raise InputError(argument, "a sketch of rows in clusters, with paired=True", "one without clusters", remedy)
         means = PredictionMeans.of_sketch(sketch)
-        event = Event(table=sketch.table, n_bins=n_bins, means=means)
-        models.append(
-            Summed(
-                name=name,
-                table=sketch.table,
-                means=means,
-                n_bins=n_bins,
-                values={measure.name: event.value(measure) for measure in compared()},
-                bounds={measure.name: event.bound(measure) for measure in compared()},
-            )
-        )
+        models.append(_summed(name, sketch.table, means, settings.n_bins, sketch.buckets))
+    facts = {"n": min(model.means.n for model in models), "notion": first.notion, "n_classes": first.n_classes}
+    return _by_sums(models, settings, facts, paired=paired)
+
+
+def _summed(
+    name: str,
+    table: ReliabilityTable,
+    means: PredictionMeans,
+    n_bins: int,
+    buckets: BucketSums | None,
+    answers: Answers | None = None,
+) -> Summed:
+    """Return a model known by its sums; by those over buckets of clusters if there are any."""
+    rows = None if buckets is None else ClusteredRows.of(table, n_bins, buckets)
+    event = Event(table=table, n_bins=n_bins, means=means, clusters=rows)
+    known: dict[str, Any] = {
+        "name": name,
+        "table": table,
+        "means": means,
+        "n_bins": n_bins,
+        "values": {measure.name: event.value(measure) for measure in compared()},
+        "bounds": {measure.name: event.bound(measure) for measure in compared()},
+    }
+    return Summed(**known) if rows is None else ClusterSummed(**known, rows=rows, answers=answers)
+
+
+def _by_sums(models: Sequence[Summed], settings: _Settings, facts: Mapping[str, Any], *, paired: bool) -> Comparison:
+    """Compare models by their sums; ``paired`` ones by sums over buckets of the same clusters."""
+    alone = {model.name: _alone(model, settings.level) for model in models}
+    fewest = min(models, key=lambda model: model.means.n)
     return Comparison(
+        **facts,
         names=tuple(model.name for model in models),
-        n=min(model.means.n for model in models),
-        notion=first.notion,
-        n_classes=first.n_classes,
-        n_bins=n_bins,
-        level=level,
+        n_bins=settings.n_bins,
+        level=settings.level,
         descriptions=_descriptions(),
         models={model.name: model.values for model in models},
-        tests={model.name: table_test(model.table, n_bins) for model in models},
-        pairs=_pairs([_unpaired(a, b, level, tolerance) for a, b in itertools.combinations(models, 2)]),
-        diagrams={model.name: model.diagram(level) for model in models},
-        paired=False,
+        tests={name: test for name, (test, _) in alone.items()},
+        pairs=_pairs([_pair(a, b, settings, paired=paired) for a, b in itertools.combinations(models, 2)]),
+        diagrams={name: diagram for name, (_, diagram) in alone.items()},
+        paired=paired,
+        clusters=cluster_details(fewest.rows.clusters.buckets) if isinstance(fewest, ClusterSummed) else None,
     )
+
+
+def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]:
+    """Return the test of a model's own calibration, in closed form, and its diagram."""
+    if not isinstance(model, ClusterSummed):
+        return table_test(model.table, model.n_bins), model.diagram(level)
+    event = Event(table=model.table, n_bins=model.n_bins, means=model.means, clusters=model.rows)
+    inference = ClusterInference.of(event, Resampling.of(level, 0, 0), ())
+    return inference.test, inference.diagram()
 
 
 def _descriptions() -> dict[str, Description]:
@@ -247,31 +313,48 @@ def _differences() -> list[tuple[str, Difference]]:
     return [(measure.name, measure.difference) for measure in compared() if isinstance(measure.difference, Difference)]
 
 
-def _paired(first: Model, second: Model, level: float, tolerance: float | None) -> Pair:
-    """Return the differences of two models on the same rows."""
+def _paired(first: Model, second: Model, settings: _Settings, flag: str, suffix: str) -> Pair:
+    """Return the differences of two models on the same rows; the suffix ends each method."""
     details, n = flags(first, second), len(first.judged.index)
-    estimates = {name: each.paired(first, second, level) for name, each in _differences()}
-    estimates = {name: _complete(one, level, n, details) for name, one in estimates.items()}
-    decision = None
-    if tolerance is not None:
-        bounds = replace(paired.absolute_difference(first, second, one_sided(level)), n=n)
-        decision = decide_difference(tolerance, bounds, level)
-    return Pair(first.name, second.name, estimates, decision)
-
-
-def _unpaired(first: Summed, second: Summed, level: float, tolerance: float | None) -> Pair:
-    """Return the differences of two models known by sums alone."""
-    details, n = details_of(first, second), min(first.means.n, second.means.n)
-    estimates = {name: each.unpaired(first, second, level) for name, each in _differences()}
-    bounds = {name: first.bounds[name] + second.bounds[name] for name in estimates}
-    complete = {
-        name: replace(_complete(one, level, n, details), error_bound=bounds[name]) for name, one in estimates.items()
+    if flag:
+        details = {"flag": "; ".join(filter(None, (flag, details.get("flag"))))}
+    estimates = {name: each.paired(first, second, settings.level) for name, each in _differences()}
+    estimates = {
+        name: _complete(replace(one, method=one.method + suffix), settings.level, n, details)
+        for name, one in estimates.items()
     }
-    decision = None
-    if tolerance is not None:
-        ends = replace(unpaired.absolute_difference(first, second, one_sided(level)), n=n)
-        decision = decide_difference(tolerance, ends, level)
-    return Pair(first.name, second.name, complete, decision)
+
+    def bounds(level: float) -> Estimate:
+        return paired.absolute_difference(first, second, level)
+
+    return Pair(first.name, second.name, estimates, _decision(bounds, n, settings))
+
+
+def _pair(first: Summed, second: Summed, settings: _Settings, *, paired: bool) -> Pair:
+    """Return the differences of two models known by their sums."""
+    n, level = min(first.means.n, second.means.n), settings.level
+    if paired and isinstance(first, ClusterSummed) and isinstance(second, ClusterSummed):
+        one, other = paired_models(first, second)
+        details = {**cluster_details(first.rows.clusters.buckets), **pairs.flags(one, other)}
+        estimates = {name: each.clustered(one, other, level) for name, each in _differences()}
+        bounds = partial(pairs.absolute_difference, one, other)
+    else:
+        details = details_of(first, second)
+        estimates = {name: each.unpaired(first, second, level) for name, each in _differences()}
+        bounds = partial(unpaired.absolute_difference, first, second)
+    errors = {name: first.bounds[name] + second.bounds[name] for name in estimates}
+    complete = {
+        name: replace(_complete(one, level, n, details), error_bound=errors[name]) for name, one in estimates.items()
+    }
+    return Pair(first.name, second.name, complete, _decision(bounds, n, settings))
+
+
+def _decision(bounds: Callable[[float], Estimate], n: int, settings: _Settings) -> Decision | None:
+    """Return the decision about the tolerance, from the difference of two l1 errors at a level."""
+    if settings.tolerance is None:
+        return None
+    ends = replace(bounds(one_sided(settings.level)), n=n)
+    return decide_difference(settings.tolerance, ends, settings.level)
 
 
 def _complete(estimate: Estimate, level: float, n: int, details: Mapping[str, Any]) -> Estimate:
@@ -330,9 +413,9 @@ def _check_rows(named: Sequence[_Named]) -> None:
             raise InputError(argument, expected, f"{got[0]:,}", "give predictions of the same rows, in the same order")
 
 
-def _check_columns(named: Sequence[_Named], shapes: Sequence[tuple[int, ...]]) -> None:
+def _check_columns(named: Sequence[tuple[Any, ...]], shapes: Sequence[tuple[int, ...]]) -> None:
     """Raise for models of different columns."""
-    for (_, argument, _), shape in zip(named, shapes, strict=False):  # up to the model that could not be read
+    for (_, argument, *_), shape in zip(named, shapes, strict=False):  # up to the model that could not be read
         if shape and shapes[0] and shape != shapes[0]:
             facts = ModelFacts(shape=shape, other=named[0][1], other_shape=shapes[0])
             raise refuse(argument, Fault.MODEL_SHAPES, facts)
@@ -360,26 +443,37 @@ def _declared(logits: Any, names: Sequence[str]) -> list[Any]:
 # ---------------------------------------------------------------- the rows
 
 
-def _model(name: str, predictions: Predictions, reading: Reading, n_bins: int) -> Model:
-    events = reading.events
-    weighting = Weighting.of(events.weights, reading.n)
-    brier, nll, right = scores_of_rows(predictions)
-    # Differences have variances of their own, from rows: those of each mean are not needed.
-    means = PredictionMeans.of_scores(
-        reading.means,
-        reading.means,
-        effective_n=weighting.effective_n,
-        n=reading.n,
-        event=predictions.layout == "binary",
-    )
-    keep = predictions.judged
-    if not keep.all():
-        brier, nll, right = brier[keep], nll[keep], right[keep]
-    return Model(
-        name=name,
-        judged=BinnedRows.of(events.scores, events.outcomes, weighting, n_bins),
-        means=means,
-        brier=brier,
-        nll=nll,
-        right=right,
-    )
+class _Read(NamedTuple):
+    """What is read of one model: its judged events, the scores of these rows, and their means."""
+
+    name: str
+    events: Events
+    scores: RowScores
+    weighting: Weighting
+    means: PredictionMeans
+
+    @classmethod
+    def of(cls, name: str, predictions: Predictions, reading: Reading) -> _Read:
+        weighting = Weighting.of(reading.events.weights, reading.n)
+        # Differences have variances of their own, from rows or clusters: those of each mean are not needed.
+        means = PredictionMeans.of_scores(
+            reading.means,
+            reading.means,
+            effective_n=weighting.effective_n,
+            n=reading.n,
+            event=predictions.layout == "binary",
+        )
+        return cls(name, reading.events, scores_of_rows(predictions), weighting, means)
+
+    def in_rows(self, n_bins: int) -> Model:
+        """Return the model with its rows."""
+        brier, nll, right = self.scores
+        judged = BinnedRows.of(self.events.scores, self.events.outcomes, self.weighting, n_bins)
+        return Model(name=self.name, judged=judged, means=self.means, brier=brier, nll=nll, right=right)
+
+    def in_clusters(self, labels: ClusterLabels, n_bins: int) -> Summed:
+        """Return the model with sums over buckets of clusters."""
+        events = self.events
+        buckets = BucketSums.of(labels, events.scores, events.outcomes, events.weights, row_scores=self.scores)
+        table, answers = ReliabilityTable.pool(events), Answers(self.scores[2], self.weighting)
+        return _summed(self.name, table, self.means, n_bins, buckets, answers)

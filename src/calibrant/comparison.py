@@ -88,7 +88,9 @@ class Comparison:
     diagrams : mapping
         The `ReliabilityDiagram` of the judged event for each model, with intervals and consistency band.
     paired : bool
-        Whether the rows of both models were seen side by side; not so of sketches.
+        Whether what models have in common cancels: of rows side by side, and of sketches with the same clusters.
+    clusters : mapping or None
+        The number of ``clusters`` and the share of the ``largest_cluster``; None if rows are taken as independent.
     """
 
     names: tuple[str, ...]
@@ -103,6 +105,7 @@ class Comparison:
     pairs: tuple[Pair, ...]
     diagrams: Mapping[str, ReliabilityDiagram]
     paired: bool = True
+    clusters: Mapping[str, Any] | None = None
 
     @property
     def decides(self) -> str:
@@ -133,6 +136,7 @@ class Comparison:
             "n_bins": self.n_bins,
             "level": self.level,
             "paired": self.paired,
+            "clusters": None if self.clusters is None else dict(self.clusters),
             "decides": self.decides,
             "measures": {name: asdict(description) for name, description in self.descriptions.items()},
             "models": {

@@ -12,7 +12,7 @@ import numpy as np
 from calibrant import judging
 from calibrant.clustered.classwise import ClusterClassBins
 from calibrant.clustered.classwise import inferred as by_cluster
-from calibrant.clustered.means import details_of
+from calibrant.clustered.means import LONE, details_of
 from calibrant.clustered.rows import ClusteredRows
 from calibrant.errors import InputError
 from calibrant.estimators import binned
@@ -250,8 +250,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         for measure in settings.computed
     }
     if judged.alone and inference is not None:
-        suffix = "; clusters of one row"
-        estimates = {measure: replace(one, method=one.method + suffix) for measure, one in estimates.items()}
+        estimates = {measure: replace(one, method=one.method + LONE) for measure, one in estimates.items()}
     tested = None if inference is None else inference.tested()
     decision = None
     if inference is not None and settings.tolerance is not None:
@@ -282,9 +281,9 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
 
 def _in_clusters(judged: Judged, settings: Settings) -> ClusteredRows | None:
     """Return the rows in clusters; None if they are independent, and for one cluster if no interval is asked for."""
-    if judged.buckets is None or (judged.one_cluster and settings.resampling is None):
+    if judged.clusters is None or (judged.one_cluster and settings.resampling is None):
         return None
-    return ClusteredRows.of(judged.tables[0], settings.n_bins, judged.buckets)
+    return ClusteredRows.of(judged.tables[0], settings.n_bins, judged.clusters.event)
 
 
 def _is_loss(measure: Measure) -> bool:
@@ -351,19 +350,14 @@ def _classes(judged: Judged, total: Any, resampling: Resampling | None) -> Class
         return None
     histograms = replace(judged.histograms, totals=total)
     bins = ClassBins(histograms=histograms.sums, squares=histograms.squares, effective_n=judged.means.effective_n)
-    if judged.class_buckets is not None:
-        bins = ClusterClassBins(**vars(bins), buckets=judged.class_buckets)
     errors = histograms.errors("l1")
-    if judged.class_buckets is None:
+    if judged.clusters is None:
         errors = inferred(errors, histograms.squares, resampling)
     else:
-        errors = by_cluster(errors, judged.class_tables, judged.class_buckets, resampling)
-    return Classes(
-        errors=errors,
-        bins=bins,
-        names=judged.names,
-        bound=judged.class_bound,
-    )
+        buckets = judged.clusters.classes
+        bins = ClusterClassBins(**vars(bins), buckets=buckets)
+        errors = by_cluster(errors, judged.class_tables, buckets, resampling)
+    return Classes(errors=errors, bins=bins, names=judged.names, bound=judged.class_bound)
 
 
 def _report(
@@ -402,10 +396,10 @@ def _cluster_facts(judged: Judged, evidence: Evidence) -> dict[str, Any] | None:
     """Return the number of clusters, the largest one's share, and the rows that they are worth by the ECE."""
     if judged.alone:
         return {"clusters": evidence.n, "largest_cluster": 1 / evidence.n, "effective_rows": evidence.n}
-    if judged.buckets is None:
+    if judged.clusters is None:
         return None
     details = evidence.estimates[ECE.name].details
-    return {**details_of(judged.buckets), "effective_rows": details.get("effective_rows")}
+    return {**details_of(judged.clusters.event), "effective_rows": details.get("effective_rows")}
 
 
 def _tested(groups: Mapping[str, Judged], settings: Settings) -> tuple[GroupReport, ...]:

@@ -130,7 +130,7 @@ class TextFacts(Facts):
 class MissingFacts(Facts):
     """A missing value: what every row should have."""
 
-    entry: Literal["label", "name", "number"]
+    entry: Literal["label", "name", "number", "cluster"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +196,15 @@ class OneHotFacts(Facts):
 
     ones: int
     value: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts(Facts):
+    """A label that names no cluster: what was expected in its place, and what to do."""
+
+    value: Any
+    expected: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calibrant.clusters import CLASS_CELLS, BucketSums, ClusterLabels, as_clusters
+from calibrant.clusters import ClusterLabels, ClusterSums, check_notion, labels_of
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned
 from calibrant.estimators.certified import Certified
 from calibrant.inputs import Notion, Predictions, as_groups
 from calibrant.measures.histograms import ClassHistograms, table_histograms
-from calibrant.notions import NOTIONS, PER_CLASS, Reading, class_events, read, read_squared, scores_of_rows
+from calibrant.notions import NOTIONS, PER_CLASS, Events, class_events, read, read_squared
 from calibrant.sampling.means import PredictionMeans
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.table import ReliabilityTable, cell_sums
@@ -45,11 +44,10 @@ class Judged:
         The bins of every class, if classes are judged in addition to the event.
     class_bound : float
         The certified error of the mean of the classes' errors.
-    buckets, class_buckets : BucketSums and sequence of BucketSums, or None
-        The sums of the rows over buckets of clusters, of the judged event and of each class; None if rows are
-        independent.
+    clusters : ClusterSums or None
+        The sums of the rows over buckets of clusters; None if rows are independent.
     class_tables : sequence of ReliabilityTable
-        The tables of the classes on the standard grid, if there are ``class_buckets``.
+        The tables of the classes on a grid, if there are ``clusters`` and classes.
     alone : bool
         Whether clusters were given, of one row each: the rows are independent.
     flag : str
@@ -63,8 +61,7 @@ class Judged:
     names: tuple[str, ...] | None = None
     histograms: ClassHistograms | None = None
     class_bound: float = 0.0
-    buckets: BucketSums | None = None
-    class_buckets: Sequence[BucketSums] | None = None
+    clusters: ClusterSums | None = None
     class_tables: Sequence[ReliabilityTable] = ()
     alone: bool = False
     flag: str = ""
@@ -72,7 +69,7 @@ class Judged:
     @property
     def one_cluster(self) -> bool:
         """Whether all rows are of one cluster."""
-        return self.buckets is not None and int(np.count_nonzero(self.buckets.rows)) < 2
+        return self.clusters is not None and int(np.count_nonzero(self.clusters.event.rows)) < 2
 
 
 def cluster_labels(clusters: Any, predictions: Predictions) -> ClusterLabels | None:
@@ -80,11 +77,7 @@ def cluster_labels(clusters: Any, predictions: Predictions) -> ClusterLabels | N
     n, each = predictions.n, predictions.rows.values.shape[2]
     if clusters is False or (clusters is None and (each == 1 or _one_image(predictions))):
         return None
-    if clusters is None:
-        clusters = np.arange(n // each)
-    if each > 1 and np.size(clusters) == n // each:
-        return as_clusters(clusters, n // each).take(np.repeat(np.arange(n // each), each))
-    return as_clusters(clusters, n)
+    return labels_of(np.arange(n // each) if clusters is None else clusters, predictions)
 
 
 def _one_image(predictions: Predictions) -> bool:
@@ -144,12 +137,13 @@ def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool) -> Jud
     judged = Judged(notion=notion, means=means, tables=(), n_classes=sketch.n_classes, names=sketch.class_names)
     if notion in PER_CLASS:
         return replace(judged, tables=sketch.class_tables)
+    judged = replace(judged, tables=[sketch.table], clusters=sketch.clusters)
     if not (classwise and sketch.has_classes):
-        return replace(judged, tables=[sketch.table])
+        return judged
     tables = sketch.class_tables
     bounds = [certified.ece(n_bins) for certified in map(Certified.of, tables) if certified is not None]
     histograms = replace(table_histograms(tables, n_bins), totals=sketch.table.total)
-    return replace(judged, tables=[sketch.table], histograms=histograms, class_bound=float(np.mean(bounds)))
+    return replace(judged, histograms=histograms, class_bound=float(np.mean(bounds)), class_tables=tables)
 
 
 def of_predictions(
@@ -194,8 +188,7 @@ def _of_rows(
     )
     if notion in PER_CLASS:
         if labels is not None:
-            remedy = "judge one class's column at a time, or the top label"
-            raise InputError("clusters", "a notion of one event", repr(notion), remedy)
+            check_notion(notion)
         return replace(judged, tables=[ReliabilityTable.pool(events) for events, _ in class_events(predictions)])
     histograms = None
     if uppers is not None:
@@ -204,39 +197,17 @@ def _of_rows(
     judged = replace(judged, tables=[ReliabilityTable.pool(reading.events)], histograms=histograms)
     if labels is None:
         return judged
-    keep = np.flatnonzero(predictions.judged)
-    buckets = _buckets(predictions, reading, labels, keep)
-    copies = weights is not None and integer_weights(weights) and bool((weights > 1).any())
-    if buckets.n_clusters == n and not copies:
+    labels = labels.take(np.flatnonzero(predictions.judged))
+    if labels.alone(weights):
         return replace(judged, alone=True)
-    judged = replace(judged, buckets=buckets)
-    if uppers is None:
-        return judged
-    class_buckets, class_tables = _classes(predictions, labels.take(keep))
-    return replace(judged, class_buckets=class_buckets, class_tables=class_tables)
+    found = ClusterSums.of(predictions, reading.events, labels, classes=uppers is not None, count=True)
+    class_tables = () if uppers is None else [_class_table(events) for events, _ in class_events(predictions)]
+    return replace(judged, clusters=found, class_tables=class_tables)
 
 
-def _buckets(predictions: Predictions, reading: Reading, labels: ClusterLabels, keep: NDArray[np.intp]) -> BucketSums:
-    """Return the sums of the judged rows over buckets of clusters."""
-    events = reading.events
-    brier, nll, right = scores_of_rows(predictions)
-    return BucketSums.of(
-        labels.take(keep),
-        events.scores,
-        events.outcomes,
-        events.weights,
-        row_scores=(brier[keep], nll[keep], right[keep]),
-    )
-
-
-def _classes(predictions: Predictions, labels: ClusterLabels) -> tuple[list[BucketSums], list[ReliabilityTable]]:
-    """Return the sums of the judged rows over buckets of clusters, and their table, for each class."""
-    buckets, tables = [], []
-    for events, _ in class_events(predictions):
-        buckets.append(BucketSums.of(labels, events.scores, events.outcomes, events.weights, cells=CLASS_CELLS))
-        sums, whole = cell_sums(events, "standard"), integer_weights(events.weights)
-        squares = None if whole else sums[:, 5:]
-        counts = sums[:, :2].astype(np.int64) if events.weights is None else sums[:, :2]
-        n = len(events.scores)
-        tables.append(ReliabilityTable.of_cells(counts, sums[:, 2:5], squares, n=n, grid="standard"))
-    return buckets, tables
+def _class_table(events: Events) -> ReliabilityTable:
+    """Return the judged rows of one class on the standard grid."""
+    sums, whole = cell_sums(events, "standard"), integer_weights(events.weights)
+    counts = sums[:, :2].astype(np.int64) if events.weights is None else sums[:, :2]
+    squares = None if whole else sums[:, 5:]
+    return ReliabilityTable.of_cells(counts, sums[:, 2:5], squares, n=len(events.scores), grid="standard")

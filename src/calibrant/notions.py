@@ -325,7 +325,7 @@ def class_events(predictions: Predictions, threshold: float = 0.0) -> Iterator[t
 
 
 def scores_of_rows(predictions: Predictions) -> RowScores:
-    """Return the scores of each row, block by block; those of rows that are not judged mean nothing."""
+    """Return the scores of each judged row, block by block."""
     rows, n = predictions.rows, predictions.n
     brier, nll, right = np.empty(n), np.empty(n), np.empty(n, np.bool_)
     score = event_row_scores if predictions.layout == "binary" else class_row_scores
@@ -335,4 +335,5 @@ def scores_of_rows(predictions: Predictions) -> RowScores:
             at = slice(a, a + len(block))
             with np.errstate(all="ignore"):  # rows that are not judged may hold anything
                 brier[at], nll[at], right[at] = score(block, np.maximum(predictions.targets[at], 0), predictions.logits)
-    return brier, nll, right
+    keep = predictions.judged
+    return (brier, nll, right) if keep.all() else (brier[keep], nll[keep], right[keep])

@@ -14,6 +14,7 @@ import numpy as np
 from calibrant.errors import InputError, nearest
 from calibrant.faults import (
     ArrayFacts,
+    ClusterFacts,
     Facts,
     Fault,
     LabelFacts,
@@ -30,7 +31,12 @@ from calibrant.faults import (
     WeightFacts,
 )
 
-_ENTRIES: Final = {"label": "a label in every row", "name": "a name in every row", "number": "numbers"}
+_ENTRIES: Final = {
+    "label": "a label in every row",
+    "name": "a name in every row",
+    "number": "numbers",
+    "cluster": "a label in every row",
+}
 
 
 class Words(NamedTuple):
@@ -111,8 +117,13 @@ def _words(argument: str, fault: Fault, facts: Facts, terms: Terms) -> Words | N
         case TextFacts():
             return _text(argument, facts)
         case MissingFacts(entry=entry):
-            remedy = "name the row's group, such as 'unknown'" if entry == "name" else f"{terms.filter} first"
-            return Words(_ENTRIES[entry], "a missing value", remedy)
+            remedies = {
+                "name": "name the row's group, such as 'unknown'",
+                "cluster": "name the row's cluster, or give the row a label of its own",
+            }
+            return Words(_ENTRIES[entry], "a missing value", remedies.get(entry, f"{terms.filter} first"))
+        case ClusterFacts(value=value, expected=expected, remedy=remedy):
+            return Words(expected, f"{value!s:.40}", remedy)
         case ScoreFacts():
             return _score(fault, facts, terms)
         case SumFacts(total=total, tolerance=tolerance):

@@ -105,6 +105,9 @@ def check_level(ctx: click.Context, level: float) -> None:
 def _check_judging(ctx: click.Context, options: CommandOptions, notions: Sequence[str]) -> None:
     from calibrant.errors import nearest
 
+    if len(set(options.clusters)) < len(options.clusters):
+        hint = f"{', '.join(options.clusters)}; name each column once"
+        raise click.BadParameter(hint, ctx, param_hint="--cluster")
     if options.notion is not None and options.notion not in notions:
         hint = f"{options.notion!r}; {nearest(options.notion, notions)}"
         raise click.BadParameter(hint, ctx, param_hint="--notion")

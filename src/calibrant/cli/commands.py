@@ -80,6 +80,14 @@ _files = click.argument(
 _weight = click.option(
     "--weight", metavar="COLUMN", help="How often each row counts.", shell_complete=completion.columns
 )
+_cluster = click.option(
+    "--cluster",
+    "clusters",
+    metavar="COLUMN",
+    multiple=True,
+    help="What rows belong to, such as patient: rows of one are not independent. A column or SQL; repeat for several.",
+    shell_complete=completion.columns,
+)
 _where = click.option("--where", metavar="SQL", help="Leave out the rows that do not meet this condition.")
 _percent = click.option("--percent", is_flag=True, help="The numbers are per cent, or text such as '85%'.")
 _n_bins = click.option(
@@ -138,6 +146,7 @@ _keep_going = click.option(
 )
 @_weight
 @click.option("--by", metavar="COLUMN", help="Report on each group of rows too.", shell_complete=completion.columns)
+@_cluster
 @_where
 @click.option("--logits", is_flag=True, help="The numbers are logits, not probabilities.")
 @_percent
@@ -233,6 +242,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     \b
     calibrant report digits.parquet --html report.html
     calibrant report games.csv --score win_prob --outcome won --by season
+    calibrant report answers.parquet --cluster question_id
     calibrant report 'logs/*.parquet' --probs 'p_*' --where "split = 'test'"
     calibrant report 'logs/*.parquet' --keep-going --sketch week.cal
     calibrant report model.npz --logits --json out.json --fail-if 'ece.low > 0.05'
@@ -272,6 +282,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     shell_complete=completion.columns,
 )
 @_weight
+@_cluster
 @_where
 @click.option("--logits", is_flag=True, help="The numbers of all models are logits, not probabilities.")
 @_percent
@@ -335,6 +346,7 @@ def compare(ctx: click.Context, /, scores: str, **params: Any) -> None:
                 weights=predictions.weights,
                 ignore_index=options.ignore_index,
                 class_names=predictions.class_names,
+                clusters=predictions.clusters,
                 level=options.level,
                 logits={name: options.logits or is_logits for name, is_logits in predictions.logits.items()},
                 tolerance=options.tolerance,

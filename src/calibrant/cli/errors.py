@@ -49,6 +49,7 @@ _ARGUMENTS: Final = {
     "logits": "--logits",
     "n_bins": "--n-bins",
     "groups": "--by",
+    "clusters": "--cluster",
     "weights": "--weight",
 }
 

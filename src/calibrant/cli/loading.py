@@ -28,6 +28,7 @@ _FIXED_BY_SKETCH: Final = (
     "targets_file",
     "weight",
     "by",
+    "clusters",
     "where",
     "logits",
     "percent",
@@ -114,6 +115,7 @@ def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions)
             logits=options.logits or predictions.logits,
             class_names=predictions.class_names,
             groups=predictions.groups,
+            clusters=predictions.clusters,
             classwise=options.classwise is not False,
         )
     return replace(report, omitted=dict(predictions.omitted))
@@ -123,7 +125,7 @@ def _check_sketch_options(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that cannot change a sketch."""
     flags = {param.name: max(param.opts, key=len) for param in ctx.command.params}
     values = {flags[name]: getattr(options, name) for name in _FIXED_BY_SKETCH}
-    useless = [flag for flag, value in values.items() if value is not None and value is not False]
+    useless = [flag for flag, value in values.items() if value not in (None, False, ())]
     if options.engine != ENGINES[0]:
         useless.append("--engine")
     if options.classwise is False:

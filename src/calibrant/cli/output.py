@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 import threading
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from calibrant.cli.options import CommandOptions
+from calibrant.cli.options import ENGINES, CommandOptions
 
 if TYPE_CHECKING:
     from calibrant.comparison import Comparison
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from calibrant.report import Report
     from calibrant.sketch import CalibrationSketch
 
+_NAMED: Final = 3  # columns that a hint names
 _PATIENCE: Final = 1.0  # seconds before a progress bar appears
 
 
@@ -57,6 +59,7 @@ def write(result: Report | Comparison, predictions: FileRows | FileSketch, optio
     # Write to the terminal last: the pipe may be closed.
     show(full_summary, options.json_path, lambda: render(summary, title=title, used=used, style=style()))
     warn(predictions)
+    suggest_clusters(predictions, options)
     if failures:
         raise failures[0]
 
@@ -112,6 +115,24 @@ def _write_sketch(predictions: FileRows | FileSketch, target: str | None) -> Non
     if target is not None and isinstance(predictions, FileSketch):
         write_sketch(predictions.sketch, target)
         click.echo(f"calibrant: wrote {target} ({os.path.getsize(target) / 1000:,.0f} kB)", err=True)
+
+
+def suggest_clusters(predictions: FileRows | FileSketch, options: CommandOptions) -> None:
+    """Name on standard error the columns that look like ids of things with several rows each."""
+    if options.clusters or options.engine != ENGINES[0] or not predictions.sources:
+        return
+    from calibrant.files import repeated_columns
+
+    taken = {options.score, options.outcome, options.probs, options.target, options.weight, *options.models}
+    names = repeated_columns(predictions.paths[0], {name for name in taken if name})
+    if names:
+        listed = ", ".join(map(repr, names[:_NAMED]))
+        verb = "names" if len(names) == 1 else "name"
+        click.echo(
+            f"calibrant: {listed} {verb} things with several rows each: if rows of one depend on each other, pass "
+            f"--cluster {shlex.quote(names[0])}",
+            err=True,
+        )
 
 
 def warn(predictions: FileRows | FileSketch) -> None:

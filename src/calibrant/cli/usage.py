@@ -23,7 +23,7 @@ INTERRUPTED: Final = 130
 
 #: The sections of a command's help, each with the names of its options.
 SECTIONS: Final = {
-    "Columns": ("scores", "score", "outcome", "probs", "target", "targets_file", "weight", "by"),
+    "Columns": ("scores", "score", "outcome", "probs", "target", "targets_file", "weight", "by", "clusters"),
     "What the columns hold": ("logits", "percent", "labels", "class_names"),
     "What is judged": ("where", "ignore_index", "notion", "classwise", "n_bins"),
     "Intervals": ("level", "n_resamples", "rng"),
@@ -39,6 +39,8 @@ _ELSEWHERE: Final = {
     "--bins": "--n-bins",
     "--seed": "--rng",
     "--group": "--by",
+    "--clusters": "--cluster",
+    "--id": "--cluster",
     "--groups": "--by",
     "--filter": "--where",
     "--confidence": "--level",

@@ -23,7 +23,6 @@ from calibrant.clustered.sums import (
     around_mean,
     freedom,
     spread_of,
-    t_quantile,
     upper_quantile,
 )
 from calibrant.estimators.binned import LEAST_ROWS, enough_rows
@@ -37,7 +36,7 @@ from calibrant.sampling.binned import (
     thinned,
     unbiased_end,
 )
-from calibrant.sampling.resampling import alpha_of
+from calibrant.sampling.resampling import alpha_of, t_quantile
 
 Float64s = NDArray[np.float64]
 

@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clustered.sums import Clustered, around_mean, spread_of, t_quantile
+from calibrant.clustered.sums import Clustered, around_mean, spread_of
 from calibrant.kernels import dispatch
 from calibrant.sampling import corp
 from calibrant.sampling.corp import FOLDS, Part
-from calibrant.sampling.resampling import Resampling, Stream, generator, in_blocks
+from calibrant.sampling.resampling import Resampling, Stream, generator, in_blocks, t_quantile
 
 Float64s = NDArray[np.float64]
 

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from calibrant.clustered.means import gap_spread
 from calibrant.clustered.null import ClusterNull, scaled_sums
 from calibrant.clustered.smooth import DesignEffects
-from calibrant.clustered.sums import Clustered, t_quantile
+from calibrant.clustered.sums import Clustered
 from calibrant.kernels import dispatch
 from calibrant.results import CalibrationCurve
 from calibrant.sampling.binned import consistency_band
-from calibrant.sampling.resampling import Resampling, Stream, in_blocks
+from calibrant.sampling.resampling import Resampling, Stream, in_blocks, t_quantile
 from calibrant.sampling.smooth import Mesh
 
 Float64s = NDArray[np.float64]

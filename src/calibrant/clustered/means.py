@@ -12,12 +12,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clustered.sums import Clustered, Spread, around_mean, spread_of, t_quantile
+from calibrant.clustered.sums import Clustered, Spread, around_mean, spread_of
 from calibrant.clusters import BucketSums
 from calibrant.sampling.binned import blend, clopper_pearson
 from calibrant.sampling.means import MINORITY, NORMAL, PredictionMeans, implied, wilson_interval
 from calibrant.sampling.null import Interval
-from calibrant.sampling.resampling import alpha_of, normal_quantile
+from calibrant.sampling.resampling import alpha_of, normal_quantile, t_quantile
 from calibrant.scores import Score
 from calibrant.weights import share_rows
 
@@ -25,6 +25,9 @@ Float64s = NDArray[np.float64]
 
 #: The end of the method of every number that clusters entered.
 BY_CLUSTER: Final = "; by cluster"
+
+#: The same where each cluster is one row: the rows are independent.
+LONE: Final = "; clusters of one row"
 
 _LEAST_DEFF: Final = 0.01  # of a share
 _ROUNDING: Final = 1e-12  # relative: a smaller variance of rows is rounding
@@ -171,10 +174,7 @@ def uncertainty_interval(rows: Clustered, level: float) -> tuple[float, float]:
 
 def details_of(buckets: BucketSums) -> dict[str, Any]:
     """Return what a result says about its clusters: their number, and the largest one's share of the rows."""
-    number: Any = buckets.n_clusters
-    if number is None:
-        number = f"more than {buckets.cells.n_buckets}"
-    return {"clusters": number, "largest_cluster": buckets.largest_share}
+    return {"clusters": buckets.number, "largest_cluster": buckets.largest_share}
 
 
 def effective_rows(rows: Clustered, spread: Spread) -> float:

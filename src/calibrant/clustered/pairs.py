@@ -9,24 +9,24 @@ known, so the degrees of freedom assume a correlation of rows of .2: they matter
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.clustered.bins import ClusterBins, Directions, Influences, influence_sums, per_pair, square_value
 from calibrant.clustered.means import BY_CLUSTER, flag_of
-from calibrant.clustered.sums import Clustered, freedom, spread_of, t_quantile
+from calibrant.clustered.sums import Clustered, freedom, spread_of
 from calibrant.clusters import BucketSums, aligned
 from calibrant.results import Estimate
 from calibrant.sampling.binned import FEWEST, thinned, unbiased_end
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.means import PredictionMeans
-from calibrant.sampling.paired import infinite_difference
-from calibrant.sampling.resampling import normal_quantile
+from calibrant.sampling.paired import Weighting, infinite_difference, two_sided
+from calibrant.sampling.resampling import normal_quantile, t_quantile
 from calibrant.weights import tidy_weight
 
 Float64s = NDArray[np.float64]
@@ -36,6 +36,13 @@ CORRELATION: Final = 0.2
 
 _LEAST_DEFF: Final = 0.01  # of a share
 _ROUNDING: Final = 1e-12  # relative to the sums that are subtracted: smaller differences are rounding
+
+
+class Answers(NamedTuple):
+    """Whether each row is predicted right, (n,), and the weighting of the rows."""
+
+    right: NDArray[np.bool_]
+    weighting: Weighting
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,12 +59,15 @@ class ClusterModel:
         Their equal-width bins.
     means : PredictionMeans
         The means over its predictions.
+    answers : Answers or None
+        Which rows it predicts right; None if only sums are known.
     """
 
     name: str
     rows: Clustered
     bins: ClusterBins
     means: PredictionMeans
+    answers: Answers | None = None
 
     @cached_property
     def thin(self) -> tuple[float, Float64s]:
@@ -114,29 +124,40 @@ def square_difference(first: ClusterModel, second: ClusterModel, level: float) -
     large; and that without the noise of D plus the variance of the noise of both estimates, 2 sum k_b k_c Sigma'_bc^2
     over the bins of both, k what a pair adds to the first and minus what it adds to the second.
     """
-    models, sizes = (first, second), pair_sizes(first, second)
+    models = (first, second)
     value = square_value(first.bins) - square_value(second.bins)
-    seen = [model.bins.moments.gap_sums / model.bins.moments.counts for model in models]
-    steady = [Influences.of(model.bins).gaps for model in models]
-
-    def variance(gaps: list[Float64s]) -> tuple[float, float]:
-        one, other = (model.part(influence_sums(model.bins, x)) for model, x in zip(models, gaps, strict=True))
-        return _variance(one - other, sizes)
-
-    within = np.concatenate([model.bins.within for model in models], axis=1)
-    pairs = np.concatenate([per_pair(first.bins), -per_pair(second.bins)])
-    noise = 2 * Directions.of(within).squares(pairs * np.concatenate([model.bins.gap_variances for model in models]))
-    plain, df = variance(seen)
-    error = math.sqrt(max(plain, variance(steady)[0] + max(noise, 0.0)))
+    error, df = square_error(models)
     half = t_quantile(level, df) * error
+    size = sum(math.sqrt(Influences.of(model.bins).noise) for model in models)
     return Estimate(
         value,
         value - half,
         value + half,
-        p_value=two_sided(value, error, df, sum(math.sqrt(Influences.of(model.bins).noise) for model in models)),
+        p_value=_two_sided(value, error, df, size),
         method=f"U-statistics of pairs of clusters, Student's t{BY_CLUSTER}",
         details={"standard_error": error, "degrees_of_freedom": df},
     )
+
+
+def square_error(models: Sequence[ClusterModel]) -> tuple[float, float]:
+    """Return the standard error of the first squared l2 error minus the second, if any, and its degrees of freedom."""
+    signs, sizes = (1, -1)[: len(models)], np.mean([model.rows.sizes for model in models], axis=0)
+    seen = [model.bins.moments.gap_sums / model.bins.moments.counts for model in models]
+    steady = [Influences.of(model.bins).gaps for model in models]
+
+    def variance(gaps: list[Float64s]) -> tuple[float, float]:
+        parts = (
+            sign * model.part(influence_sums(model.bins, x)) for sign, model, x in zip(signs, models, gaps, strict=True)
+        )
+        return _variance(np.sum(list(parts), axis=0), sizes)
+
+    within = np.concatenate([model.bins.within for model in models], axis=1)
+    pairs = np.concatenate(
+        [sign * per_pair(model.bins) * model.bins.gap_variances for sign, model in zip(signs, models, strict=True)]
+    )
+    noise = 2 * Directions.of(within).squares(pairs)
+    plain, df = variance(seen)
+    return math.sqrt(max(plain, variance(steady)[0] + max(noise, 0.0))), df
 
 
 def absolute_difference(first: ClusterModel, second: ClusterModel, level: float) -> Estimate:
@@ -185,15 +206,14 @@ def _mean_difference(first: ClusterModel, second: ClusterModel, name: str, value
     return Estimate(value, value - half, value + half, method=f"central limit theorem{BY_CLUSTER}")
 
 
-def accuracy_difference(
-    first: ClusterModel, second: ClusterModel, level: float, only: tuple[float, float] | None = None
-) -> Estimate:
+def accuracy_difference(first: ClusterModel, second: ClusterModel, level: float) -> Estimate:
     """Return the difference of the accuracies, with the interval of Bonett and Price (2012).
 
-    ``only`` are the shares of rows that only the first, only the second model predicts right; then the interval is that
-    of `sampling.paired.accuracy_difference` in n / deff (z / t)^2 rows. Sums alone do not tell them: the interval is
-    then value -+ t sd, and where no bucket differs that of as many rows as effective clusters.
+    If it is known which rows each model predicts right, the interval is that of `sampling.paired.accuracy_difference`
+    in n / deff (z / t)^2 rows. Sums alone do not tell: the interval is then value -+ t sd, and where no bucket differs
+    that of as many rows as effective clusters.
     """
+    only = _only(first, second)
     value, sizes = first.means.accuracy - second.means.accuracy, pair_sizes(first, second)
     parts = [model.part(model.rows.scalar("right")) for model in (first, second)]
     around, z, n = parts[0] - parts[1], normal_quantile(level), first.rows.effective_n
@@ -220,6 +240,14 @@ def accuracy_difference(
     return Estimate(value, *ends, method=f"Bonett and Price{BY_CLUSTER}", details=details)
 
 
+def _only(first: ClusterModel, second: ClusterModel) -> tuple[float, float] | None:
+    """Return the shares of rows that only the first, only the second model predicts right; None if not known."""
+    if first.answers is None or second.answers is None:
+        return None
+    (one, weighting), (other, _) = first.answers, second.answers
+    return weighting.mean(one & ~other), weighting.mean(other & ~one)
+
+
 def flags(first: ClusterModel, second: ClusterModel) -> dict[str, str]:
     """Return a warning where intervals are not to be trusted, or nothing."""
     found = {model.name: flag_of(model.rows) for model in (first, second)}
@@ -229,16 +257,14 @@ def flags(first: ClusterModel, second: ClusterModel) -> dict[str, str]:
     return {"flag": "; ".join(f"{name}: {flag}" for name, flag in found.items() if flag)}
 
 
-def two_sided(value: float, error: float, df: float, size: float) -> float:
+def _two_sided(value: float, error: float, df: float, size: float) -> float:
     """Return the chance of a deviation at least as large under Student's law; 1 where nothing differs or varies.
 
     ``size`` is that of what is subtracted: both numbers are rounding where they are far below it.
     """
-    from scipy.special import stdtr
-
     if error <= _ROUNDING * size:
         return float(abs(value) <= _ROUNDING * size)
-    return float(2 * stdtr(df, -abs(value) / error))
+    return two_sided(value, error, df)
 
 
 def _variance(around: Float64s, sizes: Float64s) -> tuple[float, float]:

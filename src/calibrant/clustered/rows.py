@@ -13,7 +13,7 @@ from calibrant.clustered import closed_form, corp, cumulative, curves, means, sm
 from calibrant.clustered.bins import ClusterBins, held_bins, per_pair
 from calibrant.clustered.line import log_odds_line
 from calibrant.clustered.null import ClusterNull, scaled_sums
-from calibrant.clustered.sums import Clustered, Spread, t_quantile
+from calibrant.clustered.sums import Clustered, Spread
 from calibrant.clusters import BucketSums
 from calibrant.estimators.binned import largest_gap
 from calibrant.results import CalibrationCurve
@@ -23,7 +23,7 @@ from calibrant.sampling.curves import shown_cells
 from calibrant.sampling.line import Line
 from calibrant.sampling.means import PredictionMeans
 from calibrant.sampling.null import Interval, Law
-from calibrant.sampling.resampling import Resampling
+from calibrant.sampling.resampling import Resampling, t_quantile
 from calibrant.sampling.rows import Bins, Ends
 from calibrant.scores import Score
 from calibrant.table import ReliabilityTable
@@ -96,6 +96,11 @@ class ClusteredRows:
 
     def _bins(self, bins: Bins) -> ClusterBins:
         return self.law.uniform if bins == "uniform" else self.law.quantile
+
+    @property
+    def held(self) -> NDArray[np.intp]:
+        """The places of the equal-width bins that take part in the maximum."""
+        return self.uniform.bins.index[held_bins(self.law.uniform)]
 
     @property
     def square(self) -> float:

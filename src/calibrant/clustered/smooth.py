@@ -13,8 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clustered.sums import Clustered, Spread, t_quantile
+from calibrant.clustered.sums import Clustered, Spread
 from calibrant.sampling.binned import FEWEST, PRIOR_ROWS, blend, thinned, unbiased_end
+from calibrant.sampling.resampling import t_quantile
 from calibrant.sampling.smooth import Mesh, crossing
 
 Float64s = NDArray[np.float64]

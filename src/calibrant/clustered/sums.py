@@ -18,7 +18,6 @@ from calibrant.clusters import BucketSums
 from calibrant.errors import InputError
 from calibrant.estimators.binned import quantile_bin_of, uniform_bin_of
 from calibrant.sampling.cells import Cells
-from calibrant.sampling.resampling import alpha_of
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
@@ -285,8 +284,3 @@ def upper_quantile(tail: float, df: Float64s) -> Float64s:
     from scipy.special import stdtrit
 
     return np.asarray(stdtrit(df, 1 - tail))
-
-
-def t_quantile(level: float, df: float) -> float:
-    """Return the quantile of Student's law with so many degrees of freedom, for the ends of an interval."""
-    return float(upper_quantile(alpha_of(level) / 2, np.array(df)))

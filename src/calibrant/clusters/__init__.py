@@ -1,20 +1,27 @@
 """Rows that come in clusters: their labels as hashes, and the sums over buckets of clusters."""
 
 from calibrant.clusters.cells import CLASS_CELLS, EVENT_CELLS, CoarseCells
-from calibrant.clusters.labels import ClusterLabels, LabelKind, as_clusters
-from calibrant.clusters.storage import from_arrays, to_arrays
+from calibrant.clusters.events import ClusterSums, check_notion, labels_of
+from calibrant.clusters.labels import ClusterLabels, LabelKind, as_clusters, label_texts
+from calibrant.clusters.storage import COLUMNS, columns_of, from_arrays, settings_of
 from calibrant.clusters.sums import BucketSums, aligned, same
 
 __all__ = [
     "CLASS_CELLS",
+    "COLUMNS",
     "EVENT_CELLS",
     "BucketSums",
     "ClusterLabels",
+    "ClusterSums",
     "CoarseCells",
     "LabelKind",
     "aligned",
     "as_clusters",
+    "check_notion",
+    "columns_of",
     "from_arrays",
+    "label_texts",
+    "labels_of",
     "same",
-    "to_arrays",
+    "settings_of",
 ]

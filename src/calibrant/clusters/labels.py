@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 
 from calibrant.arrays import as_array, is_bfloat16, widened
 from calibrant.errors import InputError
-from calibrant.faults import Fault, MissingFacts, Place
+from calibrant.faults import ClusterFacts, Fault, MissingFacts, Place
 from calibrant.kernels import dispatch
+from calibrant.weights import integer_weights
+from calibrant.wording import refuse
 
 LabelKind = Literal["number", "text"]
 
@@ -60,13 +62,21 @@ class ClusterLabels:
             self._numbered[most] = numbers, self.hashes[firsts]
         return self._numbered[most]
 
+    def alone(self, weights: NDArray[np.float64] | None) -> bool:
+        """Return whether each row has a cluster to itself; a row of weight 2 is two rows if weights are whole."""
+        copies = weights is not None and integer_weights(weights) and bool((weights > 1).any())
+        return not copies and len(self.numbered()[1]) == len(self)
+
     @cached_property
     def _numbered(self) -> dict[int, tuple[NDArray[np.int64], UInt64s]]:
         return {}
 
+    def __getitem__(self, rows: NDArray[Any] | slice) -> ClusterLabels:
+        return ClusterLabels(self.hashes[rows], self.kind)
+
     def take(self, rows: NDArray[Any]) -> ClusterLabels:
         """Return the labels of these rows: indices, or a mask."""
-        return ClusterLabels(self.hashes[rows], self.kind)
+        return self[rows]
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -77,7 +87,7 @@ def as_clusters(clusters: Any, n: int) -> ClusterLabels:
 
     Parameters
     ----------
-    clusters : (n,) array of any library, or list
+    clusters : (n,) array of any library, or list, or ClusterLabels
         Whole numbers of at most 64 bits, text, dates or times. Text is compared by its characters: ``"a"`` is neither
         ``"A"`` nor ``"a "``.
     n : int
@@ -89,6 +99,9 @@ def as_clusters(clusters: Any, n: int) -> ClusterLabels:
         For another number of labels, several columns, a missing label, a float that is not a whole number, and objects
         of other types.
     """
+    if isinstance(clusters, ClusterLabels):
+        _check_size((len(clusters),), n)
+        return clusters
     array = _unconverted(clusters, n)
     _check_size(array.shape, n)
     array = array.reshape(-1)
@@ -105,6 +118,23 @@ def as_clusters(clusters: Any, n: int) -> ClusterLabels:
         case "i" | "u" | "b":
             return ClusterLabels(mix64(array), "number")
     raise InputError("clusters", _EXPECTED, f"dtype {array.dtype}", _AS_TEXT)
+
+
+def label_texts(labels: NDArray[Any], rows: NDArray[np.intp]) -> list[str]:
+    """Return labels as the text that is hashed where labels are text; ``rows`` is where each came from, for errors.
+
+    Raises
+    ------
+    InputError
+        As `as_clusters`.
+    """
+    if labels.dtype.kind == "M":
+        times = _with_seconds(labels)
+        missing = np.isnat(times)
+        if missing.any():
+            raise _missing(int(rows[np.argmax(missing)]))
+        return [_iso(text) for text in np.datetime_as_string(times).tolist()]
+    return [str(_label_of(label, row)) for label, row in zip(labels.tolist(), rows.tolist(), strict=True)]
 
 
 def mix64(numbers: NDArray[Any]) -> UInt64s:
@@ -160,13 +190,12 @@ def _check_size(shape: tuple[int, ...], n: int) -> None:
 
 
 def _missing(row: int) -> InputError:
-    facts, got = MissingFacts(entry="label", place=Place(row)), f"a missing value at row {row}"
-    remedy = "name the row's cluster, or give the row a label of its own"
-    return InputError("clusters", "a label in every row", got, remedy, fault=Fault.MISSING, facts=facts)
+    return refuse("clusters", Fault.MISSING, MissingFacts(entry="cluster", place=Place(row)))
 
 
 def _wrong(value: Any, row: int, remedy: str, expected: str = _EXPECTED) -> InputError:
-    return InputError("clusters", expected, f"{value!s:.40} at row {row}", remedy, row=row)
+    facts = ClusterFacts(value=value, expected=expected, remedy=remedy, place=Place(row))
+    return refuse("clusters", Fault.VALUE, facts)
 
 
 def _of_floats(array: NDArray[np.floating[Any]], digits: int) -> UInt64s:

@@ -1,4 +1,4 @@
-"""Bucket sums as plain arrays, and back; what comes from a file is checked like input."""
+"""Bucket sums as settings and plain arrays, and back; what comes from a file is checked like input."""
 
 from __future__ import annotations
 
@@ -22,21 +22,30 @@ _DAMAGED: Final = "read them again, or make the sums anew"
 _OTHER: Final = "read them with the calibrant that wrote them, or a newer one"
 
 
-def to_arrays(sums: BucketSums) -> dict[str, NDArray[Any]]:
-    """Return everything that survives an addition, as arrays without Python objects.
+#: The columns of stored sums.
+COLUMNS: Final = ("hashes", *_PLACES, *_SUMS, *SCALARS)
+
+
+def settings_of(sums: BucketSums) -> dict[str, Any]:
+    """Return what is stored beside the columns, as plain Python."""
+    return {
+        "hash": sums.hash_name,
+        "kind": sums.kind,
+        "pooled": sums.pooled,
+        "scored": sums.scored,
+        "grid": [int(setting) for setting in astuple(sums.cells)],
+    }
+
+
+def columns_of(sums: BucketSums) -> dict[str, NDArray[Any]]:
+    """Return all sums that survive an addition, by the names in `COLUMNS`.
 
     The occupied cells are in ``bucket``, ``cell``, ``weight``, ``positives`` and ``gaps``, one entry each; the sums
     named in `SCALARS` have an entry for each bucket. ``hashes`` is empty for pooled buckets.
     """
     bucket, cell = np.nonzero(sums.n)
-    hashes = np.empty(0, np.uint64) if sums.hashes is None else sums.hashes
     return {
-        "hash": np.array(sums.hash_name),
-        "kind": np.array(sums.kind),
-        "pooled": np.array(sums.pooled),
-        "scored": np.array(sums.scored),
-        "grid": np.array(astuple(sums.cells), np.int64),
-        "hashes": hashes,
+        "hashes": np.empty(0, np.uint64) if sums.hashes is None else sums.hashes,
         "bucket": bucket.astype(np.uint16),
         "cell": cell.astype(np.uint16),
         **dict(zip(_SUMS, sums.cell_sums[bucket, cell].T.copy(), strict=True)),
@@ -45,7 +54,7 @@ def to_arrays(sums: BucketSums) -> dict[str, NDArray[Any]]:
 
 
 def from_arrays(arrays: Mapping[str, Any], *, cells: CoarseCells = EVENT_CELLS, argument: str = "arrays") -> BucketSums:
-    """Return what `to_arrays` wrote for these coarse cells.
+    """Return the sums of `settings_of` and `columns_of`, together in one mapping, for these coarse cells.
 
     Raises
     ------
@@ -71,7 +80,7 @@ def _read(arrays: Mapping[str, Any], cells: CoarseCells, argument: str) -> Bucke
         raise InputError(argument, f"labels hashed with {HASH}", repr(hash_name)[:80], _OTHER)
     if not np.array_equal(arrays["grid"], astuple(cells)):
         raise InputError(argument, f"sums in {cells.n_cells} coarse cells", "other cells", _OTHER)
-    pooled, scored = (_array(arrays, name, "b", ndim=0) for name in ("pooled", "scored"))
+    pooled, scored = (bool(_array(arrays, name, "b", ndim=0)) for name in ("pooled", "scored"))
     hashes = _array(arrays, "hashes", "u").astype(np.uint64)
     n_buckets = cells.n_buckets if pooled else len(hashes)
     if kind not in get_args(LabelKind) or len(hashes) > (0 if pooled else n_buckets) or n_buckets > cells.n_buckets:
@@ -85,7 +94,7 @@ def _read(arrays: Mapping[str, Any], cells: CoarseCells, argument: str) -> Bucke
     if len(scalars) != n_buckets:
         raise ValueError("buckets")
     own = None if pooled else hashes
-    return BucketSums(kind, own, cell_sums, scalars, scored=bool(scored), cells=cells)  # type: ignore[arg-type]
+    return BucketSums(kind, own, cell_sums, scalars, scored=scored, cells=cells)  # type: ignore[arg-type]
 
 
 def _array(arrays: Mapping[str, Any], name: str, kinds: str, ndim: int = 1) -> NDArray[Any]:

@@ -158,6 +158,11 @@ class BucketSums:
         return self.counted if self.hashes is None else int(np.count_nonzero(self.rows))
 
     @property
+    def number(self) -> int | str:
+        """The number of clusters; if they were not counted, "more than" the number of buckets."""
+        return f"more than {self.cells.n_buckets}" if self.n_clusters is None else self.n_clusters
+
+    @property
     def largest_share(self) -> float:
         """The share of the weight that the heaviest cluster has; the heaviest bucket, if clusters were not counted."""
         weight = self.weight

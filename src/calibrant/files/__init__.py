@@ -7,7 +7,7 @@ from calibrant.files.paths import replace_file
 from calibrant.files.predictions import BadRows, FileModels, FilePredictions, FileRows, FileSketch, Omitted
 from calibrant.files.reading import read_models, read_predictions
 from calibrant.files.sketches import read_sketches, write_sketch
-from calibrant.files.sources import column_names, likely_outcome, likely_score
+from calibrant.files.sources import column_names, likely_outcome, likely_score, repeated_columns
 
 __all__ = [
     "BadRows",
@@ -24,6 +24,7 @@ __all__ = [
     "read_models",
     "read_predictions",
     "read_sketches",
+    "repeated_columns",
     "replace_file",
     "sql_name",
     "where_option",

@@ -7,7 +7,7 @@ import math
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import IO, Any
 
@@ -139,6 +139,8 @@ class ArrayColumns:
         is_text, selection = array.dtype.kind in "US", self._selection
         if argument == "targets" and array.ndim > 1:
             return array
+        if argument.startswith("clusters"):
+            return array
         if argument in ("groups", "targets"):
             labels = selection.class_names if argument == "targets" and selection.labels else None
             if not (argument == "groups" or labels or is_text):
@@ -178,19 +180,20 @@ def open_npz(path: str, options: Options) -> tuple[dict[str, StoredArray], Selec
     with reading(path):
         selection = select(path, array_names(path), options, noun="array")
         for argument, names in selection.names().items():
-            if len(names) > 1:
+            if len(names) > 1 and argument != "clusters":
                 raise FileError(path, f"{argument} are one array, got {', '.join(names)}", "name one array")
         stored = {name: _member(path, name) for name in selection.used}
         arrays = {argument: stored[name] for argument, (name, *_) in selection.names().items()}
+        arrays |= {f"clusters {place}": stored[name] for place, name in enumerate(selection.clusters[1:], 2)}
         _check_lengths(path, stored, selection)
     return arrays, selection
 
 
-def first_rows(path: str, rows: int) -> dict[str, list[Any]]:
-    """Return the first rows at most of the arrays of an archive that can be read."""
+def first_rows(path: str, rows: int, names: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the first rows at most of those of an archive's arrays that can be read."""
     cells = {}
     with reading(path):
-        for name in array_names(path):
+        for name in names:
             with contextlib.suppress(CalibrantError):
                 cells[name] = _member(path, name).head(rows).tolist()
     return cells

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calibrant.errors import FileError
 from calibrant.files.columns import Selection
-from calibrant.files.engine import Table, literal, load, sql_name, where_option
+from calibrant.files.engine import Table, literal, load, where_option
 from calibrant.files.paths import reading
 from calibrant.files.values import (
     PERCENT_REMEDY,
@@ -19,6 +19,7 @@ from calibrant.files.values import (
     Percents,
     Piece,
     Words,
+    combined,
     is_missing,
     is_short,
     is_signed,
@@ -60,6 +61,8 @@ class _Reader:
 
     def column(self, argument: str, columns: dict[str, Any]) -> Column:
         """Return the columns of an argument as one array, or as words."""
+        if argument == "clusters":
+            return combined([self._clusters(name, column) for name, column in columns.items()])
         percent = self._selection.percent and argument.startswith("probs")
         if len(columns) > 1:
             arrays = {name: self._numbers(name, column, percent) for name, column in columns.items()}
@@ -80,6 +83,18 @@ class _Reader:
             if words or labels or argument == "groups"
             else self._numbers(name, column, percent)
         )
+
+    def _clusters(self, name: str, column: Any) -> Column:
+        """Return the labels of clusters: words, times or numbers."""
+        types, kind = self._types, column.type.value_type if self._is_coded(column) else column.type
+        if types.is_nested(kind):
+            problem = f"column {name!r} holds lists, not names"
+            raise self._error(problem, "name a column with one value a row")
+        if types.is_timestamp(kind) or types.is_date(kind):
+            times: NDArray[Any] = self._decoded(name, column).to_numpy(zero_copy_only=False)
+            return times
+        named = _is_text(types, kind) or types.is_temporal(kind)
+        return self._words(name, column) if named else self._numbers(name, column)
 
     def _words(self, name: str, column: Any) -> Words:
         """Return names or labels; Arrow finds the distinct ones."""
@@ -191,7 +206,7 @@ class _Reader:
         if inside and (text is None or "null" in text.lower()):
             return self._error(f"{place} has a list with a null in it", "give every class a value in every row")
         if text is None:
-            option = where_option(f"{sql_name(name)} IS NOT NULL", table.where)
+            option = where_option(f"{table.spoken(name)} IS NOT NULL", table.where)
             return self._error(f"{place} is empty (null)", f"fill it, or leave such rows out with {option}")
         wanted = "a list of numbers" if inside or text.startswith("[") else table.expected.get(name, "a number")
         problem = f"{place}: {shown(text)} is not {wanted}"

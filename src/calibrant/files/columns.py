@@ -74,6 +74,7 @@ class Options:
     class_names: tuple[str, ...] | None = None
     models: tuple[str, ...] = ()
     by: str | None = None
+    clusters: tuple[str, ...] = ()
     percent: bool = False
     labels: tuple[str, ...] | None = None
 
@@ -85,7 +86,7 @@ class Selection:
     ``labels`` is true where the targets are to be strings that match ``class_names``, because the caller says so or the
     columns of probabilities are named by something else than 0 to C - 1. ``models`` are the columns of each of several
     models, where several are read: then ``probs`` are those of all of them. ``percent`` is true where these are per
-    cents.
+    cents. ``clusters`` are columns, or expressions in SQL, whose values together name the cluster of a row.
     """
 
     probs: tuple[str, ...]
@@ -97,12 +98,13 @@ class Selection:
     noun: str
     models: tuple[tuple[str, tuple[str, ...]], ...] = ()
     groups: str | None = None
+    clusters: tuple[str, ...] = ()
     percent: bool = False
 
     @property
     def used(self) -> tuple[str, ...]:
         """Every column to read, each once."""
-        others = (name for name in (self.weights, self.groups) if name)
+        others = (name for name in (self.weights, self.groups, *self.clusters) if name)
         return tuple(dict.fromkeys((*self.probs, *self.targets, *others)))
 
     def names(self) -> dict[str, tuple[str, ...]]:
@@ -110,7 +112,8 @@ class Selection:
         names = {f"probs[{model!r}]": columns for model, columns in self.models} or {"probs": self.probs}
         names["targets"] = self.targets
         others = {"weights": self.weights, "groups": self.groups}
-        return names | {argument: (name,) for argument, name in others.items() if name}
+        names |= {argument: (name,) for argument, name in others.items() if name}
+        return names | ({"clusters": self.clusters} if self.clusters else {})
 
     def sources(self) -> dict[str, str]:
         """Return the columns by the argument they become, in words."""
@@ -141,12 +144,13 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
     elif options.target is not None:
         targets = finder.named("--target", options.target)
     groups = finder.one("--by", options.by) if options.by is not None else None
+    clusters = tuple(map(finder.column_or_sql, options.clusters))
     models, suffixes = _select_models(finder, options.models)
     probs = tuple(dict.fromkeys(column for _, names in models for column in names))
     if not models:
-        probs, suffixes = _select_probs(finder, options, {*(targets or ()), weights, groups})
+        probs, suffixes = _select_probs(finder, options, {*(targets or ()), weights, groups, *clusters})
     if targets is None:
-        targets = finder.usual_targets({*probs, weights, groups}, len(probs) == max(len(models), 1), groups)
+        targets = finder.usual_targets({*probs, weights, groups, *clusters}, len(probs) == max(len(models), 1), groups)
     class_names, labels = options.labels or options.class_names, options.labels is not None
     if class_names is None and suffixes is not None:
         class_names, labels = suffixes, True
@@ -159,6 +163,7 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
         targets=targets,
         weights=weights,
         groups=groups,
+        clusters=clusters,
         logits=are_logits(probs),
         percent=options.percent,
         class_names=class_names,
@@ -220,6 +225,11 @@ class _Finder:
         if name not in self.columns:
             raise self.missing(option, name)
         return name
+
+    def column_or_sql(self, value: str) -> str:
+        """Return a column of clusters, or an expression in SQL."""
+        bare = self.noun != "column" or re.fullmatch(r"\w+", value)
+        return self.one("--cluster", value) if bare else value
 
     def named(self, option: str, value: str) -> tuple[str, ...]:
         if value in self.columns:

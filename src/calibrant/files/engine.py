@@ -146,15 +146,15 @@ class Table(ABC):
         """Whether a column has 16-bit floats, which the engine widens."""
         return self.dtypes.get(column) == np.float16
 
-    def head(self, rows: int) -> dict[str, list[Any]]:
-        """Return the cells of the first rows at most, by column, whatever they hold."""
-        first = next(iter(self.batches(self.everything())), None)
+    def head(self, rows: int, columns: tuple[str, ...] | None = None) -> dict[str, list[Any]]:
+        """Return the cells of the first rows at most, by column, whatever they hold; by default of all columns."""
+        first = next(iter(self.batches(self.whatever(columns or self.columns))), None)
         return {} if first is None else first.slice(0, rows).to_pydict()
 
-    def everything(self) -> Selection:
-        """Return the selection of all columns, whatever they hold."""
+    def whatever(self, columns: tuple[str, ...]) -> Selection:
+        """Return the selection of columns, whatever they hold."""
         return Selection(
-            probs=self.columns, targets=(), weights=None, logits=False, class_names=None, labels=False, noun="column"
+            probs=columns, targets=(), weights=None, logits=False, class_names=None, labels=False, noun="column"
         )
 
     def row_of(self, index: int) -> int:
@@ -170,8 +170,8 @@ class Table(ABC):
         return None
 
     def spoken(self, column: str) -> str:
-        """Return the SQL of a column that a condition compares with a text."""
-        return sql_name(column)
+        """Return the SQL of a column, or of an expression, that a condition compares with a text."""
+        return sql_name(column) if column in self.columns else f"({column})"
 
 
 class EngineTable(Table):
@@ -202,8 +202,8 @@ class EngineTable(Table):
         return True
 
     def text_of(self, column: str) -> str:
-        """Return the SQL of a cell's text."""
-        return f"CAST({identifier(column)} AS VARCHAR)"
+        """Return the SQL of the text of a cell, or of an expression."""
+        return f"CAST({identifier(column)} AS VARCHAR)" if column in self.columns else "NULL"
 
     def connect(self) -> Any:
         """Open a connection of its own."""
@@ -215,8 +215,11 @@ class EngineTable(Table):
         self.check_names()
         if not self.learn(selection):
             return
-        what = ", ".join(f"{self.casts.get(name, identifier(name))} AS {identifier(name)}" for name in selection.used)
+        # The line breaks keep a comment in an expression from swallowing the bracket.
+        casts = {sql: f"(\n{sql}\n)" for sql in self.expressions(selection)} | self.casts
+        what = ", ".join(f"{casts.get(name, identifier(name))} AS {identifier(name)}" for name in selection.used)
         with self._engines.running(self.connect()) as connection:
+            self._check_expressions(connection, selection)
             try:
                 answer = connection.sql(self._query(what))
                 self._check_condition(connection)
@@ -226,10 +229,11 @@ class EngineTable(Table):
             except Exception as error:
                 raise self.explain(error) from error
 
-    def head(self, rows: int) -> dict[str, list[Any]]:
+    def head(self, rows: int, columns: tuple[str, ...] | None = None) -> dict[str, list[Any]]:
         """Return the cells of the first rows at most, by column, as text where the file has no types."""
-        cells = self.ask(f"SELECT * FROM {self.relation()} LIMIT {rows}")
-        return dict(zip(self.columns, map(list, zip(*cells, strict=True)), strict=True)) if cells else {}
+        columns = columns or self.columns
+        cells = self.ask(f"SELECT {', '.join(map(identifier, columns))} FROM {self.relation()} LIMIT {rows}")
+        return dict(zip(columns, map(list, zip(*cells, strict=True)), strict=True)) if cells else {}
 
     def row_of(self, index: int) -> int:
         """Return the 1-based data row of a row that was yielded; reads again where a condition left rows out."""
@@ -244,6 +248,21 @@ class EngineTable(Table):
         """Return the text of a cell that is no number; None for a null."""
         text = self._lookup(self.text_of(column), index)
         return None if text is None else str(text)
+
+    def expressions(self, selection: Selection) -> list[str]:
+        """Return the expressions among the clusters: those that are no columns."""
+        return [name for name in selection.clusters if name not in self.columns]
+
+    def _check_expressions(self, connection: Any, selection: Selection) -> None:
+        """Reject an expression of the clusters that is not one value of each row."""
+        for sql in self.expressions(selection):
+            try:
+                kinds = connection.sql(f"SELECT (\n{sql}\n), * FROM {self.relation()}").types
+            except Exception as error:
+                raise self._wrong_sql("--cluster", sql, error) from error
+            if len(kinds) != len(self.columns) + 1 or re.search(r"STRUCT|TUPLE|MAP|UNION|\]$", str(kinds[0])):
+                problem = f"--cluster {sql!r} is not one value of each row"
+                raise FileError(self.path, problem, "for several columns give --cluster once for each")
 
     def check_names(self) -> None:
         """Reject names that differ only in case: DuckDB would take one column for the other."""
@@ -304,16 +323,18 @@ class EngineTable(Table):
         if "state machine" in text:
             problem = "has a malformed row: a stray quote, or line endings of two kinds"
             return FileError(self.path, problem, "write it again as plain CSV")
-        short = re.sub(r"^(\w+ )+Error: ", "", first_line(error))
         if condition and self.where is not None:
-            unknown = re.search(r'column "([^"]+)" not found', short)
-            hint = meant(unknown[1], self.columns) if unknown else ""
-            hint = (_for_text(self.where, unknown[1]) if unknown else "") + f"{hint} ".lstrip()
-            short = f"there is no column {unknown[1]!r}" if unknown else short
-            return FileError(
-                self.path, f"--where {self.where!r}: {short}", f"{hint}the columns are {listed(self.columns)}"
-            )
-        return FileError(self.path, f"cannot be read ({short})", "write the file again: it is damaged")
+            return self._wrong_sql("--where", self.where, error)
+        return FileError(self.path, f"cannot be read ({_short(error)})", "write the file again: it is damaged")
+
+    def _wrong_sql(self, option: str, sql: str, error: Exception) -> FileError:
+        """Return an error about SQL of the user's own."""
+        short = _short(error)
+        unknown = re.search(r'column "([^"]+)" not found', short)
+        hint = meant(unknown[1], self.columns) if unknown else ""
+        hint = (_for_text(sql, unknown[1]) if unknown and option == "--where" else "") + f"{hint} ".lstrip()
+        short = f"there is no column {unknown[1]!r}" if unknown else short
+        return FileError(self.path, f"{option} {sql!r}: {short}", f"{hint}the columns are {listed(self.columns)}")
 
     def _query(self, what: str, numbered: bool = False) -> str:
         table = self.relation()
@@ -325,6 +346,11 @@ class EngineTable(Table):
     def _lookup(self, what: str, index: int) -> Any:
         query = f"{self._query(what, numbered=True)} ORDER BY {ROW} LIMIT 1 OFFSET {index}"
         return self.ask(query)[0][0]
+
+
+def _short(error: Exception) -> str:
+    """Return the first line of an error of the engine, without the kind of the error."""
+    return re.sub(r"^(\w+ )+Error: ", "", first_line(error))
 
 
 def _for_text(where: str, name: str) -> str:

@@ -59,7 +59,7 @@ class FileRows(FileRead):
     arrays : mapping of str to array
         By argument, each of N rows: ``probs`` (probabilities or logits; floats of 16, 32 and 64 bits keep their width)
         or ``probs['name']`` of each of several models, ``targets`` (integers, floats, booleans or strings, or one-hot
-        rows), and ``weights`` and ``groups`` where a column was named.
+        rows), and ``weights``, ``groups`` and ``clusters`` where a column was named.
     class_names : tuple of str or None
         Names of the C classes, where the caller or the columns' own names give them.
     columns : mapping of str to tuple of str
@@ -84,6 +84,10 @@ class FileRows(FileRead):
     @property
     def groups(self) -> NDArray[Any] | None:
         return self.arrays.get("groups")
+
+    @property
+    def clusters(self) -> NDArray[Any] | None:
+        return self.arrays.get("clusters")
 
     def locate(self, row: int) -> tuple[str, int]:
         """Return the file and the data row of a row of the arrays.

@@ -22,7 +22,16 @@ from calibrant.files.columns import Options, are_logits, listed
 from calibrant.files.engine import Engines
 from calibrant.files.predictions import BadRows, FileModels, FilePredictions, FileRows, FileSketch, Omitted
 from calibrant.files.sources import Opened, Source, open_sources
-from calibrant.files.values import Column, Piece, Vocabulary, Words, class_indices, join_into_array, rows_of
+from calibrant.files.values import (
+    Column,
+    Piece,
+    Vocabulary,
+    Words,
+    class_indices,
+    join_into_array,
+    labels_of_column,
+    rows_of,
+)
 from calibrant.inputs import SURE, as_predictions, check_logits
 from calibrant.sketch import CalibrationSketch
 
@@ -134,7 +143,7 @@ class _Sums:
         self._class_names = class_names
         self._sketches: dict[int, CalibrationSketch] = {}  # one, under 0, where there are no groups
 
-    def add(self, arrays: dict[str, NDArray[Any]]) -> None:
+    def add(self, arrays: dict[str, Any]) -> None:
         """Add rows; groups are numbers.
 
         Raises
@@ -172,13 +181,14 @@ class _Sums:
             self._sketches[group] = self._make()
         return self._sketches[group]
 
-    def _update(self, sketch: CalibrationSketch, arrays: dict[str, NDArray[Any]]) -> None:
+    def _update(self, sketch: CalibrationSketch, arrays: dict[str, Any]) -> None:
         sketch.update(
             arrays["probs"],
             arrays["targets"],
             weights=arrays.get("weights"),
             ignore_index=self._judging.ignore_index,
             logits=self._judging.logits,
+            clusters=arrays.get("clusters"),
         )
 
     @property
@@ -295,6 +305,8 @@ class _Reader:
 
     def _add(self, chunk: Chunk, sums: _Sums, arrays: dict[str, Any]) -> None:
         try:
+            if "clusters" in arrays:
+                arrays = {**arrays, "clusters": labels_of_column(arrays["clusters"])}
             sums.add({**arrays, "targets": self._targets(arrays["targets"])})
         except InputError as error:
             raise BadRows(error, self._rows_of(chunk)) from None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from calibrant.errors import FileError
+from calibrant.errors import CalibrantError, FileError
 from calibrant.files.arrays import ArrayColumns, StoredArray, array_names, first_rows, open_npy, open_npz
 from calibrant.files.cells import pieces
 from calibrant.files.columns import Options, Selection, Unnamed, check_same, select
@@ -19,9 +20,18 @@ from calibrant.files.engine import Engines, Table, batch_rows
 from calibrant.files.paths import check_bytes, expand, kind_of, open_text, reading
 from calibrant.files.predictions import Omitted
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
-from calibrant.files.suggestions import ROWS, Likely, best_pair, look, look_at, proposed
+from calibrant.files.suggestions import (
+    ROWS,
+    Likely,
+    best_pair,
+    is_repeated,
+    look,
+    look_at,
+    named_as_ids,
+    proposed,
+)
 from calibrant.files.text import CsvTable, JsonTable, header
-from calibrant.files.values import Piece
+from calibrant.files.values import Piece, combined
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,10 +99,12 @@ def _from_arrays(path: str, selection: Selection, arrays: Mapping[str, StoredArr
                 start = first if argument == "targets" else 0
                 parts.append(stack.enter_context(closing(array.parts(step, start, start + n))))
             for together in zip(*parts, strict=True):
-                yield {
+                piece = {
                     argument: columns.column(argument, array.what, values)
                     for (argument, array), values in zip(arrays.items(), together, strict=True)
                 }
+                clusters = [piece.pop(argument) for argument in list(piece) if argument.startswith("clusters")]
+                yield piece | ({"clusters": combined(clusters)} if clusters else {})
                 columns.start += len(together[0])
 
     return Source(path=path, selection=selection, dtype=np.result_type(*dtypes), pieces=read, rows=n)
@@ -175,8 +187,8 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
     """Open arrays of probabilities, and the array of their targets."""
     if options.models:
         raise FileError(paths[0], "holds a single array", "save the models' arrays and the targets in one .npz")
-    for name in ("score", "outcome", "probs", "target", "weight", "by"):
-        value = getattr(options, name)
+    for name in ("score", "outcome", "probs", "target", "weight", "by", "cluster"):
+        value = next(iter(options.clusters), None) if name == "cluster" else getattr(options, name)
         if value is not None:
             raise FileError(paths[0], f"a .npy has no names, got --{name} {value!r}", "save a .npz with named arrays")
     if targets_file is None:
@@ -219,23 +231,26 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
         try:
             arrays, selection = open_npz(path, options)
         except Unnamed as error:
-            raise proposed(error, look(first_rows(path, ROWS)), options, "array") from None
+            raise proposed(error, look(first_rows(path, ROWS, array_names(path))), options, "array") from None
         return _from_arrays(path, selection, arrays)
-    table = table_of(path, kind, options.where, engines)
+    table = table_of(path, kind, options.where, engines, options.clusters)
     try:
         return _from_table(table, select(table.path, table.columns, options))
     except Unnamed as error:
         raise proposed(error, look_at(table), options) from None
 
 
-def table_of(path: str, kind: str, where: str | None, engines: Engines | None = None) -> Table:
-    """Open a file with columns."""
+def table_of(
+    path: str, kind: str, where: str | None, engines: Engines | None = None, clusters: Sequence[str] = ()
+) -> Table:
+    """Open a file with columns; ``clusters`` are columns, or expressions in SQL."""
     if kind == "csv":
         return CsvTable(path, where, engines)
     if kind == "json":
         return JsonTable(path, where, engines)
     stored = ParquetTable(path) if kind == "parquet" else ArrowTable(path)
-    return stored if where is None else FilteredTable(stored, where, engines)
+    plain = where is None and all(name in stored.columns or re.fullmatch(r"\w+", name) for name in clusters)
+    return stored if plain else FilteredTable(stored, where, engines)
 
 
 # ---------------------------------------------------------------- looks at a file, for hints
@@ -260,6 +275,20 @@ def column_names(path: str) -> tuple[str, ...]:
         return ()
     with open_text(path, errors="replace") as stream:
         return tuple(json.loads(next((line for line in stream if line.strip()), "")))
+
+
+def repeated_columns(path: str, taken: Collection[str]) -> tuple[str, ...]:
+    """Return the columns of a file that name things with several rows each, for a hint: patients, questions, games."""
+    try:
+        if kind_of(path) == "npz":
+            cells = first_rows(path, ROWS, named_as_ids(array_names(path)))
+        else:
+            table = table_of(path, kind_of(path), None)
+            names = tuple(name for name in named_as_ids(table.columns) if name not in taken)
+            cells = table.head(ROWS, names) if names else {}
+    except CalibrantError:  # the rows that were asked for have been read
+        return ()
+    return tuple(name for name, values in cells.items() if name not in taken and is_repeated(values))
 
 
 def likely_outcome(path: str, score: str) -> str | None:

@@ -142,7 +142,7 @@ class ArrowTable(Table):
                 kind, single = schema.field(number).type, self._arrow.float32()
                 wide = single if self._arrow.types.is_floating(kind) else self._arrow.list_(single)
                 schema = schema.set(number, schema.field(number).with_type(wide))
-        batches = (batch.cast(schema) for batch in self.batches(self.everything()))
+        batches = (batch.cast(schema) for batch in self.batches(self.whatever(self.columns)))
         return self._arrow.RecordBatchReader.from_batches(schema, batches)
 
 
@@ -153,9 +153,9 @@ def _batches(reader: Any) -> Iterator[Any]:
 
 
 class FilteredTable(EngineTable):
-    """A Parquet or Arrow file under a condition."""
+    """A Parquet or Arrow file under a condition, or with expressions for its clusters."""
 
-    def __init__(self, stored: ParquetTable | ArrowTable, where: str, engines: Engines | None = None) -> None:
+    def __init__(self, stored: ParquetTable | ArrowTable, where: str | None, engines: Engines | None = None) -> None:
         super().__init__(stored.path, where, engines)
         self._stored = stored
         self.columns = stored.columns

@@ -27,6 +27,15 @@ _SCORE = re.compile(r"prob|score|pred|risk|chance|conf|forecast|^p(_|$)|_p$", re
 _OUTCOME = re.compile(
     r"outcome|label|target|true|truth|actual|obs|result|won|win|event|hit|correct|^y(_|$)", re.IGNORECASE
 )
+#: What has several rows, by the words of a column's name; and the last word of any id.
+_THINGS = re.compile(
+    r"patient|subject|participant|person|respondent|user|customer|client|member|student|pupil|player|candidate|question"
+    r"|prompt|image|img|picture|photo|video|document|doc|article|game|match|race|election|session|conversation"
+    r"|household|family|hospital|clinic|school|u?u?id"
+)
+_OF_THINGS = frozenset(("date", "time", "day", "type", "kind", "status", "result", "score", "prob", "count", "age"))
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_REPEATED = 1.5  # rows of a value, on average
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +93,21 @@ def look_at(table: Table) -> Likely:
         return look({})
 
 
+def named_as_ids(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns whose names are those of things that have several rows, such as ``patient_id``."""
+    words = {name: [word.lower().removesuffix("s") for word in _WORD.findall(name)] for name in columns}
+    named = {name: any(map(_THINGS.fullmatch, words[name])) for name in columns}
+    return tuple(name for name in columns if named[name] and not _OF_THINGS.intersection(words[name]))
+
+
+def is_repeated(cells: Sequence[Any]) -> bool:
+    """Whether whole numbers, words or dates come in several rows each."""
+    present = [str(cell).strip() for cell in cells if not _is_missing(cell)]
+    if any(re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*", cell) for cell in present):
+        return False
+    return 1 < len(set(present)) <= len(present) / _REPEATED
+
+
 def proposed(error: Unnamed, likely: Likely, options: Options, noun: str = "column") -> Unnamed:
     """Return the error with the options that name likely columns, if there are any; else the same error."""
     choice = () if error.options else _choice(likely, options)
@@ -112,7 +136,15 @@ def best_pair(scores: Sequence[str], outcomes: Sequence[str]) -> tuple[str, str]
 
 
 def _choice(likely: Likely, options: Options) -> tuple[str, ...]:
-    taken = {options.score, options.outcome, options.target, options.weight, options.by, *options.models}
+    taken = {
+        options.score,
+        options.outcome,
+        options.target,
+        options.weight,
+        options.by,
+        *options.models,
+        *options.clusters,
+    }
     outcomes = [name for name in likely.outcomes if name not in taken]
     labels = sorted((name for name in likely.labels if name not in taken), key=_not_outcome)
     truth_name = options.outcome or options.target

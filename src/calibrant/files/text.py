@@ -61,10 +61,11 @@ class CsvTable(EngineTable):
         """Type the columns of the condition by all their cells, and the targets by the first ones."""
         self._types, self.casts = {}, {}
         asked = [*selection.targets[:1], *selection.probs[:1], *(columns[0] for _, columns in selection.models)]
-        if self.where is None:
+        sql = [*self.expressions(selection), *([] if self.where is None else [self.where])]
+        if not sql:
             kinds = self._kinds(asked, f" LIMIT {SAMPLE}")
         else:
-            kinds = self._sure_kinds([*asked, *self._in_condition(self.where)])
+            kinds = self._sure_kinds([*asked, *(name for each in sql for name in self._in_condition(each))])
             # A column with a single bad cell stays text: the condition may be there to leave that row out.
             self._types = {name: kind for name, kind in kinds.items() if kind not in (TEXT, MIXED, NUMBERS)}
         for name in used_numbers(selection):
@@ -81,8 +82,13 @@ class CsvTable(EngineTable):
             else:
                 self._cast(name, NUMBER if kind in (WHOLE, MIXED) else kind)
                 self.integers = frozenset([name]) if kind == WHOLE else frozenset()
-        if selection.groups is not None and selection.groups not in self.casts:
-            self.casts[selection.groups] = self.text_of(selection.groups)  # names, whatever they look like
+        columns = [name for name in selection.clusters if name in self.columns]
+        whole = {name for name, kind in self._sure_kinds(columns).items() if kind == WHOLE} if columns else set()
+        for name in filter(None, (selection.groups, *columns)):
+            if name in whole and name != selection.groups:  # a number has the same label in every kind of file
+                self._cast(name, WHOLE)
+            elif name not in self.casts:
+                self.casts[name] = self.text_of(name)  # names, whatever they look like
         return self._any
 
     def _cast(self, name: str, kind: str) -> None:
@@ -206,11 +212,11 @@ class JsonTable(EngineTable):
 
     def text_of(self, column: str) -> str:
         """Return the SQL of a cell's text, without the quotes that JSON puts around strings."""
-        return f"({identifier(column)}->>'$')" if self._types[column] == "JSON" else super().text_of(column)
+        return f"({identifier(column)}->>'$')" if self._types.get(column) == "JSON" else super().text_of(column)
 
     def spoken(self, column: str) -> str:
         """Return the SQL of a column that a condition compares with a text; the path '' is the whole value."""
-        return f"({sql_name(column)}->>'')" if self._types[column] == "JSON" else super().spoken(column)
+        return f"({sql_name(column)}->>'')" if self._types.get(column) == "JSON" else super().spoken(column)
 
     def learn(self, selection: Selection) -> bool:
         """Cast what is not numbers already."""
@@ -239,8 +245,9 @@ class JsonTable(EngineTable):
             elif kind in ("DATE", "TIME", "TIMESTAMP", "UUID"):
                 # A label that looks like a date is a label.
                 self._types[name] = TEXT
-        if selection.groups is not None and self._types[selection.groups] == "JSON":
-            self.casts.setdefault(selection.groups, self.text_of(selection.groups))
+        for name in filter(None, (selection.groups, *selection.clusters)):
+            if name in self.columns and self._types[name] == "JSON":
+                self.casts.setdefault(name, self.text_of(name))
         return True
 
     def explain(self, error: Exception, condition: bool = True) -> CalibrantError:

@@ -1,13 +1,8 @@
 """Intervals, noise floors and tests of calibration, from a reliability table."""
 
 from calibrant.inference.floor import NoiseFloor, noise_floor, rows_to_prove
-from calibrant.inference.hypotheses import (
-    cox_test,
-    hosmer_lemeshow_test,
-    ks_test,
-    kuiper_test,
-    spiegelhalter_test,
-)
+from calibrant.inference.hosmer_lemeshow import hosmer_lemeshow_test
+from calibrant.inference.hypotheses import cox_test, ks_test, kuiper_test, spiegelhalter_test
 from calibrant.inference.statistic import bootstrap, consistency, standardised_maximum
 from calibrant.inference.t_cal import t_cal_test
 

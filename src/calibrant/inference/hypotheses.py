@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError, check_choice
+from calibrant.clustered import closed_form
+from calibrant.errors import InputError
 from calibrant.estimators import cumulative
-from calibrant.estimators.binned import quantile_bin_of
 from calibrant.estimators.regression import cox_fit
+from calibrant.inference.moments import degrees, null_spreads, standardised, units_of
+from calibrant.inference.replicates import cumulative_p_value, resampling_of
+from calibrant.inference.rows import EventRows
 from calibrant.inputs import Notion
 from calibrant.results import TestResult
 from calibrant.sampling.cumulative import brownian_sf
-from calibrant.sketch import table_of
+from calibrant.sampling.line import CERTAIN
+from calibrant.sampling.resampling import Rng, check_draws
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
-Sample = Literal["external", "in-sample"]
 
-SAMPLES: Final = ("external", "in-sample")
-
-_ROUNDING: Final = 1e-12  # relative to the number of predictions: a sum of residuals below it is 0
 _LEAST_EPS: Final = 1e-15  # below about 1e-16, 1 - eps rounds to 1
-_MOST_GROUPS: Final = 1_000_000
 
 
 def spiegelhalter_test(
@@ -36,6 +35,7 @@ def spiegelhalter_test(
     weights: Any = None,
     ignore_index: int | None = None,
     logits: bool = False,
+    clusters: Any = None,
 ) -> TestResult:
     r"""Test calibration by Spiegelhalter's z: whether the Brier score is as large as the scores themselves imply.
 
@@ -61,12 +61,21 @@ def spiegelhalter_test(
         Rows with this target are left out.
     logits : bool, default False
         Whether ``probs`` are logits.
+    clusters : array, (N,), optional
+        The label of each row's cluster, whole numbers or text, as in `evaluate`. The variance is then that of sums over
+        clusters, which are independent, with any dependence inside them. For probs (N, C, ...) the first axis may have
+        the labels. Without clusters rows are independent. A `CalibrationSketch` with clusters is judged by them.
 
     Returns
     -------
     TestResult
-        ``statistic`` is Z. Scores of 0, 1/2 and 1 add nothing to the variance. If there are no others, the variance is
-        0. Then Z is 0 with p-value 1; or inf with p-value 0, if an outcome happened that its score excluded.
+        ``statistic`` is Z. With clusters ``method`` ends in "; by cluster", and ``details`` hold ``clusters`` (their
+        number), ``largest_cluster`` (its share of the rows) and a ``flag`` if few clusters decide. If each cluster has
+        one row, the numbers are those without clusters.
+
+        Scores of 0, 1/2 and 1 add nothing to the variance. If there are no others, the variance is 0. Then Z is 0 with
+        p-value 1; or inf with p-value 0, if an outcome happened that its score excluded. If the numerator is 0 in each
+        cluster by itself, nothing can deviate: Z is 0 with p-value 1.
 
     Raises
     ------
@@ -86,103 +95,25 @@ def spiegelhalter_test(
     Examples
     --------
     >>> from calibrant.inference import spiegelhalter_test
-    >>> test = spiegelhalter_test([0, 0.05, 0.1, 0.2, 0.2, 0.35, 0.5, 0.75, 0.9, 1], [0, 0, 1, 0, 1, 0, 1, 1, 1, 0])
+    >>> p, y = [0, 0.05, 0.1, 0.2, 0.2, 0.35, 0.5, 0.75, 0.9, 1], [0, 0, 1, 0, 1, 0, 1, 1, 1, 0]
+    >>> test = spiegelhalter_test(p, y)
     >>> round(test.statistic, 5), round(test.p_value, 5)
     (2.97491, 0.00293)
+
+    The same rows twice, each with its copy:
+
+    >>> twice = spiegelhalter_test(p * 2, y * 2, clusters=[*range(10)] * 2)
+    >>> round(twice.p_value, 5), twice.details["clusters"]
+    (0.00293, 10)
     """
-    table = table_of(probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits)
-    null_variances, tilts = _spreads(table), 1 - 2 * table.scores.astype(np.float64)
-    # (y - p)(1 - 2 p) = (y - p)^2 - p (1 - p): tables on a grid hold the exact sums of both
-    excess = float(np.sum(table.square_residuals - null_variances))
-    z = _standardised(excess, float(np.sum(_units(table) * null_variances * tilts**2)), table.total)
-    p_value = math.erfc(abs(z) / math.sqrt(2))
-    return TestResult(z, p_value, "Spiegelhalter's z, two-sided p-value of the normal law", table.n, table.provenance)
-
-
-def hosmer_lemeshow_test(
-    probs: Any,
-    targets: Any = None,
-    *,
-    sample: Sample,
-    n_groups: int = 10,
-    notion: Notion | None = None,
-    weights: Any = None,
-    ignore_index: int | None = None,
-    logits: bool = False,
-) -> TestResult:
-    r"""Test calibration by Hosmer and Lemeshow's chi-square: observed against expected outcomes in groups of the score.
-
-    .. math:: H = \sum_g \frac{(O_g - E_g)^2}{E_g (1 - E_g / n_g)}
-
-    over groups of equal mass: those of `adaptive_calibration_error`, which never split tied scores. Group g has
-    :math:`n_g` predictions; :math:`O_g` is the sum of their outcomes and :math:`E_g` the sum of their scores. Larger is
-    worse. The p-value is that of a chi-square law. With G filled groups it has G degrees of freedom for held-out data,
-    and G - 2 for the data that the scores were fitted to. The data do not show which it is, so the caller must say. If
-    the scores of a group leave no doubt (E = 0 or E = n), the group adds 0 if O = E; otherwise H is infinite and the
-    p-value 0.
-
-    Parameters
-    ----------
-    sample : {"external", "in-sample"}
-        Whether the scores come from a model that never saw these outcomes, or from a logistic regression fitted to
-        them. Required.
-    n_groups : int, default 10
-        The number of groups; fewer may be filled if scores are tied.
-    probs, targets, notion, weights, ignore_index, logits
-        As in `spiegelhalter_test`. With weights that are not whole numbers each group counts as
-        (sum w)^2 / sum w^2 predictions.
-
-    Returns
-    -------
-    TestResult
-        ``details`` hold the ``degrees_of_freedom`` and, for each filled group, its ``counts``, ``observed`` and
-        ``expected`` outcomes.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        Also for fewer than 3 filled groups with ``sample="in-sample"``, which leave no degree of freedom.
-
-    Notes
-    -----
-    The chi-square law needs about five expected outcomes of either kind in each group. Cost: as `spiegelhalter_test`.
-
-    References
-    ----------
-    Hosmer, Lemeshow (1980), doi 10.1080/03610928008827941. Hosmer, Lemeshow, Sturdivant (2013), Applied Logistic
-    Regression, doi 10.1002/9781118548387.
-
-    Examples
-    --------
-    >>> from calibrant.inference import hosmer_lemeshow_test
-    >>> p, y = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9], [0, 1, 0, 1, 0, 1, 1, 1]
-    >>> test = hosmer_lemeshow_test(p, y, sample="external", n_groups=2)
-    >>> test.details["observed"], test.details["degrees_of_freedom"], round(test.statistic, 6)
-    ((2.0, 3.0), 2, 1.333333)
-    """
-    from scipy.special import chdtrc
-
-    check_choice("sample", sample, SAMPLES)
-    _check_groups(n_groups)
-    table = table_of(probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits)
-    groups = quantile_bin_of(table, n_groups)
-    first = np.flatnonzero(np.diff(groups, prepend=-1))
-    counts, observed, expected, squares = (
-        np.add.reduceat(column.astype(np.float64), first)
-        for column in (table.counts, table.positives, _score_sums(table), _units(table) * table.counts)
-    )
-    variances = np.maximum(expected * (1 - expected / counts), 0.0) * squares / counts
-    deviates = np.array([_standardised(*group) for group in zip(observed - expected, variances, counts, strict=True)])
-    freedom = len(first) - (0 if sample == "external" else 2)
-    if freedom < 1:
-        remedy = "use sample='external' if the scores were not fitted to these outcomes, or another test"
-        raise InputError("n_groups", "at least 3 filled groups with sample='in-sample'", str(len(first)), remedy)
-    with np.errstate(over="ignore"):  # a score of 1e-320 whose event happened
-        statistic = float(np.sum(deviates**2))
-    groups_seen = {"counts": counts, "observed": observed, "expected": expected}
-    details = {"degrees_of_freedom": freedom, **{name: tuple(map(float, sums)) for name, sums in groups_seen.items()}}
-    method = f"Hosmer and Lemeshow's chi-square, {sample}, {_degrees(freedom)} of freedom"
-    return TestResult(statistic, float(chdtrc(freedom, statistic)), method, table.n, {**details, **table.provenance})
+    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
+    rows = EventRows.of(probs, targets, clusters=clusters, **options)
+    if rows.clusters is None:
+        z = _spiegelhalter(rows.table)
+        p_value = math.erfc(abs(z) / math.sqrt(2))
+    else:
+        z, p_value = closed_form.spiegelhalter(rows.clusters)
+    return rows.result(z, p_value, "Spiegelhalter's z, two-sided p-value of the normal law")
 
 
 def ks_test(
@@ -193,6 +124,9 @@ def ks_test(
     weights: Any = None,
     ignore_index: int | None = None,
     logits: bool = False,
+    clusters: Any = None,
+    n_resamples: int = 1000,
+    rng: Rng = 0,
 ) -> TestResult:
     r"""Test calibration by the largest cumulative residual, without bins: Kolmogorov and Smirnov's way.
 
@@ -205,8 +139,14 @@ def ks_test(
 
     Parameters
     ----------
-    probs, targets, notion, weights, ignore_index, logits
-        As in `spiegelhalter_test`.
+    n_resamples : int, default 1000
+        Only for rows in clusters: the number of replicates B. The p-value is (1 + #{T* >= T}) / (B + 1).
+    rng : int or numpy.random.Generator or numpy.random.SeedSequence, default 0
+        Only for rows in clusters: the seed of the replicates.
+    probs, targets, notion, weights, ignore_index, logits, clusters
+        As in `spiegelhalter_test`. With clusters T is the same, and its law comes from replicates: the residuals of
+        each cluster are multiplied by one random normal number, scaled to the variance that calibration implies. T and
+        T* are compared on 428 cells of the score, and more than 256 clusters are pooled into 256 buckets.
 
     Returns
     -------
@@ -230,11 +170,17 @@ def ks_test(
     >>> round(test.details["error"], 6), round(test.statistic, 4), round(test.p_value, 4)
     (0.25, 1.6903, 0.1819)
     """
-    table = table_of(probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits)
-    error = cumulative.ks_error(table)
-    statistic = _cumulative_statistic(table, error)
-    method = "largest cumulative residual, law of the supremum of |Brownian motion|"
-    return TestResult(statistic, brownian_sf(statistic), method, table.n, {"error": error, **table.provenance})
+    check_draws(n_resamples)
+    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
+    rows = EventRows.of(probs, targets, clusters=clusters, **options)
+    error = cumulative.ks_error(rows.table)
+    statistic = _cumulative_statistic(rows.table, error)
+    if rows.clusters is None:
+        p_value, law = brownian_sf(statistic), "law of the supremum of |Brownian motion|"
+    else:
+        p_value = cumulative_p_value(rows.clusters, _largest, resampling_of(n_resamples, rng))
+        law = f"{n_resamples:,} resamples"
+    return rows.result(statistic, p_value, f"largest cumulative residual, {law}", error=error)
 
 
 def kuiper_test(
@@ -245,6 +191,9 @@ def kuiper_test(
     weights: Any = None,
     ignore_index: int | None = None,
     logits: bool = False,
+    clusters: Any = None,
+    n_resamples: int = 1000,
+    rng: Rng = 0,
 ) -> TestResult:
     r"""Test calibration by the range of the cumulative residuals, without bins: Kuiper's way.
 
@@ -265,11 +214,17 @@ def kuiper_test(
     >>> round(test.details["error"], 6), round(test.statistic, 4), round(test.p_value, 4)
     (0.2625, 1.7748, 0.3006)
     """
-    table = table_of(probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits)
-    error = cumulative.kuiper_error(table)
-    statistic = _cumulative_statistic(table, error)
-    method = "range of the cumulative residuals, law of the range of Brownian motion"
-    return TestResult(statistic, brownian_range_sf(statistic), method, table.n, {"error": error, **table.provenance})
+    check_draws(n_resamples)
+    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
+    rows = EventRows.of(probs, targets, clusters=clusters, **options)
+    error = cumulative.kuiper_error(rows.table)
+    statistic = _cumulative_statistic(rows.table, error)
+    if rows.clusters is None:
+        p_value, law = brownian_range_sf(statistic), "law of the range of Brownian motion"
+    else:
+        p_value = cumulative_p_value(rows.clusters, _range, resampling_of(n_resamples, rng))
+        law = f"{n_resamples:,} resamples"
+    return rows.result(statistic, p_value, f"range of the cumulative residuals, {law}", error=error)
 
 
 def cox_test(
@@ -281,6 +236,7 @@ def cox_test(
     weights: Any = None,
     ignore_index: int | None = None,
     logits: bool = False,
+    clusters: Any = None,
 ) -> TestResult:
     r"""Test calibration by logistic recalibration: whether intercept 0 and slope 1 fit as well as any others.
 
@@ -296,16 +252,18 @@ def cox_test(
     eps : float, optional
         Clip the scores to [eps, 1 - eps]. Without it, scores of exactly 0 or 1 are rejected: their log-odds are
         infinite.
-    probs, targets, notion, weights, ignore_index, logits
+    probs, targets, notion, weights, ignore_index, logits, clusters
         As in `spiegelhalter_test`. With weights that are not whole numbers the weighted likelihood is maximised, and T
-        is scaled to N = (sum w)^2 / sum w^2 predictions.
+        is scaled to N = (sum w)^2 / sum w^2 predictions. With clusters T is the score statistic of a = 0 and b = 1, by
+        the covariance of sums over clusters: clusters change the law of the likelihood ratio.
 
     Returns
     -------
     TestResult
         ``details`` hold ``intercept``, ``slope``, ``in_the_large``, ``degrees_of_freedom``, ``clipped`` (how many
         predictions eps moved) and ``separated``: whether a threshold on the score separates the outcomes. If all scores
-        are equal, there is 1 degree of freedom and the slope is NaN. If the outcomes are separated, the likelihood has
+        are equal, there is 1 degree of freedom and the slope is NaN. With clusters there is also 1 less for a direction
+        in which no cluster deviates. If the outcomes are separated, the likelihood has
         no maximum: T is its limit, the slope is -inf or inf and the intercept NaN. If all outcomes are equal, both are
         NaN.
 
@@ -331,7 +289,9 @@ def cox_test(
     (0.7002, 0.7245, 0.6329)
     """
     _check_eps(eps)
-    table = table_of(probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits)
+    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
+    rows = EventRows.of(probs, targets, clusters=clusters, **options)
+    table = rows.table
     low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
     scores = table.scores.astype(np.float64)
     certain = float(np.sum(table.counts[(scores == 0) | (scores == 1)]))
@@ -339,21 +299,24 @@ def cox_test(
         remedy = "pass eps=1e-6, say, to clip them, or leave these rows out"
         raise InputError("probs", "scores strictly between 0 and 1", f"0 or 1 in {certain:g} rows", remedy)
     fit = cox_fit(table, eps)
-    scale = table.total / float(np.sum(_units(table) * table.counts))
-    statistic = max(0.0, 2 * scale * (fit.log_likelihood - fit.calibrated_log_likelihood))
-    # The chi-square law's upper tail, in closed form for 1 and 2 degrees of freedom.
-    tail = math.exp(-statistic / 2) if fit.free == 2 else math.erfc(math.sqrt(statistic / 2))
-    moved = float(np.sum(table.counts[(scores < low) | (scores > high)]))
+    if rows.clusters is None:
+        scale, free, name = table.total / float(np.sum(units_of(table) * table.counts)), fit.free, "likelihood ratio"
+        statistic = max(0.0, 2 * scale * (fit.log_likelihood - fit.calibrated_log_likelihood))
+        # The chi-square law's upper tail, in closed form for 1 and 2 degrees of freedom.
+        p_value = math.exp(-statistic / 2) if free == 2 else math.erfc(math.sqrt(statistic / 2))
+    else:
+        name = "score test"
+        statistic, free, p_value = closed_form.cox_test(rows.clusters, CERTAIN if eps is None else eps)
     details = {
         "intercept": fit.intercept,
         "slope": fit.slope,
         "in_the_large": fit.in_the_large,
-        "degrees_of_freedom": fit.free,
+        "degrees_of_freedom": free,
         "separated": fit.separated,
-        "clipped": moved,
+        "clipped": float(np.sum(table.counts[(scores < low) | (scores > high)])),
     }
-    method = f"likelihood ratio of Cox's recalibration, chi-square with {_degrees(fit.free)} of freedom"
-    return TestResult(statistic, tail, method, table.n, {**details, **table.provenance})
+    method = f"{name} of Cox's recalibration, chi-square with {degrees(free)} of freedom"
+    return rows.result(statistic, p_value, method, **details)
 
 
 def brownian_range_sf(x: float) -> float:
@@ -374,45 +337,27 @@ def brownian_range_sf(x: float) -> float:
     return float(1 - 8 * np.sum((1 / x**2 + 1 / squares) * np.exp(-squares / (2 * x**2))))
 
 
+def _spiegelhalter(table: ReliabilityTable) -> float:
+    """Return Spiegelhalter's Z of independent rows."""
+    null_variances, tilts = null_spreads(table), 1 - 2 * table.scores.astype(np.float64)
+    # (y - p)(1 - 2 p) = (y - p)^2 - p (1 - p): tables on a grid hold the exact sums of both
+    excess = float(np.sum(table.square_residuals - null_variances))
+    return standardised(excess, float(np.sum(units_of(table) * null_variances * tilts**2)), table.total)
+
+
+def _largest(cumulated: Float64s) -> Float64s:
+    """Return the largest absolute value, (B,)."""
+    return np.asarray(np.abs(cumulated).max(axis=-1))
+
+
+def _range(cumulated: Float64s) -> Float64s:
+    """Return the range, from 0 at the start, (B,)."""
+    return np.asarray(np.maximum(cumulated.max(axis=-1), 0.0) - np.minimum(cumulated.min(axis=-1), 0.0))
+
+
 def _cumulative_statistic(table: ReliabilityTable, error: float) -> float:
     """Return a cumulative error in standard deviations of the sum of all residuals."""
-    return _standardised(error * table.total, float(np.sum(_units(table) * _spreads(table))), table.total)
-
-
-def _standardised(deviation: float, variance: float, total: float) -> float:
-    """Return a deviation in standard deviations: 0 or infinite if the variance is 0."""
-    if variance > 0:
-        return float(deviation / math.sqrt(variance))
-    return 0.0 if abs(deviation) <= _ROUNDING * total else math.copysign(math.inf, deviation)
-
-
-def _units(table: ReliabilityTable) -> Float64s | float:
-    """Return the mean weight of a prediction in each row; 1 if weights are frequencies."""
-    return 1.0 if table.square_weights is None else table.square_weights.sum(axis=0) / table.counts
-
-
-def _score_sums(table: ReliabilityTable) -> Float64s:
-    """Return the sum of the scores in each row."""
-    sums = table.score_sums
-    return np.asarray(table.counts * table.scores.astype(np.float64) if sums is None else sums)
-
-
-def _spreads(table: ReliabilityTable) -> Float64s:
-    """Return the sum of p (1 - p) in each row."""
-    if table.square_scores is not None:
-        return np.asarray(np.maximum(_score_sums(table) - table.square_scores, 0.0))
-    return np.asarray(_score_sums(table) * (1 - table.scores.astype(np.float64)))
-
-
-def _degrees(freedom: int) -> str:
-    return f"{freedom} degree" + "s" * (freedom > 1)
-
-
-def _check_groups(n_groups: object) -> None:
-    integer = isinstance(n_groups, (int, np.integer)) and not isinstance(n_groups, bool)
-    if not integer or not 1 <= n_groups <= _MOST_GROUPS:  # type: ignore[operator]
-        remedy = "pass the number of groups, such as 10"
-        raise InputError("n_groups", f"an integer from 1 to {_MOST_GROUPS:,}", repr(n_groups), remedy)
+    return standardised(error * table.total, float(np.sum(units_of(table) * null_spreads(table))), table.total)
 
 
 def _check_eps(eps: object) -> None:

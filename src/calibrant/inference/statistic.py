@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -11,21 +11,37 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.estimators.binned import LEAST_ROWS, check_bins, uniform_bin_of
+from calibrant.inference.replicates import Tables, calibrated_tables, cluster_tables
+from calibrant.inference.rows import EventRows
+from calibrant.inputs import Notion
 from calibrant.results import Estimate
 from calibrant.sampling.binned import BinMoments, BinStatistics
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.null import floor_of, p_value
 from calibrant.sampling.resampling import Resampling, Rng, Stream, draw_outcomes, draw_rows, in_blocks
+from calibrant.sketch import CalibrationSketch
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
 Statistic = Callable[[ReliabilityTable], float]
 
 _BIASED: Final = 0.25  # standard errors of bias beyond which a bootstrap interval is called not valid
+_ROUNDING: Final = 1e-12  # a smaller bias is rounding
 
 
 def consistency(
-    table: ReliabilityTable, statistic: Statistic, *, level: float = 0.95, n_resamples: int = 1000, rng: Rng = 0
+    table: Any,
+    statistic: Statistic,
+    *,
+    targets: Any = None,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+    clusters: Any = None,
+    level: float = 0.95,
+    n_resamples: int = 1000,
+    rng: Rng = 0,
 ) -> Estimate:
     r"""Test calibration by any statistic of a table: return its noise floor and its p-value under calibration.
 
@@ -36,12 +52,18 @@ def consistency(
 
     Parameters
     ----------
-    table : ReliabilityTable
-        From `ReliabilityTable.from_predictions` or `from_scores`. If it has more rows than the standard grid has cells
-        (4,396), it is first pooled into the grid.
+    table : ReliabilityTable or CalibrationSketch, or predictions with ``targets``
+        A table is from `ReliabilityTable.from_predictions` or `from_scores`. If it has more rows than the standard grid
+        has cells (4,396), it is first pooled into the grid.
     statistic : callable
         A function from a `ReliabilityTable` to a number that is larger for worse calibration, such as
         `calibrant.expected_calibration_error`.
+    targets, notion, weights, ignore_index, logits
+        As in `spiegelhalter_test`, for predictions.
+    clusters : array, (N,), optional
+        The label of each row's cluster, for predictions, as in `spiegelhalter_test`. Replicates are then those of
+        `ks_test`, as tables of 428 rows at most. Their ``positives`` are not whole numbers, and may lie outside 0 to
+        ``counts`` where a row of the table holds few clusters.
     level : float, default 0.95
         The quantile of the noise floor.
     n_resamples : int, default 1000
@@ -52,18 +74,19 @@ def consistency(
     Returns
     -------
     Estimate
-        With value, floor and p-value, and without an interval.
+        With value, floor and p-value, and without an interval. With clusters ``details`` hold ``clusters``,
+        ``largest_cluster`` and perhaps a ``flag``.
 
     Raises
     ------
     calibrant.errors.InputError
         For an empty table, a statistic that is not callable or not a number, and an invalid level or number of
-        resamples.
+        resamples; for predictions as `spiegelhalter_test`.
 
     Notes
     -----
-    Valid for any statistic. Cost: B calls of the statistic, on tables of 4,396 rows at most. The statistic is called on
-    several threads at once.
+    Valid for any statistic. With clusters the replicates are nearly normal sums: a bin should hold several clusters.
+    Cost: B calls of the statistic, on tables of 4,396 rows at most. The statistic is called on several threads at once.
 
     References
     ----------
@@ -77,28 +100,39 @@ def consistency(
     >>> round(test.value, 2), round(test.floor.mean, 3), round(test.p_value, 3)
     (0.25, 0.045, 0.001)
     """
-    resampling = _checked(table, statistic, level, n_resamples, rng)
-    cells = Cells.of(table)
-
-    def block(generator: np.random.Generator, size: int) -> Float64s:
-        drawn = draw_outcomes(cells, cells.scores, generator, size)
-        if table.square_weights is None:
-            drawn = drawn.astype(cells.table.positives.dtype)
-        return np.array([_number(statistic, cells.with_positives(row)) for row in drawn])
-
-    replicates = np.concatenate(list(in_blocks(n_resamples, resampling.seed, Stream.CALIBRATED, block)))
-    value = _number(statistic, cells.table)
+    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
+    rows = _checked(table, statistic, targets, clusters=clusters, **options)
+    resampling = Resampling.of(level, n_resamples, rng, least=1)
+    if rows.clusters is None:
+        cells = Cells.of(rows.table)
+        draw = _calibrated_tables(cells)
+    else:
+        cells, draw = rows.clusters.cells, calibrated_tables(rows.clusters)
+    replicates = _replicates(statistic, draw, resampling, Stream.CALIBRATED)
+    pooled = _number(statistic, cells.table)
     return Estimate(
-        _number(statistic, table),
+        _number(statistic, rows.table),
         floor=floor_of(replicates, level),
-        p_value=p_value(replicates, value),
-        method=f"consistency test, {n_resamples:,} resamples",
-        n=table.n,
+        p_value=p_value(replicates, pooled),
+        method=rows.method(f"consistency test, {n_resamples:,} resamples"),
+        n=rows.table.n,
+        details=rows.cluster_facts,
     )
 
 
 def bootstrap(
-    table: ReliabilityTable, statistic: Statistic, *, level: float = 0.95, n_resamples: int = 1000, rng: Rng = 0
+    table: Any,
+    statistic: Statistic,
+    *,
+    targets: Any = None,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+    clusters: Any = None,
+    level: float = 0.95,
+    n_resamples: int = 1000,
+    rng: Rng = 0,
 ) -> Estimate:
     r"""Return the percentile bootstrap interval of any statistic of a table.
 
@@ -115,14 +149,17 @@ def bootstrap(
 
     Parameters
     ----------
-    table, statistic, level, n_resamples, rng
+    table, statistic, targets, notion, weights, ignore_index, logits, level, n_resamples, rng
         As in `consistency`.
+    clusters : array, (N,), optional
+        As in `consistency`. Whole clusters are then drawn, with replacement: of more than 256 clusters the 256 buckets
+        that hold them. Their tables have 428 rows at most; replicates are shifted by what that changes of the value.
 
     Returns
     -------
     Estimate
         With value and interval; ``details`` hold ``standard_error``, ``bias`` (the mean of the replicates minus the
-        value) and perhaps ``warning``.
+        value) and perhaps ``warning``; with clusters also the ``details`` of `consistency`.
 
     Raises
     ------
@@ -145,25 +182,27 @@ def bootstrap(
     >>> rate.value, 0.6 < rate.low < 0.7, 0.8 < rate.high < 0.9
     (0.75, True, True)
     """
-    resampling = _checked(table, statistic, level, n_resamples, rng)
-    cells = Cells.of(table)
-
-    def block(generator: np.random.Generator, size: int) -> Float64s:
-        return np.array([_number(statistic, cells.drawn(draw_rows(cells, generator))) for _ in range(size)])
-
-    replicates = np.concatenate(list(in_blocks(n_resamples, resampling.seed, Stream.BOOTSTRAP, block)))
-    value, error = _number(statistic, table), float(replicates.std(ddof=1)) if n_resamples > 1 else math.nan
+    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
+    rows = _checked(table, statistic, targets, clusters=clusters, **options)
+    resampling = Resampling.of(level, n_resamples, rng, least=1)
+    value = _number(statistic, rows.table)
+    if rows.clusters is None:
+        replicates = _replicates(statistic, _row_tables(Cells.of(rows.table)), resampling, Stream.BOOTSTRAP)
+    else:
+        replicates = _replicates(statistic, cluster_tables(rows.clusters), resampling, Stream.BOOTSTRAP)
+        replicates += value - _number(statistic, rows.clusters.cells.table)
+    error = float(replicates.std(ddof=1)) if n_resamples > 1 else math.nan
     low, high = (float(end) for end in resampling.band(replicates))
     bias = float(replicates.mean()) - value
-    details: dict[str, Any] = {"standard_error": error, "bias": bias}
-    method = f"percentile bootstrap, {n_resamples:,} resamples"
-    if abs(bias) > _BIASED * error:
+    details: dict[str, Any] = {"standard_error": error, "bias": bias, **rows.cluster_facts}
+    method = rows.method(f"percentile bootstrap, {n_resamples:,} resamples")
+    if abs(bias) > max(_BIASED * error, _ROUNDING):
         method = f"NOT VALID: {method}"
         details["warning"] = (
             f"the replicates are off the value by {abs(bias) / error if error else math.inf:.2g} standard errors: "
             "the interval of such a statistic does not cover what it should"
         )
-    return Estimate(value, low, high, level, method=method, n=table.n, details=details)
+    return Estimate(value, low, high, level, method=method, n=rows.table.n, details=details)
 
 
 def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
@@ -174,7 +213,7 @@ def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
 
     over equal-width bins with at least 30 rows. It is at least 0. The noisiest bin decides the plain maximum, which has
     therefore no power if events are rare. This form is a statistic for `consistency`, and gives the p-value of
-    ``evaluate(...)["mce"]``.
+    ``evaluate(...)["mce"]``, for rows in clusters a similar one.
 
     Parameters
     ----------
@@ -203,16 +242,51 @@ def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
     return float(statistics.standard_maximum(statistics.bins.gap_sums))
 
 
-def _checked(table: Any, statistic: Any, level: float, n_resamples: int, rng: Rng) -> Resampling:
-    if not isinstance(table, ReliabilityTable):
-        remedy = "make one with ReliabilityTable.from_predictions(probs, targets)"
+def _checked(table: Any, statistic: Any, targets: Any, **options: Any) -> EventRows:
+    """Return the rows, of a statistic that is a function."""
+    ready = isinstance(table, (ReliabilityTable, CalibrationSketch))
+    if not ready and targets is None:
+        remedy = "make one with ReliabilityTable.from_predictions(probs, targets), or pass targets="
         raise InputError("table", "a ReliabilityTable", f"a {type(table).__name__}", remedy)
-    if len(table) == 0:
+    if isinstance(table, ReliabilityTable) and len(table) == 0:
         raise InputError("table", "at least one row", "an empty table", "check where the rows were lost")
     if not callable(statistic):
         remedy = "pass a function of a table, such as calibrant.expected_calibration_error"
         raise InputError("statistic", "a callable", repr(statistic), remedy)
-    return Resampling.of(level, n_resamples, rng, least=1)
+    try:
+        return EventRows.of(table, targets, **options)
+    except InputError as error:
+        raise error.renamed({"probs": "table"}) from None
+
+
+def _calibrated_tables(cells: Cells) -> Tables:
+    """Return what draws tables of calibrated outcomes."""
+
+    def draw(rng: np.random.Generator, size: int) -> Iterator[ReliabilityTable]:
+        drawn = draw_outcomes(cells, cells.scores, rng, size)
+        if cells.table.square_weights is None:
+            drawn = drawn.astype(cells.table.positives.dtype)
+        return map(cells.with_positives, drawn)
+
+    return draw
+
+
+def _row_tables(cells: Cells) -> Tables:
+    """Return what draws tables of as many rows as there are, with replacement."""
+
+    def draw(rng: np.random.Generator, size: int) -> Iterator[ReliabilityTable]:
+        return (cells.drawn(draw_rows(cells, rng)) for _ in range(size))
+
+    return draw
+
+
+def _replicates(statistic: Statistic, draw: Tables, resampling: Resampling, stream: Stream) -> Float64s:
+    """Return the statistic of tables that are drawn, (B,)."""
+
+    def block(rng: np.random.Generator, size: int) -> Float64s:
+        return np.array([_number(statistic, table) for table in draw(rng, size)])
+
+    return np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, stream, block)))
 
 
 def _number(statistic: Statistic, table: ReliabilityTable) -> float:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.clustered.bins import ClusterBins
+from calibrant.clustered.null import scaled_sums
+from calibrant.clustered.sums import Clustered
 from calibrant.estimators.binned import uniform_bin_of
+from calibrant.inference.replicates import varies
+from calibrant.inference.rows import EventRows
 from calibrant.inputs import Notion
 from calibrant.results import TestResult
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.null import p_value
 from calibrant.sampling.resampling import Rng, Stream, check_draws, draw_outcomes, in_blocks, seed_of
-from calibrant.sketch import table_of
 
 Float64s = NDArray[np.float64]
 
 _FINEST: Final = 2048  # bins; near 1/2 the cells of the standard grid are hardly narrower
+_FINEST_COARSE: Final = 256  # bins of rows in clusters, whose coarse cells are 1/300 wide
 _ROUNDING: Final = 1e-9  # where a deviation is 0, squared errors up to this are rounding
 
 
@@ -32,6 +38,7 @@ def t_cal_test(
     weights: Any = None,
     ignore_index: int | None = None,
     logits: bool = False,
+    clusters: Any = None,
 ) -> TestResult:
     r"""Test calibration by the debiased squared l2 error over 2, 4, 8, ... bins at once: adaptive T-Cal.
 
@@ -51,8 +58,10 @@ def t_cal_test(
     rng : int or numpy.random.Generator or numpy.random.SeedSequence, default 0
         The seed: equal seeds give equal p-values. A Generator advances with each call. The number of threads plays no
         part.
-    probs, targets, notion, weights, ignore_index, logits
-        As in `spiegelhalter_test`. With weights that are not whole numbers N is (sum w)^2 / sum w^2.
+    probs, targets, notion, weights, ignore_index, logits, clusters
+        As in `spiegelhalter_test`. With weights that are not whole numbers N is (sum w)^2 / sum w^2. With clusters only
+        pairs of rows of different clusters count, the law of T comes from replicates as in `ks_test`, and there are at
+        most 256 bins, whose edges are those of the 428 cells.
 
     Returns
     -------
@@ -95,14 +104,13 @@ def t_cal_test(
     (4, 0.000999)
     """
     check_draws(n_resamples)
-    table = table_of(probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits)
-    seed = seed_of(rng)
-    scales = _Scales.of(Cells.of(table))
-    errors, statistics = scales.statistics(scales.cells.positives)
+    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
+    rows, seed = EventRows.of(probs, targets, clusters=clusters, **options), seed_of(rng)
+    scales = _Scales.of(Cells.of(rows.table)) if rows.clusters is None else _ClusterScales.of(rows.clusters)
+    errors, statistics = scales.observed
 
     def block(generator: np.random.Generator, size: int) -> Float64s:
-        drawn = draw_outcomes(scales.cells, scales.cells.scores, generator, size)
-        return np.asarray(scales.statistics(drawn)[1].max(axis=-1))
+        return np.asarray(scales.drawn(generator, size)[1].max(axis=-1))
 
     replicates = np.concatenate(list(in_blocks(n_resamples, seed, Stream.CALIBRATED, block)))
     best = int(np.argmax(statistics))
@@ -112,9 +120,19 @@ def t_cal_test(
         "statistics": dict(zip(scales.n_bins, map(float, statistics), strict=True)),
         "n_resamples": int(n_resamples),
     }
-    value = float(statistics[best])
-    method = "adaptive T-Cal, law drawn from the scores"
-    return TestResult(value, p_value(replicates, value), method, table.n, {**details, **table.provenance})
+    value, law = float(statistics[best]), "drawn from the scores" if rows.clusters is None else "of replicates"
+    return rows.result(value, p_value(replicates, value), f"adaptive T-Cal, law {law}", **details)
+
+
+def _numbers_of_bins(most: float) -> tuple[int, ...]:
+    """Return 2, 4, 8, ... up to ``most``."""
+    return tuple(2**k for k in range(1, max(2, int(most)).bit_length()))
+
+
+def _in_deviations(errors: Float64s, deviations: Float64s) -> Float64s:
+    """Return errors in standard deviations: 0 or infinite where a deviation is 0."""
+    certain = np.where(np.abs(errors) <= _ROUNDING, 0.0, np.copysign(np.inf, errors))
+    return np.divide(errors, deviations, out=certain, where=deviations > 0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, slots=True)
@@ -135,8 +153,7 @@ class _Scales:
     @classmethod
     def of(cls, cells: Cells) -> _Scales:
         """Lay out 2, 4, 8, ... bins, as long as at least two predictions fall into each on average."""
-        most = max(2, min(_FINEST, int(cells.effective_n / 2)))
-        n_bins = tuple(2**k for k in range(1, most.bit_length()))
+        n_bins = _numbers_of_bins(min(_FINEST, cells.effective_n / 2))
         lone = cells.null_variances**2 / cells.rows  # the sum of v^2 over the predictions of a cell
         first, held, counts, variances = [], [], [], []
         for m in n_bins:
@@ -168,5 +185,65 @@ class _Scales:
             pairs = np.add.reduceat(gaps, first, axis=-1) ** 2 - np.add.reduceat(squares, first, axis=-1)
             parts.append(np.sum(pairs[..., held] / counts, axis=-1) / cells.total)
         errors = np.stack(parts, axis=-1)
-        certain = np.where(np.abs(errors) <= _ROUNDING, 0.0, np.copysign(np.inf, errors))
-        return errors, np.divide(errors, self.deviations, out=certain, where=self.deviations > 0)
+        return errors, _in_deviations(errors, self.deviations)
+
+    @property
+    def observed(self) -> tuple[Float64s, Float64s]:
+        """The statistics of the data."""
+        return self.statistics(self.cells.positives)
+
+    def drawn(self, rng: np.random.Generator, size: int) -> tuple[Float64s, Float64s]:
+        """Return the statistics of calibrated outcomes."""
+        return self.statistics(draw_outcomes(self.cells, self.cells.scores, rng, size))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+class _ClusterScales:
+    """The bins of every scale for rows in clusters: T_m = sum_b (S_b^2 - sum_h S_hb^2) / (N n_b), S_h of a bucket.
+
+    ``gaps`` are S_hb, (H, M) of each scale, and ``scaled`` those of replicates before they are multiplied by normals:
+    c S_hb, as in `clustered.null`. Given them, N^2 var T_m = 2 sum_(h != h') (sum_b c^2 S_hb S_h'b / n_b)^2.
+    """
+
+    n_bins: tuple[int, ...]
+    gaps: tuple[Float64s, ...]
+    scaled: tuple[Float64s, ...]
+    counts: tuple[Float64s, ...]
+    total: float
+    deviations: Float64s
+
+    @classmethod
+    def of(cls, rows: Clustered) -> _ClusterScales:
+        """Lay out 2, 4, 8, ... bins of whole coarse cells."""
+        n_bins = _numbers_of_bins(min(_FINEST_COARSE, rows.effective_n / 2))
+        bins = [ClusterBins.of(rows, rows.uniform_bins(m)) for m in n_bins]
+        scaled = [scaled_sums(scale) * varies(scale.gaps, scale.moments.squared_residuals) for scale in bins]
+        variances = []
+        for scale, sums in zip(bins, scaled, strict=True):
+            products = (sums / scale.moments.counts) @ sums.T
+            np.fill_diagonal(products, 0.0)
+            variances.append(2 * np.sum(products**2))
+        return cls(
+            n_bins=n_bins,
+            gaps=tuple(scale.gaps for scale in bins),
+            scaled=tuple(scaled),
+            counts=tuple(scale.moments.counts for scale in bins),
+            total=rows.total,
+            deviations=np.sqrt(np.asarray(variances)) / rows.total,
+        )
+
+    def _statistics(self, sums: Sequence[Float64s], squares: Sequence[Float64s]) -> tuple[Float64s, Float64s]:
+        """Return T_m and T_m / sd T_m from S_b and from sum_h S_hb^2 of each scale."""
+        parts = [(s**2 - own) @ (1 / n) / self.total for s, own, n in zip(sums, squares, self.counts, strict=True)]
+        errors = np.stack(parts, axis=-1)
+        return errors, _in_deviations(errors, self.deviations)
+
+    @property
+    def observed(self) -> tuple[Float64s, Float64s]:
+        """The statistics of the data."""
+        return self._statistics([s.sum(axis=0) for s in self.gaps], [np.sum(s**2, axis=0) for s in self.gaps])
+
+    def drawn(self, rng: np.random.Generator, size: int) -> tuple[Float64s, Float64s]:
+        """Return the statistics of replicates under calibration."""
+        normals = rng.standard_normal((size, len(self.gaps[0])))
+        return self._statistics([normals @ s for s in self.scaled], [normals**2 @ s**2 for s in self.scaled])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from calibrant.clustered import pairs
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Unavailable
 from calibrant.measures.measure import Difference, Measure
@@ -50,6 +51,7 @@ ACCURACY = Measure(
     difference=Difference(
         value=lambda model: model.means.accuracy,
         paired=paired.accuracy_difference,
+        clustered=pairs.accuracy_difference,
         unpaired=unpaired.accuracy_difference,
     ),
     functions=(accuracy,),

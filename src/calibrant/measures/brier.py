@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.clustered import pairs
 from calibrant.errors import InputError
 from calibrant.estimators import isotonic
 from calibrant.measures.context import Inference, OwnLaw
@@ -94,6 +95,7 @@ BRIER = Measure(
     difference=Difference(
         value=lambda model: model.means.brier,
         paired=paired.brier_difference,
+        clustered=pairs.brier_difference,
         unpaired=unpaired.brier_difference,
     ),
     functions=(brier_score, top_label_brier_score),

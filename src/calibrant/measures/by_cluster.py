@@ -20,7 +20,6 @@ from calibrant.measures.event import Computable, Event
 from calibrant.results import Estimate, TestResult
 from calibrant.sampling.resampling import Resampling
 from calibrant.sampling.smooth import NullSmooth
-from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
 
@@ -174,10 +173,6 @@ class ClusterReplicates(Replicates):
         return self.inference.event.decomposition.miscalibration / coarse if coarse > 0 else 1.0
 
     def events(self) -> Iterator[Event]:
-        """Yield each replicate as an event, its outcomes within the possible range."""
-        cells = self.inference.cells
-        for row in np.clip(self.positives, 0.0, cells.counts):
-            table = ReliabilityTable(
-                cells.table.scores, cells.counts, row, cells.table.n, square_weights=cells.table.square_weights
-            )
-            yield Event(table=table, n_bins=self.inference.event.n_bins)
+        """Yield each replicate as an event, outcomes below 0 too: cut off, they would vary too little."""
+        for row in self.positives:
+            yield Event(table=self.inference.cells.with_positives(row), n_bins=self.inference.event.n_bins)

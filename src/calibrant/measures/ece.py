@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from calibrant.clustered import pairs
 from calibrant.estimators import binned
 from calibrant.estimators.binned import Binning, Closed, Norm
 from calibrant.inputs import Notion
@@ -138,6 +139,7 @@ ECE = Measure(
     difference=Difference(
         value=lambda model: model.judged.absolute,
         paired=paired.absolute_difference,
+        clustered=pairs.absolute_difference,
         unpaired=unpaired.absolute_difference,
     ),
     functions=(expected_calibration_error,),

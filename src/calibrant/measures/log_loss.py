@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.clustered import pairs
 from calibrant.errors import InputError
 from calibrant.measures.context import Inference, OwnLaw
 from calibrant.measures.event import Event
@@ -98,6 +99,7 @@ NLL = Measure(
     difference=Difference(
         value=lambda model: model.means.nll,
         paired=paired.loss_difference,
+        clustered=pairs.loss_difference,
         unpaired=unpaired.loss_difference,
     ),
     functions=(negative_log_likelihood,),

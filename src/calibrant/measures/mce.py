@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from calibrant.clustered.bins import LEAST_CLUSTERS
 from calibrant.errors import InputError
 from calibrant.estimators import binned
 from calibrant.estimators.binned import LEAST_ROWS, Binning, Closed
@@ -76,7 +77,19 @@ def check_least_rows(least_rows: object) -> None:
 
 
 def _held(event: Event) -> np.ndarray[Any, np.dtype[np.intp]]:
+    """Return the bins that take part: those with enough rows and, if rows come in clusters, with enough of these."""
+    if event.clusters is not None:
+        return event.clusters.held
     return np.flatnonzero(binned.enough_rows(event.bins.rows, LEAST_ROWS))
+
+
+def _value(event: Event) -> float:
+    held = _held(event)
+    return float(np.abs(event.bins.gaps[held]).max()) if len(held) else math.nan
+
+
+def _no_bin(event: Event) -> str:
+    return _NO_BIN if event.clusters is None else f"{_NO_BIN} of {LEAST_CLUSTERS} clusters"
 
 
 def _details(event: Event) -> Mapping[str, Any]:
@@ -84,7 +97,7 @@ def _details(event: Event) -> Mapping[str, Any]:
     bins, held = event.bins, _held(event)
     details = {"least_rows": LEAST_ROWS, "of_all_bins": float(np.nanmax(np.abs(bins.gaps)))}
     if not len(held):
-        return {**details, "reason": _NO_BIN}
+        return {**details, "reason": _no_bin(event)}
     b = int(held[np.argmax(np.abs(bins.gaps[held]))])
     place = {"bin": b, "left": float(bins.edges[b]), "right": float(bins.edges[b + 1])}
     return {**details, **place, "count": tidy_weight(float(bins.counts[b])), "gap": float(bins.gaps[b])}
@@ -95,7 +108,8 @@ def _interval(inference: Inference) -> Interval:
     ends = inference.rows.maximum_interval(value, inference.resampling, rejected=rejected)
     if ends is None:
         return Interval(math.nan, math.nan, f"no interval: {_NO_BIN} after pooling scores into cells")
-    return Interval(*ends, f"over bins with {LEAST_ROWS} rows; Clopper-Pearson")
+    clusters = "" if inference.event.clusters is None else f" of {LEAST_CLUSTERS} clusters"
+    return Interval(*ends, f"over bins with {LEAST_ROWS} rows{clusters}; Clopper-Pearson")
 
 
 def _bound(event: Event) -> float:
@@ -106,7 +120,7 @@ MCE = Measure(
     name="mce",
     label=f"MCE (bins of {LEAST_ROWS} rows)",
     meaning=f"Maximum calibration error: the largest gap of a bin with at least {LEAST_ROWS} rows.",
-    value=lambda event: binned.calibration_error(event.bins, "max", LEAST_ROWS),
+    value=_value,
     binning="uniform",
     details=_details,
     bound=_bound,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from calibrant.clustered.pairs import ClusterModel
 from calibrant.clustered.sums import Spread
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators.binned import Binning, Norm
@@ -54,15 +55,16 @@ class Difference:
     ----------
     value : callable
         The value of the measure for one model, from its rows.
-    paired, unpaired : callable
-        The `Estimate` of first minus second, at a level. ``paired`` is for models on the same rows, ``unpaired`` for
-        models with known sums but without rows.
+    paired, clustered, unpaired : callable
+        The `Estimate` of first minus second, at a level. ``paired`` is for models on the same rows, ``clustered`` for
+        models on rows of the same clusters, ``unpaired`` for models with known sums but without rows.
     decides : bool
         Whether the test of this measure decides the comparison.
     """
 
     value: Callable[[Model], float]
     paired: Callable[[Model, Model, float], Estimate]
+    clustered: Callable[[ClusterModel, ClusterModel, float], Estimate]
     unpaired: Callable[[Summed, Summed, float], Estimate]
     decides: bool = False
 

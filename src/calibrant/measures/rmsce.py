@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from calibrant.clustered import pairs
 from calibrant.estimators import binned
 from calibrant.estimators.binned import Binning, Closed
 from calibrant.inputs import Notion
@@ -144,6 +145,7 @@ DEBIASED_SQUARE = Measure(
     difference=Difference(
         value=lambda model: model.judged.square,
         paired=paired.square_difference,
+        clustered=pairs.square_difference,
         unpaired=unpaired.square_difference,
         decides=True,
     ),

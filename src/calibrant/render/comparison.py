@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from calibrant.render.style import EVENTS, Style, Summary, head, number, paragraphs, percent, short
-from calibrant.render.words import LEADING, chance
+from calibrant.render.words import INDEPENDENT, LEADING, chance, in_clusters
 from calibrant.sampling.resampling import alpha_of
 
 _NAME: Final = 24  # characters of a model's name
@@ -22,7 +22,8 @@ def headline(summary: Summary) -> str:
     """Return the numbers of rows and models and the judged event, in words."""
     classes = summary["n_classes"]
     of_classes = f" of {classes:,} classes" if classes else ""
-    return f"{_rows(summary['n'])}{of_classes}, {len(summary['models'])} models · judged: {EVENTS[summary['notion']]}"
+    rows = f"{_rows(summary['n'])}{of_classes}{in_clusters(summary['clusters'])}"
+    return f"{rows}, {len(summary['models'])} models · judged: {EVENTS[summary['notion']]}"
 
 
 def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:
@@ -30,6 +31,8 @@ def render(summary: Summary, *, title: str = "", used: str = "", style: Style | 
     style = style or Style()
     blocks = [head(headline(summary), title, used, style), paragraphs(verdict(summary), style), _models(summary, style)]
     blocks += [_pair(pair, summary, style) for pair in summary["pairs"]]
+    if notes := remarks(summary):
+        blocks.append([style.faint(f"  {note}") for note in notes])
     return style.plain("\n\n".join("\n".join(block) for block in blocks))
 
 
@@ -52,6 +55,11 @@ def verdict(summary: Summary) -> list[str]:
     sentences += [_model_verdict(name, test, summary) for name, test in summary["tests"].items()]
     flags = [pair["estimates"][summary["decides"]]["details"].get("flag") for pair in pairs]
     return sentences + [f"Caution: {flag}." for flag in dict.fromkeys(flags) if flag]
+
+
+def remarks(summary: Summary) -> list[str]:
+    """Return the remarks below the numbers."""
+    return [INDEPENDENT] if summary["clusters"] is None else []
 
 
 def deciding(pair: Mapping[str, Any], summary: Summary) -> str:

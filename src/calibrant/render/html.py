@@ -390,6 +390,7 @@ def _comparison(summary: Summary) -> dict[str, Any]:
         "measured": "difference",
         "headline": _unbroken([comparison.headline(summary)])[0],
         "verdict": _unbroken(comparison.verdict(summary)),
+        "remarks": comparison.remarks(summary),
         "found": different or above,
         "models": models,
         "models_table": tables.models(summary, labels),

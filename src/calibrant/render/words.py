@@ -17,6 +17,8 @@ from calibrant.sampling.resampling import alpha_of
 _NAMED: Final = 3  # files left out that are named
 #: The parts of the verdict, in words.
 LEADING: Final = {"mean": "the mean", "spread": "the spread", "ece": "single bins"}
+#: Said of every result without clusters.
+INDEPENDENT: Final = "rows were taken as independent of each other"
 _BINS: Final = {"uniform": "of equal width", "quantile": "of equal mass"}
 
 Facts = Mapping[str, Any]
@@ -27,14 +29,14 @@ def headline(summary: Summary) -> str:
     classes = summary["n_classes"]
     of_classes = f" of {classes:,} {'labels' if summary['notion'] == 'multilabel' else 'classes'}" if classes else ""
     many = f"{summary['n']:,} prediction{'s' * (summary['n'] != 1)}"
-    return f"{many}{of_classes}{_in_clusters(summary['clusters'])} · judged: {EVENTS[summary['notion']]}"
+    return f"{many}{of_classes}{in_clusters(summary['clusters'])} · judged: {EVENTS[summary['notion']]}"
 
 
-def _in_clusters(clusters: Facts | None) -> str:
+def in_clusters(clusters: Facts | None) -> str:
     """Return the number of clusters, and how many independent rows tell as much of the ECE; nothing without."""
     if clusters is None:
         return ""
-    number, rows = clusters["clusters"], clusters["effective_rows"]
+    number, rows = clusters["clusters"], clusters.get("effective_rows")
     named = number if isinstance(number, str) else f"{number:,}"
     worth = "" if rows is None else f", worth {rows:,.0f} independent ones (ECE)"
     return f" in {named} clusters{worth}"
@@ -285,7 +287,7 @@ def remarks(summary: Summary) -> list[str]:
         tail = f"{100 * summary['level']:g}th percentile"
         notes.append(f"noise: what perfectly calibrated scores show at this N (mean, {tail})")
     if summary["level"] is not None and summary["clusters"] is None:
-        notes.append("rows were taken as independent of each other")
+        notes.append(INDEPENDENT)
     return notes
 
 

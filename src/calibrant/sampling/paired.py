@@ -386,10 +386,14 @@ def flags(first: Model, second: Model) -> dict[str, str]:
     return {"flag": flag} if flag else {}
 
 
-def two_sided(value: float, error: float) -> float:
-    """Return the probability of a normal deviation at least as large; 1 where nothing differs and nothing varies."""
-    from scipy.special import ndtr
+def two_sided(value: float, error: float, df: float = math.inf) -> float:
+    """Return the probability of a deviation at least as large; 1 where nothing differs and nothing varies.
+
+    The law is Student's; for infinite degrees of freedom the normal one.
+    """
+    from scipy.special import ndtr, stdtr
 
     if error == 0:
         return float(value == 0)
-    return float(2 * ndtr(-abs(value) / error))
+    z = -abs(value) / error
+    return float(2 * (ndtr(z) if math.isinf(df) else stdtr(df, z)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -60,6 +61,13 @@ def normal_quantile(level: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri(1 - alpha_of(level) / 2))
+
+
+def t_quantile(level: float, df: float) -> float:
+    """Return the quantile of Student's law for the ends of an interval; the normal one for infinite ``df``."""
+    from scipy.special import stdtrit
+
+    return normal_quantile(level) if math.isinf(df) else float(stdtrit(df, 1 - alpha_of(level) / 2))
 
 
 def seed_of(rng: Rng) -> np.random.SeedSequence:

@@ -21,6 +21,8 @@ from calibrant.sampling.binned import BinMoments, absolute_interval, bin_diagram
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.means import PredictionMeans, normal_interval, rare, rarer_rows, wilson_interval
 from calibrant.sampling.paired import infinite_difference, quantile, two_sided
+from calibrant.sampling.resampling import t_quantile
+from calibrant.scores import Score
 from calibrant.table import ReliabilityTable
 from calibrant.weights import tidy_weight
 
@@ -51,9 +53,9 @@ class Summed:
         return BinMoments.of(self.cells, binned.uniform_bin_of(self.cells.table, self.n_bins))
 
     @property
-    def rarer(self) -> float:
-        """The effective sample size of the rarer outcome."""
-        return rarer_rows(self.cells)
+    def flag(self) -> str:
+        """A warning if an outcome is rare, or nothing."""
+        return rare(rarer_rows(self.cells), f" for {self.name}")
 
     def diagram(self, level: float) -> ReliabilityDiagram:
         """Return the bins with Clopper-Pearson intervals of their rates and the band of calibration."""
@@ -70,39 +72,54 @@ class Summed:
             integer_weights=self.table.square_weights is None,
         )
 
+    def square_error(self) -> tuple[float, float]:
+        """Return the standard error of the squared l2 error, and its degrees of freedom."""
+        return math.sqrt(square_variance(self.bins)), math.inf
+
+    def absolute_ends(self, level: float) -> tuple[float, float]:
+        """Return the interval of the l1 error."""
+        value = self.values["ece"]
+        law = null_closed_form.absolute_law(self.bins, value, level)
+        return absolute_interval(self.bins, value, quantile(level), rejected=law.p_value <= (1 - level) / 2)
+
+    def half_width(self, score: Score, level: float) -> float:
+        """Return half the width of the interval of the mean Brier score or log loss."""
+        means = self.means
+        mean, variance = (means.brier, means.brier_variance) if score == "brier" else (means.nll, means.nll_variance)
+        return normal_interval(mean, variance, means.effective_n, quantile(level))[1] - mean
+
+    def accuracy_ends(self, level: float) -> tuple[float, float]:
+        """Return the interval of the accuracy."""
+        return wilson_interval(self.means.accuracy, self.means.accuracy_rows, quantile(level))
+
 
 def details_of(first: Summed, second: Summed) -> dict[str, Any]:
-    """Return what belongs to every difference: the rows of both models, and a warning if an outcome is rare."""
+    """Return what belongs to every difference: the rows of both models, and warnings."""
     details: dict[str, Any] = {"rows": [first.means.n, second.means.n]}
-    rarer, name = min((model.rarer, model.name) for model in (first, second))
-    return {**details, "flag": rare(rarer, f" for {name}")} if rare(rarer) else details
+    flags = [model.flag for model in (first, second) if model.flag]
+    return {**details, "flag": "; ".join(flags)} if flags else details
 
 
 def square_difference(first: Summed, second: Summed, level: float) -> Estimate:
     """Return the difference of the squared l2 errors, which decides."""
     value = first.values["debiased_square"] - second.values["debiased_square"]
-    error = sum(math.sqrt(square_variance(model.bins)) for model in (first, second))
-    ends = value - quantile(level) * error, value + quantile(level) * error
-    return Estimate(value, *ends, p_value=two_sided(value, error), method=_SAFE, details={"standard_error": error})
+    errors, freedoms = zip(*(model.square_error() for model in (first, second)), strict=True)
+    error, df = sum(errors), min(freedoms)
+    half = t_quantile(level, df) * error
+    p_value = two_sided(value, error, df)
+    return Estimate(value, value - half, value + half, p_value=p_value, method=_SAFE, details={"standard_error": error})
 
 
 def absolute_difference(first: Summed, second: Summed, level: float) -> Estimate:
     """Return the difference of the l1 errors: the ends of each model's own interval are subtracted."""
-
-    def ends_of(model: Summed) -> tuple[float, float]:
-        value = model.values["ece"]
-        law = null_closed_form.absolute_law(model.bins, value, level)
-        return absolute_interval(model.bins, value, _half(level), rejected=law.p_value <= (1 - level) / 4)
-
-    (low, high), (least, most) = ends_of(first), ends_of(second)
+    (low, high), (least, most) = (model.absolute_ends((1 + level) / 2) for model in (first, second))
     how = "Gaussian thinning of each, ends subtracted: safe, and wide"
     return Estimate(first.values["ece"] - second.values["ece"], low - most, high - least, method=how)
 
 
 def brier_difference(first: Summed, second: Summed, level: float) -> Estimate:
     """Return the difference of the Brier scores."""
-    moments = [(model.means.brier, model.means.brier_variance, model.means.effective_n) for model in (first, second)]
-    return _mean(moments, level)
+    return _mean(first, second, "brier", first.means.brier - second.means.brier, level)
 
 
 def loss_difference(first: Summed, second: Summed, level: float) -> Estimate:
@@ -110,29 +127,17 @@ def loss_difference(first: Summed, second: Summed, level: float) -> Estimate:
     lost = {model.name: tidy_weight(model.means.infinite) for model in (first, second)}
     if any(lost.values()):
         return infinite_difference(lost)
-    moments = [(model.means.nll, model.means.nll_variance, model.means.effective_n) for model in (first, second)]
-    return _mean(moments, level)
+    return _mean(first, second, "log", first.means.nll - second.means.nll, level)
 
 
 def accuracy_difference(first: Summed, second: Summed, level: float) -> Estimate:
     """Return the difference of the accuracies: the ends of Wilson's intervals are subtracted."""
     value = first.means.accuracy - second.means.accuracy
-    (low, high), (least, most) = (
-        wilson_interval(model.means.accuracy, model.means.accuracy_rows, quantile(level)) for model in (first, second)
-    )
+    (low, high), (least, most) = (model.accuracy_ends(level) for model in (first, second))
     return Estimate(value, low - most, high - least, method="Wilson of each, ends subtracted: safe, and wide")
 
 
-def _mean(moments: list[tuple[float, float, float]], level: float) -> Estimate:
-    """Return the difference of two means, each given with its variance and effective sample size."""
-    value = moments[0][0] - moments[1][0]
-    error = sum(normal_interval(*model, 1.0)[1] - model[0] for model in moments)
-    z = quantile(level)
-    return Estimate(value, value - z * error, value + z * error, method=_SAFE)
-
-
-def _half(level: float) -> float:
-    """Return the normal quantile of an interval at half the error."""
-    from scipy.special import ndtri
-
-    return float(ndtri((3 + level) / 4))
+def _mean(first: Summed, second: Summed, score: Score, value: float, level: float) -> Estimate:
+    """Return the difference of two means."""
+    half = sum(model.half_width(score, level) for model in (first, second))
+    return Estimate(value, value - half, value + half, method=_SAFE)

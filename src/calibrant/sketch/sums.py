@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import grid as grids
+from calibrant.clusters import ClusterLabels, ClusterSums
+from calibrant.errors import InputError
 from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import dispatch
-from calibrant.notions import PER_CLASS, Events, ScoreMeans
+from calibrant.notions import PER_CLASS, Events, ScoreMeans, class_events, read, read_squared
 from calibrant.table import ReliabilityTable, cell_sums
 from calibrant.weights import effective_n, integer_weights
 
@@ -231,13 +233,43 @@ class Curves:
 
 
 class SketchSums(NamedTuple):
-    """The sums of all rows of a sketch, or of a group."""
+    """The sums of all rows of a sketch, or of a group; those over buckets if their clusters are known."""
 
     totals: Totals
     curves: Curves
+    clusters: ClusterSums | None = None
 
     @classmethod
-    def of_events(cls, predictions: Predictions, grid: grids.Grid) -> SketchSums | None:
+    def of(cls, predictions: Predictions, config: SketchConfig, labels: ClusterLabels | None) -> SketchSums:
+        """Return the sums of predictions; ``labels`` are the clusters of their rows."""
+        if labels is None and config.notion == "positive" and config.layout == "binary":
+            sums = cls._of_events(predictions, config.grid)
+            if sums is not None:
+                return sums
+        judged = config.notion or "positive"
+        reading = read(predictions, judged)
+        weights, n = reading.events.weights, reading.n
+        if predictions.layout == "multilabel":
+            judged_rows = predictions.judged
+            weights = None if predictions.weights is None else predictions.weights[judged_rows]
+            n = int(np.count_nonzero(judged_rows))
+        curves = Curves.empty(config.n_curves, config.grid)
+        if judged not in PER_CLASS:
+            curves.add_events(0, reading.events, config.grid)
+        if config.has_classes:
+            first = config.n_curves - predictions.n_classes
+            for k, (events, _) in enumerate(class_events(predictions)):
+                curves.add_events(first + k, events, config.grid)
+        squared = read_squared(predictions, judged) or reading
+        totals = Totals.weighted(n, weights, reading.total, reading.totals, squared.totals)
+        if labels is None:
+            return cls(totals, curves)
+        labels = labels.take(np.flatnonzero(predictions.judged))
+        clusters = ClusterSums.of(predictions, reading.events, labels, classes=config.has_classes, count=False)
+        return cls(totals, curves, clusters)
+
+    @classmethod
+    def _of_events(cls, predictions: Predictions, grid: grids.Grid) -> SketchSums | None:
         """Return the sums of one event's predictions, read once; None for logits, weights, ignored or bad rows."""
         direct = predictions.rows.direct
         if direct is None or predictions.logits or predictions.weights is not None:
@@ -249,3 +281,25 @@ class SketchSums(NamedTuple):
         n, curves = predictions.n, Curves.empty(1, grid)
         curves.add_cells(0, cells, n, weighted=False)
         return cls(Totals.unweighted(n, **scores_of(totals)), curves)
+
+    def add(self, other: SketchSums) -> SketchSums:
+        """Return the sums of more rows too; the totals and curves of this part take them in.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            Before anything has changed: if only one of the two has clusters, or their labels are of another kind.
+        """
+        if (self.clusters is None) != (other.clusters is None):
+            got = "no clusters after batches with clusters" if self.clusters else "clusters after batches without them"
+            remedy = "make a sketch for each, or pass the cluster of every row"
+            raise InputError("clusters", "clusters in every batch or in none", got, remedy)
+        clusters = None if self.clusters is None or other.clusters is None else self.clusters + other.clusters
+        self.totals.add(other.totals)
+        self.curves.add(other.curves)
+        return self._replace(clusters=clusters)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the sums, in bytes."""
+        return self.curves.nbytes + (0 if self.clusters is None else self.clusters.nbytes)

@@ -1,0 +1,109 @@
+"""The sums over buckets of clusters that predictions add up to: of the judged event, and of each class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant.clusters.cells import CLASS_CELLS
+from calibrant.clusters.labels import ClusterLabels, as_clusters
+from calibrant.clusters.sums import BucketSums
+from calibrant.errors import InputError
+from calibrant.inputs import Notion, Predictions
+from calibrant.notions import PER_CLASS, Events, class_events, scores_of_rows
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterSums:
+    """Sums over buckets of clusters. Add two with ``+``.
+
+    Attributes
+    ----------
+    event : BucketSums
+        The sums of the judged event, with the scores of whole predictions.
+    classes : tuple of BucketSums
+        Those of each class; empty unless classes are judged in addition to the event.
+    """
+
+    event: BucketSums
+    classes: tuple[BucketSums, ...] = ()
+
+    @classmethod
+    def of(
+        cls, predictions: Predictions, events: Events, labels: ClusterLabels, *, classes: bool, count: bool
+    ) -> ClusterSums:
+        """Return the sums of the judged rows.
+
+        Parameters
+        ----------
+        predictions, events
+            The predictions, and their judged event.
+        labels
+            The clusters of the judged rows.
+        classes
+            Whether classes are judged too.
+        count
+            As in `BucketSums.of`.
+        """
+        event = BucketSums.of(
+            labels,
+            events.scores,
+            events.outcomes,
+            events.weights,
+            row_scores=scores_of_rows(predictions),
+            count=count,
+        )
+        if not classes:
+            return cls(event)
+        return cls(
+            event,
+            tuple(
+                BucketSums.of(labels, each.scores, each.outcomes, each.weights, cells=CLASS_CELLS, count=count)
+                for each, _ in class_events(predictions)
+            ),
+        )
+
+    def __add__(self, other: ClusterSums) -> ClusterSums:
+        """Return the sums of the rows of both, which may share clusters.
+
+        Raises
+        ------
+        InputError
+            As `BucketSums.__add__`.
+        """
+        classes = zip(self.classes, other.classes, strict=True)
+        return ClusterSums(self.event + other.event, tuple(one + two for one, two in classes))
+
+    @property
+    def parts(self) -> tuple[BucketSums, ...]:
+        """The sums of the event, then those of each class."""
+        return (self.event, *self.classes)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the sums, in bytes."""
+        return sum(part.cell_sums.nbytes + part.scalars.nbytes for part in self.parts)
+
+
+def labels_of(clusters: Any, predictions: Predictions) -> ClusterLabels:
+    """Return the cluster of each row. Of predictions (N, C, ...) there may be one label for each of the N.
+
+    Raises
+    ------
+    InputError
+        As `as_clusters`.
+    """
+    n, each = predictions.n, predictions.rows.values.shape[2]
+    size = len(clusters) if isinstance(clusters, ClusterLabels) else np.size(clusters)
+    if each > 1 and size == n // each:
+        return as_clusters(clusters, n // each).take(np.repeat(np.arange(n // each), each))
+    return as_clusters(clusters, n)
+
+
+def check_notion(notion: Notion) -> None:
+    """Reject a notion of many events, whose rows are not judged by cluster."""
+    if notion in PER_CLASS:
+        remedy = "judge one class's column at a time, or the top label"
+        raise InputError("clusters", "a notion of one event", repr(notion), remedy)

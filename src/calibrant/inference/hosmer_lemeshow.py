@@ -1,0 +1,159 @@
+"""Hosmer and Lemeshow's test: observed against expected outcomes in groups of the score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError, check_choice
+from calibrant.estimators.binned import quantile_bin_of
+from calibrant.inference.moments import degrees, score_sums_of, standardised, units_of
+from calibrant.inference.replicates import group_p_value, resampling_of
+from calibrant.inference.rows import EventRows
+from calibrant.inputs import Notion
+from calibrant.results import TestResult
+from calibrant.sampling.resampling import Rng, check_draws
+from calibrant.table import ReliabilityTable
+
+Float64s = NDArray[np.float64]
+Sample = Literal["external", "in-sample"]
+
+SAMPLES: Final = ("external", "in-sample")
+
+_MOST_GROUPS: Final = 1_000_000
+
+
+def hosmer_lemeshow_test(
+    probs: Any,
+    targets: Any = None,
+    *,
+    sample: Sample,
+    n_groups: int = 10,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+    clusters: Any = None,
+    n_resamples: int = 1000,
+    rng: Rng = 0,
+) -> TestResult:
+    r"""Test calibration by Hosmer and Lemeshow's chi-square: observed against expected outcomes in groups of the score.
+
+    .. math:: H = \sum_g \frac{(O_g - E_g)^2}{E_g (1 - E_g / n_g)}
+
+    over groups of equal mass: those of `adaptive_calibration_error`, which never split tied scores. Group g has
+    :math:`n_g` predictions; :math:`O_g` is the sum of their outcomes and :math:`E_g` the sum of their scores. Larger is
+    worse. The p-value is that of a chi-square law. With G filled groups it has G degrees of freedom for held-out data,
+    and G - 2 for the data that the scores were fitted to. The data do not show which it is, so the caller must say. If
+    the scores of a group leave no doubt (E = 0 or E = n), the group adds 0 if O = E; otherwise H is infinite and the
+    p-value 0.
+
+    Parameters
+    ----------
+    sample : {"external", "in-sample"}
+        Whether the scores come from a model that never saw these outcomes, or from a logistic regression fitted to
+        them. Required.
+    n_groups : int, default 10
+        The number of groups; fewer may be filled if scores are tied.
+    n_resamples, rng
+        As in `ks_test`: only for rows in clusters.
+    probs, targets, notion, weights, ignore_index, logits, clusters
+        As in `spiegelhalter_test`. With weights that are not whole numbers each group counts as
+        (sum w)^2 / sum w^2 predictions. With clusters the law of H comes from replicates, as in `ks_test`. With
+        ``sample="in-sample"`` they are without what a refit of the log-odds line would explain.
+
+    Returns
+    -------
+    TestResult
+        ``details`` hold the ``degrees_of_freedom`` (not with clusters) and, for each filled group, its ``counts``,
+        ``observed`` and ``expected`` outcomes.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        Also for fewer than 3 filled groups with ``sample="in-sample"``, which leave no degree of freedom.
+
+    Notes
+    -----
+    The chi-square law needs about five expected outcomes of either kind in each group. Cost: as `spiegelhalter_test`.
+
+    References
+    ----------
+    Hosmer, Lemeshow (1980), doi 10.1080/03610928008827941. Hosmer, Lemeshow, Sturdivant (2013), Applied Logistic
+    Regression, doi 10.1002/9781118548387.
+
+    Examples
+    --------
+    >>> from calibrant.inference import hosmer_lemeshow_test
+    >>> p, y = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9], [0, 1, 0, 1, 0, 1, 1, 1]
+    >>> test = hosmer_lemeshow_test(p, y, sample="external", n_groups=2)
+    >>> test.details["observed"], test.details["degrees_of_freedom"], round(test.statistic, 6)
+    ((2.0, 3.0), 2, 1.333333)
+    """
+    check_choice("sample", sample, SAMPLES)
+    _check_groups(n_groups)
+    check_draws(n_resamples)
+    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
+    rows = EventRows.of(probs, targets, clusters=clusters, **options)
+    groups = _Groups.of(rows.table, n_groups)
+    statistic, details, filled = groups.statistic, groups.details, len(groups.counts)
+    freedom = filled - (0 if sample == "external" else 2)
+    if freedom < 1:
+        remedy = "use sample='external' if the scores were not fitted to these outcomes, or another test"
+        raise InputError("n_groups", "at least 3 filled groups with sample='in-sample'", str(filled), remedy)
+    if rows.clusters is None:
+        p_value, law = _chi_square_sf(statistic, freedom), f"{degrees(freedom)} of freedom"
+        details = {"degrees_of_freedom": freedom, **details}
+    else:
+        law = f"{n_resamples:,} resamples"
+        fitted, resampling = sample == "in-sample", resampling_of(n_resamples, rng)
+        p_value = group_p_value(rows.clusters, n_groups, resampling, fitted=fitted)
+    return rows.result(statistic, p_value, f"Hosmer and Lemeshow's chi-square, {sample}, {law}", **details)
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """The filled groups of Hosmer and Lemeshow, (G,) each; ``squares`` are sums of squared weights."""
+
+    counts: Float64s
+    observed: Float64s
+    expected: Float64s
+    squares: Float64s
+
+    @classmethod
+    def of(cls, table: ReliabilityTable, n_groups: int) -> _Groups:
+        """Return the groups of equal mass."""
+        first = np.flatnonzero(np.diff(quantile_bin_of(table, n_groups), prepend=-1))
+        columns = (table.counts, table.positives, score_sums_of(table), units_of(table) * table.counts)
+        return cls(*(np.add.reduceat(column.astype(np.float64), first) for column in columns))
+
+    @property
+    def statistic(self) -> float:
+        """The sum of squared deviations over their variances."""
+        variances = np.maximum(self.expected * (1 - self.expected / self.counts), 0.0) * self.squares / self.counts
+        groups = zip(self.observed - self.expected, variances, self.counts, strict=True)
+        with np.errstate(over="ignore"):  # a score of 1e-320 whose event happened
+            return float(np.sum(np.array([standardised(*group) for group in groups]) ** 2))
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """The sums of each group."""
+        columns = {"counts": self.counts, "observed": self.observed, "expected": self.expected}
+        return {name: tuple(map(float, column)) for name, column in columns.items()}
+
+
+def _chi_square_sf(x: float, freedom: int) -> float:
+    """Return the upper tail of the chi-square law."""
+    from scipy.special import chdtrc
+
+    return float(chdtrc(freedom, x))
+
+
+def _check_groups(n_groups: object) -> None:
+    integer = isinstance(n_groups, (int, np.integer)) and not isinstance(n_groups, bool)
+    if not integer or not 1 <= n_groups <= _MOST_GROUPS:  # type: ignore[operator]
+        remedy = "pass the number of groups, such as 10"
+        raise InputError("n_groups", f"an integer from 1 to {_MOST_GROUPS:,}", repr(n_groups), remedy)

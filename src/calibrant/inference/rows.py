@@ -1,0 +1,88 @@
+"""The rows that a test is about: their table and, if they come in clusters, their sums over buckets of clusters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from calibrant.clustered.means import BY_CLUSTER, LONE, details_of, flag_of
+from calibrant.clustered.sums import Clustered
+from calibrant.clusters import BucketSums, check_notion, labels_of
+from calibrant.errors import InputError
+from calibrant.notions import read
+from calibrant.results import TestResult
+from calibrant.sampling.cells import Cells
+from calibrant.sketch import Arguments, CalibrationSketch, table_of
+from calibrant.table import ReliabilityTable
+
+_HOLDS: Final = {ReliabilityTable: "a table has no clusters", CalibrationSketch: "a sketch has its own clusters"}
+
+
+@dataclass(frozen=True, eq=False)
+class EventRows:
+    """The judged rows of one event.
+
+    Attributes
+    ----------
+    table : ReliabilityTable
+        Their table.
+    clusters : Clustered or None
+        Their sums over buckets of clusters; None if the rows are independent.
+    alone : bool
+        Whether clusters were passed, of one row each.
+    """
+
+    table: ReliabilityTable
+    clusters: Clustered | None = field(default=None, repr=False)
+    alone: bool = False
+
+    @classmethod
+    def of(cls, probs: Any, targets: Any = None, *, clusters: Any = None, **options: Any) -> EventRows:
+        """Return the rows of predictions, of a table or of a sketch; ``options`` are those of `table_of`.
+
+        Raises
+        ------
+        InputError
+            As `table_of` and `as_clusters`; for clusters next to a table or a sketch, and for rows of one cluster.
+        """
+        ready = isinstance(probs, (ReliabilityTable, CalibrationSketch))
+        if ready and clusters is not None:
+            remedy = f"leave it out: {_HOLDS[type(probs)]}, or pass predictions"
+            raise InputError("clusters", f"nothing next to a {type(probs).__name__}", "a value", remedy)
+        if ready or clusters is None or clusters is False:
+            table = table_of(probs, targets, **options)
+            buckets = probs.buckets if isinstance(probs, CalibrationSketch) else None
+            return cls(table, None if buckets is None else Clustered.of(Cells.of(table), buckets))
+        return cls._of_predictions(Arguments(probs=probs, targets=targets, **options), clusters)
+
+    @classmethod
+    def _of_predictions(cls, arguments: Arguments, clusters: Any) -> EventRows:
+        """Return the rows of predictions in clusters, from one read of them."""
+        predictions, notion = arguments.predictions()
+        check_notion(notion)
+        labels = labels_of(clusters, predictions).take(np.flatnonzero(predictions.judged))
+        events = read(predictions, notion, scoring=False).events
+        table, weights = ReliabilityTable.pool(events), events.weights
+        if labels.alone(weights):
+            return cls(table, alone=True)
+        buckets = BucketSums.of(labels, events.scores, events.outcomes, events.weights)
+        return cls(table, Clustered.of(Cells.of(table), buckets))
+
+    def method(self, name: str) -> str:
+        """Return the name of a method, with what clusters had to do with it."""
+        return f"{name}{LONE if self.alone else '' if self.clusters is None else BY_CLUSTER}"
+
+    @property
+    def cluster_facts(self) -> dict[str, Any]:
+        """What the details of a result say about its clusters, with a flag where few of them decide."""
+        if self.clusters is None:
+            return {}
+        flag = flag_of(self.clusters)
+        return details_of(self.clusters.buckets) | ({"flag": flag} if flag else {})
+
+    def result(self, statistic: float, p_value: float, method: str, **details: Any) -> TestResult:
+        """Return the result of a test of these rows."""
+        facts = {**details, **self.table.provenance, **self.cluster_facts}
+        return TestResult(statistic, p_value, self.method(method), self.table.n, facts)
