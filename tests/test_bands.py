@@ -596,3 +596,45 @@ def test_errors_about_what_is_asked_for():
             evaluate(p, y, rng=rng)
     found = evaluate(p, y, level=np.float64(0.9), n_resamples=np.int64(20), rng=np.int32(3))
     assert found.to_dict() == evaluate(p, y, level=0.9, n_resamples=20, rng=3).to_dict()
+
+
+# ---------------------------------------------------------------- few heavy rows
+
+
+def heavy_rows(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of which every hundredth weighs some thirty times as much."""
+    rng = np.random.default_rng(0)
+    p = rng.random(n)
+    return p, (rng.random(n) < p).astype(int), np.where(np.arange(n) % 100 == 7, 30.5, 1.0)
+
+
+def test_weights_of_few_rows_are_flagged() -> None:
+    """(sum w^2)^2 / sum w^4: ten heavy rows decide the variances of a thousand, and fifty do not."""
+    for n, flagged in ((200, True), (1_000, True), (5_000, False)):
+        p, y, w = heavy_rows(n)
+        rows = np.sum(w**2) ** 2 / np.sum(w**4)
+        assert bool(rows < 15) is flagged
+        flag = calibrant.evaluate(p, y, weights=w, n_resamples=0)["brier"].details.get("flag", "")
+        assert (f"the weights of few rows decide (as of {rows:.2g} equal ones)" in flag) is flagged
+        whole = calibrant.evaluate(p, y, weights=np.rint(w), n_resamples=0)["brier"].details.get("flag", "")
+        assert "weights of few rows" not in whole, "a whole weight repeats its row"
+    probs = np.random.default_rng(1).dirichlet(np.ones(3), 300)
+    targets, weights = np.arange(300) % 3, heavy_rows(300)[2]
+    for notion in ("top-label", "classwise"):
+        report = calibrant.evaluate(probs, targets, weights=weights, notion=notion, n_resamples=0)
+        assert "weights of few rows" in report["ece"].details["flag"]
+
+
+def test_sketches_know_the_weights_that_decide() -> None:
+    p, y, w = heavy_rows(1_000)
+    expected = calibrant.evaluate(p, y, weights=w, n_resamples=0)["ece"].details["flag"]
+    parts = [calibrant.CalibrationSketch() for _ in range(2)]
+    parts[0].update(p[:300], y[:300], weights=w[:300])
+    parts[1].update(p[300:], y[300:], weights=w[300:])
+    both = parts[0] + parts[1]
+    for sketch in (both, calibrant.CalibrationSketch.from_bytes(both.to_bytes())):
+        assert calibrant.evaluate(sketch, n_resamples=0)["ece"].details["flag"] == expected
+    unweighted = calibrant.CalibrationSketch()
+    unweighted.update(p, y)
+    assert "flag" not in calibrant.evaluate(unweighted, n_resamples=0)["ece"].details
+    assert "flag" in calibrant.evaluate(unweighted + both, n_resamples=0)["ece"].details

@@ -211,7 +211,8 @@ def evaluate(
         predictions = as_predictions(probs, targets, **others, logits=logits, notion=notion)
         labels, event = judging.cluster_labels(clusters, predictions), resolve(predictions, notion)
         found = judging.of_predictions(predictions, event, groups, labels, n_bins, classwise=classwise)
-        found = replace(found[0], flag=judging.single_image(clusters, predictions)), found[1]
+        flags = filter(None, (found[0].flag, judging.single_image(clusters, predictions)))
+        found = replace(found[0], flag="; ".join(flags)), found[1]
     judged, judged_groups = found
     if tolerance is not None and judged.notion in PER_CLASS and tolerance_of != ECE.name:
         raise InputError("tolerance_of", "'ece' if every class is judged", repr(tolerance_of), "leave it out")
@@ -310,7 +311,8 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
             estimates[measure] = combined
             if measure.judges == "classes" and classes is not None:
                 estimates[measure] = replace(combined, details=worst_class(classes))
-    estimates = {measure: flagged(one, tables[0].provenance) for measure, one in estimates.items()}
+    flags = {**tables[0].provenance, **({"flag": judged.flag} if judged.flag and resampling is not None else {})}
+    estimates = {measure: flagged(one, flags) for measure, one in estimates.items()}
     tested = decision = None
     if resampling is not None:
         bins = class_bins(events, OverClasses(binning="uniform"), means.effective_n, dependent=dependent)

@@ -15,10 +15,10 @@ from calibrant.estimators.certified import Certified
 from calibrant.inputs import Notion, Predictions, as_groups
 from calibrant.measures.histograms import ClassHistograms, table_histograms
 from calibrant.notions import NOTIONS, PER_CLASS, Events, class_events, read, read_squared
-from calibrant.sampling.means import PredictionMeans
+from calibrant.sampling.means import PredictionMeans, heavy
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.table import ReliabilityTable, cell_sums
-from calibrant.weights import effective_rows, integer_weights
+from calibrant.weights import deciding_rows, effective_rows, integer_weights
 
 ONE_IMAGE: Final = "rows of one image, taken as independent: intervals may be too short"
 _HOLDS: Final = {ReliabilityTable: "the table", CalibrationSketch: "the sketch"}
@@ -134,7 +134,14 @@ def of_table(table: ReliabilityTable, notion: Notion | None) -> Judged:
 def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool) -> Judged:
     """Return what is judged of a sketch; with ``classwise`` also its classes, if it holds them."""
     means, notion = PredictionMeans.of_sketch(sketch), sketch.notion or "positive"
-    judged = Judged(notion=notion, means=means, tables=(), n_classes=sketch.n_classes, names=sketch.class_names)
+    judged = Judged(
+        notion=notion,
+        means=means,
+        tables=(),
+        n_classes=sketch.n_classes,
+        names=sketch.class_names,
+        flag=heavy(sketch.totals.deciding_rows),
+    )
     if notion in PER_CLASS:
         return replace(judged, tables=sketch.class_tables)
     judged = replace(judged, tables=[sketch.table], clusters=sketch.clusters)
@@ -185,6 +192,7 @@ def _of_rows(
         tables=(),
         n_classes=None if layout == "binary" else predictions.n_classes,
         names=predictions.class_names,
+        flag="" if integer_weights(weights) else heavy(deciding_rows(_power(weights, 2), _power(weights, 4))),
     )
     if notion in PER_CLASS:
         if labels is not None:
@@ -203,6 +211,10 @@ def _of_rows(
     found = ClusterSums.of(predictions, reading.events, labels, classes=uppers is not None, count=True)
     class_tables = () if uppers is None else [_class_table(events) for events, _ in class_events(predictions)]
     return replace(judged, clusters=found, class_tables=class_tables)
+
+
+def _power(weights: Any, power: int) -> float:
+    return float(np.sum(weights**power))
 
 
 def _class_table(events: Events) -> ReliabilityTable:

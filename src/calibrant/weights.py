@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,6 +40,14 @@ def effective_rows(weights: NDArray[np.float64] | None, n: int) -> float:
         return float(n)
     total = float(weights.sum())
     return total if integer_weights(weights) else effective_n(total, float(np.sum(weights**2)))
+
+
+def deciding_rows(square_weight: float, quartic_weight: float) -> float:
+    """Return (sum w^2)^2 / sum w^4: how many equal rows would tell as much about the variance of a weighted mean.
+
+    It is Kish's effective sample size of the squared weights, which are what rows add to that variance.
+    """
+    return square_weight**2 / quartic_weight if quartic_weight > 0 else math.inf
 
 
 def tidy_weight(weight: float) -> int | float:

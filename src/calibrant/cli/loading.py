@@ -125,7 +125,7 @@ def _check_sketch_options(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that cannot change a sketch."""
     flags = {param.name: max(param.opts, key=len) for param in ctx.command.params}
     values = {flags[name]: getattr(options, name) for name in _FIXED_BY_SKETCH}
-    useless = [flag for flag, value in values.items() if value not in (None, False, ())]
+    useless = [flag for flag, value in values.items() if value is not None and value is not False and value != ()]
     if options.engine != ENGINES[0]:
         useless.append("--engine")
     if options.classwise is False:

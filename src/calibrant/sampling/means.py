@@ -154,6 +154,13 @@ def rare(rows: float, of: str = "") -> str:
     return f"{many}: fewer than {MINORITY}, intervals may be too short"
 
 
+def heavy(rows: float) -> str:
+    """Return a warning where the weights of so few rows decide that variances are not to be trusted, or nothing."""
+    if rows >= MINORITY:
+        return ""
+    return f"the weights of few rows decide (as of {rows:.2g} equal ones): intervals may be too short"
+
+
 def gap_error(cells: Cells) -> float:
     """Return the standard error of the mean of score - outcome, of the blended variance of the residuals."""
     n = cells.effective_n

@@ -16,7 +16,7 @@ from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import dispatch
 from calibrant.notions import PER_CLASS, Events, ScoreMeans, class_events, read, read_squared
 from calibrant.table import ReliabilityTable, cell_sums
-from calibrant.weights import effective_n, integer_weights
+from calibrant.weights import deciding_rows, effective_n, integer_weights
 
 Float64s = NDArray[np.float64]
 
@@ -76,8 +76,8 @@ class Totals:
     ----------
     n : int
         The number of rows.
-    weight, square_weight : float
-        The sums of their weights and of the squared weights.
+    weight, square_weight, quartic_weight : float
+        The sums of their weights, and of these to the power of 2 and of 4. The last is 0 where it is not known.
     whole : bool
         Whether all weights are integers: then each unit of weight is a prediction.
     entries : float
@@ -92,6 +92,7 @@ class Totals:
     n: int = 0
     weight: float = 0.0
     square_weight: float = 0.0
+    quartic_weight: float = 0.0
     whole: bool = True
     entries: float = 0.0
     correct: float = 0.0
@@ -110,7 +111,8 @@ class Totals:
     def unweighted(cls, n: int, **scores: float) -> Totals:
         """Return the sums of n rows that each weigh 1, with one label each; ``scores`` has the names of `SCORES`."""
         alike = {f"squared_{name}": scores[name] for name in SQUARED}
-        return cls(n=n, weight=float(n), square_weight=float(n), whole=True, entries=float(n), **scores, **alike)
+        weights = dict.fromkeys(("weight", "square_weight", "quartic_weight", "entries"), float(n))
+        return cls(n=n, whole=True, **weights, **scores, **alike)
 
     @classmethod
     def weighted(cls, n: int, weights: Float64s | None, entries: float, totals: Float64s, squared: Float64s) -> Totals:
@@ -119,6 +121,7 @@ class Totals:
             n=n,
             weight=float(n if weights is None else weights.sum()),
             square_weight=float(n if weights is None else np.sum(weights**2)),
+            quartic_weight=float(n if weights is None else np.sum(weights**4)),
             whole=integer_weights(weights),
             entries=entries,
             **scores_of(totals),
@@ -133,14 +136,21 @@ class Totals:
 
     def add(self, other: Totals) -> None:
         """Add the sums of more rows."""
+        known = [part.quartic_weight for part in (self, other) if part.n]
         for entry in fields(self):
             mine, added = getattr(self, entry.name), getattr(other, entry.name)
             setattr(self, entry.name, mine and added if entry.name == "whole" else mine + added)
+        self.quartic_weight = sum(known) if all(known) else 0.0
 
     @property
     def effective_n(self) -> float:
         """The effective sample size of the rows (Kish)."""
         return self.weight if self.whole else effective_n(self.weight, self.square_weight)
+
+    @property
+    def deciding_rows(self) -> float:
+        """How many equal rows would tell as much about variances; infinite for whole weights, or if it is not known."""
+        return math.inf if self.whole else deciding_rows(self.square_weight, self.quartic_weight)
 
     @property
     def means(self) -> ScoreMeans:
