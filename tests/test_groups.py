@@ -66,12 +66,37 @@ def class_bins(probs, hot, w, n_bins):
             yield w[i].sum() ** 2 / q.sum(), S, Q, V0, np.sum(q * (p - y))
 
 
+def class_places(probs, n_bins):
+    """Each score's place among the filled bins of all classes."""
+    bins = np.ceil(probs * n_bins).astype(int).clip(1, n_bins) - 1 + n_bins * np.arange(probs.shape[1])
+    return np.unique(bins, return_inverse=True)[1].reshape(bins.shape)
+
+
+def class_dependence(probs, w, n_bins):
+    """1 + sum r^2 s s' / sum s^2 over pairs of bins, from the covariance of one-hot outcomes."""
+    places, q = class_places(probs, n_bins), w**2
+    covariance = np.zeros((places.max() + 1,) * 2)
+    for p, own, weight in zip(probs, places, q, strict=True):
+        covariance[np.ix_(own, own)] += weight * (np.diag(p) - np.outer(p, p))
+    s = np.sqrt(np.diag(covariance))
+    ratio = covariance**2 / np.outer(s, s)
+    return 1 + (ratio.sum() - np.trace(ratio)) / np.sum(s**2)
+
+
 def classes_ends(probs, hot, w, n_bins, dependence):
-    """The mean error and the ends of its interval, not gated: the l1 formulas with every variance widened."""
+    """The mean error and the ends of its interval, not gated: the l1 formulas.
+
+    ``dependence`` widens every variance; None if a row has one class, and the rows tell how sums over classes vary.
+    """
     n, S, Q, V0, G = np.array(list(class_bins(probs, hot, w, n_bins))).T
     total = probs.shape[1] * w.sum()
+    noise = class_dependence(probs, w, n_bins) if dependence is None else dependence
 
     def spread(f):
+        if dependence is None:
+            psi = np.sum(f[class_places(probs, n_bins)] * (probs - hot), axis=1)
+            unseen = np.sum(f**2 * np.maximum(v - Q, 0))
+            return math.sqrt(np.sum(w**2 * (psi - np.average(psi, weights=w)) ** 2) + unseen)
         m = np.sum(f * S) / w.sum()
         return math.sqrt(max(0, dependence * np.sum(v * f**2) - 2 * m * np.sum(f * G) + m**2 * np.sum(w**2)))
 
@@ -81,8 +106,8 @@ def classes_ends(probs, hot, w, n_bins, dependence):
     slope = slope + 4 * X * stats.norm.pdf(X)
     low = np.sum(np.sqrt(v) * g) - Z * spread(slope)
     first = np.abs(S).sum() + Z * spread(np.sign(S))
-    A, V, h = np.sum((S**2 - Q) / W), dependence * 2 * np.sum(np.maximum(v, V0) ** 2 / V0), np.maximum(S**2 - Q, 0)
-    rho = dependence * max(np.sum(h * v / V0) / np.sum(h / W), v.sum() / W.sum())
+    A, V, h = np.sum((S**2 - Q) / W), noise * 2 * np.sum(np.maximum(v, V0) ** 2 / V0), np.maximum(S**2 - Q, 0)
+    rho = (dependence or 2) * max(np.sum(h * v / V0) / np.sum(h / W), v.sum() / W.sum())
     root = math.sqrt(max(0, 4 * Z**2 * rho * A + 4 * Z**4 * rho**2 + Z**2 * V))
     second = math.sqrt(W.sum() * max(0, A + 2 * Z**2 * rho + root))
     third = np.sum(np.sqrt(v) * (g + MOST_BIAS)) + Z * spread(slope)
@@ -103,12 +128,12 @@ def test_classwise_interval_is_its_formula(sharpened, notion, weighted):
     found = evaluate(probs, targets, notion=notion, weights=weights, n_bins=10, level=LEVEL, n_resamples=0)[
         "classwise_ece"
     ]
-    value, low, high = classes_ends(probs, hot, w, 10, 4 if notion == "multilabel" else 2)
+    value, low, high = classes_ends(probs, hot, w, 10, 4 if notion == "multilabel" else None)
     assert found.value == near(value)
     assert found.low == near(max(low, 0) if found.p_value <= TAIL else 0)
     assert found.high == near(high)
     assert (found.low > 0) == (sharpened > 1)
-    assert f"variances times {4 if notion == 'multilabel' else 2}" in found.method
+    assert ("variances times 4" in found.method) == (notion == "multilabel")
 
 
 def test_classwise_value_is_the_mean_of_the_classes_own():
@@ -145,7 +170,7 @@ def test_classwise_floor_is_that_of_binomial_counts():
             mean = law.expect(lambda j, n=n, P=P: abs(j - n * P))
             expected, variance = expected + mean, variance + law.var() - mean**2
     first, second = (evaluate(probs, labels, level=LEVEL, n_resamples=k)["classwise_ece"] for k in (0, 1000))
-    sd = math.sqrt(2 * variance) / 1600  # the covariance of the classes' outcomes is below twice its diagonal
+    sd = math.sqrt(class_dependence(probs, np.ones(400), 15) * variance) / 1600
     assert first.floor.mean == pytest.approx(expected / 1600, rel=1e-9)
     assert first.floor.upper == pytest.approx(expected / 1600 + stats.norm.ppf(LEVEL) * sd, rel=1e-6)
     # Means of 1,000 draws are off by 5 / sqrt(1000) of their deviation, the quantile by 1.71 times that.

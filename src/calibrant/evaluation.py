@@ -293,7 +293,7 @@ def _is_loss(measure: Measure) -> bool:
 
 def _class_report(judged: Judged, settings: Settings) -> Reported:
     """Return the report on every class by itself: each measure combined over classes."""
-    tables, means, resampling = judged.tables, judged.means, settings.resampling
+    tables, means, resampling, rows = judged.tables, judged.means, settings.resampling, judged.class_rows
     events = [Event(table=table, n_bins=settings.n_bins) if len(table) else None for table in tables]
     some = next(event for event in events if event is not None)
     histograms = table_histograms(tables, settings.n_bins)
@@ -307,7 +307,9 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
             estimates[measure] = estimate(measure, event, inference)
         else:
             source = ECE if measure.judges == "classes" else measure
-            combined = over_classes(source, events, means.n, means.effective_n, resampling, dependent=dependent)
+            combined = over_classes(
+                source, events, means.n, means.effective_n, resampling, dependent=dependent, rows=rows
+            )
             estimates[measure] = combined
             if measure.judges == "classes" and classes is not None:
                 estimates[measure] = replace(combined, details=worst_class(classes))
@@ -315,11 +317,12 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
     estimates = {measure: flagged(one, flags) for measure, one in estimates.items()}
     tested = decision = None
     if resampling is not None:
-        bins = class_bins(events, OverClasses(binning="uniform"), means.effective_n, dependent=dependent)
+        rule = OverClasses(binning="uniform")
+        bins = class_bins(events, rule, means.effective_n, dependent=dependent, rows=rows)
         tested = bins.tested(estimates[ECE], resampling)
         if settings.tolerance is not None:
             sides = replace(resampling, level=one_sided(resampling.level))
-            bounds = over_classes(ECE, events, means.n, means.effective_n, sides, dependent=dependent)
+            bounds = over_classes(ECE, events, means.n, means.effective_n, sides, dependent=dependent, rows=rows)
             decision = _decision(settings, bounds, math.inf)
     supports = histograms.sums[2].sum()
     evidence = Evidence(
@@ -351,7 +354,12 @@ def _classes(judged: Judged, total: Any, resampling: Resampling | None) -> Class
     if judged.histograms is None:
         return None
     histograms = replace(judged.histograms, totals=total)
-    bins = ClassBins(histograms=histograms.sums, squares=histograms.squares, effective_n=judged.means.effective_n)
+    bins = ClassBins(
+        histograms=histograms.sums,
+        squares=histograms.squares,
+        effective_n=judged.means.effective_n,
+        rows=judged.class_rows,
+    )
     errors = histograms.errors("l1")
     if judged.clusters is None:
         errors = inferred(errors, histograms.squares, resampling)

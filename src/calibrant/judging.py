@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.clusters import ClusterLabels, ClusterSums, check_notion, labels_of
 from calibrant.errors import InputError, check_choice
@@ -15,6 +16,7 @@ from calibrant.estimators.certified import Certified
 from calibrant.inputs import Notion, Predictions, as_groups
 from calibrant.measures.histograms import ClassHistograms, table_histograms
 from calibrant.notions import NOTIONS, PER_CLASS, Events, class_events, read, read_squared
+from calibrant.sampling.class_rows import ClassRows
 from calibrant.sampling.means import PredictionMeans, heavy
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.table import ReliabilityTable, cell_sums
@@ -44,6 +46,8 @@ class Judged:
         The bins of every class, if classes are judged in addition to the event.
     class_bound : float
         The certified error of the mean of the classes' errors.
+    class_rows : ClassRows or None
+        The rows of the classes, of predictions.
     clusters : ClusterSums or None
         The sums of the rows over buckets of clusters; None if rows are independent.
     class_tables : sequence of ReliabilityTable
@@ -61,6 +65,7 @@ class Judged:
     names: tuple[str, ...] | None = None
     histograms: ClassHistograms | None = None
     class_bound: float = 0.0
+    class_rows: ClassRows | None = None
     clusters: ClusterSums | None = None
     class_tables: Sequence[ReliabilityTable] = ()
     alone: bool = False
@@ -173,7 +178,7 @@ def _of_rows(
     """Return what is judged of rows, from one read of them."""
     layout, uppers = predictions.layout, None
     if layout == "multiclass" and classwise and notion != "classwise":
-        uppers = binned.largest_members(binned.uniform_edges(n_bins), "right", predictions.rows.dtype)
+        uppers = _uppers(predictions, n_bins)
     reading = read(predictions, notion, uppers=uppers)
     n, weights = reading.n, reading.events.weights
     if layout == "multilabel":  # the means are over labels, but only rows are independent
@@ -197,12 +202,16 @@ def _of_rows(
     if notion in PER_CLASS:
         if labels is not None:
             check_notion(notion)
-        return replace(judged, tables=[ReliabilityTable.pool(events) for events, _ in class_events(predictions)])
+        class_rows = _class_rows(predictions, n_bins) if layout == "multiclass" else None
+        tables = [ReliabilityTable.pool(events) for events, _ in class_events(predictions)]
+        return replace(judged, tables=tables, class_rows=class_rows)
     histograms = None
     if uppers is not None:
         squares = None if squared is None else squared.histograms
         histograms = ClassHistograms(sums=reading.histograms, totals=reading.total, squares=squares)
-    judged = replace(judged, tables=[ReliabilityTable.pool(reading.events)], histograms=histograms)
+    class_rows = None if uppers is None else _class_rows(predictions, n_bins)
+    tables = [ReliabilityTable.pool(reading.events)]
+    judged = replace(judged, tables=tables, histograms=histograms, class_rows=class_rows)
     if labels is None:
         return judged
     labels = labels.take(np.flatnonzero(predictions.judged))
@@ -211,6 +220,15 @@ def _of_rows(
     found = ClusterSums.of(predictions, reading.events, labels, classes=uppers is not None, count=True)
     class_tables = () if uppers is None else [_class_table(events) for events, _ in class_events(predictions)]
     return replace(judged, clusters=found, class_tables=class_tables)
+
+
+def _class_rows(predictions: Predictions, n_bins: int) -> ClassRows:
+    return ClassRows(predictions, _uppers(predictions, n_bins))
+
+
+def _uppers(predictions: Predictions, n_bins: int) -> NDArray[np.floating[Any]]:
+    """Return the largest score of each bin of equal width."""
+    return binned.largest_members(binned.uniform_edges(n_bins), "right", predictions.rows.dtype)
 
 
 def _power(weights: Any, power: int) -> float:

@@ -15,6 +15,7 @@ from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.histograms import table_histograms
 from calibrant.measures.measure import Measure, OverClasses
 from calibrant.results import Estimate
+from calibrant.sampling.class_rows import ClassRows
 from calibrant.sampling.classwise import DEPENDENCE, ClassBins
 from calibrant.sampling.null import Law
 from calibrant.sampling.resampling import Resampling
@@ -53,6 +54,7 @@ def over_classes(
     resampling: Resampling | None,
     *,
     dependent: bool,
+    rows: ClassRows | None = None,
 ) -> Estimate:
     """Return the estimate of a measure combined over classes.
 
@@ -65,6 +67,8 @@ def over_classes(
     dependent
         Whether the labels of a row may depend on one another in any way, as in multilabel predictions. Otherwise a row
         has one class, which excludes the others.
+    rows
+        The rows of exclusive classes, if they are at hand.
     """
     rule = measure.over_classes
     if isinstance(rule, Unavailable):
@@ -80,19 +84,35 @@ def over_classes(
         return replace(plain, method=NO_MEAN)
     if resampling is None:
         return replace(plain, method=NOT_ASKED)
-    bins = class_bins(events, rule, effective_n, dependent=dependent)
+    bins = class_bins(events, rule, effective_n, dependent=dependent, rows=rows)
     law = bins.law(value, resampling)
     low, high, method = bins.interval(value, resampling, rejected=law.p_value <= resampling.tail)
     return _with_law(plain, (low, high), resampling.level, law, method)
 
 
-def class_bins(events: Sequence[Event | None], rule: OverClasses, effective_n: float, *, dependent: bool) -> ClassBins:
-    """Return the bins of every class, for the interval of the mean of the classes' errors."""
+def class_bins(
+    events: Sequence[Event | None],
+    rule: OverClasses,
+    effective_n: float,
+    *,
+    dependent: bool,
+    rows: ClassRows | None = None,
+) -> ClassBins:
+    """Return the bins of every class, for the interval of the mean of the classes' errors.
+
+    The rows tell how much sums over bins of equal width vary; those of equal mass differ from class to class.
+    """
     tables = [EMPTY if event is None else event.table for event in events]
     n_bins = next(event.n_bins for event in events if event is not None)
     found = table_histograms(tables, n_bins, binning=rule.binning or "uniform")
     dependence = float(len(events)) if dependent else DEPENDENCE
-    return ClassBins(histograms=found.sums, squares=found.squares, effective_n=effective_n, dependence=dependence)
+    return ClassBins(
+        histograms=found.sums,
+        squares=found.squares,
+        effective_n=effective_n,
+        dependence=dependence,
+        rows=rows if rule.binning == "uniform" else None,
+    )
 
 
 def flagged(estimate: Estimate, details: dict[str, Any]) -> Estimate:

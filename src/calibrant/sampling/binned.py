@@ -9,6 +9,7 @@ alpha / 2; the upper end is never below T.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -225,8 +226,9 @@ def absolute_interval(
     z: float,
     *,
     rejected: bool,
-    spread: tuple[float, float] | None = None,
+    spread: Callable[[Float64s], Float64s] | None = None,
     dependence: float = 1.0,
+    noise: float | None = None,
 ) -> tuple[float, float]:
     """Return the interval of the l1 error.
 
@@ -238,24 +240,29 @@ def absolute_interval(
     Parameters
     ----------
     spread
-        The standard deviations of sum g'(X) r and sum sign(S) r over rows, where they are known better than from the
-        bins: for bins of several classes, whose rows are the same.
+        From slopes f of the bins, (2, M), to the standard deviations of sum f r over rows, where they are known better
+        than from the bins: for bins of several classes, whose rows are the same.
     dependence
         How many times the variance of a sum over bins may exceed the variance for independent bins.
+    noise
+        The same for the sum of squares of S under calibration; by default ``dependence``.
     """
     v, s = np.maximum(bins.variances, np.finfo(float).tiny), bins.gap_sums
     g, slope = thinned(s / np.sqrt(v))
     if spread is None:
-        spread = bins.spread(slope, dependence * v), bins.spread(np.sign(s), dependence * v)
+        sds = bins.spread(slope, dependence * v), bins.spread(np.sign(s), dependence * v)
+    else:
+        sds = tuple(spread(np.stack([slope, np.sign(s)])))
     middle, roots = float(np.sum(np.sqrt(v) * g)), float(np.sum(np.sqrt(v)))
-    low = middle - z * spread[0]
-    jensen = float(np.sum(np.abs(s))) + z * spread[1]
-    least_biased = unbiased_end(middle, roots, z * spread[0], several=roots**2 >= FEWEST * spread[1] ** 2)
-    high = min(jensen, least_biased, _cauchy_schwarz(bins, v, z, dependence)) / bins.total
+    low = middle - z * sds[0]
+    jensen = float(np.sum(np.abs(s))) + z * sds[1]
+    least_biased = unbiased_end(middle, roots, z * sds[0], several=roots**2 >= FEWEST * sds[1] ** 2)
+    squares = _cauchy_schwarz(bins, v, z, dependence, dependence if noise is None else noise)
+    high = min(jensen, least_biased, squares) / bins.total
     return (max(low / bins.total, 0.0) if rejected else 0.0), max(high, value)
 
 
-def _cauchy_schwarz(bins: BinMoments, v: Float64s, z: float, dependence: float) -> float:
+def _cauchy_schwarz(bins: BinMoments, v: Float64s, z: float, dependence: float, noise: float) -> float:
     uncertain = bins.null_variances > 0
     w = np.sqrt(bins.null_variances[uncertain])
     rest = float(np.sum(np.abs(bins.gap_sums[~uncertain]) + z * np.sqrt(v[~uncertain])))  # scores of 0 and 1 alone
@@ -263,7 +270,7 @@ def _cauchy_schwarz(bins: BinMoments, v: Float64s, z: float, dependence: float) 
         return rest
     v, square, s = v[uncertain], bins.squared_residuals[uncertain], bins.gap_sums[uncertain]
     a = float(np.sum((s**2 - square) / w))
-    spread = dependence * 2 * float(np.sum(np.maximum(v, w**2) ** 2 / w**2))
+    spread = noise * 2 * float(np.sum(np.maximum(v, w**2) ** 2 / w**2))
     h = np.maximum(s**2 - square, 0.0)
     rho = float(np.sum(v) / np.sum(w))
     if h.any():

@@ -1,8 +1,9 @@
 """The interval and the noise floor of the classwise error, from the histograms of the classes.
 
 The l1 formulas over classes x bins. The bins of several classes share their rows; the covariance of the classes'
-outcomes (multinomial) is below twice its diagonal, so variances are doubled. Within a bin scores are taken to be equal:
-V0 = n P (1 - P) is then not below the sum of p (1 - p).
+outcomes (multinomial) is below twice its diagonal. Where rows are at hand they tell how much sums over classes vary,
+else variances are doubled. Within a bin scores are taken to be equal: V0 = n P (1 - P) is then not below the sum of
+p (1 - p).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from calibrant.results import ClasswiseCalibration, Estimate
 from calibrant.sampling import null_closed_form
 from calibrant.sampling.binned import BinMoments, BinStatistics, absolute_interval, clopper_pearson
 from calibrant.sampling.cells import Cells
+from calibrant.sampling.class_rows import ClassRows
 from calibrant.sampling.groups import LEAST_VARIANCE, GroupTest, holm
 from calibrant.sampling.null import Interval, Law, floor_of, p_value
 from calibrant.sampling.resampling import Resampling, Stream, draw_sums, in_blocks
@@ -46,17 +48,43 @@ class ClassBins:
         The effective sample size of the judged rows.
     dependence : float
         How many times the variance of a sum over classes may exceed the variance if classes were independent.
+    rows : ClassRows or None
+        The rows themselves, if they are at hand: they tell how classes depend on each other.
     """
 
     histograms: Float64s
     effective_n: float
     squares: Float64s | None = None
     dependence: float = DEPENDENCE
+    rows: ClassRows | None = None
+
+    @property
+    def noise(self) -> float:
+        """How many times the variance under calibration exceeds the variance if classes were independent, at most."""
+        return self.dependence if self.rows is None else self.rows.dependence
 
     def interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Interval:
         """Return the interval of the mean of the classes' errors."""
-        ends = absolute_interval(self.moments, value, resampling.z, rejected=rejected, dependence=self.dependence)
-        return Interval(*ends, f"Gaussian thinning over classes and bins, variances times {self.dependence:g}")
+        ends = absolute_interval(
+            self.moments,
+            value,
+            resampling.z,
+            rejected=rejected,
+            spread=None if self.rows is None else self._spread,
+            dependence=self.dependence,
+            noise=self.noise,
+        )
+        doubled = f", variances times {self.dependence:g}" if self.rows is None else ""
+        return Interval(*ends, f"Gaussian thinning over classes and bins{doubled}")
+
+    def _spread(self, slopes: Float64s) -> Float64s:
+        """Return the standard deviations of sum f S, by rows and what calibration implies beyond them."""
+        bins, rows = self.moments, self.rows
+        every = np.zeros((len(slopes), self.histograms[0].size))
+        every[:, bins.index] = slopes
+        unseen = np.maximum(bins.variances - bins.squared_residuals, 0.0)
+        seen = 0.0 if rows is None else rows.variances(every)
+        return np.asarray(np.sqrt(seen + np.sum(slopes**2 * unseen, axis=1)))
 
     def law(self, value: float, resampling: Resampling) -> Law:
         """Return floor and p-value, deviations from the mean widened for the classes' common rows."""
@@ -69,7 +97,7 @@ class ClassBins:
             return statistic.absolute(bins.score_sums - draw_sums(bins.counts, bins.square_weights, rates, rng, size))
 
         drawn = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.CLASSES, block)))
-        widened = drawn.mean() + math.sqrt(self.dependence) * (drawn - drawn.mean())
+        widened = drawn.mean() + math.sqrt(self.noise) * (drawn - drawn.mean())
         floor = floor_of(np.maximum(widened, 0.0), resampling.level)
         limits = resampling.limits(closed_form.p_value)
         return Law(floor, p_value(widened, value), resampling.source, limits)
@@ -118,7 +146,7 @@ class ClassBins:
         trials = np.maximum(np.rint(bins.rows), 1)
         rates, units = np.clip(bins.score_sums / bins.counts, 0.0, 1.0), np.sqrt(bins.square_weights / trials)
         return null_closed_form.exact_absolute_law(
-            trials, rates, units, bins.total, value, level, dependence=self.dependence
+            trials, rates, units, bins.total, value, level, dependence=self.noise
         )
 
 

@@ -1,0 +1,34 @@
+"""A fast loop for the host's processor over the rows of many classes; its readable twin is in `reference_classes`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calibrant.kernels.compiled import kernel
+
+
+@kernel()
+def slope_rows(probs: Any, targets: Any, squares: Any, masses: Any, uppers: Any, slopes: Any, sums: Any) -> Any:
+    """See `reference_classes.slope_rows`. Arithmetic guesses the bin of a score, and its ends decide."""
+    n_bins, last, n_slopes = uppers.shape[0], uppers.shape[0] - 1, slopes.shape[0]
+    psi = np.empty(n_slopes)
+    for i in range(probs.shape[0]):
+        psi[:] = 0.0
+        for k in range(probs.shape[1]):
+            p = probs[i, k]
+            place = min(int(p * n_bins), last)
+            while place > 0 and p <= uppers[place - 1]:
+                place -= 1
+            while place < last and p > uppers[place]:
+                place += 1
+            gap = np.float64(p) - np.float64(k == targets[i])
+            for r in range(n_slopes):
+                psi[r] += slopes[r, k * n_bins + place] * gap
+        for r in range(n_slopes):
+            sums[r, 0] += squares[i] * psi[r] * psi[r]
+            sums[r, 1] += squares[i] * psi[r]
+            sums[r, 2] += squares[i]
+            sums[r, 3] += masses[i] * psi[r]
+            sums[r, 4] += masses[i]
