@@ -116,6 +116,94 @@ def test_classes_of_rows_in_clusters():
     assert found.method.count("by cluster") == 1
 
 
+def classes_of_copies(clusters, each, seed=8):
+    """Calibrated predictions of four classes, ``each`` copies of every one."""
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.ones(4), size=clusters)
+    labels = (probs.cumsum(axis=1) < rng.uniform(size=(clusters, 1))).sum(axis=1).clip(max=3)
+    return np.repeat(probs, each, axis=0), np.repeat(labels, each), np.repeat(np.arange(clusters), each)
+
+
+@pytest.mark.parametrize("notion", ["classwise", "multilabel"])
+@pytest.mark.parametrize("n_resamples", [0, 199])
+def test_every_class_by_itself_is_judged_by_cluster(notion, n_resamples):
+    """Copies say what one row of each says. The labels of a row depend on each other as its class does."""
+    probs, labels, clusters = classes_of_copies(150, 8)
+    targets = np.eye(4, dtype=int)[labels] if notion == "multilabel" else labels
+    found = evaluate(probs, targets, notion=notion, clusters=clusters, n_resamples=n_resamples)
+    plain = evaluate(probs, targets, notion=notion, n_resamples=n_resamples)
+    alone = evaluate(probs[::8], targets[::8], notion=notion, n_resamples=n_resamples)
+    for name in ("accuracy", "brier", "nll"):
+        assert found[name].value == plain[name].value
+        assert found[name].method.endswith("; by cluster")
+        width = found[name].high - found[name].low
+        assert width > 1.2 * (plain[name].high - plain[name].low), name
+        if notion == "classwise":  # of several labels independent rows take each label for one
+            assert width == pytest.approx(alone[name].high - alone[name].low, rel=0.03), name
+    ece = found["ece"]
+    assert ece.value == pytest.approx(alone["ece"].value, abs=1e-12)
+    assert (plain["ece"].p_value, plain.miscalibrated) == (pytest.approx(0, abs=0.02), True)
+    assert (ece.low, found.miscalibrated) == (0, False)
+    assert ece.floor.mean == pytest.approx(alone["ece"].floor.mean, rel=0.1)
+    assert ece.p_value == pytest.approx(alone["ece"].p_value, abs=0.2)
+    assert ece.method.endswith("; by cluster")
+    assert found.clusters == {"clusters": 150, "largest_cluster": pytest.approx(1 / 150), "effective_rows": None}
+    assert found["ace"].method.startswith("no interval by cluster")
+    assert "in 150 clusters ·" in str(found)
+    assert "independent" not in str(found)
+    top = evaluate(probs, labels, clusters=clusters, n_resamples=0)["classwise_ece"]
+    if n_resamples == 0:
+        assert (ece.low, ece.high, ece.p_value) == pytest.approx((top.low, top.high, top.p_value), rel=1e-9)
+
+
+def test_labels_of_every_kind_of_rows_are_judged_by_cluster():
+    """Of several labels some may be missing; images have a label for each pixel; a class may have no row."""
+    probs, labels, clusters = classes_of_copies(60, 5)
+    targets = np.eye(4, dtype=int)[labels]
+    targets[::3, 1] = -1
+    targets[:10] = -1
+    weights = np.random.default_rng(2).random(300) + 0.5
+    for given in ({}, {"weights": weights}, {"weights": np.full(300, 2)}):
+        found = evaluate(
+            probs, targets, notion="multilabel", ignore_index=-1, clusters=clusters, n_resamples=0, **given
+        )
+        assert found["ece"].low <= found["ece"].value <= found["ece"].high
+        assert found.clusters["clusters"] == 58
+        assert (found.classwise.p_values > 0).all()
+    sheets = probs.reshape(60, 5, 4).transpose(0, 2, 1), labels.reshape(60, 5)
+    by_image = evaluate(*sheets, notion="classwise", n_resamples=0)
+    assert by_image.to_dict() == evaluate(probs, labels, notion="classwise", clusters=clusters, n_resamples=0).to_dict()
+    groups = np.where(clusters % 2, "odd", "even")
+    report = evaluate(
+        probs, labels, notion="classwise", clusters=clusters, groups=groups, n_resamples=99, tolerance=0.3
+    )
+    assert report.decision.state == "proven"
+    assert [group.report.clusters["clusters"] for group in report.groups] == [30, 30]
+    lone = evaluate(probs[::5], labels[::5], notion="classwise", clusters=clusters[::5], n_resamples=0)
+    assert lone["ece"].method.endswith("; clusters of one row")
+    assert lone["ece"].high == evaluate(probs[::5], labels[::5], notion="classwise", n_resamples=0)["ece"].high
+    with pytest.raises(InputError, match="n_bins: expected a number that divides 60"):
+        evaluate(probs, labels, notion="classwise", clusters=clusters, n_bins=7)
+    with pytest.raises(InputError, match="at least 2 clusters"):
+        evaluate(probs, labels, notion="classwise", clusters=np.zeros(300, int))
+    assert evaluate(probs, labels, notion="classwise", clusters=np.zeros(300, int), level=None)["ece"].value > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notion", ["classwise", "multilabel"])
+def test_the_size_over_classes_by_cluster(notion):
+    """Forty calibrated clusters of ten copies: the verdict rejects 5 %, without clusters nearly all."""
+    rejected, sets = [], 200
+    for seed in range(sets):
+        probs, labels, clusters = classes_of_copies(100, 10, seed)
+        targets = np.eye(4, dtype=int)[labels] if notion == "multilabel" else labels
+        both = (evaluate(probs, targets, notion=notion, clusters=own, n_resamples=0) for own in (clusters, None))
+        rejected.append([report.test.p_value <= 0.05 for report in both])
+    by_cluster, plain = np.mean(rejected, axis=0)
+    assert by_cluster <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / sets)
+    assert plain > 0.8
+
+
 def test_level_none_and_a_measure_of_ones_own():
     p, y, labels, _, _ = copies(7)
     assert evaluate(p, y, clusters=labels, level=None)["ece"].value == evaluate(p, y, level=None)["ece"].value
@@ -164,8 +252,6 @@ def test_clusters_belong_to_rows():
     table = calibrant.ReliabilityTable.from_scores([0.2, 0.8], [0, 1])
     with pytest.raises(InputError, match="nothing next to a ReliabilityTable"):
         evaluate(table, clusters=[1, 2])
-    with pytest.raises(InputError, match="a notion of one event"):
-        evaluate([[0.2, 0.8]] * 4, [0, 1, 1, 1], notion="classwise", clusters=[1, 1, 2, 2])
 
 
 def test_hard_cases_give_numbers_without_warnings():

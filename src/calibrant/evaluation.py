@@ -12,7 +12,7 @@ import numpy as np
 from calibrant import judging
 from calibrant.clustered.classwise import ClusterClassBins
 from calibrant.clustered.classwise import inferred as by_cluster
-from calibrant.clustered.means import LONE, details_of
+from calibrant.clustered.means import BY_CLUSTER, LONE, details_of
 from calibrant.clustered.rows import ClusteredRows
 from calibrant.errors import InputError
 from calibrant.estimators import binned
@@ -293,37 +293,45 @@ def _is_loss(measure: Measure) -> bool:
 
 def _class_report(judged: Judged, settings: Settings) -> Reported:
     """Return the report on every class by itself: each measure combined over classes."""
-    tables, means, resampling, rows = judged.tables, judged.means, settings.resampling, judged.class_rows
+    tables, means, resampling = judged.tables, judged.means, settings.resampling
+    if judged.one_cluster and resampling is None:
+        judged = replace(judged, clusters=None)
     events = [Event(table=table, n_bins=settings.n_bins) if len(table) else None for table in tables]
-    some = next(event for event in events if event is not None)
     histograms = table_histograms(tables, settings.n_bins)
     classes = _classes(replace(judged, histograms=histograms), histograms.totals, resampling)
-    # Measures of whole predictions use the means alone, so any class's table can stand in for the event's.
-    event = Event(table=some.table, n_bins=settings.n_bins, means=means, classes=classes)
-    inference = None if resampling is None else Inference.of(event, resampling, ())
-    dependent, estimates = judged.notion == "multilabel", {}
+    # Measures of whole predictions use the means alone, so that without clusters any table can stand in for theirs.
+    table = judged.event or next(event.table for event in events if event is not None)
+    whole = Event(table=table, n_bins=settings.n_bins, means=means, classes=classes)
+    inference, clusters = None if resampling is None else Inference.of(whole, resampling, ()), judged.clusters
+    facts: dict[str, Any] = {}
+    if clusters is not None and resampling is not None:
+        whole = replace(whole, clusters=ClusteredRows.of(table, settings.n_bins, clusters.event))
+        inference, facts = ClusterInference.of(whole, resampling, ()), details_of(clusters.event)
+    flag = "; ".join(filter(None, (judged.flag, inference.flag if inference is not None and facts else "")))
+    flags = {**tables[0].provenance, **facts, **({"flag": flag} if flag and resampling is not None else {})}
+    suffix = BY_CLUSTER if facts else LONE if judged.alone and resampling is not None else ""
+    how: dict[str, Any] = {"dependent": judged.notion == "multilabel", "rows": clusters or judged.class_rows}
+
+    def over(measure: Measure, resampling: Resampling | None) -> Estimate:
+        found = over_classes(measure, events, means.n, means.effective_n, resampling, **how)
+        return replace(found, method=f"{found.method}{suffix}")
+
+    estimates = {}
     for measure in settings.computed:
         if measure.judges == "predictions":
-            estimates[measure] = estimate(measure, event, inference)
+            estimates[measure] = estimate(measure, whole, inference)
         else:
-            source = ECE if measure.judges == "classes" else measure
-            combined = over_classes(
-                source, events, means.n, means.effective_n, resampling, dependent=dependent, rows=rows
-            )
-            estimates[measure] = combined
+            estimates[measure] = over(ECE if measure.judges == "classes" else measure, resampling)
             if measure.judges == "classes" and classes is not None:
-                estimates[measure] = replace(combined, details=worst_class(classes))
-    flags = {**tables[0].provenance, **({"flag": judged.flag} if judged.flag and resampling is not None else {})}
+                estimates[measure] = replace(estimates[measure], details=worst_class(classes))
     estimates = {measure: flagged(one, flags) for measure, one in estimates.items()}
     tested = decision = None
     if resampling is not None:
-        rule = OverClasses(binning="uniform")
-        bins = class_bins(events, rule, means.effective_n, dependent=dependent, rows=rows)
+        bins = class_bins(events, OverClasses(binning="uniform"), means.effective_n, **how)
         tested = bins.tested(estimates[ECE], resampling)
         if settings.tolerance is not None:
-            sides = replace(resampling, level=one_sided(resampling.level))
-            bounds = over_classes(ECE, events, means.n, means.effective_n, sides, dependent=dependent, rows=rows)
-            decision = _decision(settings, bounds, math.inf)
+            bounds = over(ECE, replace(resampling, level=one_sided(resampling.level)))
+            decision = _decision(settings, bounds, inference.rarer if inference is not None and facts else math.inf)
     supports = histograms.sums[2].sum()
     evidence = Evidence(
         estimates={measure.name: estimates[measure] for measure in DECIDING},

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import ClusterLabels, ClusterSums, check_notion, labels_of
+from calibrant.clusters import ClusterLabels, ClusterSums, labels_of
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned
 from calibrant.estimators.certified import Certified
@@ -36,6 +36,9 @@ class Judged:
         The judged event.
     means : PredictionMeans
         The means over whole predictions.
+    event : ReliabilityTable or None
+        The table of the judged event; if every class is judged by itself, of what is behind the means, where it is
+        known: of the top label, or of all labels together.
     tables : sequence of ReliabilityTable
         The table of the judged event; or one table for each class, if every class is judged by itself.
     n_classes : int or None
@@ -61,6 +64,7 @@ class Judged:
     notion: Notion
     means: PredictionMeans
     tables: Sequence[ReliabilityTable]
+    event: ReliabilityTable | None = None
     n_classes: int | None = None
     names: tuple[str, ...] | None = None
     histograms: ClassHistograms | None = None
@@ -199,31 +203,22 @@ def _of_rows(
         names=predictions.class_names,
         flag="" if integer_weights(weights) else heavy(deciding_rows(_power(weights, 2), _power(weights, 4))),
     )
-    if notion in PER_CLASS:
-        if labels is not None:
-            check_notion(notion)
-        class_rows = _class_rows(predictions, n_bins) if layout == "multiclass" else None
-        tables = [ReliabilityTable.pool(events) for events, _ in class_events(predictions)]
-        return replace(judged, tables=tables, class_rows=class_rows)
-    histograms = None
+    histograms, per_class = None, notion in PER_CLASS
     if uppers is not None:
         squares = None if squared is None else squared.histograms
         histograms = ClassHistograms(sums=reading.histograms, totals=reading.total, squares=squares)
-    class_rows = None if uppers is None else _class_rows(predictions, n_bins)
-    tables = [ReliabilityTable.pool(reading.events)]
-    judged = replace(judged, tables=tables, histograms=histograms, class_rows=class_rows)
+    event = ReliabilityTable.pool(reading.events)
+    tables = [ReliabilityTable.pool(events) for events, _ in class_events(predictions)] if per_class else [event]
+    several = uppers is not None or per_class
+    class_rows = ClassRows(predictions, _uppers(predictions, n_bins)) if several and layout == "multiclass" else None
+    judged = replace(judged, event=event, tables=tables, histograms=histograms, class_rows=class_rows)
     if labels is None:
         return judged
-    labels = labels.take(np.flatnonzero(predictions.judged))
-    if labels.alone(weights):
+    if labels.take(np.flatnonzero(predictions.judged)).alone(weights):
         return replace(judged, alone=True)
-    found = ClusterSums.of(predictions, reading.events, labels, classes=uppers is not None, count=True)
-    class_tables = () if uppers is None else [_class_table(events) for events, _ in class_events(predictions)]
+    found = ClusterSums.of(predictions, reading.events, labels, classes=several, count=True)
+    class_tables = [_class_table(events) for events, _ in class_events(predictions)] if several else ()
     return replace(judged, clusters=found, class_tables=class_tables)
-
-
-def _class_rows(predictions: Predictions, n_bins: int) -> ClassRows:
-    return ClassRows(predictions, _uppers(predictions, n_bins))
 
 
 def _uppers(predictions: Predictions, n_bins: int) -> NDArray[np.floating[Any]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.clusters.cells import CLASS_CELLS
 from calibrant.clusters.labels import ClusterLabels, as_clusters
@@ -13,6 +14,7 @@ from calibrant.clusters.sums import BucketSums
 from calibrant.errors import InputError
 from calibrant.inputs import Notion, Predictions
 from calibrant.notions import PER_CLASS, Events, class_events, scores_of_rows
+from calibrant.scores import event_row_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,29 +41,37 @@ class ClusterSums:
         Parameters
         ----------
         predictions, events
-            The predictions, and their judged event.
+            The predictions, and their judged events: one for each row, or of several labels one for each row and label.
         labels
-            The clusters of the judged rows.
+            The clusters of all rows.
         classes
             Whether classes are judged too.
         count
             As in `BucketSums.of`.
         """
+        each, scores = _judged(predictions), events.scores
+        if predictions.layout == "multilabel":
+            rows = np.nonzero(each)[0]
+            row_scores = event_row_scores(scores[:, np.newaxis], events.outcomes.astype(np.int64), logits=False)
+        else:
+            rows, row_scores = np.flatnonzero(each), scores_of_rows(predictions)
         event = BucketSums.of(
-            labels,
-            events.scores,
-            events.outcomes,
-            events.weights,
-            row_scores=scores_of_rows(predictions),
-            count=count,
+            labels.take(rows), scores, events.outcomes, events.weights, row_scores=row_scores, count=count
         )
         if not classes:
             return cls(event)
         return cls(
             event,
             tuple(
-                BucketSums.of(labels, each.scores, each.outcomes, each.weights, cells=CLASS_CELLS, count=count)
-                for each, _ in class_events(predictions)
+                BucketSums.of(
+                    labels.take(np.flatnonzero(each if each.ndim == 1 else each[:, k])),
+                    own.scores,
+                    own.outcomes,
+                    own.weights,
+                    cells=CLASS_CELLS,
+                    count=count,
+                )
+                for k, (own, _) in enumerate(class_events(predictions))
             ),
         )
 
@@ -87,6 +97,14 @@ class ClusterSums:
         return sum(part.cell_sums.nbytes + part.scalars.nbytes for part in self.parts)
 
 
+def _judged(predictions: Predictions) -> NDArray[np.bool_]:
+    """Return which rows are judged, (n,); of several labels, which rows of which label, (n, C)."""
+    if predictions.layout != "multilabel":
+        return predictions.judged
+    judged = predictions.targets >= 0
+    return judged if predictions.weights is None else judged & (predictions.weights > 0)[:, np.newaxis]
+
+
 def labels_of(clusters: Any, predictions: Predictions) -> ClusterLabels:
     """Return the cluster of each row. Of predictions (N, C, ...) there may be one label for each of the N.
 
@@ -103,7 +121,7 @@ def labels_of(clusters: Any, predictions: Predictions) -> ClusterLabels:
 
 
 def check_notion(notion: Notion) -> None:
-    """Reject a notion of many events, whose rows are not judged by cluster."""
+    """Reject a notion of many events where sums of one event are kept."""
     if notion in PER_CLASS:
-        remedy = "judge one class's column at a time, or the top label"
+        remedy = "judge one class's column at a time, or the top label with its classes"
         raise InputError("clusters", "a notion of one event", repr(notion), remedy)

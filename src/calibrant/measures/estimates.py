@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from calibrant.clustered.classwise import ClusterClassBins
+from calibrant.clusters import ClusterSums
 from calibrant.estimators import binned
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
@@ -22,6 +24,7 @@ from calibrant.sampling.resampling import Resampling
 from calibrant.table import ReliabilityTable
 
 NOT_ASKED: Final = "no interval asked for (level=None)"
+NO_BUCKETS: Final = "no interval by cluster: bins of equal mass differ from class to class; judge one class at a time"
 NO_MEAN: Final = "no interval: none is known for this measure's mean over classes; judge one class at a time"
 
 
@@ -54,7 +57,7 @@ def over_classes(
     resampling: Resampling | None,
     *,
     dependent: bool,
-    rows: ClassRows | None = None,
+    rows: ClassRows | ClusterSums | None = None,
 ) -> Estimate:
     """Return the estimate of a measure combined over classes.
 
@@ -68,7 +71,7 @@ def over_classes(
         Whether the labels of a row may depend on one another in any way, as in multilabel predictions. Otherwise a row
         has one class, which excludes the others.
     rows
-        The rows of exclusive classes, if they are at hand.
+        The rows of exclusive classes, if they are at hand; or their sums over buckets of clusters.
     """
     rule = measure.over_classes
     if isinstance(rule, Unavailable):
@@ -84,6 +87,8 @@ def over_classes(
         return replace(plain, method=NO_MEAN)
     if resampling is None:
         return replace(plain, method=NOT_ASKED)
+    if isinstance(rows, ClusterSums) and rule.binning != "uniform":
+        return replace(plain, method=NO_BUCKETS)
     bins = class_bins(events, rule, effective_n, dependent=dependent, rows=rows)
     law = bins.law(value, resampling)
     low, high, method = bins.interval(value, resampling, rejected=law.p_value <= resampling.tail)
@@ -96,7 +101,7 @@ def class_bins(
     effective_n: float,
     *,
     dependent: bool,
-    rows: ClassRows | None = None,
+    rows: ClassRows | ClusterSums | None = None,
 ) -> ClassBins:
     """Return the bins of every class, for the interval of the mean of the classes' errors.
 
@@ -106,13 +111,10 @@ def class_bins(
     n_bins = next(event.n_bins for event in events if event is not None)
     found = table_histograms(tables, n_bins, binning=rule.binning or "uniform")
     dependence = float(len(events)) if dependent else DEPENDENCE
-    return ClassBins(
-        histograms=found.sums,
-        squares=found.squares,
-        effective_n=effective_n,
-        dependence=dependence,
-        rows=rows if rule.binning == "uniform" else None,
-    )
+    known: dict[str, Any] = {"histograms": found.sums, "squares": found.squares, "effective_n": effective_n}
+    if isinstance(rows, ClusterSums):
+        return ClusterClassBins(**known, buckets=rows.classes)
+    return ClassBins(**known, dependence=dependence, rows=rows if rule.binning == "uniform" else None)
 
 
 def flagged(estimate: Estimate, details: dict[str, Any]) -> Estimate:

@@ -252,7 +252,7 @@ def absolute_interval(
     if spread is None:
         sds = bins.spread(slope, dependence * v), bins.spread(np.sign(s), dependence * v)
     else:
-        sds = tuple(spread(np.stack([slope, np.sign(s)])))
+        sds = tuple(spread(np.stack([slope, np.sign(s)])).tolist())
     middle, roots = float(np.sum(np.sqrt(v) * g)), float(np.sum(np.sqrt(v)))
     low = middle - z * sds[0]
     jensen = float(np.sum(np.abs(s))) + z * sds[1]

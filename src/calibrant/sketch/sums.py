@@ -274,7 +274,6 @@ class SketchSums(NamedTuple):
         totals = Totals.weighted(n, weights, reading.total, reading.totals, squared.totals)
         if labels is None:
             return cls(totals, curves)
-        labels = labels.take(np.flatnonzero(predictions.judged))
         clusters = ClusterSums.of(predictions, reading.events, labels, classes=config.has_classes, count=False)
         return cls(totals, curves, clusters)
 
