@@ -36,6 +36,8 @@ Y = (RNG.random(N) < P).astype(int)
 ROWS, TARGETS = RNG.dirichlet(np.ones(3), N), RNG.integers(0, 3, N)
 K = RNG.integers(0, 3, N)
 WORDS = np.array(["cat", "dog", "eel"])
+USERS = RNG.permutation(np.arange(N) % 300) - 150
+NAMES = np.array([f"Zoë {k}" for k in (USERS % 100).tolist()])
 FAST = ("--n-resamples", "0")
 SCORES = [0.1, 0.7, 0.4, 0.9]
 
@@ -46,6 +48,8 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "lists": ({"probs": ROWS.tolist(), "target": TARGETS}, "--no-classwise"),
     "labels": ({"score": P, "outcome": Y + 1.0}, "--labels 1,2"),
     "words": ({"score": P, "outcome": np.array(["no", "yes"])[Y], "day": K}, "--labels no,yes --where 'day > 0'"),
+    "clusters": ({"score": P, "outcome": Y, "user": USERS, "g": K}, "--cluster user --by g"),
+    "named clusters": ({"score": P, "outcome": Y, "user": NAMES, "k": K}, "--cluster user --cluster k"),
     "per cents": ({"my p": 100 * P, "outcome": np.where(K == 2, 7, Y)}, "--score 'my p' --percent --ignore-index 7"),
 }
 
@@ -93,6 +97,34 @@ def sketched(path: Path, *options: str) -> CalibrationSketch:
     return CalibrationSketch.from_bytes((path.parent / "s.cal").read_bytes())
 
 
+def check_clusters(name: str, ours: CalibrationSketch, theirs: CalibrationSketch) -> None:
+    """Compare sums over buckets; sums of gaps are of 400 terms between -1 and 1, in another order."""
+    pairs = [(ours, theirs), *((ours.groups[group], theirs.groups[group]) for group in ours.groups)]
+    for one, other in pairs:
+        mine, its = one._part.clusters, other._part.clusters
+        assert (mine is not None) == (its is not None) == ("clusters" in name)
+        if mine is not None:
+            assert (mine.event.kind, mine.event.pooled) == (its.event.kind, its.event.pooled), name
+            if not mine.event.pooled:
+                assert np.array_equal(mine.event.hashes, its.event.hashes)
+            np.testing.assert_allclose(mine.event.cell_sums, its.event.cell_sums, rtol=1e-12, atol=1e-13)
+            np.testing.assert_allclose(mine.event.scalars, its.event.scalars, rtol=1e-12, atol=1e-13)
+
+
+@needs_java
+@pytest.mark.usefixtures("session")
+@pytest.mark.parametrize(
+    ("sql", "clusters"), [("substring(user, 1, 5)", 10), ("CASE WHEN user LIKE '%1' THEN 1 ELSE 2 END", 2)]
+)
+def test_a_cluster_may_be_an_expression(tmp_path: Path, sql: str, clusters: int) -> None:
+    path = tmp_path / "f.parquet"
+    write(path, {"score": P, "outcome": Y, "user": NAMES})
+    ours = sketched(path, "--cluster", sql, "--engine", "spark")
+    theirs = sketched(path, "--cluster", sql)
+    check_clusters("clusters", ours, theirs)
+    assert ours._part.clusters.event.n_clusters == clusters
+
+
 @needs_java
 @pytest.mark.usefixtures("session")
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
@@ -111,6 +143,7 @@ def test_spark_makes_the_same_sketch(tmp_path: Path, ending: str) -> None:
             assert one["cells"][key] == other["cells"][key], (name, key)
         for own, its in zip(one["totals"], other["totals"], strict=True):
             np.testing.assert_allclose(list(own.values()), list(its.values()), rtol=1e-12)
+        check_clusters(name, ours, theirs)
         for key in ("groups", "notion", "classwise", "n_classes", "rows"):
             assert one[key] == other[key], (name, key)
 
@@ -127,7 +160,7 @@ def test_the_report_of_spark_is_that_of_the_sketch(tmp_path: Path) -> None:
     assert ours["source"]["files"] == [path]
     assert ours["source"]["columns"] == {"probs": "score", "targets": "outcome", "groups": "g"}
     for name, own in ours["estimates"].items():
-        if own["value"] is None:  # classes, of which there are none
+        if own["value"] is None:  # there are no classes
             assert theirs["estimates"][name]["value"] is None
         else:
             assert own["value"] == pytest.approx(theirs["estimates"][name]["value"], rel=1e-9), name
@@ -163,6 +196,20 @@ def test_the_report_of_spark_is_that_of_the_sketch(tmp_path: Path) -> None:
         ({"score": ["low"], "outcome": [1]}, "", "column 'score': expected a column of numbers"),
         ({"score": ["low"], "outcome": [1]}, "", "; write the column with such a type"),
         ({"score": [0.5], "outcome": [1]}, "--where 'seson > 3'", "--where 'seson > 3': "),
+        ({"score": [0.5], "outcome": [1]}, "--cluster usr", "has no column 'usr' (--cluster)"),
+        ({"score": [0.5], "outcome": [1]}, "--cluster 'usr + 1'", "--cluster 'usr + 1': "),
+        ({"score": [0.5], "outcome": [1]}, "--cluster 'max(score)'", "--cluster 'max(score)': "),
+        ({"score": [0.5], "outcome": [1]}, "--cluster 'explode(array(1, 2))'", "write it in the SQL of Spark"),
+        (
+            {"score": [0.5], "outcome": [1], "c": [1.5]},
+            "--cluster c",
+            "--cluster c: expected whole numbers or text, got",
+        ),
+        (
+            {"score": [0.5] * 2, "outcome": [1] * 2, "c": ["a", None], "d": [1, 2]},
+            "--cluster c --cluster d",
+            "--cluster c, d: expected a label in every row, got missing values (null or NaN) in 1 row; leave",
+        ),
         ({"score": [0.5], "outcome": [1]}, "--where 'score >'", "--where 'score >': "),
         ({"probs": [[0.5, 0.5], [1.0]], "target": [1, 0]}, "", "column 'probs' has lists of 1 and of 2 values"),
         ({"logits": [0.5], "outcome": [1]}, "", "holds logits, which --engine spark does not support; write"),

@@ -176,7 +176,7 @@ def check_same(own: CalibrationSketch, other: CalibrationSketch, *, whole: bool 
     ours, expected = own.totals, other.totals
     assert (ours.n, ours.whole) == (expected.n, expected.whole)
     slack = 0 if own.layout == "binary" else 2e-15 * ours.n
-    for name in ("weight", "square_weight", "entries", "correct", "infinite", "nll", "nll_square"):
+    for name in ("weight", "square_weight", "quartic_weight", "entries", "correct", "infinite", "nll", "nll_square"):
         assert getattr(ours, name) == pytest.approx(
             getattr(expected, name), rel=SUMS if name[0] == "n" or not whole else 0
         )

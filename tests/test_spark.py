@@ -17,7 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from test_frames import CLASSES, EVENT, check_same, classes, events, of_arrays, stacked
+from test_frames_clusters import check, dates, event, floats, joined, negative, text, times, unsigned, whole
+from test_frames_clusters import of_arrays as of_clusters
+from test_frames_clusters import rows as rows_in
 
+from calibrant import CalibrationSketch
 from calibrant.errors import InputError
 from calibrant.frames import cells, columns, sketch
 
@@ -27,6 +31,9 @@ pytestmark = [
     # PySpark 4.0 leaves the socket through which a result came to the garbage collector.
     pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"),
 ]
+
+
+CLUSTERS = [(whole, 3), (negative, 300), (unsigned, 300), (floats, 200), (text, 300), (dates, 3), (times, 300)]
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +92,46 @@ def test_a_frame_has_the_weights_of_its_arrays(table, weight) -> None:
     rows = events(np.float64)
     own = sketch(table(rows), **EVENT, weight=weight)
     check_same(own, of_arrays(rows["p"], rows["y"], rows[weight]), whole=weight == "whole")
+
+
+@pytest.mark.parametrize(("labels", "n_clusters"), CLUSTERS)
+def test_a_frame_has_the_buckets_of_its_arrays(table, labels, n_clusters) -> None:
+    columns = event(n_clusters, c=labels(rows_in(n_clusters)["number"]))
+    check(sketch(table(columns), **EVENT, cluster="c"), of_clusters(columns, columns["c"]))
+
+
+def test_groups_have_their_buckets_and_several_columns_name_a_cluster(table) -> None:
+    """One group has more clusters than buckets, the other has not."""
+    number = rows_in(300)["number"]
+    columns = event(300, "g", "w", t=text(number), i=number % 7 - 3, d=dates(number))
+    own = sketch(table(columns), **EVENT, cluster=["t", "i", "d"], by="g", weight="w")
+    names = joined(columns["t"], columns["i"], columns["d"].astype(str).tolist())
+    expected = of_clusters(columns, names, weights=columns["w"], groups=columns["g"])
+    assert {group: part._part.clusters.event.pooled for group, part in own.items()} == {"few": False, "many": True}
+    for group, part in own.items():
+        check(part, expected.groups[group])
+
+
+def test_times_do_not_depend_on_the_zone_of_the_session(spark, table) -> None:
+    stamps = np.datetime64("2024-03-10T05:30:00", "us") + np.arange(6) * np.timedelta64(30, "m")
+    columns = {"p": np.arange(6) / 8, "y": np.array([0, 1, 1, 0, 1, 0])}
+    frame = table({**columns, "c": pa.array(stamps, pa.timestamp("us", "UTC")), "local": stamps - 10_800_000_000})
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")  # its clocks skip an hour meanwhile
+    try:
+        check(sketch(frame, **EVENT, cluster="c"), of_clusters(columns, stamps))
+        check(sketch(frame, **EVENT, cluster="local"), of_clusters(columns, stamps - 10_800_000_000))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def test_classes_have_their_buckets(table) -> None:
+    rng = np.random.default_rng(5)
+    a, b = rng.integers(0, 33, (2, 900)) / 64
+    columns = {"a": a, "b": b, "c": 1 - a - b, "t": rng.integers(0, 3, 900), "number": rows_in(40)["number"]}
+    expected = CalibrationSketch(classwise=True)
+    expected.update(stacked(columns), columns["t"], clusters=columns["number"])
+    check(sketch(table(columns), **CLASSES, cluster="number", classwise=True), expected)
 
 
 def test_a_frame_without_a_file_is_no_different(spark) -> None:

@@ -58,9 +58,9 @@ HOUSE = (
             "kernels concurrency cuda",
             (
                 "compiled reference",
-                "bits blocks cuda_kernels reference_clusters",
+                "bits blocks cuda_kernels reference_classes reference_clusters",
                 "bin_lookup",
-                "host host_clusters host_tables cuda",
+                "host host_classes host_clusters host_tables cuda",
                 "dispatch tensors",
                 "cuda_cells",
             ),
@@ -105,9 +105,9 @@ HOUSE = (
         Room(
             "sampling",
             "cells, replicates, null laws and intervals, computed from a table or bins, and a level",
-            "inference bands verdict",
+            "inference bands verdict class_rows",
             (
-                "cells groups null",
+                "cells class_rows groups null",
                 "binned resampling cumulative",
                 "line",
                 "smooth corp null_closed_form",
@@ -174,8 +174,8 @@ HOUSE = (
         Room(
             "frames",
             "tables in engines into sketches",
-            "frames",
-            ("cell_keys columns", "rows", "cells", "faults", "api"),
+            "frames frames_clusters",
+            ("cell_keys columns", "hashes rows", "cells", "bucket_queries faults", "buckets", "api"),
         ),
         Room(
             "render",

@@ -26,6 +26,7 @@ _KINDS: Final = ("parquet", "csv", "json")
 _HEAD: Final = 2_000  # rows to read for the likely columns
 
 _LEAVE_OUT: Final = "leave such rows out with --where"
+_SPARK_SQL: Final = "write it in the SQL of Spark"
 
 #: The remedies for faults of a frame.
 _OF_FAULTS: Final = {
@@ -71,7 +72,7 @@ def load(ctx: click.Context, options: CommandOptions, patterns: Sequence[str]) -
             frame = _read(session, paths, kind, title)
             selection, frame = _select(frame, title, options)
             if "://" not in patterns[0]:
-                _check_alike(patterns, kind, selection.used)
+                _check_alike(patterns, kind, [name for name in selection.used if name in frame.columns])
             sketch = _sketch(frame, selection, title, options)
         except Exception as error:
             raise _explained(error, title, options) from error
@@ -267,6 +268,7 @@ def _sketch(frame: Any, selection: Selection, title: str, options: CommandOption
     from calibrant.sketch import CalibrationSketch
 
     (target,), probs = selection.targets, selection.probs
+    frame, labels = _with_labels(frame, selection.clusters, title)
     kinds = dict(frame.dtypes)
     if len(probs) == 1 and kinds[probs[0]].startswith("array"):
         frame, probs = _spread(frame, probs[0], title)
@@ -289,10 +291,11 @@ def _sketch(frame: Any, selection: Selection, title: str, options: CommandOption
     words = selection.labels or dict(frame.dtypes)[target] == "string"
     names = selection.class_names if several or words else None
     weight_and_group = {"weight": selection.weights, "by": selection.groups}
-    used = dict.fromkeys((*probs, target, *filter(None, weight_and_group.values())))
+    used = dict.fromkeys((*probs, target, *labels, *filter(None, weight_and_group.values())))
     arguments: Any = {
         **named,
         **weight_and_group,
+        "cluster": labels or None,
         "notion": options.notion,
         "classwise": bool(classwise),
         "class_names": names,
@@ -302,8 +305,34 @@ def _sketch(frame: Any, selection: Selection, title: str, options: CommandOption
     except InputError as error:
         column = {"score": probs[0], "outcome": target, "target": target, **weight_and_group}.get(error.argument)
         place = f"column {column!r}" if column else error.argument
+        if error.argument.startswith("cluster"):
+            place = f"--cluster {', '.join(selection.clusters)}"
         raise FileError(title, f"{place}: expected {error.expected}, got {error.got}", _remedy(error)) from error
     return CalibrationSketch.of_groups(sketches) if selection.groups is not None else sketches
+
+
+def _with_labels(frame: Any, clusters: Sequence[str], title: str) -> tuple[Any, list[str]]:
+    """Return the frame with a column for each expression among the clusters, and the names of their columns."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions
+
+    from calibrant.errors import FileError
+
+    names: list[str] = []
+    for sql in clusters:
+        name = sql
+        if sql not in frame.columns:
+            name = f"cluster {len(names)}"
+            while name in frame.columns:
+                name += "_"
+            value = functions.expr(sql)
+            try:
+                frame.where(value.isNull())  # fails for what is not one value of each row
+                frame = frame.withColumn(name, value)
+            except PySparkException as error:
+                raise FileError(title, f"--cluster {sql!r}: {_message(error)}", _SPARK_SQL) from error
+        names.append(name)
+    return frame, names
 
 
 def _remedy(error: InputError) -> str:
@@ -352,19 +381,24 @@ def _quoted(name: str) -> str:
 def _explained(error: Exception, title: str, options: CommandOptions) -> Exception:
     """Return an error of Spark as one line that names the file; any other error unchanged."""
     from calibrant.errors import CalibrantError, FileError
-    from calibrant.files.paths import first_line
 
     module = type(error).__module__.partition(".")[0]
     if isinstance(error, CalibrantError) or module not in ("pyspark", "py4j"):
         return error
     condition = getattr(error, "getCondition", lambda: None)() or ""
+    where, text = options.where, _message(error)
+    if where is not None and condition.startswith(("UNRESOLVED", "PARSE", "DATATYPE", "INVALID")):
+        return FileError(title, f"--where {where!r}: {text}", _SPARK_SQL)
+    return FileError(title, f"cannot be read on Spark ({text})", "check the files, and that every worker sees them")
+
+
+def _message(error: Exception) -> str:
+    """Return the first line of the innermost cause of an error of Spark, without its codes."""
+    from calibrant.files.paths import first_line
+
     cause = getattr(error, "java_exception", None)
     while cause is not None and cause.getCause() is not None:
         cause = cause.getCause()
     message = first_line(error) if cause is None or not cause.getMessage() else cause.getMessage().splitlines()[0]
     text = re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", message).removesuffix(" SQLSTATE")
-    text = re.sub(r"\s*SQLSTATE:.*$", "", text)
-    where = options.where
-    if where is not None and condition.startswith(("UNRESOLVED", "PARSE", "DATATYPE", "INVALID")):
-        return FileError(title, f"--where {where!r}: {text}", "write it in the SQL of Spark")
-    return FileError(title, f"cannot be read on Spark ({text})", "check the files, and that every worker sees them")
+    return re.sub(r"\s*SQLSTATE:.*$", "", text)

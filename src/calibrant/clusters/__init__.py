@@ -2,7 +2,7 @@
 
 from calibrant.clusters.cells import CLASS_CELLS, EVENT_CELLS, CoarseCells
 from calibrant.clusters.events import ClusterSums, check_notion, labels_of
-from calibrant.clusters.labels import ClusterLabels, LabelKind, as_clusters, label_texts
+from calibrant.clusters.labels import SEPARATOR, ClusterLabels, LabelKind, as_clusters, escaped, label_texts
 from calibrant.clusters.storage import COLUMNS, columns_of, from_arrays, settings_of
 from calibrant.clusters.sums import BucketSums, aligned, same
 
@@ -10,6 +10,7 @@ __all__ = [
     "CLASS_CELLS",
     "COLUMNS",
     "EVENT_CELLS",
+    "SEPARATOR",
     "BucketSums",
     "ClusterLabels",
     "ClusterSums",
@@ -19,6 +20,7 @@ __all__ = [
     "as_clusters",
     "check_notion",
     "columns_of",
+    "escaped",
     "from_arrays",
     "label_texts",
     "labels_of",

@@ -98,7 +98,7 @@ class ClusterSums:
 
 
 def _judged(predictions: Predictions) -> NDArray[np.bool_]:
-    """Return which rows are judged, (n,); of several labels, which rows of which label, (n, C)."""
+    """Return which rows are judged, (n,); of several labels, the same for each label, (n, C)."""
     if predictions.layout != "multilabel":
         return predictions.judged
     judged = predictions.targets >= 0

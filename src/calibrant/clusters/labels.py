@@ -33,6 +33,9 @@ LabelKind = Literal["number", "text"]
 #: The name and version of the hash: sums of buckets of another hash do not add up with these.
 HASH: Final = "splitmix64-md5/1"
 
+#: Stands between the values that together name a cluster.
+SEPARATOR: Final = "\x1f"
+
 _EXPECTED: Final = "whole numbers or text"
 _AS_TEXT: Final = "convert the labels to text"
 _NO_MEASUREMENT: Final = "pass the names of the clusters, not a measurement"
@@ -118,6 +121,11 @@ def as_clusters(clusters: Any, n: int) -> ClusterLabels:
         case "i" | "u" | "b":
             return ClusterLabels(mix64(array), "number")
     raise InputError("clusters", _EXPECTED, f"dtype {array.dtype}", _AS_TEXT)
+
+
+def escaped(text: str) -> str:
+    """Return a text in which `SEPARATOR` stands for nothing else: it and the backslash follow a backslash."""
+    return text.replace("\\", "\\\\").replace(SEPARATOR, f"\\{SEPARATOR}")
 
 
 def label_texts(labels: NDArray[Any], rows: NDArray[np.intp]) -> list[str]:

@@ -27,7 +27,7 @@ COLUMNS: Final = ("hashes", *_PLACES, *_SUMS, *SCALARS)
 
 
 def settings_of(sums: BucketSums) -> dict[str, Any]:
-    """Return what is stored beside the columns, as plain Python."""
+    """Return what is stored next to the columns, as plain Python."""
     return {
         "hash": sums.hash_name,
         "kind": sums.kind,

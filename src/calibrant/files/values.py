@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import ClusterLabels, as_clusters, label_texts
+from calibrant.clusters import SEPARATOR, ClusterLabels, as_clusters, escaped, label_texts
 from calibrant.errors import FileError
 from calibrant.inputs import group_name
 
 PERCENT_REMEDY = "pass --percent if the numbers are per cent"
 
-_BETWEEN = "\x1f"  # stands between the values that together name a cluster
 _LONGEST = 40  # characters of a cell that an error shows
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?", "missing"}
 _PER_CENT = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*%?")
@@ -121,18 +120,18 @@ def combined(columns: Sequence[Column]) -> Column:
     for more, places in others:
         found, codes = np.unique(codes * len(more) + places, return_inverse=True)
         pairs = zip(*(side.tolist() for side in np.divmod(found, len(more))), strict=True)
-        names = [names[a] + _BETWEEN + more[b] for a, b in pairs]
+        names = [names[a] + SEPARATOR + more[b] for a, b in pairs]
     return Words(np.array(names, object), codes)
 
 
 def _texts(column: Column) -> tuple[list[str], NDArray[np.intp]]:
-    """Return the distinct labels of rows as text in which `_BETWEEN` is escaped, and the place of each row's."""
+    """Return the distinct labels of rows as escaped text, and the place of each row's."""
     if isinstance(column, Words):
         texts, codes = column.names.tolist(), column.codes
     else:
         distinct, firsts, codes = np.unique(column, return_index=True, return_inverse=True)
         texts = label_texts(distinct, firsts)
-    return [text.replace("\\", "\\\\").replace(_BETWEEN, f"\\{_BETWEEN}") for text in texts], codes.astype(np.intp)
+    return list(map(escaped, texts)), codes.astype(np.intp)
 
 
 def labels_of_column(column: Column) -> ClusterLabels:

@@ -7,7 +7,7 @@ from typing import Any, overload
 
 from calibrant import grid as grids
 from calibrant.errors import InputError, NothingJudgedError
-from calibrant.frames import cells, faults
+from calibrant.frames import buckets, cells, faults
 from calibrant.frames.columns import as_frame, resolve_columns, resolve_judgement
 from calibrant.inputs import Notion, group_name
 from calibrant.sketch import CalibrationSketch
@@ -22,6 +22,7 @@ def sketch(
     probs: Sequence[str] | None = ...,
     target: str | None = ...,
     weight: str | None = ...,
+    cluster: str | Sequence[str] | None = ...,
     by: None = ...,
     notion: Notion | None = ...,
     classwise: bool = ...,
@@ -40,6 +41,7 @@ def sketch(
     probs: Sequence[str] | None = ...,
     target: str | None = ...,
     weight: str | None = ...,
+    cluster: str | Sequence[str] | None = ...,
     notion: Notion | None = ...,
     classwise: bool = ...,
     class_names: Sequence[str] | None = ...,
@@ -55,6 +57,7 @@ def sketch(
     probs: Sequence[str] | None = None,
     target: str | None = None,
     weight: str | None = None,
+    cluster: str | Sequence[str] | None = None,
     by: str | None = None,
     notion: Notion | None = None,
     classwise: bool = False,
@@ -79,6 +82,9 @@ def sketch(
         of ``probs``, or a name in `class_names`.
     weight : str, optional
         The column of the rows' frequency weights: 2 counts a row twice. Rows of weight 0 are left out.
+    cluster : str or list of str, optional
+        The column of the rows' clusters: whole numbers, text, dates or times, as in `CalibrationSketch.update`. Several
+        columns name a cluster together: the values' texts, joined.
     by : str, optional
         The column of the rows' groups.
     notion : {"positive", "top-label", "classwise"}, optional
@@ -96,8 +102,8 @@ def sketch(
     ------
     calibrant.errors.InputError
         For a missing column or one of the wrong type; and, with the number of rows, for missing values (null or NaN),
-        scores outside [0, 1], rows of classes that do not sum to 1, unknown labels and negative weights. No row is
-        dropped silently.
+        scores outside [0, 1], rows of classes that do not sum to 1, unknown labels, negative weights and clusters that
+        are no whole numbers. No row is dropped silently.
     calibrant.errors.MissingDependencyError
         Without PyArrow, for engines that return rows through it (DuckDB, Ibis, PySpark).
 
@@ -107,7 +113,8 @@ def sketch(
     Arithmetic alone finds the cell, to about 1e-7 of a cell. Scores nearer to an edge, about one in a million, come
     back unchanged, and Python finds their cells. So no table is sent to the engine, and nothing is written.
 
-    Cost: one pass of the engine over the columns; with curves of single classes, N x C rows more.
+    Cost: one pass of the engine over the columns; with curves of single classes, N x C rows more. Clusters cost two
+    more passes: one counts them, the other returns up to 110,000 rows a group, or 2,000 for each class.
 
     Examples
     --------
@@ -124,7 +131,15 @@ def sketch(
     """
     source = as_frame(frame)
     columns = resolve_columns(
-        source, score=score, outcome=outcome, probs=probs, target=target, weight=weight, by=by, class_names=class_names
+        source,
+        score=score,
+        outcome=outcome,
+        probs=probs,
+        target=target,
+        weight=weight,
+        by=by,
+        class_names=class_names,
+        cluster=cluster,
     )
     wanted = resolve_judgement(columns, notion, classwise, grid)
     sums_by_group = cells.gather(source, columns, wanted, lambda: faults.explain(source, columns))
@@ -132,6 +147,9 @@ def sketch(
     if not sums_by_group:
         remedy = "leave weight out to count every row once"
         raise NothingJudgedError("weight", "at least one above 0", "only zeros", remedy)
+    if columns.labels:
+        clusters = buckets.gather(source, columns, wanted)
+        sums_by_group = {group: part._replace(clusters=clusters[group]) for group, part in sums_by_group.items()}
     if by is None:
         return CalibrationSketch.of_parts(config, sums_by_group[None])
     named = {group_name(name): part for name, part in sums_by_group.items()}

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import grid as grids
+from calibrant.clusters import CoarseCells
 
 #: An argument this near to an integer is undecided.
 NEAR: Final = 2.0**-22
@@ -64,16 +65,20 @@ def arcsine() -> tuple[float, ...]:
     return tuple(float(c) for c in powers.coef)
 
 
-def key(grid: grids.Grid, *, single: bool, good: nw.Expr, fault: nw.Expr) -> tuple[Steps, nw.Expr]:
+def key(
+    kind: grids.Grid | CoarseCells, *, single: bool, good: nw.Expr, fault: nw.Expr, outcomes: bool = True
+) -> tuple[Steps, nw.Expr]:
     """Return the steps that compute the columns of a row's key, and the key.
 
     The key is for ``p``, a score in [0, 1], and ``y``, an outcome 0 or 1, both Float64; ``single`` means that the
-    scores are float32. Rows that are not ``good`` must have the score 0.5; they get the key ``fault``.
+    scores are float32, ``kind`` which cells they fall into. Without ``outcomes`` the key is that of the outcome 0. Rows
+    that are not ``good`` must have the score 0.5; they get the key ``fault``.
 
     A choice between two values is a sum of products with 0 and 1: exact, and faster in a column engine than a choice
     for each row.
     """
-    p, y, upper, far, inside = (nw.col(name) for name in ("p", "y", "upper", "far", "inside"))
+    p, upper, far, inside = (nw.col(name) for name in ("p", "upper", "far", "inside"))
+    y = nw.col("y") if outcomes else nw.lit(0.0)
     first, second, low, high = (nw.col(name) for name in ("first", "second", "low", "high"))
     half = (p >= 0.5).cast(nw.Float64)
     steps: Steps = [{"upper": half, "far": (half - p).abs()}]  # far is p or 1 - p, the smaller: both are exact
@@ -83,7 +88,7 @@ def key(grid: grids.Grid, *, single: bool, good: nw.Expr, fault: nw.Expr) -> tup
         depth = upper * (far + within * 2.0**-25) + (1.0 - upper) * (p + below) * 0.5  # for p minus half a step
         steps.append({"depth": depth})
     depth = nw.col("depth") if single else far
-    k, m = _FAMILIES[grid]
+    k, m = _FAMILIES[kind] if isinstance(kind, str) else (kind.n_arcs, kind.n_parts)
     coefficients = arcsine()
     series = depth * coefficients[-1] + coefficients[-2]
     for coefficient in coefficients[-3::-1]:
@@ -102,9 +107,9 @@ def key(grid: grids.Grid, *, single: bool, good: nw.Expr, fault: nw.Expr) -> tup
     return steps, nw.when(decided).then(cell_key).otherwise(score_key)
 
 
-def cells_of(keys: NDArray[np.float64], grid: grids.Grid, *, single: bool) -> Cells:
+def cells_of(keys: NDArray[np.float64], kind: grids.Grid | CoarseCells, *, single: bool) -> Cells:
     """Return outcomes and cells of keys."""
-    edges = grids.edges(grid)
+    edges = grids.edges(kind) if isinstance(kind, str) else kind.edges
     last = len(edges)
     is_score = keys < DECIDED
     parts = np.where(is_score, 0, keys - DECIDED).astype(np.int64)
@@ -114,5 +119,8 @@ def cells_of(keys: NDArray[np.float64], grid: grids.Grid, *, single: bool) -> Ce
     if is_score.any():
         scores = np.abs(keys[is_score])
         outcomes[is_score], upper[is_score] = keys[is_score] < 0, scores >= 0.5
-        cells[is_score] = grids.cell_of(scores.astype(np.float32 if single else np.float64), grid)
+        scores = scores.astype(np.float32 if single else np.float64)
+        cells[is_score] = grids.cell_of(scores, kind) if isinstance(kind, str) else kind.of_scores(scores)
+    if isinstance(kind, CoarseCells):
+        cells = np.minimum(cells, kind.n_cells - 1)  # p = 1 may share the last cell
     return Cells(outcomes, upper, cells)

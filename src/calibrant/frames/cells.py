@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import narwhals as nw
@@ -26,6 +27,7 @@ MOST: Final = 4_000_000
 #: Queries of single classes that a lazy engine gets as one.
 _TOGETHER: Final = 50
 
+Frame = nw.LazyFrame[Any]
 Sums = dict[str, NDArray[Any]]
 
 
@@ -58,26 +60,34 @@ def fetch(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
 
 def queries(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, lazy: bool) -> Iterator[nw.LazyFrame[Any]]:
     """Yield the queries to fetch: a row of sums for each group, curve and key."""
-    judge = rows.judge_classes if columns.classes else rows.judge_event
-    judged = judge(rows.read(frame, columns), columns, wanted)
-    events = _summed(judged, columns, wanted, scored=True)
+    events = _summed(rows.judge(frame, columns, wanted), columns, wanted, scored=True)
     if not (wanted.classwise or wanted.notion in PER_CLASS):
         yield events
         return
     tables = [events.with_columns(curve=nw.lit("event"))]
-    if lazy and not (frame.implementation.is_duckdb() or frame.implementation.is_polars()):
-        # In other engines each table of a union costs a plan or a stage: stack the classes.
-        tables.append(_summed(rows.judge_every_class(frame, columns), columns, wanted, scored=False))
-    else:
-        for k in range(columns.n_classes):
-            sums_of_class = _summed(rows.judge_class(frame, columns, k), columns, wanted, scored=False)
-            tables.append(sums_of_class.with_columns(curve=nw.lit(f"p{k}")))
+    tables += class_tables(frame, columns, partial(_summed, columns=columns, wanted=wanted, scored=False), lazy=lazy)
     names = sorted(tables[0].collect_schema())
     lacking = [nw.lit(0.0).alias(name) for name in names if name not in tables[1].collect_schema()]
     tables[1:] = [table.with_columns(*lacking) for table in tables[1:]]
+    yield from together([table.select(names) for table in tables], lazy=lazy)
+
+
+def class_tables(frame: Frame, columns: Columns, summed: Callable[[Frame], Frame], *, lazy: bool = True) -> list[Frame]:
+    """Return the sums of the rows of each class, with the column ``curve``: a table for each, or one for all."""
+    if lazy and not (frame.implementation.is_duckdb() or frame.implementation.is_polars()):
+        # In other engines each table of a union costs a plan or a stage: stack the classes.
+        return [summed(rows.judge_every_class(frame, columns))]
+    return [
+        summed(rows.judge_class(frame, columns, k)).with_columns(curve=nw.lit(f"p{k}"))
+        for k in range(columns.n_classes)
+    ]
+
+
+def together(tables: Sequence[Frame], *, lazy: bool = True) -> Iterator[Frame]:
+    """Yield the tables in unions as large as a lazy engine can plan."""
     n_together = _TOGETHER if lazy else 1
     for first in range(0, len(tables), n_together):
-        yield nw.concat([table.select(names) for table in tables[first : first + n_together]])
+        yield nw.concat(list(tables[first : first + n_together]))
 
 
 #: The sums that are kept with squared weights too.
@@ -107,7 +117,7 @@ def _summed(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, score
         w = nw.col("w")
         squared = {f"squared_{name}": value * w * w for name, value in names.items() if name in _SQUARED}
         names = {name: value * w for name, value in names.items()} | squared
-        names |= {"weight": w, "square_weight": w * w}
+        names |= {"weight": w, "square_weight": w * w, "quartic_weight": w * w * w * w}
         if not columns.integer_weights:
             # Above 2^53 every float64 is an integer. Invalid weights must not stop an engine that floors to integers.
             chains.append([{"small": nw.when((w > 0.0) & (w < 2.0**53)).then(w).otherwise(0.0)}])
@@ -137,20 +147,31 @@ def gather(
     config, sums_by_group, rows_seen = config_of(columns, wanted), dict[Any, SketchSums](), 0
     for part in parts(frame):
         for query in queries(part, columns, wanted, lazy=isinstance(frame, nw.LazyFrame)):
-            table = fetch(query.head(MOST + 1))
+            table, sums = fetch_sums(query, columns)
             rows_seen += len(table)
-            if len(table) > MOST:
-                raise _too_many(columns)
-            sums = {name: table.get_column(name).to_numpy() for name in table.columns if name != "group"}
             if np.any(sums["key"] == cell_keys.WRONG):
                 raise explain()
-            for group, where in _groups(table, sums["key"] != cell_keys.WEIGHTLESS):
+            for group, where in groups_of(table, sums["key"] != cell_keys.WEIGHTLESS):
                 if group not in sums_by_group:
                     sums_by_group[group] = SketchSums(Totals(), Curves.empty(config.n_curves, config.grid))
                 _add(sums_by_group[group], config, {name: values[where] for name, values in sums.items()}, columns)
     if not rows_seen:
         raise InputError("frame", "one row or more", "none", "check where the rows were lost")
     return sums_by_group
+
+
+def fetch_sums(query: Frame, columns: Columns) -> tuple[nw.DataFrame[Any], Sums]:
+    """Return the rows of sums of a query, and their columns as arrays, without the groups.
+
+    Raises
+    ------
+    InputError
+        For more rows than can be fetched.
+    """
+    table = fetch(query.head(MOST + 1))
+    if len(table) > MOST:
+        raise _too_many(columns)
+    return table, {name: table.get_column(name).to_numpy() for name in table.columns if name != "group"}
 
 
 def config_of(columns: Columns, wanted: Wanted) -> SketchConfig:
@@ -176,7 +197,7 @@ def _too_many(columns: Columns) -> InputError:
     return InputError(columns.score_argument, expected, got, remedy, fault=Fault.TOO_FINE)
 
 
-def _groups(table: nw.DataFrame[Any], counted: NDArray[np.bool_]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+def groups_of(table: nw.DataFrame[Any], counted: NDArray[np.bool_]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
     """Yield the value of each group, and the indices of its rows of sums."""
     places_counted = np.flatnonzero(counted)
     if not len(places_counted):
@@ -199,7 +220,7 @@ def _groups(table: nw.DataFrame[Any], counted: NDArray[np.bool_]) -> Iterator[tu
 
 def _add(part: SketchSums, config: SketchConfig, sums: Sums, columns: Columns) -> None:
     """Add rows of sums to those of a group."""
-    totals, curves = part
+    totals, curves = part.totals, part.curves
     outcomes, upper, cells = cell_keys.cells_of(sums["key"], config.grid, single=columns.single)
     n, of_event = sums["n"].astype(np.int64), np.ones(len(cells), np.bool_)
     curve = np.zeros(len(cells), np.int64)
@@ -238,6 +259,7 @@ def _add(part: SketchSums, config: SketchConfig, sums: Sums, columns: Columns) -
             n=int(event_sums["n"].sum()),
             weight=total("weight"),
             square_weight=total("square_weight" if "square_weight" in event_sums else "n"),
+            quartic_weight=total("quartic_weight" if "quartic_weight" in event_sums else "n"),
             whole="broken" not in event_sums or not event_sums["broken"].any(),
             entries=total("weight"),
             infinite=_infinite(event_sums, event_cells, curves.counts.shape[1] - 1),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
 
 from calibrant import grid as grids
+from calibrant.clusters import LabelKind, check_notion
 from calibrant.errors import InputError, check_choice, nearest
 from calibrant.faults import Facts, Fault, Mistake, Suspicion
 from calibrant.inputs import Notion, names_of, sum_tolerance
@@ -21,7 +22,30 @@ Writing = Literal["integers", "numbers", "booleans", "words"]
 _FRAMES: Final = "a frame of pandas, Polars, PyArrow, DuckDB, Ibis, Dask or PySpark"
 _CAST: Final = "cast it in the frame first"
 _NESTED: Final = Facts(suspicion=Suspicion(Mistake.NESTED))
+_LABELS: Final = "a column of whole numbers, text, dates or times"
 _BOTH_FORMS: Final = "pass score='...', outcome='...' for one event, or probs=[...], target='...' for classes"
+
+
+class Label(NamedTuple):
+    """A column that names the cluster of each row, alone or with others."""
+
+    column: str
+    dtype: nw.dtypes.DType
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it holds dates or times."""
+        return self.dtype in (nw.Date, nw.Datetime)
+
+    @property
+    def may_have_fraction(self) -> bool:
+        """Whether its type is one of floats, or of decimals with digits behind the point."""
+        return self.dtype.is_float() or (self.dtype.is_decimal() and getattr(self.dtype, "scale", None) != 0)
+
+    @property
+    def kind(self) -> LabelKind:
+        """Whether it holds numbers or text, which times become."""
+        return "number" if self.dtype.is_numeric() or self.dtype == nw.Boolean else "text"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +68,10 @@ class Columns:
         The names of the classes.
     classes : bool
         Whether the scores belong to classes, not to one event.
+    labels : tuple of Label
+        The columns whose values together name the cluster of a row; empty if not used.
+    hashes : str or None
+        The column of the hashes of these names, once there is one.
     """
 
     scores: tuple[str, ...]
@@ -55,6 +83,8 @@ class Columns:
     integer_weights: bool
     names: tuple[str, ...] | None
     classes: bool
+    labels: tuple[Label, ...] = ()
+    hashes: str | None = None
 
     @property
     def single(self) -> bool:
@@ -130,6 +160,7 @@ def resolve_columns(
     weight: Any,
     by: Any,
     class_names: Any,
+    cluster: Any = None,
 ) -> Columns:
     """Find the columns that the arguments name.
 
@@ -159,6 +190,7 @@ def resolve_columns(
     if group is not None and (schema[group].is_nested() or str(schema[group]) == "Float16"):
         got, remedy = _kind(schema, group), "pass a column with one value a row"
         raise InputError("by", "a column of names", got, remedy, fault=Fault.COLUMN_TYPE, facts=_NESTED)
+    labels = () if cluster is None else _labels(frame, schema, cluster)
     for column in scores:
         _check_numbers(schema, "probs" if classes else "score", column)
     if isinstance(frame, nw.DataFrame) and schema[target_column] == nw.Categorical:
@@ -168,6 +200,7 @@ def resolve_columns(
         argument: (target_column,),
         "weight": (weight_column,),
         "by": (group,),
+        "cluster": tuple(label.column for label in labels),
     }
     for argument_name, columns in used.items():
         for column in filter(None, columns):
@@ -184,6 +217,7 @@ def resolve_columns(
         or schema[weight_column] == nw.Boolean,
         names=names,
         classes=classes,
+        labels=labels,
     )
 
 
@@ -211,7 +245,43 @@ def resolve_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) 
     if notion == "positive" and columns.n_classes != 2:
         expected = f"'top-label' or 'classwise' for {columns.n_classes} classes"
         raise InputError("notion", expected, repr(notion), "pass one class's column as score, or another notion")
+    if columns.labels:
+        check_notion(notion)
     return Wanted(notion, bool(classwise), grid)
+
+
+# ---------------------------------------------------------------- clusters
+
+
+def _labels(
+    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], schema: dict[str, nw.dtypes.DType], cluster: Any
+) -> tuple[Label, ...]:
+    names = [cluster] if isinstance(cluster, (str, bytes)) or not isinstance(cluster, Iterable) else list(cluster)
+    if not names:
+        raise InputError("cluster", "a column, or a list of columns", "an empty list", "leave it out, or name a column")
+    labels = tuple(Label(column, schema[column]) for column in (_named(schema, "cluster", name) for name in names))
+    for place, label in enumerate(labels):
+        if label in labels[:place]:
+            got = f"{label.column!r} more than once"
+            raise InputError("cluster", "a column for each part of the name", got, "name each column once")
+        if not _names_clusters(frame, label, alone=len(labels) == 1):
+            got, remedy = _kind(schema, label.column), "cast it to text in the frame first"
+            raise InputError("cluster", _LABELS, got, remedy, fault=Fault.COLUMN_TYPE)
+    return labels
+
+
+def _names_clusters(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], label: Label, *, alone: bool) -> bool:
+    """Return whether the type of a column suits labels of clusters."""
+    dtype = label.dtype
+    if dtype in (nw.Object, nw.Unknown):  # Python objects are looked at one by one
+        return alone and isinstance(frame, nw.DataFrame)
+    if dtype in (nw.Int128, nw.UInt128) or str(dtype) == "Float16":
+        return False
+    is_name = dtype in (nw.String, nw.Categorical, nw.Enum) or label.is_time
+    if not frame.implementation.is_ibis():
+        return is_name or label.kind == "number"
+    # Ibis has no way to tell a time zone's offset, or whether a decimal is whole, that is the same in every engine.
+    return not dtype.is_decimal() and getattr(dtype, "time_zone", None) is None and (is_name or label.kind == "number")
 
 
 # ---------------------------------------------------------------- one column

@@ -9,8 +9,10 @@ from typing import Any, Final
 import narwhals as nw
 import numpy as np
 
+from calibrant.clusters import as_clusters
 from calibrant.errors import InputError, nearest
 from calibrant.faults import (
+    ClusterFacts,
     Fault,
     LabelFacts,
     MissingFacts,
@@ -29,7 +31,7 @@ from calibrant.mistakes import look_percent, of_score
 from calibrant.wording import expected_labels, expected_sum, number
 
 #: The kinds of faults, in the order of reports: only the first of a row counts, and only the first of a frame.
-_GROUP, _NO_TARGET, _TARGET, _NO_WEIGHT, _WEIGHT, _NO_SCORE, _SCORE, _SUM = range(8)
+_GROUP, _NO_TARGET, _TARGET, _NO_CLUSTER, _CLUSTER, _NO_WEIGHT, _WEIGHT, _NO_SCORE, _SCORE, _SUM = range(10)
 _NONE: Final = -1
 _FILTER: Final = "filter the rows out of the frame first"
 _HEAD: Final = 200  # rows to read for the likely mistake
@@ -65,6 +67,8 @@ def explain(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> I
     row_fault = _in_memory(frame, columns) if isinstance(frame, nw.DataFrame) else _in_engine(frame, columns)
     if row_fault.kind in (_GROUP, _NO_TARGET, _TARGET):
         return _of_target(row_fault, columns)
+    if row_fault.kind in (_NO_CLUSTER, _CLUSTER):
+        return _of_cluster(row_fault, columns)
     if row_fault.kind in (_NO_WEIGHT, _WEIGHT):
         expected, remedy = "finite numbers of 0 or more", "correct the rows, or filter them out of the frame"
         if row_fault.kind == _NO_WEIGHT:
@@ -123,6 +127,9 @@ def _faults(frame: nw.LazyFrame[Any], columns: Columns) -> nw.LazyFrame[Any]:
     if columns.group is not None:
         raw["group"] = nw.col(columns.group)
         checks.insert(0, (_GROUP, rows.missing(raw["group"], schema[columns.group])))
+    for k, label in enumerate(columns.labels):
+        raw[f"cluster{k}"] = value = nw.col(label.column)
+        checks += [(_NO_CLUSTER, rows.missing(value, label.dtype)), (_CLUSTER, ~rows.proper_label(label))]
     if columns.weight is not None:
         raw["w"], weight = nw.col(columns.weight), nw.col(columns.weight).cast(nw.Float64)
         checks.append((_NO_WEIGHT, rows.missing(weight, nw.Float64())))
@@ -178,6 +185,25 @@ def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
     return InputError(
         argument, expected_labels(n_classes), row_fault.among(number(value)), remedy, fault=fault, facts=facts
     )
+
+
+def _of_cluster(row_fault: RowFault, columns: Columns) -> InputError:
+    if row_fault.kind == _NO_CLUSTER:
+        missing = MissingFacts(entry="cluster", place=row_fault.place(), n_rows=row_fault.n)
+        expected, remedy = "a label in every row", f"name the clusters of such rows, or {_FILTER}"
+        return InputError("cluster", expected, row_fault.missing, remedy, fault=Fault.MISSING, facts=missing)
+    for k, label in enumerate(columns.labels):
+        value = row_fault.values[f"cluster{k}"]
+        try:
+            as_clusters(np.array([value], np.float32 if label.dtype == nw.Float32 else None), 1)
+        except InputError as error:
+            return _of_label(row_fault, value, error.expected, error.remedy)
+    return _of_label(row_fault, value, "decimals up to 2^53", "cast them to text in the frame first")
+
+
+def _of_label(row_fault: RowFault, value: Any, expected: str, remedy: str) -> InputError:
+    facts = ClusterFacts(value=value, expected=expected, remedy=remedy, place=row_fault.place(), n_rows=row_fault.n)
+    return InputError("cluster", expected, row_fault.among(number(value)), remedy, fault=Fault.VALUE, facts=facts)
 
 
 def _of_scores(row_fault: RowFault, frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> InputError:

@@ -6,16 +6,23 @@ The definitions are those of `kernels/reference.py`: `read_events` for one event
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from itertools import zip_longest
 from typing import Any, Final
 
 import narwhals as nw
 
 from calibrant.frames.cell_keys import Steps
-from calibrant.frames.columns import Columns, Wanted
+from calibrant.frames.columns import Columns, Label, Wanted
 
 #: The largest float64: weights are finite.
 _LARGEST: Final = 1.7976931348623157e308
+
+#: The columns of `judge_scored` with the scores of whole predictions.
+SCORES: Final = ("brier", "likelihood", "infinite", "right")
+
+#: Decimals of so many digits are whole numbers of 64 bits.
+_SAFE_DIGITS: Final = 18
 
 #: Columns in DuckDB's own SQL: the logarithm of Narwhals would first check each row for values above 0.
 _DUCKDB: Final = {"likelihood": "ln(possible) AS likelihood"}
@@ -26,13 +33,17 @@ Frame = nw.LazyFrame[Any]
 def read(frame: Frame, columns: Columns) -> Frame:
     """Return the used columns, under internal names and as Float64.
 
-    They are ``group`` and ``w``, if used; ``t``, the target as a number; ``p``, or ``p0``, ``p1``, ... for classes;
-    and ``complete``, whether group, target and weight are valid.
+    They are ``group``, ``w`` and ``hash``, if used; ``t``, the target as a number; ``p``, or ``p0``, ``p1``, ... for
+    classes; and ``complete``, whether group, target, weight and cluster are valid.
     """
     names = score_names(columns)
     parts = {column: nw.col(name).cast(nw.Float64) for column, name in zip(names, columns.scores, strict=True)}
     complete, target = target_of(columns)
     parts["t"] = target
+    for label in columns.labels:
+        complete = complete & proper_label(label)
+    if columns.hashes is not None:
+        parts["hash"] = nw.col(columns.hashes)
     if columns.weight is not None:
         parts["w"] = weight = nw.col(columns.weight).cast(nw.Float64)
         complete = complete & proper_weight(weight)
@@ -57,6 +68,24 @@ def proper_weight(weight: nw.Expr) -> nw.Expr:
     return (weight >= 0.0) & (weight <= _LARGEST)
 
 
+def proper_label(label: Label) -> nw.Expr:
+    """Return whether the label of a cluster is there, and if it is a number, whether it is whole and not too large."""
+    value, dtype = nw.col(label.column), label.dtype
+    proper = ~missing(value, dtype)
+    if label.may_have_fraction:
+        number = value.cast(nw.Float64)
+        return proper & _is_whole(number, number.abs() <= 2.0 ** (24 if dtype == nw.Float32 else 53))
+    if dtype.is_decimal() and getattr(dtype, "precision", 38) > _SAFE_DIGITS:
+        return proper & (value >= Decimal(-(2**63))) & (value < Decimal(2**64))
+    return proper
+
+
+def _is_whole(number: nw.Expr, inside: nw.Expr) -> nw.Expr:
+    """Return whether a number is ``inside`` and whole; some engines floor to integers, and fail on larger numbers."""
+    finite = nw.when(inside).then(number).otherwise(0.0)
+    return inside & (finite == finite.floor())
+
+
 def target_of(columns: Columns) -> tuple[nw.Expr, nw.Expr]:
     """Return whether the target is valid, and the target as a number."""
     target = nw.col(columns.target)
@@ -69,12 +98,7 @@ def target_of(columns: Columns) -> tuple[nw.Expr, nw.Expr]:
     if columns.n_classes == 2:
         return (number == 0.0) | (number == 1.0), number
     inside = (number >= 0.0) & (number <= columns.n_classes - 1.0)
-    if columns.writing == "numbers":
-        finite = (
-            nw.when(inside).then(number).otherwise(0.0)
-        )  # some engines floor to integers, and fail on larger numbers
-        inside = inside & (finite == finite.floor())
-    return inside, number
+    return _is_whole(number, inside) if columns.writing == "numbers" else inside, number
 
 
 def is_class(columns: Columns, k: int) -> nw.Expr:
@@ -92,6 +116,12 @@ def added(terms: Sequence[nw.Expr]) -> nw.Expr:
         pairs = [a + b for a, b in zip(rows[::2], rows[1::2], strict=False)]
         rows = [*pairs, rows[-1]] if len(rows) % 2 else pairs
     return rows[0]
+
+
+def judge(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
+    """Judge the rows of a frame: the columns of `judge_event` or `judge_classes`."""
+    judge_rows = judge_classes if columns.classes else judge_event
+    return judge_rows(read(frame, columns), columns, wanted)
 
 
 def judge_event(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
@@ -151,25 +181,36 @@ def losses() -> Steps:
     return [{"infinite": nothing, "possible": target_prob + nothing}, {"likelihood": nw.col("possible").log()}]
 
 
+def judge_scored(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
+    """Judge the rows with weight: the columns of `judge` and `losses`, and ``right``, 1 or 0 for every notion."""
+    judged = with_steps(positive_alone(judge(frame, columns, wanted), columns), losses())
+    p, y = nw.col("p"), nw.col("y")
+    if wanted.notion != "positive":
+        return judged.with_columns(right=y)  # the judged event itself
+    return judged if columns.classes else judged.with_columns(right=1.0 - ((p >= 0.5).cast(nw.Float64) - y).abs())
+
+
 def judge_class(frame: Frame, columns: Columns, k: int) -> Frame:
-    """Judge the event "this is class k" from the frame's columns: ``p`` and ``y``, and ``group`` and ``w`` if used.
+    """Judge the event "this is class k" from the frame's columns: ``p`` and ``y``; ``group``, ``hash``, ``w`` if used.
 
     Nothing is checked here: the top label's query checks all rows.
     """
     score = nw.col(columns.scores[k]).cast(nw.Float64)
     parts = {"p": nw.when((score >= 0.0) & (score <= 1.0)).then(score).otherwise(0.5), "y": is_class(columns, k)}
-    if columns.group is not None:
-        parts["group"] = nw.col(columns.group)
+    for name, column in (("group", columns.group), ("hash", columns.hashes)):
+        if column is not None:
+            parts[name] = nw.col(column)
     if columns.weight is not None:
         parts["w"] = nw.col(columns.weight).cast(nw.Float64)
-    return _positive_alone(frame.select(**parts), columns)
+    return positive_alone(frame.select(**parts), columns)
 
 
 def judge_every_class(frame: Frame, columns: Columns) -> Frame:
     """Judge all classes at once, with a row for each row and class; ``curve`` is p0, p1, ..."""
     names = score_names(columns)
-    other_names = [name for name, column in (("group", columns.group), ("w", columns.weight)) if column is not None]
-    frame = _positive_alone(read(frame, columns), columns)
+    others = {"group": columns.group, "hash": columns.hashes, "w": columns.weight}
+    other_names = [name for name, column in others.items() if column is not None]
+    frame = positive_alone(read(frame, columns), columns)
     target = (
         nw.when(nw.col("complete")).then(nw.col("t")).otherwise(0.0)
     )  # some engines fail on numbers that are not integers
@@ -181,7 +222,8 @@ def judge_every_class(frame: Frame, columns: Columns) -> Frame:
     return frame.with_columns(p=nw.when((p >= 0.0) & (p <= 1.0)).then(p).otherwise(0.5), y=in_class)
 
 
-def _positive_alone(frame: Frame, columns: Columns) -> Frame:
+def positive_alone(frame: Frame, columns: Columns) -> Frame:
+    """Leave out the rows of weight 0."""
     return frame if columns.weight is None else frame.filter(nw.col("w") > 0.0)
 
 
@@ -192,7 +234,8 @@ def with_steps(frame: Frame, *chains: Steps) -> Frame:
         duckdb_columns = [_DUCKDB[name] for name in columns if name in _DUCKDB and frame.implementation.is_duckdb()]
         if duckdb_columns:
             columns = {name: value for name, value in columns.items() if name not in _DUCKDB}
-        frame = frame.with_columns(**columns)
+        if columns:
+            frame = frame.with_columns(**columns)
         if duckdb_columns:
             frame = nw.from_native(nw.to_native(frame).project(", ".join(["*", *duckdb_columns])))
     return frame
