@@ -3,10 +3,11 @@
     python benchmarks/coverage.py            # everything, under an hour on 2 processors; writes docs/coverage.md
     python benchmarks/coverage.py --quick    # N = 200 and 2,000, a tenth of the data sets: minutes; prints only
 
-Data sets are drawn from laws whose calibration is known (`simulation/coverage_laws.py`, `coverage_pairs.py`), and every
-interval of `evaluate` and `compare` is held against the true value: at 90 % and 95 %, at N = 200 to 200,000, at
-calibration and away from it. The finished parts lie in `benchmarks/.coverage/`; a run that was stopped goes on where it
-was. Every part has a seed of its own, so the table does not depend on processors or interruptions.
+Data sets are drawn from laws whose calibration is known (`simulation/coverage_laws.py`, `coverage_clusters.py`,
+`coverage_pairs.py`), and every interval of `evaluate` and `compare` is held against the true value: at 90 % and 95 %,
+at N = 200 to 200,000, at calibration and away from it. The finished parts lie in `benchmarks/.coverage/`; a run that
+was stopped goes on where it was. Every part has a seed of its own, so the table does not depend on processors or
+interruptions.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "simulation"))
 
 import numpy as np  # noqa: E402
-from coverage_laws import laws  # noqa: E402
-from coverage_page import failing, write_page  # noqa: E402
-from coverage_parts import Part, parts, repeats, run  # noqa: E402
+from coverage_cells import failing  # noqa: E402
+from coverage_page import write_page  # noqa: E402
+from coverage_parts import LAWS, Part, parts, repeats, run  # noqa: E402
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,10 +46,10 @@ def main(arguments: list[str] | None = None) -> int:
     missing = [part for part in wanted if not part.path.exists()]
     started = time.monotonic()
     compute(missing, options.processes)
-    again = repeats(failing(loaded(wanted), laws()), options.quick)
+    again = repeats(failing(loaded(wanted), LAWS), options.quick)
     compute([part for part in again if not part.path.exists()], options.processes)
     spent = time.monotonic() - started
-    page = write_page(loaded(wanted), loaded(again), laws(), None if options.quick else HERE.parent / "docs")
+    page = write_page(loaded(wanted), loaded(again), LAWS, None if options.quick else HERE.parent / "docs")
     if options.quick:
         print(page)
     print(f"{len(missing)} of {len(wanted)} parts computed in {spent / 60:.1f} minutes", file=sys.stderr)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,15 @@ class Weights:
 
     draw: Callable[[Float64s, np.random.Generator], Float64s]
     mean: Callable[[Float64s], Float64s]
+
+
+class Rows(NamedTuple):
+    """Drawn rows: scores, outcomes, and what weighs or joins them."""
+
+    p: Float64s
+    y: NDArray[np.int64]
+    weights: Float64s | None = None
+    clusters: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -63,10 +72,16 @@ class Law:
             p = p[np.searchsorted(upto / upto[-1], (np.arange(POINTS) + 0.5) / POINTS)]
         return p, self.rate(p)
 
-    def draw(self, n: int, rng: np.random.Generator) -> tuple[Float64s, NDArray[np.int64], Float64s | None]:
+    @cached_property
+    def gap_sums(self) -> Float64s:
+        """The sums of score - rate over the first 0, 1, 2, ... points of the population."""
+        p, q = self.population
+        return np.concatenate([[0.0], np.cumsum(p - q)])
+
+    def draw(self, n: int, rng: np.random.Generator) -> Rows:
         p = self.scores(rng.random(n))
         y = (rng.random(n) < self.rate(p)).astype(np.int64)
-        return p, y, None if self.weights is None else self.weights.draw(p, rng)
+        return Rows(p, y, None if self.weights is None else self.weights.draw(p, rng))
 
 
 def tilted(a: float) -> Callable[[Float64s], Float64s]:
@@ -104,10 +119,10 @@ class SoftmaxLaw(Law):
         order = np.argsort(top, kind="stable")
         return top[order], right[order]
 
-    def draw(self, n: int, rng: np.random.Generator) -> tuple[Float64s, NDArray[np.int64], None]:
+    def draw(self, n: int, rng: np.random.Generator) -> Rows:
         p, rate = self.population
         rows = rng.integers(len(p), size=n)
-        return p[rows], (rng.random(n) < rate[rows]).astype(np.int64), None
+        return Rows(p[rows], (rng.random(n) < rate[rows]).astype(np.int64))
 
 
 @dataclass(frozen=True)

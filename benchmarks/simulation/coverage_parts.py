@@ -9,28 +9,37 @@ import math
 import os
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from coverage_laws import BINS, CLASSES, FEW_SIZES, MANY_CLASSES, SIZES, Law, laws, softmax_logits, truths
+from coverage_clusters import ClusterLaw, cluster_laws
+from coverage_laws import BINS, CLASSES, FEW_SIZES, MANY_CLASSES, SIZES, Law, Rows, laws, softmax_logits, truths
 from coverage_pairs import PAIRS, compared
+from numpy.typing import NDArray
 from scipy.special import softmax
 
 from calibrant import ReliabilityTable
+from calibrant.clustered.rows import ClusteredRows
+from calibrant.clusters import BucketSums, as_clusters
 from calibrant.estimators import binned
 from calibrant.inference import cox_test, hosmer_lemeshow_test, ks_test, kuiper_test, spiegelhalter_test, t_cal_test
+from calibrant.inputs import as_predictions
 from calibrant.measures import MEASURES, Event, Inference, Unavailable
+from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.classwise import CLASSWISE_ECE
 from calibrant.measures.estimates import estimate
 from calibrant.measures.event import Classes
 from calibrant.measures.histograms import ClassHistograms
 from calibrant.results import Estimate
+from calibrant.sampling.class_rows import ClassRows
 from calibrant.sampling.classwise import ClassBins
-from calibrant.sampling.means import PredictionMeans, flag_of, surprises
+from calibrant.sampling.means import PredictionMeans, heavy, surprises
 from calibrant.sampling.resampling import Resampling
+from calibrant.scores import event_row_scores
+from calibrant.weights import deciding_rows
 
 PARTS = Path(__file__).resolve().parents[1] / ".coverage"
 #: The measures of one event whose intervals are simulated; classes have data sets of their own.
@@ -45,6 +54,9 @@ AWAY, NULL, PEERS = 300, 1_000, 40  # data sets of a setting
 AGAIN = 600  # fresh data sets of a setting in which something failed
 FRESH = 1_000  # the number of their first part
 LARGE = 20_000  # of samples of this size and more, half as many
+
+#: Every law; those of rows in clusters come last.
+LAWS = (*laws(), *cluster_laws())
 
 
 @dataclass(frozen=True)
@@ -73,12 +85,13 @@ def parts(quick: bool) -> list[Part]:
     """Return all parts, those that take longest first."""
     all_parts = []
     sizes = SIZES[:2] if quick else SIZES
-    for i, law in enumerate(laws()):
+    for i, law in enumerate(LAWS):
         total = NULL if law.calibrated else AWAY
+        total = total // 2 if isinstance(law, ClusterLaw) else total
         total = max(total // 10, PART) if quick else total
         for n in (n for n in law.sizes if n in sizes):
-            sets = total // 2 if n >= LARGE else total
-            all_parts += [Part("event", i, n, j, PART) for j in range(sets // PART)]
+            sets = max(total // 2, PART) if n >= LARGE else total
+            all_parts += [Part("event", i, n, j, PART) for j in range(-(-sets // PART))]
             if n <= 2_000 and law.name in ("Uniform", "Beta(8, 1)") and law.tilt in (1.0, 1.4):
                 all_parts += [Part("peers", i, n, j, 10) for j in range((20 if quick else PEERS) // 10)]
     for i in range(2 * len(TILTS)):
@@ -112,41 +125,66 @@ def run(part: Part) -> Part:
     return part
 
 
+@lru_cache(maxsize=2)
+def law_of(number: int) -> Law:
+    """Return a law whose population is kept for the next part, which often has the same law."""
+    return replace(LAWS[number])
+
+
 @cache
 def truths_of(law: int) -> dict[str, Any]:
-    return truths(laws()[law])
+    return truths(law_of(law))
 
 
 def event_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
-    law, true = laws()[part.law], truths_of(part.law)
-    p, y, w = law.draw(part.n, rng)
-    table = ReliabilityTable.from_scores(p, y, weights=w)
-    event = Event(table=table, n_bins=law.bins, means=PredictionMeans.of_table(table, right=False))
-    inference = Inference.of(event, Resampling.of(LEVELS[0], RESAMPLES, i + 1), SIMULATED)
-    held = event.bins.rows >= 30
-    of_held = {"mce": float(np.abs(true["gaps"][held]).max())} if held.any() else {}
-    of_held["ace"] = of_bins(law, binned.quantile_bins(table, law.bins))
-    few = bool(flag_of(inference.cells))
+    law, true = law_of(part.law), truths_of(part.law)
+    rows = law.draw(part.n, rng)
+    event = event_of(rows, law.bins)
+    infer = Inference.of if event.clusters is None else ClusterInference.of
+    inference = infer(event, Resampling.of(LEVELS[0], RESAMPLES, i + 1), SIMULATED)
+    held = np.flatnonzero(event.bins.rows >= 30) if event.clusters is None else event.clusters.held
+    of_held = {"mce": float(np.abs(true["gaps"][held]).max())} if len(held) else {}
+    of_held["ace"] = of_bins(law, event.quantile_bins)
+    few = bool(inference.flag or heavy_weights(rows.weights))
     lost = bool(surprises(inference.cells))
+    p_value = inference.test.p_value  # before `at`, so that both levels share the draws
     for level in LEVELS:
+        at_level = inference.at(level)
         for measure in SIMULATED:
-            result = estimate(measure, event, inference.at(level))
+            result = estimate(measure, event, at_level)
             if not math.isnan(result.high):
                 flagged = few or (lost and measure.name in ("brier", "nll"))
                 yield row(measure.name, result, {**true, **of_held}[measure.name], level, flagged)
-        yield row("verdict", Estimate(math.nan, p_value=inference.test.p_value), 0.0, level, few)
-    if (law.calibrated or part.n <= 2_000) and w is None and not np.isin(p, (0.0, 1.0)).any():
-        for name, p_value in classical(table).items():
-            yield row(name, Estimate(math.nan, p_value=p_value), 0.0, LEVELS[0], few)
+        yield row("verdict", Estimate(math.nan, p_value=p_value), 0.0, level, few)
+    independent = rows.weights is None and rows.clusters is None
+    if (law.calibrated or part.n <= 2_000) and independent and not np.isin(rows.p, (0.0, 1.0)).any():
+        for name, classical_p in classical(event.table).items():
+            yield row(name, Estimate(math.nan, p_value=classical_p), 0.0, LEVELS[0], few)
+
+
+def event_of(rows: Rows, n_bins: int) -> Event:
+    """Return the event that rows are about."""
+    p, y, weights, clusters = rows
+    table, in_clusters = ReliabilityTable.from_scores(p, y, weights=weights), None
+    if clusters is not None:
+        scores = event_row_scores(p[:, None], y, logits=False)
+        buckets = BucketSums.of(as_clusters(clusters, len(p)), p, y.astype(np.uint8), row_scores=scores)
+        in_clusters = ClusteredRows.of(table, n_bins, buckets)
+    means = PredictionMeans.of_table(table, right=False)
+    return Event(table=table, n_bins=n_bins, means=means, clusters=in_clusters)
+
+
+def heavy_weights(weights: NDArray[np.float64] | None) -> bool:
+    """Return whether the weights of few rows decide, which a report flags."""
+    return weights is not None and bool(heavy(deciding_rows(float(np.sum(weights**2)), float(np.sum(weights**4)))))
 
 
 def of_bins(law: Law, bins: binned.Bins) -> float:
     """Return the population's l1 error over a data set's own bins, which are (edge, next edge]."""
-    p, q = law.population
+    p, _ = law.population
     ends = np.searchsorted(p, bins.edges[1:][bins.counts > 0], side="right")
     ends[-1] = len(p)
-    sums = np.concatenate([[0.0], np.cumsum(p - q)])
-    return float(np.abs(np.diff(sums[ends], prepend=0.0)).sum() / len(p))
+    return float(np.abs(np.diff(law.gap_sums[ends], prepend=0.0)).sum() / len(p))
 
 
 def classical(table: ReliabilityTable) -> dict[str, float]:
@@ -207,7 +245,10 @@ def class_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
         bins = binned.bin_table(table, BINS)
         histograms[:, :, k] = bins.counts, bins.score_sums, bins.positives
     errors = ClassHistograms(sums=histograms, totals=float(part.n)).errors("l1")
-    classes = Classes(errors=errors, bins=ClassBins(histograms=histograms, effective_n=float(part.n)))
+    uppers = binned.largest_members(binned.uniform_edges(BINS), "right", reported.dtype)
+    rows = ClassRows(as_predictions(reported, labels), uppers)
+    bins = ClassBins(histograms=histograms, effective_n=float(part.n), rows=rows)
+    classes = Classes(errors=errors, bins=bins)
     event = Event(table=table, n_bins=BINS, classes=classes)  # the measure looks at the classes alone
     for level in LEVELS:
         inference = Inference.of(event, Resampling.of(level, RESAMPLES, i + 1), ())
@@ -217,8 +258,8 @@ def class_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
 
 def peer_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     """Ask relplot and uncertainty-calibration for their intervals, at 95 %."""
-    law, true = laws()[part.law], truths_of(part.law)
-    p, y, _ = law.draw(part.n, rng)
+    true = truths_of(part.law)
+    p, y, *_ = law_of(part.law).draw(part.n, rng)
     np.random.seed(i)  # noqa: NPY002 - both draw from the global state
     with warnings.catch_warnings(), contextlib.redirect_stdout(None):
         warnings.simplefilter("ignore")
