@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from importlib.util import find_spec
 
@@ -21,6 +22,26 @@ settings.load_profile("quick")
 
 #: How calibrant.files opens its engine.
 ENGINE = {"autoinstall_known_extensions": "false"}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Exclude what is imported from garbage collection, and collect less often.
+
+    Python looks at every object of torch, Matplotlib and others in each full collection. That takes half a second, and
+    the tests cause dozens of them.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(10_000, 10, 10)
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # DuckDB reports objects that are never collected as leaks
 
 
 @pytest.fixture(scope="session", autouse=True)

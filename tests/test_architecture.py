@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -103,6 +104,11 @@ def complaint(module: tuple[str, ...], target: tuple[str, ...]) -> str | None:
     return None if inner < room else f"{names}, which is not on a floor below inside {module[0]}"
 
 
+@functools.cache
+def tree_of(module: tuple[str, ...]) -> ast.Module:
+    return ast.parse(SOURCE.joinpath(*module).with_suffix(".py").read_text("utf-8"))
+
+
 MODULES = sorted(
     path.relative_to(SOURCE).with_suffix("").parts for path in SOURCE.rglob("*.py") if "__pycache__" not in path.parts
 )
@@ -114,8 +120,7 @@ def test_imports_point_down(module: tuple[str, ...]) -> None:
     if len(module) > 1:
         assert module[0] in ROOMS, f"{module[0]} has no floors inside: add it to tools/house.py"
         level((*ROOMS[module[0]], ("__init__",)), module[1], ".".join(module))
-    tree = ast.parse(SOURCE.joinpath(*module).with_suffix(".py").read_text("utf-8"))
-    assert [wrong for target in imports(tree, module) if (wrong := complaint(module, target))] == []
+    assert [wrong for target in imports(tree_of(module), module) if (wrong := complaint(module, target))] == []
 
 
 @pytest.mark.parametrize(
@@ -208,8 +213,9 @@ try:
 except calibrant.CalibrantError as error:
     print(error, "numba" in sys.modules)
 """
-    assert run(code).startswith("targets: expected outcomes 0 or 1, got 2 at row 0")
-    assert run(code).endswith("False\n")
+    said = run(code)
+    assert said.startswith("targets: expected outcomes 0 or 1, got 2 at row 0")
+    assert said.endswith("False\n")
 
 
 # ---------------------------------------------------------------- no branch on prose
@@ -290,8 +296,7 @@ def looks_of(tree: ast.AST) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("module", MODULES, ids=".".join)
 def test_nothing_is_decided_by_the_words_of_an_error(module: tuple[str, ...]) -> None:
-    tree = ast.parse(SOURCE.joinpath(*module).with_suffix(".py").read_text("utf-8"))
-    found = {f"{'.'.join(module)}.{function}": looks for function, looks in looks_of(tree).items()}
+    found = {f"{'.'.join(module)}.{function}": looks for function, looks in looks_of(tree_of(module)).items()}
     assert {name: looks for name, looks in found.items() if name not in FOREIGN_TEXT} == {}
 
 

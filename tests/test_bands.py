@@ -248,12 +248,17 @@ def test_a_weight_of_two_is_the_row_of_classes_twice(notion, n_resamples):
     assert_same(weighted, repeated, but=("n",), close=1e-9)
 
 
+@functools.cache
+def of_equal_weights(size):
+    p, y = LAWS["tilted"]
+    return evaluate(p, y, weights=None if size is None else np.full(len(p), size), n_resamples=60)
+
+
 @pytest.mark.parametrize("size", [0.5, 10.3])
 @pytest.mark.parametrize("name", [name for name in BY_NAME if name != "classwise_ece"])
 def test_equal_weights_of_any_size_are_as_many_rows(name, size):
     """They are not frequencies: N rows of weight .5 say as much as N rows, not as half as many."""
-    p, y = LAWS["tilted"]
-    plain, weighted = (evaluate(p, y, weights=w, n_resamples=60)[name] for w in (None, np.full(len(p), size)))
+    plain, weighted = (of_equal_weights(w)[name] for w in (None, size))
     assert (weighted.value, weighted.low, weighted.high) == near((plain.value, plain.low, plain.high))
     assert weighted.p_value == near(plain.p_value)
     if plain.floor is not None:

@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "examples" / "digits.parquet"
 DATA = ROOT.parent / "shared" / "data"
 
-#: Fewer replicates than by default, where a test asks how the command ends and not how near its numbers are.
-FEW = ("--n-resamples", "199")
+#: Fewer replicates than by default, or none, where a test asks how the command ends and not how near its numbers are.
+FEW, NONE = ("--n-resamples", "199"), ("--n-resamples", "0")
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/data is not beside this checkout")
 
@@ -111,7 +111,7 @@ def test_the_printed_numbers_are_the_measures(one_event: Path) -> None:
 
 
 def test_the_second_model_of_the_example_is_over_confident() -> None:
-    status, out, _ = run("report", DIGITS, "--probs", "overconfident_*")
+    status, out, _ = run("report", DIGITS, "--probs", "overconfident_*", *FEW)
     assert status == 0
     assert re.search(r"Over-confident by 6\.\d to 9\.\d points on average", " ".join(out.split()))
     assert "overconfident_0 ... overconfident_9 (10 columns)" in out
@@ -119,7 +119,7 @@ def test_the_second_model_of_the_example_is_over_confident() -> None:
 
 def test_json_holds_every_number_and_is_strict(tmp_path: Path) -> None:
     target = tmp_path / "report.json"
-    status, out, _ = run("report", DIGITS, "--probs", "overconfident_*", "--json", target)
+    status, out, _ = run("report", DIGITS, "--probs", "overconfident_*", "--json", target, *FEW)
     assert status == 0
     assert "Reliability diagram" in out
 
@@ -143,15 +143,14 @@ def test_json_holds_every_number_and_is_strict(tmp_path: Path) -> None:
 
 
 def test_json_to_standard_output_is_all_that_is_printed() -> None:
-    status, out, _ = run("report", DIGITS, "--json", "-")
+    status, out, _ = run("report", DIGITS, "--json", "-", *NONE)
     assert status == 0
     assert json.loads(out)["n"] == 1797
 
 
 def test_options_reach_the_measures(one_event: Path) -> None:
-    _, out, _ = run(
-        "report", one_event, "--score", "win", "--outcome", "won", "--n-bins", 4, "--where", "home = 1", "--json", "-"
-    )
+    options = ("report", one_event, "--score", "win", "--outcome", "won", "--json", "-", *NONE)
+    _, out, _ = run(*options, "--n-bins", 4, "--where", "home = 1")
     summary = json.loads(out)
     table = np.genfromtxt(one_event, delimiter=",", skip_header=1)
     home = table[table[:, 2] == 1]
@@ -159,10 +158,10 @@ def test_options_reach_the_measures(one_event: Path) -> None:
     assert summary["source"]["where"] == "home = 1"
     expected = calibrant.expected_calibration_error(home[:, 0], home[:, 1], 4)
     assert summary["estimates"]["ece"]["value"] == pytest.approx(expected, abs=1e-14)
-    _, out, _ = run("report", one_event, "--score", "win", "--outcome", "won", "--notion", "top-label", "--json", "-")
+    _, out, _ = run(*options, "--notion", "top-label")
     expected = calibrant.expected_calibration_error(table[:, 0], table[:, 1], notion="top-label")
     assert json.loads(out)["estimates"]["ece"]["value"] == pytest.approx(expected, abs=1e-14)
-    _, out, _ = run("report", one_event, "--score", "win", "--outcome", "won", "--weight", "home", "--json", "-")
+    _, out, _ = run(*options, "--weight", "home")
     expected = calibrant.expected_calibration_error(table[:, 0], table[:, 1], weights=table[:, 2])
     assert json.loads(out)["estimates"]["ece"]["value"] == pytest.approx(expected, abs=1e-14)
 
@@ -173,28 +172,30 @@ def test_logits_and_class_names(tmp_path: Path) -> None:
     names = np.array(["cat", "dog", "eel"])
     targets = names[rng.integers(0, 3, 50)]
     np.savez(tmp_path / "a.npz", probs=logits, y=targets)
-    status, out, err = run("report", tmp_path / "a.npz", "--logits", "--class-names", "cat, dog, eel", "--json", "-")
+    options = ("--logits", "--class-names", "cat, dog, eel", "--json", "-", *FEW)
+    status, out, err = run("report", tmp_path / "a.npz", *options)
     assert status == 0, err
-    expected = calibrant.evaluate(logits, targets, logits=True, class_names=list(names))
+    expected = calibrant.evaluate(logits, targets, logits=True, class_names=list(names), n_resamples=199)
     assert json.loads(out)["estimates"] == json.loads(expected.to_json())["estimates"]
     assert json.loads(out)["classwise"]["names"] == ["cat", "dog", "eel"]
 
 
-def test_groups_stand_below_the_whole(one_event: Path) -> None:
+def test_groups_stand_below_the_whole(one_event: Path, tmp_path: Path) -> None:
     lines = one_event.read_text().splitlines()
     tail = [f"{line},{'abc'[i % 3]}" for i, line in enumerate(lines[1:])] + ["0.5,1,0,tiny"]
     one_event.write_text("\n".join([lines[0] + ",day", *tail]) + "\n")
-    status, out, _ = run("report", one_event, "--score", "win", "--outcome", "won", "--by", "day", "--json", "-")
+    target = tmp_path / "report.json"
+    options = ("--score", "win", "--outcome", "won", "--by", "day", "--json", target, *FEW)
+    status, out, _ = run("report", one_event, *options)
     assert status == 0
-    groups = json.loads(out)["groups"]
+    groups = json.loads(target.read_text("utf-8"))["groups"]
     assert [group["name"] for group in groups] == ["a", "b", "c", "tiny"]
     assert [group["report"]["n"] for group in groups] == [134, 133, 133, 1]
     assert groups[3]["flag"] == "fewer than 30 rows: too few to say anything"
     assert groups[3]["adjusted_p_value"] is None
     table = np.genfromtxt(one_event, delimiter=",", skip_header=1, usecols=(0, 1))
-    own = calibrant.evaluate(table[:400:3, 0], table[:400:3, 1])
+    own = calibrant.evaluate(table[:400:3, 0], table[:400:3, 1], n_resamples=199)
     assert groups[0]["report"]["estimates"] == own.to_dict()["estimates"]
-    _, out, _ = run("report", one_event, "--score", "win", "--outcome", "won", "--by", "day")
     row = next(line for line in out.splitlines() if line.startswith("  a "))
     assert f"{own['ece'].value:.4f}  {own['ece'].low:.4f} – {own['ece'].high:.4f}" in row
     assert ("*" in row) == groups[0]["called_out"]
@@ -224,35 +225,37 @@ def test_a_group_column_that_is_not_there(one_event: Path) -> None:
     assert "did you mean 'home'?" in err
 
 
-def test_level_and_resamples_reach_the_report(one_event: Path) -> None:
+def test_level_and_resamples_reach_the_report(one_event: Path, tmp_path: Path) -> None:
+    target = tmp_path / "report.json"
     options = ("--score", "win", "--outcome", "won", "--level", "0.8", "--n-resamples", "99", "--rng", "7")
-    _, out, _ = run("report", one_event, *options, "--json", "-")
+    _, out, _ = run("report", one_event, *options, "--json", target)
     table = np.genfromtxt(one_event, delimiter=",", skip_header=1)
     own = calibrant.evaluate(table[:, 0], table[:, 1], level=0.8, n_resamples=99, rng=7)
-    assert json.loads(out)["estimates"] == own.to_dict()["estimates"]
-    _, out, _ = run("report", one_event, *options)
+    assert json.loads(target.read_text("utf-8"))["estimates"] == own.to_dict()["estimates"]
     assert "80 % interval" in out
 
 
 def test_the_noise_floor_needs_no_data() -> None:
     status, out, _ = run("floor", "--n", 500, "--bins", 15)
     assert status == 0
-    floor = calibrant.inference.noise_floor(500, 15).floors["ece"]
+    found = calibrant.inference.noise_floor(500, 15)
+    floor = found.floors["ece"]
     row = next(line for line in out.splitlines() if line.startswith("  ECE "))
     assert row.split()[1:3] == [f"{floor.mean:.4f}", f"{floor.upper:.4f}"]
     _, out, _ = run("floor", "--n", 500, "--level", "0.9", "--json", "-")
     summary = json.loads(out)
     assert summary["laws"]["uniform"]["floors"]["ece"]["mean"] == floor.mean
     assert summary["laws"]["uniform"]["floors"]["ece"]["upper"] < floor.upper
-    rows = calibrant.inference.noise_floor(500).rows_for(0.01)
+    rows = found.rows_for(0.01)
     assert summary["laws"]["uniform"]["rows_for_ece_of_0.01"] == rows
     assert (summary["n"], summary["prove"]) == (500, None)
     # E0 of uniform scores, sqrt(2 / pi) sum sqrt(v_b) / N = .0386 sqrt(1000 / N): .01 at about 14,900 rows.
     assert 13_500 < rows < 16_500
 
 
-def test_rows_to_prove_need_no_data() -> None:
-    status, out, err = run("floor", "--prove", 0.02)
+def test_rows_to_prove_need_no_data(tmp_path: Path) -> None:
+    target = tmp_path / "floor.json"
+    status, out, err = run("floor", "--prove", 0.02, "--json", target)
     assert (status, err) == (0, "")
     rows = {law: calibrant.inference.rows_to_prove(0.02, scores=law) for law in ("uniform", "confident", "rare")}
     said = " ".join(out.split())
@@ -261,16 +264,17 @@ def test_rows_to_prove_need_no_data() -> None:
     assert "With so many, 80 % of samples prove it (one-sided bound, 95 %)." in said
     assert "noise" not in said
     assert "By chance" not in said
-    both = run("floor", "--prove", 0.02, "--n", 500)[1]
-    assert run("floor", "--n", 500)[1].rstrip("\n") in both
-    assert both.count("uniform: scores spread evenly") == 1
-    assert listed in " ".join(both.split())
-    options = ("--prove", 0.05, "--bins", 5, "--level", 0.9, "--rng", 3, "--json", "-")
-    summary = json.loads(run("floor", *options)[1])
-    expected = calibrant.inference.rows_to_prove(0.05, 5, scores="rare", level=0.9, rng=3)
-    assert summary["laws"]["rare"]["rows_to_prove"] == expected
-    assert (summary["n"], summary["prove"], summary["measures"]) == (None, 0.05, {})
+    summary = json.loads(target.read_text("utf-8"))
+    assert {law: found["rows_to_prove"] for law, found in summary["laws"].items()} == rows
+    assert (summary["n"], summary["prove"], summary["measures"]) == (None, 0.02, {})
     assert "floors" not in summary["laws"]["rare"]
+    options = ("--bins", 5, "--level", 0.9, "--rng", 3, "--n", 500, "--n-resamples", 99)
+    both = run("floor", "--prove", 0.05, "--json", target, *options)[1]
+    assert run("floor", *options)[1].rstrip("\n") in both
+    assert both.count("uniform: scores spread evenly") == 1
+    rows = {law: found["rows_to_prove"] for law, found in json.loads(target.read_text("utf-8"))["laws"].items()}
+    assert rows["rare"] == calibrant.inference.rows_to_prove(0.05, 5, scores="rare", level=0.9, rng=3)
+    assert ", ".join(f"{n:,} ({law})" for law, n in rows.items()) in " ".join(both.split())
 
 
 @pytest.mark.parametrize(
@@ -314,16 +318,16 @@ def test_wrong_usage_of_the_floor(options: tuple[str, ...], words: str) -> None:
     ],
 )
 def test_fail_if(condition: str, status: int) -> None:
-    assert run("report", DIGITS, "--fail-if", condition, *FEW)[0] == status
+    assert run("report", DIGITS, "--fail-if", condition, *NONE)[0] == status
 
 
-def test_fail_if_names_the_measure_and_its_value() -> None:
-    status, out, err = run(
-        "report", DIGITS, "--fail-if", "ece > 0.05", "--fail-if", "brier > 9", "--fail-if", "smece>0"
-    )
+def test_fail_if_names_the_measure_and_its_value(tmp_path: Path) -> None:
+    target = tmp_path / "report.json"
+    conditions = ("--fail-if", "ece > 0.05", "--fail-if", "brier > 9", "--fail-if", "smece>0")
+    status, out, err = run("report", DIGITS, *conditions, "--json", target, *FEW)
     assert status == 3
     assert "Reliability diagram" in out
-    summary = json.loads(run("report", DIGITS, "--json", "-")[1])["estimates"]
+    summary = json.loads(target.read_text("utf-8"))["estimates"]
     shown = {
         name: f"{one['value']:.6g} (95 % interval {one['low']:.6g} to {one['high']:.6g}, "
         f"noise up to {one['floor']['upper']:.6g})"
@@ -339,11 +343,13 @@ def test_fail_if_names_the_measure_and_its_value() -> None:
     ]
 
 
-def test_fail_if_shows_value_interval_and_floor_of_any_number() -> None:
+def test_fail_if_shows_value_interval_and_floor_of_any_number(tmp_path: Path) -> None:
+    target = tmp_path / "report.json"
     conditions = ["ece.low > 0.05", "test.p_value < 0.01", "n > 1", "accuracy > 0.9"]
-    status, _, err = run("report", DIGITS, *[word for one in conditions for word in ("--fail-if", one)])
+    options = [word for one in conditions for word in ("--fail-if", one)]
+    status, _, err = run("report", DIGITS, *options, "--json", target, *FEW)
     assert status == 3
-    summary = json.loads(run("report", DIGITS, "--json", "-")[1])
+    summary = json.loads(target.read_text("utf-8"))
     ece, accuracy = summary["estimates"]["ece"], summary["estimates"]["accuracy"]
     assert err.splitlines() == [
         f"calibrant: --fail-if 'ece.low > 0.05' holds: ece.low is {ece['low']:.6g} (value {ece['value']:.6g}, 95 % "
@@ -394,7 +400,7 @@ def wards(tmp_path: Path) -> Path:
 
 
 def test_fail_if_of_groups(wards: Path) -> None:
-    columns = ("report", wards, "--score", "risk", "--outcome", "back", "--by", "ward", *FEW)
+    columns = ("report", wards, "--score", "risk", "--outcome", "back", "--by", "ward", *NONE)
     groups = {group["name"]: group for group in json.loads(run(*columns, "--json", "-")[1])["groups"]}
     assert [name for name, group in groups.items() if group["called_out"]] == ["c"]
     low, adjusted = groups["c"]["ece"]["low"], groups["c"]["adjusted_p_value"]
@@ -414,7 +420,7 @@ def test_fail_if_of_groups(wards: Path) -> None:
 
 def test_the_p_value_of_groups_is_that_after_the_correction(wards: Path) -> None:
     """Forty calibrated groups: one of them has a p-value below .05 by itself, and a condition must not fail for it."""
-    columns = ("report", wards, "--score", "risk", "--outcome", "back", "--by", "ward", *FEW)
+    columns = ("report", wards, "--score", "risk", "--outcome", "back", "--by", "ward", *NONE)
     groups = json.loads(run(*columns, "--json", "-")[1])["groups"]
     a = next(group for group in groups if group["name"] == "a")
     between = (a["p_value"] + a["adjusted_p_value"]) / 2
@@ -425,7 +431,7 @@ def test_the_p_value_of_groups_is_that_after_the_correction(wards: Path) -> None
 
 
 def test_a_plain_bound_on_groups_is_warned_about(wards: Path) -> None:
-    columns = ("report", wards, "--score", "risk", "--outcome", "back", "--by", "ward", *FEW)
+    columns = ("report", wards, "--score", "risk", "--outcome", "back", "--by", "ward", *NONE)
     groups = json.loads(run(*columns, "--json", "-")[1])["groups"]
     upper = max(group["ece"]["floor"]["upper"] for group in groups)
     status, _, err = run(*columns, "--fail-if", "groups.any(ece > 0.9)")
@@ -440,7 +446,7 @@ def test_a_plain_bound_on_groups_is_warned_about(wards: Path) -> None:
 
 
 def test_a_condition_on_groups_needs_groups_and_numbers(wards: Path) -> None:
-    columns = ("report", wards, "--score", "risk", "--outcome", "back", *FEW)
+    columns = ("report", wards, "--score", "risk", "--outcome", "back", *NONE)
     status, out, err = run(*columns, "--fail-if", "groups.any(ece.low > 0.05)")
     assert status == 1
     assert "Reliability diagram" in out
@@ -481,12 +487,13 @@ def events(tmp_path: Path) -> dict[str, tuple[object, ...]]:
     return {name: ("report", path, "--score", name, "--outcome", "y", *FEW) for name in ("p", "high", "low")}
 
 
-def test_the_gate_fails_where_the_verdict_rejects(events: dict[str, tuple[object, ...]]) -> None:
+def test_the_gate_fails_where_the_verdict_rejects(events: dict[str, tuple[object, ...]], tmp_path: Path) -> None:
     assert run(*events["p"], "--gate")[::2] == (0, "")
-    status, out, err = run(*events["high"], "--gate")
+    target = tmp_path / "report.json"
+    status, out, err = run(*events["high"], "--gate", "--json", target)
     assert status == 3
     assert "Reliability diagram" in out
-    first = json.loads(run(*events["high"], "--json", "-")[1])["findings"][0]
+    first = json.loads(target.read_text("utf-8"))["findings"][0]
     assert first["code"] == "miscalibrated"
     assert err.startswith("calibrant: --gate: Miscalibrated (p ≤ 0.005): mostly the mean; the ECE is 0.1")
     assert err.count("\n") == 1
@@ -509,23 +516,26 @@ def test_the_gate_fails_where_the_verdict_rejects(events: dict[str, tuple[object
     ],
 )
 def test_the_gate_with_a_tolerance_asks_for_the_decision(
-    events: dict[str, tuple[object, ...]], name: str, tolerance: str, status: int, words: str
+    events: dict[str, tuple[object, ...]], tmp_path: Path, name: str, tolerance: str, status: int, words: str
 ) -> None:
     found, _, err = run(*events[name], "--tolerance", tolerance, "--gate")
     assert found == status
     assert words in err
     assert err.count("\n") == (status != 0)
-    assert run(*events[name], "--tolerance", tolerance)[::2] == (0, ""), "a tolerance alone is no gate"
+    target = tmp_path / "report.json"
+    alone = run(*events[name], "--tolerance", tolerance, "--json", target)
+    assert alone[::2] == (0, ""), "a tolerance alone is no gate"
     state = {0: "proven", 3: "disproven", 4: "open"}[status]
-    assert json.loads(run(*events[name], "--tolerance", tolerance, "--json", "-")[1])["decision"]["state"] == state
+    assert json.loads(target.read_text("utf-8"))["decision"]["state"] == state
 
 
 def test_the_gate_is_about_the_measure_of_the_tolerance(events: dict[str, tuple[object, ...]]) -> None:
     """Two points too low: the RMSCE of 1,500 rows may be four points, the mean gap is not."""
     tolerance = (*events["low"], "--tolerance", "0.042", "--gate", "--tolerance-of")
     assert run(*tolerance, "mean_gap")[0] == 0
-    assert run(*tolerance, "rmsce")[0] == 4
-    assert "the RMSCE is below the tolerance of 0.042" in run(*tolerance, "rmsce")[2]
+    status, _, err = run(*tolerance, "rmsce")
+    assert status == 4
+    assert "the RMSCE is below the tolerance of 0.042" in err
 
 
 @pytest.mark.parametrize(
@@ -568,14 +578,14 @@ def test_a_gate_of_single_classes_takes_the_ece_alone() -> None:
     status, out, err = run("report", DIGITS, "--notion", "classwise", "--tolerance", "0.02", "--tolerance-of", "smece")
     assert (status, out) == (2, "")
     assert "--tolerance-of smece: with --notion classwise only the ECE has a tolerance; leave --tolerance-of out" in err
-    assert run("report", DIGITS, "--notion", "classwise", "--tolerance", "0.2", "--gate")[0] == 0
+    assert run("report", DIGITS, "--notion", "classwise", "--tolerance", "0.2", "--gate", *FEW)[0] == 0
 
 
 def test_a_sketch_has_a_gate_too(events: dict[str, tuple[object, ...]], tmp_path: Path) -> None:
     run(*events["high"], "--sketch", tmp_path / "high.cal")
-    assert run("report", tmp_path / "high.cal", "--gate")[0] == 3
-    assert run("report", tmp_path / "high.cal", "--gate", "--tolerance", "0.5")[0] == 0
-    assert run("report", tmp_path / "high.cal", "--gate", "--n-resamples", "0")[0] == 3
+    assert run("report", tmp_path / "high.cal", "--gate", *FEW)[0] == 3
+    assert run("report", tmp_path / "high.cal", "--gate", "--tolerance", "0.5", *FEW)[0] == 0
+    assert run("report", tmp_path / "high.cal", "--gate", *NONE)[0] == 3
 
 
 @pytest.mark.parametrize(
@@ -619,7 +629,7 @@ def test_wrong_usage_of_the_gate_of_a_comparison(events: dict[str, tuple[object,
 
 
 def test_an_infinite_measure_fails_its_condition() -> None:
-    assert run("report", DIGITS, "--probs", "overconfident_*", "--fail-if", "nll > 5")[0] == 3
+    assert run("report", DIGITS, "--probs", "overconfident_*", "--fail-if", "nll > 5", *NONE)[0] == 3
 
 
 def test_a_condition_on_what_cannot_be_had_is_an_error(one_event: Path) -> None:
@@ -787,16 +797,10 @@ stored.ParquetTable.batches = slowly
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
-def test_the_bar_tells_rows_a_second() -> None:
-    status, shown = in_terminal("report", str(DIGITS), "--n-resamples", "0", first=SLOWLY)
+def test_the_bar_tells_rows_a_second_and_headings_are_bold() -> None:
+    status, shown = in_terminal("report", str(DIGITS), *NONE, first=SLOWLY)
     assert status == 0
     assert re.search(r"reading.* 1,000 rows, [\d,]+ a second", shown)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
-def test_a_terminal_gets_bold_headings() -> None:
-    status, shown = in_terminal("report", str(DIGITS), "--n-resamples", "0")
-    assert status == 0
     assert "\x1b[1mReliability diagram\x1b[0m" in shown
 
 
@@ -836,11 +840,50 @@ def test_version_and_help() -> None:
 )
 def test_every_real_file_gives_a_report(name: str, options: list[str], ece: float | None) -> None:
     status, out, err = run("report", DATA / name, *options, "--json", "-")
-    assert (status, err) == (0, "")
+    hint = "'candidate' names things with several rows each" if name.startswith("governors") else ""
+    assert (status, bool(err)) == (0, bool(hint))
+    assert hint in err
     summary = json.loads(out)
     if ece is not None:
         assert summary["estimates"]["ece"]["value"] == pytest.approx(ece, abs=5e-8)
         assert summary["estimates"]["smece"]["value"] == pytest.approx(0.0537163, abs=5e-8)
+
+
+@pytest.mark.slow
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "options", "clusters", "many", "verdicts"),
+    [
+        ("nba_games.csv", ["--score", "prob1", "--outcome", "prob1_outcome"], ["date"], 1_436, (True, True)),
+        (
+            "mlb_games.csv",
+            ["--score", "prob1", "--outcome", "prob1_outcome", "--where", "prob1_outcome IN (0, 1)"],
+            ["date"],
+            1_319,
+            (False, False),
+        ),
+        # Many forecasts of one race: the rows alone seem to prove what a hundred races do not.
+        (
+            "governors_elections.csv",
+            ["--score", "probwin", "--outcome", "probwin_outcome"],
+            ["state", "year"],
+            109,
+            (True, False),
+        ),
+        ("precip_niamey_2016.csv", ["--score", "EMOS", "--outcome", "obs"], ["week(date)"], 14, (False, False)),
+    ],
+)
+def test_real_files_with_and_without_clusters(
+    name: str, options: list[str], clusters: list[str], many: int, verdicts: tuple[bool, bool]
+) -> None:
+    given = [word for column in clusters for word in ("--cluster", column)]
+    plain, by_cluster = (
+        json.loads(run("report", DATA / name, *options, *more, "--json", "-")[1]) for more in ([], given)
+    )
+    assert plain["clusters"] is None
+    assert by_cluster["clusters"]["clusters"] == many
+    assert by_cluster["estimates"]["ece"]["value"] == plain["estimates"]["ece"]["value"]
+    assert tuple(report["test"]["p_value"] <= 0.05 for report in (plain, by_cluster)) == verdicts
 
 
 @needs_data

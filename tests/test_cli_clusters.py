@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,18 @@ def files(frame: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> dict
     return paths
 
 
+@pytest.fixture(scope="module")
+def report_by(frame: pd.DataFrame) -> Callable[[str], dict[str, Any]]:
+    """The report with the clusters of a column, from arrays."""
+
+    @functools.cache
+    def report(column: str) -> dict[str, Any]:
+        probs, targets = frame["risk"].to_numpy(), frame["back"].to_numpy()
+        return calibrant.evaluate(probs, targets, clusters=frame[column], n_resamples=199).to_dict()
+
+    return report
+
+
 def columns_of(kind: str) -> tuple[str, ...]:
     return ("--probs", "risk", "--target", "back") if kind == "npz" else COLUMNS
 
@@ -73,12 +87,10 @@ def summary(*args: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("column", ["patient_id", "hospital"])
 def test_every_kind_of_file_is_judged_as_its_arrays(
-    files: dict[str, Path], frame: pd.DataFrame, kind: str, column: str
+    files: dict[str, Path], report_by: Callable[[str], dict[str, Any]], kind: str, column: str
 ) -> None:
     found = summary("report", files[kind], *columns_of(kind), "--cluster", column, *FEW)
-    expected = calibrant.evaluate(
-        frame["risk"].to_numpy(), frame["back"].to_numpy(), clusters=frame[column], n_resamples=199
-    ).to_dict()
+    expected = report_by(column)
     assert found["clusters"] == expected["clusters"]
     assert found["test"] == expected["test"]
     assert found["estimates"]["ece"] == expected["estimates"]["ece"]

@@ -99,6 +99,9 @@ def example_files(tmp_path: Path) -> None:
     one = {"score": score, "old": score**2, "new": score**0.5, "outcome": won}
     pq.write_table(pa.table(one), tmp_path / "predictions.parquet")
     table("games.csv", win_prob=score, old=score**2, new=score**0.5, won=won, season=rng.integers(2020, 2022, 60))
+    pq.write_table(
+        pa.table({"confidence": score, "correct": won, "question_id": np.arange(60) // 3}), "answers.parquet"
+    )
     shutil.copy(ROOT / "examples" / "digits.parquet", tmp_path)
     for day in ("monday", "tuesday"):
         sketch = calibrant.CalibrationSketch()

@@ -30,6 +30,7 @@ from calibrant.kernels import compiled, dispatch
 evaluate = functools.partial(calibrant.evaluate, n_resamples=70)
 
 
+@functools.cache
 def predictions(n=100_000, n_classes=5, dtype=np.float32, seed=0):
     rng = np.random.default_rng(seed)
     probs = rng.dirichlet(np.ones(n_classes), n).astype(dtype)
@@ -65,7 +66,7 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch, arguments):
 
 
 def test_two_threads_at_once_give_the_same_bits(monkeypatch):
-    cases = [predictions(30_000, seed=seed)[:2] for seed in range(4)]
+    cases = [predictions(30_000, seed=seed)[:2] for seed in range(2)]
     cases += [(probs[:, 0].astype(np.float64), targets == 0) for probs, targets in cases]
     monkeypatch.setenv("CALIBRANT_NUM_THREADS", "1")
     expected = [evaluate(*case).to_json() for case in cases]
@@ -87,7 +88,7 @@ def test_no_thread_outlives_a_call(monkeypatch):
     before = threading.active_count()
     evaluate(*predictions()[:2])
     assert threading.active_count() == before
-    bad = predictions()[0]
+    bad = predictions()[0].copy()
     bad[77_777, 0] = np.nan
     with pytest.raises(InputError, match="at row 77777, column 0"):
         evaluate(bad, predictions()[1])
@@ -388,7 +389,7 @@ def test_no_directory_to_write_to(folder, monkeypatch):
 @pytest.mark.usefixtures("folder")
 def test_a_fault_of_the_kernel_is_not_hidden():
     with pytest.raises(numba.TypingError):
-        fresh()(np.array(["text"]), np.zeros(3))
+        fresh()(np.zeros(3, complex), np.zeros(3))
 
 
 @pytest.mark.usefixtures("folder")

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -807,15 +808,15 @@ def test_a_bad_cell_among_truth_values(tmp_path):
         read_predictions([path], outcome="won")
 
 
-def test_a_bad_cell_in_row_900_001(tmp_path):
-    path = text(tmp_path / "f.csv", "score,outcome\n" + "0.25,1\n" * 900_000 + "abc,0\n" + "0.5,0\n" * 9)
+def test_a_bad_cell_in_row_300_001(tmp_path):
+    path = text(tmp_path / "f.csv", "score,outcome\n" + "0.25,1\n" * 300_000 + "abc,0\n" + "0.5,0\n" * 9)
     start = time.perf_counter()
-    with pytest.raises(FileError, match=r"f\.csv: row 900001, column 'score': 'abc' is not a number; correct it"):
+    with pytest.raises(FileError, match=r"f\.csv: row 300001, column 'score': 'abc' is not a number; correct it"):
         read_predictions([path])
-    assert time.perf_counter() - start < 3
+    assert time.perf_counter() - start < 1
     read = read_predictions([path], where="score <> 'abc'")
-    assert read.rows == (900_009,)
-    assert read.locate(900_000) == (path, 900_002)
+    assert read.rows == (300_009,)
+    assert read.locate(300_000) == (path, 300_002)
 
 
 def test_order_is_kept_over_many_batches(tmp_path):
@@ -1094,7 +1095,8 @@ def test_progress_goes_up_to_the_whole(tmp_path):
     n = 200_000
     columns = {"score": np.full(n, 0.5), "outcome": np.ones(n, int)}
     for ending in ("csv", "parquet"):
-        paths = [write(tmp_path / f"{part}.{ending}", columns) for part in range(2)]
+        paths = [write(tmp_path / f"0.{ending}", columns), str(tmp_path / f"1.{ending}")]
+        shutil.copyfile(*paths)
         calls: list[tuple[int, int]] = []
         rows: list[int] = []
         read_predictions(

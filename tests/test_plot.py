@@ -33,13 +33,17 @@ from matplotlib.colors import to_rgba  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
 
+@pytest.fixture(scope="module")
+def usual_settings() -> dict[str, Any]:
+    return copy.deepcopy(dict(matplotlib.rcParams))
+
+
 @pytest.fixture(autouse=True)
-def settings() -> Iterator[None]:
+def settings(usual_settings: dict[str, Any]) -> Iterator[None]:
     """Close what was drawn, and see that no setting was changed."""
-    before = copy.deepcopy(dict(matplotlib.rcParams))
     yield
     plt.close("all")
-    assert dict(matplotlib.rcParams) == before
+    assert dict(matplotlib.rcParams) == usual_settings
 
 
 # ---------------------------------------------------------------- results to draw
@@ -460,7 +464,7 @@ def test_each_panel_is_the_diagram_of_its_class(order: Any) -> None:
 
 
 def test_of_a_hundred_classes_twelve_are_drawn_and_the_figure_says_so() -> None:
-    report = evaluate(*softmax(2_000, 100), n_resamples=0)
+    report = evaluate(*softmax(2_000, 100), level=None)
     panels = plot.classwise(report)
     worst = np.argsort(-report.classwise.errors, kind="stable")[:12]
     assert [title(panel)[0] for panel in panels] == [f"class {k}" for k in worst]
@@ -469,7 +473,7 @@ def test_of_a_hundred_classes_twelve_are_drawn_and_the_figure_says_so() -> None:
     few = plot.classwise(report, max_classes=3, order="index")
     assert few.shape == (3,)
     assert few[0].figure.get_suptitle() == "3 of 100 classes, in their order"
-    assert len(plot.classwise(evaluate(*softmax(200, 30), n_bins=2, n_resamples=0), max_classes=99)) == 30
+    assert len(plot.classwise(evaluate(*softmax(200, 14), n_bins=2, level=None), max_classes=99)) == 14
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the folder shared/data is not beside this checkout")
@@ -704,7 +708,7 @@ def test_groups_without_intervals_are_points() -> None:
 
 def test_many_groups_have_a_figure_as_high_as_they_need() -> None:
     probs, happened = event(2_000)
-    report = evaluate(probs, happened, groups=np.arange(2_000) % 40, n_resamples=0)
+    report = evaluate(probs, happened, groups=np.arange(2_000) % 40, level=None)
     ax = plot.groups(report)
     assert ax.figure.get_size_inches()[1] == pytest.approx(1.5 + 40 * 0.27)
     ax.figure.draw_without_rendering()
@@ -743,25 +747,15 @@ def test_ax_is_drawn_on_and_no_figure_is_opened(name: str) -> None:
     assert plt.get_fignums() == [figure.number]
 
 
-@pytest.mark.parametrize("name", [*DRAWN, *PANELS])
-def test_without_ax_there_is_one_new_figure_with_a_layout(name: str) -> None:
-    drawn = (DRAWN | PANELS)[name]()
-    (number,) = plt.get_fignums()
-    figure = np.ravel(drawn)[0].figure
-    assert figure is plt.figure(number)
-    assert type(figure.get_layout_engine()).__name__ == "ConstrainedLayoutEngine"
-
-
-@pytest.mark.parametrize("results", [report_of, of_models, of_groups, of_classes], ids=lambda f: f.__name__)
-def test_results_are_not_written_to(results: Any) -> None:
-    result = results("binary") if results is report_of else results()
-    held = arrays_in(result)
-    before = [array.copy() for array in held]
-    assert held
+def test_results_are_not_written_to() -> None:
+    results = (report_of("binary"), report_of("top-label"), of_models(3), of_groups(), of_classes())
+    before = [copy.deepcopy(arrays_in(result)) for result in results]
+    assert all(before)
     for draw in (DRAWN | PANELS).values():
         draw()
-    for array, copied in zip(held, before, strict=True):
-        np.testing.assert_array_equal(array, copied)
+    for result, held in zip(results, before, strict=True):
+        for array, copied in zip(arrays_in(result), held, strict=True):
+            np.testing.assert_array_equal(array, copied)
 
 
 # ---------------------------------------------------------------- nothing hides anything
@@ -772,8 +766,11 @@ def extent(artist: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", [*DRAWN, *PANELS])
-def test_everything_is_inside_a_new_figure(name: str) -> None:
+def test_without_ax_there_is_one_new_figure_with_a_layout_and_everything_inside(name: str) -> None:
     figure = np.ravel((DRAWN | PANELS)[name]())[0].figure
+    (number,) = plt.get_fignums()
+    assert figure is plt.figure(number)
+    assert type(figure.get_layout_engine()).__name__ == "ConstrainedLayoutEngine"
     np.ravel(figure.axes)[0].set_title("A title")
     figure.canvas.draw()
     box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()

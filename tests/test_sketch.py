@@ -330,6 +330,11 @@ def test_evaluate_takes_a_sketch_like_the_predictions(name):
     assert found.outcome_rate == pytest.approx(exact.outcome_rate, rel=SUMS)
     for key in ("accuracy", "brier", "nll", "mean_gap", "ece", "rmsce", "uncertainty", "classwise_ece"):
         np.testing.assert_allclose(found[key].value, exact[key].value, rtol=1e-9, atol=1e-12)
+        if "thinning over classes" in exact[key].method:  # rows tell more of several classes than a sketch
+            assert "variances times" in found[key].method
+            assert found[key].low <= exact[key].low
+            assert found[key].high >= exact[key].high
+            continue
         np.testing.assert_allclose(
             (found[key].low, found[key].high), (exact[key].low, exact[key].high), rtol=2e-3, atol=1e-4
         )  # the cells of the inference: of an exact table its rows

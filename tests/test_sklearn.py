@@ -524,7 +524,9 @@ def test_a_scorer_survives_a_pickle():
     assert repr(copied) == repr(scorer)
 
 
+@pytest.mark.slow
 def test_processes_score_as_one_does():
+    """What processes need is tested above without them: a pickled scorer scores the same."""
     X, y = two(["no", "yes"])
     scoring = {
         "ece": make_scorer(calibrant.expected_calibration_error),
@@ -886,9 +888,11 @@ def test_an_estimator_is_judged_as_its_predictions_are():
         (["a", "b"], {"class_names": ["a", "c", "b"], "pos_label": "b"}, 1),
     ],
 )
-@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+@pytest.mark.parametrize("turned", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("figures")
-def test_one_column_is_the_probability_of_the_positive_label(labels, kwargs, positive, shape):
+def test_one_column_is_the_probability_of_the_positive_label(labels, kwargs, positive, turned):
+    """The column is an array of one dimension for labels that are text, of two for numbers, or turned the other way."""
+    shape = (-1,) if isinstance(labels[0], str) != turned else (-1, 1)
     X, codes = known(200)
     p = Sharpened().predict_proba(X)[:, 1]
     display = ReliabilityDisplay.from_predictions(np.array(labels)[codes], p.reshape(shape), **kwargs, **fast())
@@ -1033,10 +1037,6 @@ def run(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_calibrant_loads_no_scikit_learn():
-    assert run("import sys, calibrant; print('sklearn' in sys.modules)") == "False"
-
-
 def test_without_scikit_learn_the_import_says_what_to_do():
     code = """
 import sys
@@ -1051,8 +1051,12 @@ except ImportError as error:
     assert issubclass(MissingDependencyError, ImportError)
 
 
-def test_scorers_load_no_matplotlib():
-    assert run("import sys, calibrant.sklearn; print('matplotlib' in sys.modules)") == "False"
+def test_calibrant_loads_no_scikit_learn_and_scorers_no_matplotlib():
+    code = (
+        "import sys, calibrant; print('sklearn' in sys.modules);"
+        "import calibrant.sklearn; print('matplotlib' in sys.modules)"
+    )
+    assert run(code).split() == ["False", "False"]
 
 
 def test_the_api_page_documents_what_is_public():

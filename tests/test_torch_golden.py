@@ -7,6 +7,7 @@ the definition written out naively.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 from pathlib import Path
@@ -35,7 +36,7 @@ def recorder(name):
 PEERS, RELPLOT = recorder("record_peers"), recorder("record_relplot")
 RECORDED = PEERS.load()
 SMOOTH = json.loads((GOLDEN / "relplot.json").read_text(encoding="utf-8"))
-CASES = PEERS.cases() | PEERS.real_cases()
+CASES, SMOOTH_CASES = PEERS.cases() | PEERS.real_cases(), RELPLOT.cases()
 NEAR = 1e-6
 # Ten thousand rows and more, added up in single precision: the sum of a bin is off by some 2^-24 a step.
 LONG, DRIFT = 10_000, 2e-5
@@ -109,6 +110,13 @@ def real_or_skip(name):
     return CASES[name]
 
 
+@functools.cache
+def naive_error(name, n_bins, norm):
+    """The error in bins of equal width, by the definition."""
+    scores, outcomes = judged(CASES[name])
+    return naive(scores, outcomes, left_bins(scores, n_bins), norm)
+
+
 @pytest.mark.parametrize("key", keys("torchmetrics/", "torch_uncertainty/calibration_error/"))
 def test_equal_width_bins(key):
     *_, kind, norm, n_bins = key.split("/")
@@ -120,8 +128,8 @@ def test_equal_width_bins(key):
         classes = None if kind == "binary" else case.probs.shape[1]
         metric = ct.CalibrationError(kind, num_bins=int(n_bins), norm=norm, num_classes=classes)
         ours = metric(*tensors_of(case)).item()
-        scores, outcomes = judged(case)
-        assert ours == pytest.approx(naive(scores, outcomes, left_bins(scores, int(n_bins)), norm), abs=NEAR), name
+        scores, _ = judged(case)
+        assert ours == pytest.approx(naive_error(name, int(n_bins), norm), abs=NEAR), name
         if differs(ours, theirs, len(scores)):
             reasons.add(reason(scores, int(n_bins)))
             assert None not in reasons, name
@@ -154,6 +162,18 @@ def test_adaptive_bins(key):
     assert reasons == {"fewer rows than bins", "ties in row order"}
 
 
+@functools.cache
+def naive_class_errors(name, norm):
+    """Each class's error in fifteen bins, by the definition."""
+    probs, targets = CASES[name].probs, CASES[name].targets
+    return np.array(
+        [
+            naive(probs[:, k], (targets == k).astype(float), left_bins(probs[:, k], 15), norm)
+            for k in range(probs.shape[1])
+        ]
+    )
+
+
 @pytest.mark.parametrize("key", keys("torch_uncertainty/classwise/"))
 def test_classwise(key):
     *_, norm, reduction = key.split("/")
@@ -165,12 +185,7 @@ def test_classwise(key):
         n_classes = case.probs.shape[1]
         metric = ct.ClasswiseCalibrationError(n_classes, 15, norm, reduction)
         ours = metric(*tensors_of(case)).double().numpy()
-        errors = np.array(
-            [
-                naive(case.probs[:, k], (case.targets == k).astype(float), left_bins(case.probs[:, k], 15), norm)
-                for k in range(n_classes)
-            ]
-        )
+        errors = naive_class_errors(name, norm)
         expected = {"mean": errors.mean(), "sum": errors.sum(), "none": errors}[reduction]
         np.testing.assert_allclose(ours, expected, rtol=NEAR, atol=NEAR, err_msg=name)
         theirs = theirs if isinstance(theirs, dict) else np.array(theirs)
@@ -227,9 +242,9 @@ def smooth_of(scores, outcomes, kernel, precision, **options):
 
 
 @pytest.mark.parametrize("kernel", RELPLOT.KERNELS)
-@pytest.mark.parametrize("name", RELPLOT.cases())
+@pytest.mark.parametrize("name", SMOOTH_CASES)
 def test_smooth_is_relplots(name, kernel):
-    scores, outcomes = RELPLOT.cases()[name]
+    scores, outcomes = SMOOTH_CASES[name]
     recorded = SMOOTH["cases"][name][kernel]
     value, bandwidth = smooth_of(scores, outcomes, kernel, "float64")
     assert value == pytest.approx(recorded["auto"][0], rel=1e-6, abs=1e-12)
@@ -244,7 +259,7 @@ def test_smooth_is_relplots(name, kernel):
 @pytest.mark.parametrize("name", SMOOTH["rounded"])
 def test_smooth_of_less_precise_scores_is_relplots_of_the_widened(name, kernel):
     case, precision = name.rsplit(", ", 1)
-    scores, outcomes = RELPLOT.cases()[case]
+    scores, outcomes = SMOOTH_CASES[case]
     recorded = SMOOTH["rounded"][name][kernel]
     value, bandwidth = smooth_of(scores, outcomes, kernel, precision)
     assert value == pytest.approx(recorded["auto"][0], rel=1e-6)
