@@ -330,8 +330,8 @@ def test_evaluate_takes_a_sketch_like_the_predictions(name):
     assert found.outcome_rate == pytest.approx(exact.outcome_rate, rel=SUMS)
     for key in ("accuracy", "brier", "nll", "mean_gap", "ece", "rmsce", "uncertainty", "classwise_ece"):
         np.testing.assert_allclose(found[key].value, exact[key].value, rtol=1e-9, atol=1e-12)
-        if "thinning over classes" in exact[key].method:  # rows tell more of several classes than a sketch
-            assert "variances times" in found[key].method
+        if "classes and bins;" in exact[key].method:  # rows tell more of several classes than a sketch
+            assert "classes and bins, variances times 2;" in found[key].method
             assert found[key].low <= exact[key].low
             assert found[key].high >= exact[key].high
             continue
