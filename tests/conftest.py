@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator, Iterator
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 
 import pytest
@@ -19,10 +19,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the processors; tes
 settings.register_profile("deep", deadline=None, max_examples=100)
 settings.register_profile("quick", deadline=None, max_examples=20)
 settings.load_profile("quick")
-
-#: How calibrant.files opens its engine.
-ENGINE = {"autoinstall_known_extensions": "false"}
-
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
@@ -52,8 +48,10 @@ def _one_engine() -> Iterator[None]:
         return
     import duckdb
 
-    connect = duckdb.connect
-    of_files = cache(lambda: connect(":memory:", config=ENGINE))
+    from calibrant.files import engine
+
+    shared = cache(partial(duckdb.connect, ":memory:", config=engine.SETTINGS))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(duckdb, "connect", lambda *a, **k: of_files() if k.get("config") == ENGINE else connect(*a, **k))
+        # A test may say that the engine is missing.
+        patch.setattr(engine, "open_engine", lambda purpose, _: engine.load("duckdb", purpose) and shared())
         yield

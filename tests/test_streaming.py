@@ -664,6 +664,13 @@ def cut(path: str, part: float) -> str:
     return path
 
 
+def cut_row(path: str, part: float) -> str:
+    """Cut a text file off in a row, behind its first cell."""
+    data = Path(path).read_bytes()
+    Path(path).write_bytes(data[: data.index(b",", int(len(data) * part))])
+    return path
+
+
 def spoilt(folder: Path, kind: str) -> Iterator[tuple[str, str]]:
     """Write files that cannot be used; yield each with its error."""
     plain = {"score": P, "outcome": Y}
@@ -739,8 +746,13 @@ def test_a_torn_file_enters_nothing_though_most_of_it_was_read(tmp_path: Path, m
         reading._Sums, "add", lambda self, arrays: (judged.append(len(arrays["probs"])), add(self, arrays))
     )
     monkeypatch.setattr(engine, "CELLS", 1024)
-    good = write(tmp_path / "good.arrow", {"score": P, "outcome": Y})
-    torn = cut(write(tmp_path / "torn.arrow", {"score": P, "outcome": Y}), 0.8)
+    good, torn = (str(tmp_path / f"{name}.parquet") for name in ("good", "torn"))
+    for path in (good, torn):
+        table = pa.table({"score": P, "outcome": Y})
+        pq.write_table(table, path, compression="none", row_group_size=500, write_page_checksum=True)
+    data = bytearray(Path(torn).read_bytes())
+    data[int(len(data) * 0.75)] ^= 1
+    Path(torn).write_bytes(data)
     expected = stream_predictions([good], keep_going=True).sketch
     judged.clear()
     found = stream_predictions([torn, good], keep_going=True)
@@ -751,9 +763,9 @@ def test_a_torn_file_enters_nothing_though_most_of_it_was_read(tmp_path: Path, m
 
 def test_a_file_with_two_faults_is_left_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "_CHUNK", 1024)
-    good = write(tmp_path / "good.arrow", {"score": P, "outcome": Y})
+    good = write(tmp_path / "good.csv", {"score": P, "outcome": Y})
     # Its first chunk holds a NaN, and right behind that chunk it ends.
-    torn = cut(write(tmp_path / "torn.arrow", {"score": np.where(np.arange(N) == 5, np.nan, P), "outcome": Y}), 0.55)
+    torn = cut_row(write(tmp_path / "torn.csv", {"score": np.where(np.arange(N) == 5, np.nan, P), "outcome": Y}), 0.55)
     found = stream_predictions([torn, good], keep_going=True)
     assert [omitted.path for omitted in found.omitted] == [torn]
     assert found.sketch == stream_predictions([good], keep_going=True).sketch

@@ -8,7 +8,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -23,6 +23,11 @@ ROW = '"calibrant row"'
 
 #: Values in one record batch: 32 MB of doubles.
 CELLS = 4_000_000
+
+#: Nothing is fetched from the network, and a name in a condition is no variable of a program.
+SETTINGS = dict.fromkeys(
+    ("autoinstall_known_extensions", "autoload_known_extensions", "python_enable_replacements"), "false"
+)
 
 #: What a column of a type of the engine holds, in words.
 _HELD = {
@@ -64,10 +69,28 @@ class Stopped(Exception):
     """Nobody waits for the work any more."""
 
 
-class Engines:
-    """The engine of several tables, in memory. DuckDB ignores Ctrl-C, so another thread must interrupt it."""
+def open_engine(purpose: str, paths: Collection[str]) -> Any:
+    """Open DuckDB in memory. It reads these files and nothing else, writes no file, and keeps its settings."""
+    load("pyarrow", purpose)
+    engine = load("duckdb", purpose).connect(":memory:", config=SETTINGS)
+    names = {name for path in paths for name in (literal(os.path.abspath(path)), engine_path(path))}
+    engine.execute(f"SET allowed_paths=[{', '.join(sorted(names))}]")
+    engine.execute("SET enable_external_access=false")
+    engine.execute("SET lock_configuration=true")
+    return engine
 
-    def __init__(self) -> None:
+
+class Engines:
+    """The engine of several tables, in memory. DuckDB ignores Ctrl-C, so another thread must interrupt it.
+
+    Attributes
+    ----------
+    paths : sequence of str
+        The files that it may read; they are settled once it is open.
+    """
+
+    def __init__(self, paths: Sequence[str] = ()) -> None:
+        self.paths = paths
         self._engine: Any = None
         self._running: list[Any] = []
         self._lock = threading.Lock()
@@ -75,11 +98,8 @@ class Engines:
 
     def connect(self, purpose: str) -> Any:
         """Open a connection of its own to the engine; opening the engine itself takes as long as a small file."""
-        load("pyarrow", purpose)
         if self._engine is None:
-            # Nothing is fetched from the network, whatever a condition names.
-            config = {"autoinstall_known_extensions": "false"}
-            self._engine = load("duckdb", purpose).connect(":memory:", config=config)
+            self._engine = open_engine(purpose, self.paths)
         return self._engine.cursor()
 
     @contextmanager
@@ -190,7 +210,7 @@ class EngineTable(Table):
     def __init__(self, path: str, where: str | None, engines: Engines | None = None) -> None:
         super().__init__(path)
         self.where = where
-        self._engines = engines or Engines()
+        self._engines = engines or Engines([path])
         self.casts: dict[str, str] = {}
 
     @abstractmethod
@@ -213,6 +233,7 @@ class EngineTable(Table):
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
         self.check_names()
+        self._check_sql(selection)
         if not self.learn(selection):
             return
         # The line breaks keep a comment in an expression from swallowing the bracket.
@@ -252,6 +273,28 @@ class EngineTable(Table):
     def expressions(self, selection: Selection) -> list[str]:
         """Return the expressions among the clusters: those that are no columns."""
         return [name for name in selection.clusters if name not in self.columns]
+
+    def mentioned(self, sql: str) -> list[str]:
+        """Return the columns that a condition or an expression may use."""
+        sql = sql.lower()
+        if "columns" in sql:
+            return list(self.columns)
+        return [name for name in self.columns if name.lower().replace('"', '""') in sql]
+
+    def _check_sql(self, selection: Selection) -> None:
+        """Reject SQL of the user's own that is not exactly one expression: it cannot end the query it is put into."""
+        given = [("--where", self.where), *(("--cluster", sql) for sql in self.expressions(selection))]
+        for option, sql in given:
+            if sql is None:
+                continue
+            try:
+                load("duckdb", f"for {option}").SQLExpression(sql)
+            except Exception as error:
+                if "single expression" not in str(error):
+                    raise self._wrong_sql(option, sql, error) from error
+                problem = f"{option} {sql!r} is not one expression"
+                remedy = "join conditions with AND" if option == "--where" else "give --cluster once for each"
+                raise FileError(self.path, problem, remedy) from error
 
     def _check_expressions(self, connection: Any, selection: Selection) -> None:
         """Reject an expression of the clusters that is not one value of each row."""

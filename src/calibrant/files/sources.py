@@ -148,7 +148,7 @@ def open_sources(
     With ``keep_going`` a file that cannot be opened, or has other columns than the first, is left out.
     """
     engines = engines or Engines()
-    paths = expand(patterns)
+    engines.paths = paths = expand(patterns)
     kind = kind_of(paths[0])
     if kind == "sketch":
         raise FileError(paths[0], "holds a sketch, no predictions", "pass it to: calibrant report")
@@ -248,7 +248,7 @@ def table_of(
         return CsvTable(path, where, engines)
     if kind == "json":
         return JsonTable(path, where, engines)
-    stored = ParquetTable(path) if kind == "parquet" else ArrowTable(path)
+    stored = ParquetTable(path, engines) if kind == "parquet" else ArrowTable(path)
     plain = where is None and all(name in stored.columns or re.fullmatch(r"\w+", name) for name in clusters)
     return stored if plain else FilteredTable(stored, where, engines)
 

@@ -7,17 +7,20 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from calibrant.errors import FileError
+from calibrant.files.arrow_messages import decompressed_bytes
 from calibrant.files.columns import Selection
-from calibrant.files.engine import Engines, EngineTable, Table, batch_rows, engine_path, load
+from calibrant.files.engine import Engines, EngineTable, Table, batch_rows, engine_path, literal, load
 from calibrant.files.paths import reading
 
 BATCH = 32_000_000  # bytes
+MOST_BYTES = 500_000_000  # of the used columns of a compressed batch
 _BUFFER = 1 << 16  # bytes of a column that are read at a time: a row group may be larger than the memory
 _LARGE = 1 << 26  # bytes of a batch that are read at once, at most
 _COPIED = 1 << 20  # bytes that are copied at a time
@@ -27,37 +30,59 @@ _KEPT = 1 << 24  # bytes of a mapped copy that are held in memory
 class ParquetTable(Table):
     """A Parquet file."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, engines: Engines | None = None) -> None:
         super().__init__(path)
+        self._engines = engines or Engines([path])
         self._parquet = load("pyarrow.parquet", f"to read {os.path.basename(path)}")
         with reading(path), self._open() as file:
-            schema = file.schema_arrow
-            self.columns = tuple(schema.names)
+            self._schema = file.schema_arrow
+            self.columns = tuple(self._schema.names)
             self.rows = file.metadata.num_rows
-            self.dtypes = _dtypes(schema)
+            self.dtypes = _dtypes(self._schema)
 
-    def _open(self) -> Any:
+    def _open(self, names: Sequence[str] = ()) -> Any:
+        """Open the file; columns of ``names`` come as codes, since a short file may repeat a long text often."""
         # Checksums are verified where the writer stored them.
         return self._parquet.ParquetFile(
-            self.path, page_checksum_verification=True, buffer_size=_BUFFER, pre_buffer=False
+            self.path,
+            page_checksum_verification=True,
+            buffer_size=_BUFFER,
+            pre_buffer=False,
+            read_dictionary=list(names),
         )
 
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
-        with reading(self.path), self._open() as file:
-            # A row of lists may be long; the footer says how long those of the used columns are.
-            bytes_a_row = self._used_bytes(file.metadata, selection.used) // max(file.metadata.num_rows, 1)
-            rows = min(batch_rows(len(selection.used)), max(64, BATCH // max(bytes_a_row, 1)))
-            yield from file.iter_batches(rows, columns=list(selection.used))
+        used = selection.used
+        words = {*selection.targets[:1], selection.groups, *selection.clusters}
+        texts = [name for name in used if name in words and str(self._field(name).type) in ("string", "large_string")]
+        with reading(self.path), self._open(texts) as file:
+            rows = min(batch_rows(len(used)), self._rows_at_a_time(file, used))
+            yield from file.iter_batches(rows, columns=list(used))
 
-    def _used_bytes(self, metadata: Any, used: tuple[str, ...]) -> int:
-        total = 0
-        for group in map(metadata.row_group, range(metadata.num_row_groups)):
-            for column in map(group.column, range(group.num_columns)):
-                path = column.path_in_schema
-                if path in used or any(path.startswith(f"{name}.") for name in used):
-                    total += column.total_uncompressed_size
-        return total
+    def _field(self, name: str) -> Any:
+        return self._schema.field(self.columns.index(name))
+
+    def _rows_at_a_time(self, file: Any, used: Sequence[str]) -> int:
+        """Return how many rows of lists fit into a batch.
+
+        A short file may hold long lists. DuckDB says how many numbers there are: pyarrow 26 ends the process where the
+        statistics of a column are damaged.
+        """
+        lists = [name for name in used if self._field(name).type.num_fields]
+        if not lists or not self.rows:
+            return batch_rows(1)
+        nested = " OR ".join(f"starts_with(path_in_schema, {literal(name + ', ')})" for name in lists)
+        counts = f"SELECT sum(num_values) FROM parquet_metadata({engine_path(self.path)}) WHERE {nested}"
+        with self._engines.running(self._engines.connect(f"to read {os.path.basename(self.path)}")) as connection:
+            numbers = int(connection.execute(counts).fetchone()[0] or 0)
+        if numbers * 8 > BATCH:
+            first = next(file.iter_batches(1, columns=lists))
+            most = self.rows * sum(len(column.flatten()) for column in first.columns)
+            if numbers > most:
+                problem = f"holds {numbers:,} numbers in lists, and {most:,} if all were as long as those of row 1"
+                raise FileError(self.path, problem, "give every row a value for each class")
+        return max(1, BATCH * self.rows // max(numbers * 8, 1))
 
 
 class ArrowTable(Table):
@@ -73,8 +98,8 @@ class ArrowTable(Table):
         load("pyarrow.ipc", f"to read {os.path.basename(path)}")
         with reading(path), self._open(self._arrow.OSFile(path)) as reader:
             self._schema = reader.schema
-        self.columns = tuple(self._schema.names)
-        self.dtypes = _dtypes(self._schema)
+            self.columns = tuple(self._schema.names)
+            self.dtypes = _dtypes(self._schema)
 
     @contextmanager
     def _reader(self, columns: tuple[str, ...]) -> Iterator[tuple[Any, mmap.mmap | None]]:
@@ -122,8 +147,11 @@ class ArrowTable(Table):
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
         columns = selection.used
         rows, read = batch_rows(len(columns)), 0
+        with reading(self.path):
+            self._check_sizes(columns)
         with reading(self.path), self._reader(columns) as (reader, mapped):
             for batch in (every.select(list(columns)) for every in _batches(reader)):
+                batch.validate(full=True)  # what Arrow takes from a damaged file may end the process later
                 for start in range(0, batch.num_rows, rows):
                     part = batch.slice(start, rows)
                     yield part
@@ -133,16 +161,24 @@ class ArrowTable(Table):
                         mapped.madvise(mmap.MADV_DONTNEED)
                         read = 0
 
-    def stream(self) -> Any:
-        """Return the whole file as an Arrow stream that the engine can read, once."""
+    def _check_sizes(self, columns: Sequence[str]) -> None:
+        """Reject a batch that is small in the file and large when it is decompressed."""
+        largest = decompressed_bytes(self.path, self._schema, columns)
+        if largest > MOST_BYTES:
+            problem = f"has a batch that takes {largest / 1e9:,.1f} GB when it is decompressed"
+            raise FileError(self.path, problem, f"write batches of at most {MOST_BYTES / 1e9:.1f} GB")
+
+    def stream(self, columns: tuple[str, ...]) -> Any:
+        """Return columns as an Arrow stream that the engine can read, once."""
         # The engine knows no 16-bit floats in Arrow data; each is a 32-bit float too.
-        schema = self._schema
-        for number, name in enumerate(self.columns):
-            if self.is_narrow(name):
-                kind, single = schema.field(number).type, self._arrow.float32()
+        fields = [self._schema.field(self.columns.index(name)) for name in columns]
+        for number, field in enumerate(fields):
+            if self.is_narrow(field.name):
+                kind, single = field.type, self._arrow.float32()
                 wide = single if self._arrow.types.is_floating(kind) else self._arrow.list_(single)
-                schema = schema.set(number, schema.field(number).with_type(wide))
-        batches = (batch.cast(schema) for batch in self.batches(self.whatever(self.columns)))
+                fields[number] = field.with_type(wide)
+        schema = self._arrow.schema(fields)
+        batches = (batch.cast(schema) for batch in self.batches(self.whatever(columns)))
         return self._arrow.RecordBatchReader.from_batches(schema, batches)
 
 
@@ -160,12 +196,20 @@ class FilteredTable(EngineTable):
         self._stored = stored
         self.columns = stored.columns
         self.dtypes = stored.dtypes
+        self._streamed = stored.columns
+
+    def learn(self, selection: Selection) -> bool:
+        """Note the columns that are used: the others of an Arrow file are not read."""
+        sql = [*self.expressions(selection), *([] if self.where is None else [self.where])]
+        mentioned = {*selection.used, *(name for each in sql for name in self.mentioned(each))}
+        self._streamed = tuple(name for name in self.columns if name in mentioned)
+        return True
 
     def connect(self) -> Any:
         """Open an engine that knows the file as a table."""
         connection = super().connect()
         if isinstance(self._stored, ArrowTable):
-            connection.register("calibrant_rows", self._stored.stream())
+            connection.register("calibrant_rows", self._stored.stream(self._streamed))
         return connection
 
     def relation(self) -> str:

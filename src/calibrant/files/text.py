@@ -65,7 +65,7 @@ class CsvTable(EngineTable):
         if not sql:
             kinds = self._kinds(asked, f" LIMIT {SAMPLE}")
         else:
-            kinds = self._sure_kinds([*asked, *(name for each in sql for name in self._in_condition(each))])
+            kinds = self._sure_kinds([*asked, *(name for each in sql for name in self.mentioned(each))])
             # A column with a single bad cell stays text: the condition may be there to leave that row out.
             self._types = {name: kind for name, kind in kinds.items() if kind not in (TEXT, MIXED, NUMBERS)}
         for name in used_numbers(selection):
@@ -96,12 +96,6 @@ class CsvTable(EngineTable):
         if kind == TRUTH:
             self.expected[name] = "true or false"
         self.casts[name] = f"CAST({quoted} AS {kind})" if name in self._types else f"TRY_CAST(trim({quoted}) AS {kind})"
-
-    def _in_condition(self, where: str) -> list[str]:
-        condition = where.lower()
-        if "columns" in condition:
-            return list(self.columns)
-        return [name for name in self.columns if name.lower().replace('"', '""') in condition]
 
     def _kinds(self, names: Iterable[str], limit: str) -> dict[str, str]:
         names = list(dict.fromkeys(names))
