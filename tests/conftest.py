@@ -20,6 +20,7 @@ settings.register_profile("deep", deadline=None, max_examples=100)
 settings.register_profile("quick", deadline=None, max_examples=20)
 settings.load_profile("quick")
 
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Exclude what is imported from garbage collection, and collect less often.

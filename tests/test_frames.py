@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cache
 
 import duckdb
@@ -25,15 +26,18 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from examples_of import at_most
 from hypothesis import given
+from pyarrow import ipc
 
 import calibrant
 from calibrant import CalibrationSketch
 from calibrant import grid as grids
 from calibrant.errors import InputError, MissingDependencyError, NothingJudgedError
 from calibrant.faults import Fault, Mistake
+from calibrant.files import Options, read_predictions
 from calibrant.frames import cell_keys, cells, rows, sketch
 from calibrant.sketch.sums import SQUARED
 
@@ -928,3 +932,56 @@ def test_decimals_that_do_not_add_up_are_an_error_in_words() -> None:
     decimals = pa.array([decimal.Decimal("0.2")] * 4, pa.decimal128(3, 2))
     with pytest.raises(InputError, match="probs: expected rows that sum to 1"):
         sketch(pa.table({"a": decimals, "b": P4, "y": Y4}), probs=["a", "b"], target="y")
+
+
+@pytest.mark.parametrize(("digits", "scale"), [(5, 2), (12, 9), (18, 17)])
+def test_decimals_have_the_same_cells_in_every_engine_and_format(tmp_path, digits, scale) -> None:
+    """The oracle is a fraction, rounded once."""
+    rng = np.random.default_rng(scale)
+    unscaled = rng.integers(0, 10**scale + 1, 500).tolist()
+    decimals = pa.array([decimal.Decimal(n).scaleb(-scale) for n in unscaled], pa.decimal128(digits, scale))
+    weights = pa.array([decimal.Decimal("0.7")] * 500, pa.decimal128(4, 1))
+    table = pa.table({"p": decimals, "y": rng.integers(0, 2, 500), "w": weights})
+    p = np.array([float(Fraction(number, 10**scale)) for number in unscaled])
+    expected = CalibrationSketch()
+    expected.update(p, table["y"].to_numpy(), weights=np.full(500, 0.7))
+    for frame in (
+        table,
+        table.to_pandas(types_mapper=pd.ArrowDtype),
+        pl.from_arrow(table),
+        pl.from_arrow(table).lazy(),
+        duckdb.connect().from_arrow(table),
+        ibis({"p": decimals, "y": table["y"], "w": weights}),
+    ):
+        check_same(sketch(frame, **EVENT, weight="w"), expected, whole=False)
+    pq.write_table(table, tmp_path / "d.parquet")
+    with ipc.new_file(str(tmp_path / "d.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    texts = [f"{p},{y},{w}\n" for p, y, w in zip(*(column.to_pylist() for column in table.columns), strict=True)]
+    tmp_path.joinpath("d.csv").write_text("p,y,w\n" + "".join(texts))
+    for path in tmp_path.iterdir():
+        for where in (None, "y >= 0"):
+            read = read_predictions([str(path)], Options(score="p", outcome="y", weight="w", where=where))
+            np.testing.assert_array_equal(read.probs, p)
+            np.testing.assert_array_equal(read.weights, 0.7)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_groups_of_both_zeros_are_one(engine, kind) -> None:
+    frame = engine({"p": np.array([0.2, 0.9, 0.5]), "y": np.array([0, 1, 1]), "g": np.array([0.0, -0.0, 1.5], kind)})
+    assert {name: part.n for name, part in sketch(frame, **EVENT, by="g").items()} == {"0": 2, "1.5": 1}
+
+
+def test_an_engines_error_about_values_is_one_of_the_library() -> None:
+    lists = pd.DataFrame({"p": [0.2, 0.9], "y": [0, 1], "g": [[1], [2]]})
+    with pytest.raises(InputError, match="frame: expected columns that its engine can add up, got TypeError: unhash"):
+        sketch(lists, **EVENT, by="g")
+    large = pa.table({"p": [0.2, 0.9], "y": [0, 1], "w": np.array([1, 2**64 - 1], np.uint64)})
+    with pytest.raises(InputError, match="Integer value 18446744073709551615 not in range.*cast the column"):
+        sketch(large, **EVENT, weight="w")
+
+
+def test_an_outcome_beyond_all_integers_of_a_double_is_named(quick_engine) -> None:
+    y = np.array([0, 1, 2**62])
+    with pytest.raises(InputError, match=r"outcome: expected outcomes 0 or 1, got 4\.61169e\+18"):
+        sketch(quick_engine({"p": np.array([0.2, 0.9, 0.5]), "y": y}), **EVENT)

@@ -58,7 +58,8 @@ def negative(numbers: np.ndarray) -> Any:
 
 
 def unsigned(numbers: np.ndarray) -> Any:
-    return numbers.astype(np.uint64) * np.uint64(2**55) + np.uint64(7)
+    """Numbers on both sides of 2^63."""
+    return numbers.astype(np.uint64) * np.uint64(2**56) + np.uint64(7)
 
 
 def floats(numbers: np.ndarray) -> Any:

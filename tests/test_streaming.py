@@ -43,7 +43,7 @@ from calibrant.files import (
 )
 from calibrant.files.background import Background
 from calibrant.files.engine import Engines, Stopped
-from calibrant.files.paths import check_gzip
+from calibrant.files.paths import check_text
 from calibrant.files.sources import open_sources
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
@@ -573,7 +573,7 @@ def test_what_is_stopped_opens_no_more_files(tmp_path: Path) -> None:
         with pytest.raises(Stopped):
             open_sources(paths, Options(), engines=engines, keep_going=keep_going)
     with pytest.raises(Stopped):
-        check_gzip(paths[0], engines.check)
+        check_text(paths[0], engines.check)
 
 
 # ---------------------------------------------------------------- the same words for the same fault
@@ -623,7 +623,7 @@ def test_a_fault_is_told_as_it_is_where_rows_are_kept(
     assert status == 1
     assert said.startswith(f"calibrant: {path}: ")
     monkeypatch.setattr(reading, "MOST_ROWS", 0)
-    monkeypatch.setattr(chunks, "_CHUNK", 2)
+    monkeypatch.setattr(chunks, "_CHUNK", 1024)
     assert run("report", path, *shlex.split(options), *FAST) == (status, "", said)
 
 

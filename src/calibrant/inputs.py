@@ -353,15 +353,15 @@ def _integers(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | np.bool_]:
     """Return (labels as int64, which of them are judged); reject fractions and other types."""
     kind = labels.dtype.kind
-    if kind == "f":
-        good = (labels == np.floor(labels)) & (np.abs(labels) < np.float64(2.0**62))
+    if kind == "f" or labels.dtype == np.uint64:
+        good = (labels == np.floor(labels)) & (np.abs(labels) < 2.0**62) if kind == "f" else labels < 2**63
         if not good.all():
             entry = int(np.argmin(good))
             facts = LabelFacts(
                 value=labels[entry],
                 n_classes=n_classes,
                 place=_place(entry, width),
-                suspicion=mistakes.of_fractions(labels, labels[entry]),
+                suspicion=mistakes.of_fractions(labels, labels[entry]) if kind == "f" else None,
             )
             raise refuse("targets", Fault.OUTCOMES if n_classes is None else Fault.CLASS_INDICES, facts)
     elif kind not in "iub":
@@ -417,7 +417,8 @@ def _weights(x: Any, n: int, targets: NDArray[np.int64]) -> NDArray[np.float64]:
     array = widened(array) if is_bfloat16(x, array) else as_numbers("weights", array)
     if array.size != n:
         raise InputError("weights", f"{n} numbers, one per row", f"shape {array.shape}", "pass one number per row")
-    weights = array.reshape(-1).astype(np.float64, copy=False)
+    with np.errstate(invalid="ignore"):  # a signalling NaN, which is refused below
+        weights = array.reshape(-1).astype(np.float64, copy=False)
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         row = int(np.argmax(bad))

@@ -59,7 +59,9 @@ def _texts() -> dict[str, bytes]:
     rows = [dict(zip(flat, row, strict=True)) for row in zip(*flat.values(), strict=True)]
     lists = columns()["probs"].tolist()
     lines = [",".join(flat), *(",".join(map(str, row.values())) for row in rows)]
-    objects = [json.dumps({**row, "probs": numbers}, ensure_ascii=False) for row, numbers in zip(rows, lists, strict=True)]
+    objects = [
+        json.dumps({**row, "probs": numbers}, ensure_ascii=False) for row, numbers in zip(rows, lists, strict=True)
+    ]
     csv, jsonl = ("\n".join(each).encode() + b"\n" for each in (lines, objects))
     return {
         "flat.csv": csv,

@@ -7,7 +7,8 @@ import math
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import IO, Any
 
@@ -16,11 +17,14 @@ from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files.columns import Options, Selection, select
+from calibrant.files.engine import batch_rows
 from calibrant.files.paths import kind_of, reading
 from calibrant.files.values import PERCENT_REMEDY, Column, Percents, Words, is_signed
 
 _IN_MEMORY = 1 << 26  # bytes of an array that is stored column after column; of a larger one a file holds the copy
 _STEP = 1 << 20  # bytes
+_BATCH = 32_000_000  # bytes that are read of an array at a time, where a row is shorter
+MOST_NUMBERS = 10_000_000  # in a row
 
 Open = Callable[[], contextlib.AbstractContextManager[IO[bytes]]]
 
@@ -54,6 +58,11 @@ class StoredArray:
         elif self.dtype.kind not in "fiubUS":
             problem, remedy = f"is of type {self.dtype}", "save numbers or strings"
             remedy = "save float32; numpy has no bfloat16" if self.dtype.kind == "V" else remedy
+        elif min(self.shape) < 0 or not self.width:
+            problem, remedy = f"has the shape {self.shape}", "save a row of values for each prediction"
+        elif self.row_bytes > MOST_NUMBERS * 8:
+            problem = f"has rows of {self.row_bytes:,} bytes"
+            remedy = f"save rows of at most {MOST_NUMBERS:,} numbers, and shorter texts"
         if problem is not None:
             raise FileError(path, f"{what} {problem}", remedy)
 
@@ -65,6 +74,10 @@ class StoredArray:
     def width(self) -> int:
         """How many values a row has."""
         return math.prod(self.shape[1:])
+
+    @property
+    def row_bytes(self) -> int:
+        return self.width * self.dtype.itemsize
 
     def __len__(self) -> int:
         return int(self.shape[0])
@@ -89,9 +102,10 @@ class StoredArray:
                     yield self._take(source, count * self.width).reshape(count, *tail)
                     continue
                 columns = np.empty((self.width, count), self.dtype)
-                for k in range(self.width):
+                runs = 1 if count == len(self) else self.width  # a run is stored without a gap
+                for k in range(runs):
                     source.seek(begin + (k * len(self) + at) * size)
-                    columns[k] = self._take(source, count)
+                    columns.reshape(runs, -1)[k] = self._take(source, columns.size // runs)
                 yield columns.T.reshape(count, *tail, order="F")
             while self._zipped and source.read(_STEP):
                 pass
@@ -175,6 +189,11 @@ def open_npy(path: str) -> StoredArray:
         return StoredArray(path, "the array", lambda: open(path, "rb"), zipped=False)
 
 
+def rows_at_a_time(arrays: Iterable[StoredArray]) -> int:
+    """Return how many rows of arrays to read at a time."""
+    return max(1, min(batch_rows(1), _BATCH // sum(array.row_bytes for array in arrays)))
+
+
 def open_npz(path: str, options: Options) -> tuple[dict[str, StoredArray], Selection]:
     """Look at the arrays of an archive that are asked for, by argument; nothing but their heads is read yet."""
     with reading(path):
@@ -206,7 +225,11 @@ def array_names(path: str) -> list[str]:
             np.load(stream, allow_pickle=False)  # raises an error that says what is wrong, if it is no array either
         raise FileError(path, "holds a single array, not an archive", "rename it to .npy and give --targets FILE")
     with zipfile.ZipFile(path) as archive:
-        return [name.removesuffix(".npy") for name in archive.namelist()]
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise FileError(path, f"has {count} arrays named {name!r}", "save the file again with one of them")
+    return names
 
 
 def _member(path: str, name: str) -> StoredArray:

@@ -184,7 +184,9 @@ def _buffers(kind: Any, views: Iterator[tuple[int, ...]]) -> int:
     if types.is_string_view(kind) or types.is_binary_view(kind):
         return 2 + next(views, (0,))[0]
     if types.is_dictionary(kind) or kind.num_fields == 0:
-        text = types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind)
+        text = (
+            types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind)
+        )
         return 3 if text else 2
     if types.is_list(kind) or types.is_large_list(kind) or types.is_map(kind):
         return 2 + _buffers(kind.field(0).type, views)

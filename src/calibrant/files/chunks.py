@@ -76,7 +76,8 @@ class Plan:
             classwise = several and selection.groups is None and width < MOST_CURVES
         per_class, classes = judging.notion in ("classwise", "multilabel"), bool(classwise) and several
         curves = width if per_class else 1 + width * classes
-        return cls(classwise, curves, max(_CHUNK // width, _CHUNK_OF_CLASSES if per_class or classes else 1024))
+        per_row = _CHUNK_OF_CLASSES if (per_class or classes) and curves <= MOST_CURVES else 1
+        return cls(classwise, curves, max(_CHUNK // width, per_row))
 
     def check(self, source: Source, groups: int) -> None:
         """Reject more classes or groups than a sketch has curves for."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import importlib
 import os
 import re
+import shutil
+import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -17,7 +20,7 @@ import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, meant
 from calibrant.files.columns import Selection, listed
-from calibrant.files.paths import first_line
+from calibrant.files.paths import first_line, kind_of, open_bytes, reading, starts_with_mark
 
 ROW = '"calibrant row"'
 
@@ -92,6 +95,7 @@ class Engines:
     def __init__(self, paths: Sequence[str] = ()) -> None:
         self.paths = paths
         self._engine: Any = None
+        self._copies: dict[str, str] | None = None
         self._running: list[Any] = []
         self._lock = threading.Lock()
         self._stopped = False
@@ -99,8 +103,27 @@ class Engines:
     def connect(self, purpose: str) -> Any:
         """Open a connection of its own to the engine; opening the engine itself takes as long as a small file."""
         if self._engine is None:
-            self._engine = open_engine(purpose, self.paths)
+            self._engine = open_engine(purpose, [*self.paths, *self._without_marks().values()])
         return self._engine.cursor()
+
+    def without_mark(self, path: str) -> str:
+        """Return the path of JSON lines without a byte-order mark, which DuckDB refuses: of a copy, if need be."""
+        return self._without_marks().get(path, path)
+
+    def _without_marks(self) -> dict[str, str]:
+        """Return the copies of all files with a mark; they are settled before the engine is open."""
+        if self._copies is None:
+            self._copies = {}
+            for path in self.paths:
+                if kind_of(path) == "json" and starts_with_mark(path):
+                    if not self._copies:
+                        self._folder = tempfile.TemporaryDirectory(prefix="calibrant-")  # removed with its owner
+                    copy = os.path.join(self._folder.name, f"{len(self._copies)}.jsonl")
+                    with reading(path), open_bytes(path) as stream, open(copy, "xb") as target:
+                        stream.read(len(codecs.BOM_UTF8))
+                        shutil.copyfileobj(stream, target, 1 << 20)
+                    self._copies[path] = copy
+        return self._copies
 
     @contextmanager
     def running(self, connection: Any) -> Iterator[Any]:
@@ -262,7 +285,7 @@ class EngineTable(Table):
 
     def holds_text(self, column: str) -> bool:
         """Whether no cell of a column is a number."""
-        numbers = self.ask(f"SELECT count(TRY_CAST(trim({self.text_of(column)}) AS DOUBLE)) FROM {self.relation()}")
+        numbers = self.ask(f"SELECT count({number_of(self.text_of(column))}) FROM {self.relation()}")
         return int(numbers[0][0]) == 0
 
     def cell(self, column: str, index: int) -> str | None:
@@ -422,6 +445,11 @@ def identifier(name: str) -> str:
 def literal(text: str) -> str:
     """Quote a text."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def number_of(text: str, kind: str = "DOUBLE") -> str:
+    """Return the SQL of the number, or list of numbers, that a text holds; DuckDB reads ``0.1_5`` as .15."""
+    return f"CASE WHEN contains({text}, '_') THEN NULL ELSE TRY_CAST(trim({text}) AS {kind}) END"
 
 
 def sql_name(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import glob
@@ -15,6 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from calibrant.errors import CalibrantError, FileError, FileFault, meant
+
+#: Bytes of a line of a CSV, and of an object of JSON lines: those of DuckDB.
+LONGEST_LINE = 2_000_000
+LONGEST_OBJECT = 1 << 24
 
 KINDS = {
     ".npz": "npz",
@@ -155,14 +160,49 @@ def open_text(path: str, errors: str = "strict") -> Any:
     return open(path, encoding="utf-8-sig", errors=errors, newline="")
 
 
-def check_gzip(path: str, check: Callable[[], None]) -> None:
-    """Read a ``.gz`` to its end: DuckDB 1.5 takes the rows of a truncated one without a word."""
-    if not path.lower().endswith(".gz"):
+def open_bytes(path: str) -> Any:
+    """Open a file as bytes, compressed or not."""
+    return gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb")
+
+
+def starts_with_mark(path: str) -> bool:
+    """Return whether a text begins with a byte-order mark; a file that cannot be read has none."""
+    try:
+        with open_bytes(path) as stream:
+            return bool(stream.read(3) == codecs.BOM_UTF8)
+    except (OSError, EOFError, zlib.error):
+        return False
+
+
+def bounded_lines(stream: Any) -> Iterator[str]:
+    """Yield the lines of a text, one that is too long in pieces."""
+    return iter(lambda: stream.readline(LONGEST_OBJECT), "")
+
+
+def check_text(path: str, check: Callable[[], None], longest: int | None = None) -> None:
+    """Read a text to its end where DuckDB would lose rows without a word.
+
+    DuckDB 1.5 takes the rows of a truncated ``.gz``. It also drops a last line of more than 32 MB from a CSV.
+
+    Raises
+    ------
+    FileError
+        For a damaged ``.gz``, or a line of more than ``longest`` bytes.
+    """
+    zipped = path.lower().endswith(".gz")
+    if not zipped and (longest is None or os.path.getsize(path) <= longest):
         return
     try:
-        with gzip.open(path) as stream:
-            while stream.read(1 << 20):
+        with open_bytes(path) as stream:
+            line, length = 1, 0  # the number of a line, and its bytes so far
+            while data := stream.read(1 << 20):
                 check()
+                ends = max(data.rfind(b"\n"), data.rfind(b"\r"))
+                length = len(data) - 1 - ends if ends >= 0 else length + len(data)
+                line += data.count(b"\n")
+                if longest is not None and length > longest:
+                    problem = f"line {line:,} has more than {longest / 1e6:.0f} MB"
+                    raise FileError(path, problem, "leave out the long column, or write the file as Parquet")
     except (OSError, EOFError, zlib.error) as error:
         raise FileError(path, f"is damaged ({first_line(error)})", "compress or copy it again") from error
 

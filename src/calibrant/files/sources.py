@@ -13,11 +13,19 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError
-from calibrant.files.arrays import ArrayColumns, StoredArray, array_names, first_rows, open_npy, open_npz
+from calibrant.files.arrays import (
+    ArrayColumns,
+    StoredArray,
+    array_names,
+    first_rows,
+    open_npy,
+    open_npz,
+    rows_at_a_time,
+)
 from calibrant.files.cells import pieces
 from calibrant.files.columns import Options, Selection, Unnamed, check_same, select
-from calibrant.files.engine import Engines, Table, batch_rows
-from calibrant.files.paths import check_bytes, expand, kind_of, open_text, reading
+from calibrant.files.engine import Engines, Table
+from calibrant.files.paths import bounded_lines, check_bytes, expand, kind_of, open_text, reading
 from calibrant.files.predictions import Omitted
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
 from calibrant.files.suggestions import (
@@ -89,7 +97,7 @@ def _from_arrays(path: str, selection: Selection, arrays: Mapping[str, StoredArr
     probs = [array for argument, array in arrays.items() if argument.startswith("probs")]
     numbers = "f" if selection.percent else "fiub"
     dtypes = (array.dtype if array.dtype.kind in numbers else np.dtype(np.float64) for array in probs)
-    n, step = len(probs[0]), batch_rows(sum(array.width for array in probs))
+    n, step = len(probs[0]), rows_at_a_time(arrays.values())
 
     def read(asked: Selection) -> Iterator[Piece]:
         columns = ArrayColumns(path, asked)
@@ -274,7 +282,7 @@ def column_names(path: str) -> tuple[str, ...]:
     if kind != "json":
         return ()
     with open_text(path, errors="replace") as stream:
-        return tuple(json.loads(next((line for line in stream if line.strip()), "")))
+        return tuple(json.loads(next((line for line in bounded_lines(stream) if line.strip()), "")))
 
 
 def repeated_columns(path: str, taken: Collection[str]) -> tuple[str, ...]:

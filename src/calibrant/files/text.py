@@ -17,10 +17,21 @@ from itertools import islice
 
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files.columns import Selection
-from calibrant.files.engine import Engines, EngineTable, engine_path, identifier, literal, sql_name, used_numbers
-from calibrant.files.paths import check_gzip, open_text, reading
+from calibrant.files.engine import (
+    Engines,
+    EngineTable,
+    engine_path,
+    identifier,
+    literal,
+    number_of,
+    sql_name,
+    used_numbers,
+)
+from calibrant.files.paths import LONGEST_LINE, bounded_lines, check_text, open_text, reading
 
 SAMPLE = 20_000
+MOST_COLUMNS = 100_000
+MOST_KEYS = 20_000
 WHOLE = "BIGINT"
 NUMBER = "DOUBLE"
 NUMBERS = "DOUBLE[]"
@@ -28,6 +39,7 @@ TRUTH = "BOOLEAN"
 TEXT = "VARCHAR"
 MIXED = "MIXED"
 KINDS = (TRUTH, WHOLE, NUMBER, NUMBERS, "DATE", "TIMESTAMP")
+_AS_LISTS = "write one column of lists, as Parquet or an array"
 
 
 class CsvTable(EngineTable):
@@ -37,7 +49,7 @@ class CsvTable(EngineTable):
         super().__init__(path, where, engines)
         self._types: dict[str, str] = {}
         self._any = True
-        check_gzip(path, self._engines.check)
+        check_text(path, self._engines.check, LONGEST_LINE)
         self.columns = header(path)
 
     def relation(self) -> str:
@@ -95,7 +107,7 @@ class CsvTable(EngineTable):
         quoted = identifier(name)
         if kind == TRUTH:
             self.expected[name] = "true or false"
-        self.casts[name] = f"CAST({quoted} AS {kind})" if name in self._types else f"TRY_CAST(trim({quoted}) AS {kind})"
+        self.casts[name] = f"CAST({quoted} AS {kind})" if name in self._types else number_of(quoted, kind)
 
     def _kinds(self, names: Iterable[str], limit: str) -> dict[str, str]:
         names = list(dict.fromkeys(names))
@@ -129,7 +141,9 @@ def header(path: str) -> tuple[str, ...]:
     remedy = "the first line must name the columns"
     # The text is read ahead of the first line, and what follows there may be a column that nobody asks for.
     with reading(path, remedy, "has no readable header"), open_text(path, errors="surrogateescape") as stream:
-        fields = next(csv.reader(stream, delimiter=_separator(path), strict=True), [])
+        fields = next(csv.reader(bounded_lines(stream), delimiter=_separator(path), strict=True), [])
+    if len(fields) > MOST_COLUMNS:
+        raise FileError(path, f"has {len(fields):,} columns; at most {MOST_COLUMNS:,} are read", _AS_LISTS)
     if any("\udc80" <= character <= "\udcff" for field in fields for character in field):
         raise FileError(path, "has a first line that is not UTF-8 text", "save it as UTF-8")
     if not any(field.strip() for field in fields):
@@ -167,7 +181,7 @@ def _counts(name: str) -> dict[str, str]:
         TRUTH: f"count(*) FILTER (lower({cell}) IN ('true', 'false'))",
         # Written back as it stood: nothing was rounded.
         WHOLE: f"count(*) FILTER (CAST(TRY_CAST({cell} AS BIGINT) AS VARCHAR) = {cell})",
-        NUMBER: f"count(TRY_CAST({cell} AS DOUBLE))",
+        NUMBER: f"count({number_of(identifier(name))})",
         NUMBERS: f"count(*) FILTER (starts_with({cell}, '['))",
         "DATE": f"count(TRY_CAST({cell} AS DATE))",
         "TIMESTAMP": f"count(TRY_CAST({cell} AS TIMESTAMP))",
@@ -186,10 +200,12 @@ class JsonTable(EngineTable):
 
     def __init__(self, path: str, where: str | None, engines: Engines | None = None) -> None:
         super().__init__(path, where, engines)
-        check_gzip(path, self._engines.check)
+        check_text(path, self._engines.check)
         self._check_objects()
+        self._copy = self._engines.without_mark(path)
+        self._check_keys()
         # All rows are looked at for keys and types: a sample would miss a key that comes late.
-        table = f"read_json({engine_path(path)}, {self._OPTIONS}, sample_size=-1)"
+        table = f"read_json({engine_path(self._copy)}, {self._OPTIONS}, sample_size=-1)"
         self._types = {row[0]: row[1] for row in self.ask(f"DESCRIBE SELECT * FROM {table}")}
         self.columns = tuple(self._types)
 
@@ -202,7 +218,7 @@ class JsonTable(EngineTable):
     def relation(self) -> str:
         """Return the SQL of the table, with the types that were found."""
         columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in self._types.items())
-        return f"read_json({engine_path(self.path)}, {self._OPTIONS}, auto_detect=false, columns={{{columns}}})"
+        return f"read_json({engine_path(self._copy)}, {self._OPTIONS}, auto_detect=false, columns={{{columns}}})"
 
     def text_of(self, column: str) -> str:
         """Return the SQL of a cell's text, without the quotes that JSON puts around strings."""
@@ -226,16 +242,17 @@ class JsonTable(EngineTable):
                 elif kind == "JSON[]":
                     self.casts[name] = f"CAST(to_json({identifier(name)}) AS {TEXT}[])"  # without the quotes of JSON
             elif kind in ("JSON", TEXT):
-                self.casts[name] = f"TRY_CAST({self.text_of(name)} AS {NUMBER})"
+                self.casts[name] = number_of(self.text_of(name))
             elif kind in ("JSON[]", "VARCHAR[]"):
-                self.casts[name] = f"TRY_CAST({identifier(name)} AS {NUMBERS})"
+                texts = f"CAST({identifier(name)} AS {TEXT})"
+                self.casts[name] = (
+                    f"CASE WHEN contains({texts}, '_') THEN NULL ELSE TRY_CAST({identifier(name)} AS {NUMBERS}) END"
+                )
         if len(selection.targets) == 1:
             name = selection.targets[0]
             kind = self._types[name]
             if kind == "JSON":
-                self.casts[name] = (
-                    self.text_of(name) if selection.labels else f"TRY_CAST({self.text_of(name)} AS {NUMBER})"
-                )
+                self.casts[name] = self.text_of(name) if selection.labels else number_of(self.text_of(name))
             elif kind in ("DATE", "TIME", "TIMESTAMP", "UUID"):
                 # A label that looks like a date is a label.
                 self._types[name] = TEXT
@@ -248,13 +265,23 @@ class JsonTable(EngineTable):
         """Turn an error of the engine into one line; a malformed line is looked for, as the engine miscounts them."""
         if "Malformed JSON" in str(error):
             with reading(self.path, "save it as UTF-8", "is not UTF-8 text"), open_text(self.path) as stream:
-                for number, line in enumerate(stream, 1):
+                for number, line in enumerate(bounded_lines(stream), 1):
                     try:
                         json.loads(line if line.strip() else "{}")
                     except json.JSONDecodeError as wrong:
                         problem = f"line {number} is not valid JSON ({wrong.msg.lower()})"
                         return FileError(self.path, problem, "write one whole object a line")
+        if "maximum_object_size" in str(error):
+            return FileError(self.path, "has a line of more than 16 MB", "leave out the long key, or write Parquet")
         return super().explain(error, condition)
+
+    def _check_keys(self) -> None:
+        """Reject more keys than the engine can find types for, and keys that it cannot tell apart."""
+        keys = f"SELECT DISTINCT unnest(json_keys(json)) FROM read_ndjson_objects({engine_path(self._copy)})"
+        self.columns = tuple(sorted(key for (key,) in self.ask(f"{keys} LIMIT {MOST_KEYS + 1}")))
+        if len(self.columns) > MOST_KEYS:  # the time grows with their square
+            raise FileError(self.path, f"has more keys than the {MOST_KEYS:,} that are read", _AS_LISTS)
+        self.check_names()
 
     def _check_objects(self) -> None:
         with reading(self.path, "save it as UTF-8", "is not UTF-8 text"), open_text(self.path) as stream:

@@ -33,7 +33,9 @@ class Words:
     @classmethod
     def of(cls, array: NDArray[Any]) -> Words:
         """Return the words of an array; bytes become text."""
-        names, codes = np.unique(array.astype(str) if array.dtype.kind == "S" else array, return_inverse=True)
+        names, codes = np.unique(array, return_inverse=True)
+        if array.dtype.kind in "US":  # a text takes the memory of its own length, not that of the longest
+            names = names.astype(str).astype(object)
         return cls(names, codes.reshape(-1))
 
     @property

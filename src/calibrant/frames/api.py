@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, overload
 
 from calibrant import grid as grids
-from calibrant.errors import InputError, NothingJudgedError
+from calibrant.errors import CalibrantError, InputError, NothingJudgedError
 from calibrant.frames import buckets, cells, faults
-from calibrant.frames.columns import as_frame, resolve_columns, resolve_judgement
+from calibrant.frames.columns import alike_in_engines, as_frame, resolve_columns, resolve_judgement
 from calibrant.inputs import Notion, group_name
 from calibrant.sketch import CalibrationSketch
 
@@ -142,14 +143,16 @@ def sketch(
         cluster=cluster,
     )
     wanted = resolve_judgement(columns, notion, classwise, grid)
-    sums_by_group = cells.gather(source, columns, wanted, lambda: faults.explain(source, columns))
+    source = alike_in_engines(source, columns)
     config = cells.config_of(columns, wanted)
-    if not sums_by_group:
-        remedy = "leave weight out to count every row once"
-        raise NothingJudgedError("weight", "at least one above 0", "only zeros", remedy)
-    if columns.labels:
-        clusters = buckets.gather(source, columns, wanted)
-        sums_by_group = {group: part._replace(clusters=clusters[group]) for group, part in sums_by_group.items()}
+    with _engine_errors():
+        sums_by_group = cells.gather(source, columns, wanted, lambda: faults.explain(source, columns))
+        if not sums_by_group:
+            remedy = "leave weight out to count every row once"
+            raise NothingJudgedError("weight", "at least one above 0", "only zeros", remedy)
+        if columns.labels:
+            clusters = buckets.gather(source, columns, wanted)
+            sums_by_group = {group: part._replace(clusters=clusters[group]) for group, part in sums_by_group.items()}
     if by is None:
         return CalibrationSketch.of_parts(config, sums_by_group[None])
     named = {group_name(name): part for name, part in sums_by_group.items()}
@@ -157,3 +160,16 @@ def sketch(
         remedy = "convert the column to one type first"
         raise InputError("by", "distinct names", f"several in {by!r} with the same text", remedy)
     return {name: CalibrationSketch.of_parts(config, named[name]) for name in sorted(named)}
+
+
+@contextmanager
+def _engine_errors() -> Iterator[None]:
+    """Turn what an engine raises about values that it cannot add up into an error of the library."""
+    try:
+        yield
+    except (CalibrantError, MemoryError):
+        raise
+    except Exception as error:  # each of eight engines has errors of its own
+        first = (str(error).strip().splitlines() or [""])[0]
+        got, remedy = f"{type(error).__name__}: {first}", "cast the column in the frame to float64, int64 or text"
+        raise InputError("frame", "columns that its engine can add up", got, remedy) from error

@@ -250,6 +250,23 @@ def resolve_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) 
     return Wanted(notion, bool(classwise), grid)
 
 
+def alike_in_engines(
+    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns
+) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
+    """Return a frame with values that every engine reads alike.
+
+    Decimals become the doubles nearest to them: Arrow multiplies by a power of ten and so reads .35 as
+    .35000000000000003, but every engine reads a text right. Groups -0.0 and 0.0 are one: Arrow would tell them apart.
+    """
+    schema, names = frame.collect_schema(), (*columns.scores, columns.target, columns.weight)
+    decimals = [name for name in dict.fromkeys(names) if name is not None and schema[name].is_decimal()]
+    changed = {name: nw.col(name).cast(nw.String).cast(nw.Float64) for name in decimals}
+    if columns.group is not None and schema[columns.group].is_float():
+        group = nw.col(columns.group)
+        changed[columns.group] = nw.when(group == 0).then(group.abs()).otherwise(group)
+    return frame.with_columns(**changed) if changed else frame
+
+
 # ---------------------------------------------------------------- clusters
 
 

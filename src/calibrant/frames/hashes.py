@@ -239,7 +239,12 @@ def _in_ibis(frame: Frame, labels: Sequence[Label], name: str) -> Any:
         return table.mutate(**{name: ("0x" + table[name].hexdigest("md5").substr(0, 16)).cast("uint64")})
     column = nw.get_native_namespace(frame)._
     number = column[labels[0].column]
-    number = number if labels[0].dtype == nw.UInt64 else number.cast("int64")
+    if labels[0].dtype == nw.UInt64:  # the same 64 bits with a sign, which the operations below expect
+        # Ibis takes these for signed already, and would leave out a cast to int64 alone; doubles hold 32 bits exactly.
+        high, low = (half.cast("float64").cast("int64") for half in (number >> 32, number & 0xFFFFFFFF))
+        number = (high - (high >> 31) * 2**32) * 2**32 + low
+    else:
+        number = number.cast("int64")
     bits = BitOperations(column.__getitem__, operator.and_, operator.xor, operator.rshift)
     return _mixed(table.mutate(**{name: number}), name, lambda table, columns: table.mutate(**columns), bits)
 

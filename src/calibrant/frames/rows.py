@@ -94,6 +94,9 @@ def target_of(columns: Columns) -> tuple[nw.Expr, nw.Expr]:
     if columns.writing == "words" and columns.names is not None:
         places = [is_class(columns, k) * float(k) for k in range(1, len(columns.names))]
         return target.cast(nw.String).is_in(columns.names), added(places)
+    if columns.writing == "integers":  # Arrow refuses to cast large ones, and none of them is a class
+        known = (target >= 0) & (target < columns.n_classes)
+        target = nw.when(known).then(target).otherwise(columns.n_classes)
     number = target.cast(nw.Float64)
     if columns.n_classes == 2:
         return (number == 0.0) | (number == 1.0), number
