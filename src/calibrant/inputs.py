@@ -354,7 +354,7 @@ def _integers(
     """Return (labels as int64, which of them are judged); reject fractions and other types."""
     kind = labels.dtype.kind
     if kind == "f" or labels.dtype == np.uint64:
-        good = (labels == np.floor(labels)) & (np.abs(labels) < 2.0**62) if kind == "f" else labels < 2**63
+        good = (labels == np.floor(labels)) & (np.abs(labels) < np.float64(2.0**62)) if kind == "f" else labels < 2**63
         if not good.all():
             entry = int(np.argmin(good))
             facts = LabelFacts(

@@ -133,13 +133,17 @@ def of_one_hot(targets: NDArray[Any], row: NDArray[Any]) -> Suspicion | None:
 
 def of_column(values: NDArray[Any], targets: NDArray[Any], judged: NDArray[np.bool_]) -> Suspicion | None:
     """Recognise a column of ``values`` (n, C) that is no probability: the targets, or integers such as counts."""
-    others = np.array([bool(np.all((column >= 0) & (column <= 1))) for column in values[judged].T])
-    for k, column in enumerate(values[judged].T):
-        rest = np.delete(others, k).all()
-        if rest and np.array_equal(column, targets[judged]) and len(column) > 1:
-            return Suspicion(Mistake.TARGET_COLUMN, column=k)
-        if rest and not others[k] and np.array_equal(column, np.floor(column)):
-            return Suspicion(Mistake.COUNT_COLUMN, column=k)
+    rows, labels = values[judged], targets[judged]
+    foreign = np.flatnonzero(~((rows >= 0) & (rows <= 1)).all(axis=0))
+    if len(foreign) > 1:
+        return None
+    alike = np.flatnonzero((rows == labels[:, None]).all(axis=0))
+    if len(foreign):
+        alike = alike[alike == foreign[0]]
+    if len(alike) and len(labels) > 1:
+        return Suspicion(Mistake.TARGET_COLUMN, column=int(alike[0]))
+    if len(foreign) and np.array_equal(rows[:, foreign[0]], np.floor(rows[:, foreign[0]])):
+        return Suspicion(Mistake.COUNT_COLUMN, column=int(foreign[0]))
     return None
 
 

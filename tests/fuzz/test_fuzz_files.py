@@ -5,23 +5,30 @@
 
 from __future__ import annotations
 
+import codecs
+import gzip
 import io
-import os
+import json
+import math
 import subprocess
 import sys
+import warnings
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from attack import attack
 from golden_files import golden
 
-from calibrant.errors import FileError
-from calibrant.files import Options, engine, read_predictions
+import calibrant
+from calibrant.errors import FileError, InputError
+from calibrant.files import BadRows, Options, engine, read_predictions
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
+import pyarrow.parquet as pq  # noqa: E402
 from pyarrow import ipc  # noqa: E402
 
 open_engine = engine.open_engine  # before the tests share one
@@ -107,17 +114,202 @@ def test_names_of_files_mean_themselves(tmp_path: Path, name: str) -> None:
 
 # ---------------------------------------------------------------- small files that promise much
 
-LARGE = 50_000_000
 
-
-def _zeros(name: str) -> bytes:
+def npz(arrays: dict[str, tuple[tuple[int, ...], str, bool]]) -> bytes:
+    """Return an archive of zeros; each array has a shape, a type, and whether it is stored by columns."""
     stream = io.BytesIO()
-    rows = np.zeros(LARGE)
-    if name.endswith(".npz"):
-        np.savez_compressed(stream, score=rows, outcome=rows.astype(np.int8))
-        return stream.getvalue()
-    table = pa.table({"score": rows, "outcome": pa.array(rows.astype(np.int8)), "other": rows})
-    new = ipc.new_stream if name.startswith("stream") else ipc.new_file
-    with new(stream, table.schema, options=ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_table(table)
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, (shape, dtype, by_columns) in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                head = {"descr": np.dtype(dtype).str, "fortran_order": by_columns, "shape": shape}
+                np.lib.format.write_array_header_1_0(member, head)
+                left, zeros = math.prod(shape) * np.dtype(dtype).itemsize, bytes(1 << 22)
+                while left > 0:
+                    member.write(zeros[:left])
+                    left -= len(zeros)
     return stream.getvalue()
+
+
+def arrow(kind: str, rows: int = 100_000_000) -> bytes:
+    """Return one compressed batch of zeros in a few kilobytes."""
+    stream, zeros = io.BytesIO(), np.zeros(rows)
+    table = pa.table({"score": zeros, "outcome": zeros})
+    new = ipc.new_stream if kind == "stream" else ipc.new_file
+    with new(stream, table.schema, options=ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table, max_chunksize=rows)
+    return stream.getvalue()
+
+
+def parquet(lengths: list[int]) -> bytes:
+    """Return lists of a constant: Parquet stores them in a few bytes, however long they are."""
+    stream = io.BytesIO()
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    lists = pa.ListArray.from_arrays(offsets, np.full(offsets[-1], 0.5))
+    pq.write_table(pa.table({"probs": lists, "target": [0] * len(lengths)}), stream)
+    return stream.getvalue()
+
+
+def keys(rows: int, each: int) -> bytes:
+    """Return objects with other keys in each row, of several types."""
+    rows_of = (
+        {"score": 0.5, "outcome": r % 2, **{f"k{r}_{k}": [k, "a"][k % 2] for k in range(each)}} for r in range(rows)
+    )
+    return "".join(json.dumps(row) + "\n" for row in rows_of).encode()
+
+
+WIDE = "score,outcome," + ",".join(f"c{k}" for k in range(150_000))
+#: Files that are small and promise much: by name what they hold, and what is said of them; None where they are read.
+PROMISES: dict[str, tuple[Callable[[], bytes], str | None]] = {
+    "rows.npz": (lambda: npz({"score": ((60_000_000,), "f8", False), "outcome": ((60_000_000,), "u1", False)}), None),
+    "wide.npz": (lambda: npz({"probs": ((2, 50_000_000), "f8", False), "target": ((2,), "i8", False)}), "rows of 400,"),
+    "by_columns.npz": (lambda: npz({"probs": ((3, 5_000_000), "f8", True), "target": ((3,), "i8", False)}), "got 0 at row 0"),
+    "text.npz": (lambda: npz({"score": ((40_000,), "f8", False), "outcome": ((40_000,), "U5000", False)}), "strings"),
+    "batch.arrow": (lambda: arrow("file"), "has a batch that takes 1.6 GB when it is decompressed"),
+    "stream.arrow": (lambda: arrow("stream"), "has a batch that takes 1.6 GB when it is decompressed"),
+    "lists.parquet": (lambda: parquet([1_000_000] * 100), "got 500000 at row 0"),
+    "uneven.parquet": (lambda: parquet([2] * 1_000 + [100_000_000]), "holds 100,002,000 numbers in lists"),
+    "cell.csv": (lambda: b"score,outcome,x\n.5,1,\n.5,0," + b"a" * 50_000_000, "line 3 has more than 2 MB"),
+    "header.csv": (lambda: WIDE.encode() + b"\n" + b"0," * 150_001 + b"0\n", "has 150,002 columns; at most 100,000"),
+    "line.jsonl": (lambda: b'{"score": 0.5, "outcome": 1, "x": "' + b"a" * 50_000_000, "a line of more than 16 MB"),
+    "keys.jsonl": (lambda: keys(60, 500), "has more keys than the 20,000 that are read"),
+    "deep.jsonl": (lambda: b'{"score": 0.5, "outcome": 1, "x": ' + b"[" * 10**5 + b"]" * 10**5 + b"}", "recursion"),
+}
+
+READ = """
+import sys, resource
+import calibrant, calibrant.files as files
+calibrant.evaluate([.2, .7], [0, 1], n_resamples=0)
+files.column_names(sys.argv[2])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    rows = files.read_predictions([sys.argv[1]], files.Options())
+    print("read", rows.paths)
+    if isinstance(rows, files.FilePredictions):
+        calibrant.evaluate(rows.probs, rows.targets, n_resamples=0)
+except calibrant.CalibrantError as error:
+    print(error)
+except files.BadRows as error:
+    print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux does")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROMISES)
+def test_small_files_that_promise_much_take_no_gigabyte(tmp_path: Path, name: str) -> None:
+    path, small = tmp_path / name, tmp_path / "small.parquet"
+    content, words = PROMISES[name]
+    path.write_bytes(content())
+    small.write_bytes(golden()["plain.parquet"])  # the libraries are loaded before memory is measured
+    done = subprocess.run([sys.executable, "-c", READ, path, small], capture_output=True, text=True, timeout=60)
+    said, memory = done.stdout.strip().rsplit("\n", 1)
+    assert done.returncode == 0, done.stderr
+    assert ("read" if words is None else words) in said
+    assert int(memory) < 1_000_000  # kilobytes
+
+
+# ---------------------------------------------------------------- what stays right
+
+
+def test_a_mark_of_byte_order_is_no_part_of_json_lines(tmp_path: Path) -> None:
+    plain = golden()["rows.jsonl"]
+    for name, data in (("a.jsonl", codecs.BOM_UTF8 + plain), ("b.jsonl.gz", gzip.compress(codecs.BOM_UTF8 + plain))):
+        path = tmp_path / name
+        path.write_bytes(data)
+        for where in (None, "weight > 1"):
+            path.with_name("plain.jsonl").write_bytes(plain)
+            expected, rows = (
+                read_predictions([str(each)], Options(**EVENT, where=where))
+                for each in (tmp_path / "plain.jsonl", path)
+            )
+            np.testing.assert_array_equal(rows.probs, expected.probs)
+            assert rows.paths == (str(path),)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", "score,outcome\n.5,1\n0.1_5,1\n", "row 2, column 'score': '0.1_5' is not a number"),
+        ("a.csv", "score,outcome\n.5,1\n.5,0_1\n", "row 2, column 'outcome': '0_1' is not a number"),
+        (
+            "a.jsonl",
+            '{"probs": ["0.1_5", "0.85"], "target": 1}\n',
+            "row 1, column 'probs': .* is not a list of numbers",
+        ),
+        ("a.jsonl", '{"score": 0.5, "Score": 0.7, "outcome": 1}\n', "the same name but for case: 'Score', 'score'"),
+    ],
+)
+def test_texts_mean_what_others_take_them_for(tmp_path: Path, name: str, content: str, words: str) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(FileError, match=words):
+        read_predictions([str(path)], Options())
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [((-3, 2), r"has the shape \(-3, 2\)"), ((4, 0), r"has the shape \(4, 0\)"), ((4, 0, 3), "has the shape")],
+)
+def test_arrays_of_no_size_are_named(tmp_path: Path, shape: tuple[int, ...], words: str) -> None:
+    with open(tmp_path / "p.npy", "wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    np.save(tmp_path / "y.npy", [0, 1, 0, 1])
+    with pytest.raises(FileError, match=words):
+        read_predictions([str(tmp_path / "p.npy")], Options(), targets_file=str(tmp_path / "y.npy"))
+
+
+def test_two_arrays_of_one_name_are_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "two.npz", "w") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for values in ([0.2, 0.7], [0.4, 0.1]):
+            with archive.open("score.npy", "w") as member:
+                np.save(member, values)
+    with pytest.raises(FileError, match="has 2 arrays named 'score'"):
+        read_predictions([str(tmp_path / "two.npz")], Options())
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_rows_of_targets_are_those_of_their_own_file(tmp_path: Path, keep: bool) -> None:
+    paths = [str(tmp_path / f"p{k}.npy") for k in range(2)]
+    for path in paths:
+        np.save(path, [0.2, 0.7, 0.4])
+    np.save(tmp_path / "y.npy", [0, 1, 0, 1, 7, 0])
+    with pytest.raises((BadRows, InputError)) as error:
+        rows = read_predictions(paths, Options(), targets_file=str(tmp_path / "y.npy"), keep=keep)
+        try:
+            calibrant.evaluate(rows.probs, rows.targets)
+        except InputError as wrong:
+            raise BadRows(wrong, rows) from None
+    path, problem = error.value.rows.place(error.value.error)
+    assert path == str(tmp_path / "y.npy")
+    assert problem.startswith("row 5, column 'targets': expected outcomes 0 or 1, got 7")
+
+
+@pytest.mark.parametrize("name", ["pages.parquet", "file.arrow", "compressed.feather"])
+def test_a_damaged_file_is_blamed_and_not_the_condition(tmp_path: Path, name: str) -> None:
+    table = pq.read_table(io.BytesIO(golden()["plain.parquet"]), columns=["score", "outcome", "probs"])
+    path, stream = tmp_path / name, io.BytesIO()
+    if name.endswith("parquet"):
+        pq.write_table(table, stream, compression="zstd", use_dictionary=False)
+        data = bytearray(stream.getvalue())
+        data[60:100] = bytes(40)
+    else:
+        with ipc.new_file(stream, table.schema) as writer:
+            writer.write_table(table)
+        data = bytearray(stream.getvalue())
+        at = data.index(np.arange(0, 24, 3, dtype=np.int32).tobytes())  # the ends of lists
+        data[at + 8 : at + 12] = b"\xff" * 4
+    path.write_bytes(data)
+    with pytest.raises(FileError, match="damaged") as error:
+        read_predictions([str(path)], Options(probs="probs", target="outcome", where="score > 0.1"))
+    assert "--where" not in str(error.value)
+
+
+def test_a_link_to_itself_hides_no_other_name(tmp_path: Path) -> None:
+    (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
+    (tmp_path / "scores.csv").write_text("score,outcome\n.5,1\n")
+    with pytest.raises(FileError, match=r"no such file; did you mean 'scores.csv'\?"):
+        read_predictions([str(tmp_path / "score.csv")], Options())
+    with pytest.raises(FileError, match=r"is a folder; name its files, such as"):
+        read_predictions([str(tmp_path)], Options())

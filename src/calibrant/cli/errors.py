@@ -74,7 +74,9 @@ def failing(ctx: click.Context, options: CommandOptions | None = None) -> Iterat
     except CalibrantError as error:
         _fail(str(error))
     except MemoryError:
-        remedy = "leave --exact out" if options.exact else "read fewer rows with --where"
+        arrays = options.files and options.files[0].lower().endswith((".npz", ".npy"))
+        remedy = "save fewer rows in a file" if arrays else "read fewer rows with --where"
+        remedy = "leave --exact out" if options.exact else remedy
         _fail(f"the predictions do not fit into memory; {remedy}")
     except OSError as error:
         _fail(f"{error.filename or 'output'}: {error.strerror or error}; check the path and the disk")

@@ -91,35 +91,54 @@ class StoredArray:
         """Yield the rows in their order, so many at a time; of a member always all rows."""
         stop = len(self) if stop is None else stop
         tail, size = self.shape[1:], self.dtype.itemsize
-        with self._start() as stream, self._by_rows(stream) as source:
-            _read_header(source)
+        with self._start() as stream, self._seekable(stream) as (source, by_columns):
             begin = source.tell()
-            if not self._zipped:
+            if not (self._zipped or by_columns):
                 source.seek(begin + first * size * self.width)
             for at in range(first, stop, rows):
                 count = min(rows, stop - at)
-                if not self._by_columns:
+                if not by_columns:
                     yield self._take(source, count * self.width).reshape(count, *tail)
                     continue
                 columns = np.empty((self.width, count), self.dtype)
-                runs = 1 if count == len(self) else self.width  # a run is stored without a gap
-                for k in range(runs):
+                for k in range(self.width):
                     source.seek(begin + (k * len(self) + at) * size)
-                    columns.reshape(runs, -1)[k] = self._take(source, columns.size // runs)
+                    columns[k] = self._take(source, count)
                 yield columns.T.reshape(count, *tail, order="F")
             while self._zipped and source.read(_STEP):
                 pass
 
     @contextmanager
-    def _by_rows(self, stream: IO[bytes]) -> Iterator[IO[bytes]]:
-        """Yield bytes in which any column can be sought: of a member of an archive a copy, whose checksum is right."""
-        if not (self._zipped and self._by_columns):
-            yield stream
+    def _seekable(self, stream: IO[bytes]) -> Iterator[tuple[IO[bytes], bool]]:
+        """Yield the values of an array, and whether they are stored column after column.
+
+        Of a member of an archive that is, it is a copy, whose checksum is right and in which any column can be sought.
+        A wide array is written row after row: there would be more columns to seek than rows.
+        """
+        _read_header(stream)
+        if not self._by_columns or not (self._zipped or self.width > len(self)):
+            yield stream, self._by_columns
             return
         with tempfile.SpooledTemporaryFile(_IN_MEMORY) as copy:
-            shutil.copyfileobj(stream, copy, _STEP)
+            if self.width <= len(self):
+                shutil.copyfileobj(stream, copy, _STEP)
+            else:
+                self._write_rows(stream, copy)
             copy.seek(0)
-            yield copy
+            yield copy, self.width <= len(self)
+
+    def _write_rows(self, stream: IO[bytes], copy: IO[bytes]) -> None:
+        """Copy an array row after row, some columns at a time."""
+        rows, size = len(self), self.dtype.itemsize
+        step = max(1, _BATCH // (rows * size))
+        for first in range(0, self.width, step):
+            columns = min(step, self.width - first)
+            values = self._take(stream, columns * rows).reshape(columns, rows)
+            for row in range(rows):
+                copy.seek((row * self.width + first) * size)
+                copy.write(np.ascontiguousarray(values[:, row]).tobytes())
+        while stream.read(_STEP):  # the checksum of a member is that of all its bytes
+            pass
 
     def _take(self, stream: IO[bytes], count: int) -> NDArray[Any]:
         size = count * self.dtype.itemsize

@@ -121,7 +121,17 @@ class _Reader:
 
     def _numbers(self, name: str, column: Any, percent: bool = False) -> NDArray[Any]:
         """Return a column of numbers, or of lists of as many numbers each."""
-        types, column = self._types, self._decoded(name, column)
+        types = self._types
+        if self._is_coded(column):  # short codes may stand for long lists or texts
+            coded, kind = column, column.type.value_type
+            if types.is_nested(kind):
+                raise self._error(
+                    f"column {name!r} holds categories of lists", "write lists, or a column for each class"
+                )
+            if _is_text(types, kind):
+                self._check_nulls(name, coded)
+                return self._of_text(name, coded, percent, 1)
+        column = self._decoded(name, column)
         kind = column.type
         if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
             return self._lists(name, column, percent)
@@ -133,20 +143,24 @@ class _Reader:
         if types.is_decimal(kind):
             # Through text: Arrow's own cast reads .35 as .35000000000000003.
             column = column.cast(self._arrow.string()).cast(self._arrow.float64())
-        elif percent and _is_text(types, kind):
-            coded = column.cast(self._arrow.large_string()).dictionary_encode()
-            names, codes = coded.dictionary.to_numpy(zero_copy_only=False), coded.indices
-            return self._fractions(name, Words(names, codes.to_numpy(zero_copy_only=False)), width)
+        elif _is_text(types, kind):
+            return self._of_text(name, column.cast(self._arrow.large_string()).dictionary_encode(), percent, width)
         elif not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
-            text = _is_text(types, kind)
-            signed = name in self._selection.probs and text and len(column) and is_signed(column[0].as_py())
-            problem = f"column {name!r} holds {'text' if text else f'values of type {kind}'}, not numbers"
-            raise self._error(problem, PERCENT_REMEDY if signed else "name a column of numbers")
+            raise self._error(f"column {name!r} holds values of type {kind}, not numbers", "name a column of numbers")
         array: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         array = array.astype(np.float16, copy=False) if self._table.is_narrow(name) else array
         if name in self._table.integers:
             array = _as_integers(array)
         return self._fractions(name, array, width) if percent else array
+
+    def _of_text(self, name: str, coded: Any, percent: bool, width: int) -> NDArray[Any]:
+        """Return texts such as ``85%`` as fractions, where per cents are asked for."""
+        names, codes = coded.dictionary.to_numpy(zero_copy_only=False), coded.indices.to_numpy(zero_copy_only=False)
+        if percent:
+            return self._fractions(name, Words(names, codes), width)
+        signed = name in self._selection.probs and len(codes) and is_signed(names[codes[0]])
+        remedy = PERCENT_REMEDY if signed else "name a column of numbers"
+        raise self._error(f"column {name!r} holds text, not numbers", remedy)
 
     def _fractions(self, name: str, values: Column, width: int) -> NDArray[Any]:
         def place(row: int) -> str:

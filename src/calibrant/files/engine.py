@@ -9,6 +9,7 @@ import re
 import shutil
 import tempfile
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -26,6 +27,11 @@ ROW = '"calibrant row"'
 
 #: Values in one record batch: 32 MB of doubles.
 CELLS = 4_000_000
+
+#: Bytes of a text that names a class, a group or a cluster, and how many such rows are read at a time.
+_LONGEST_TEXT = 50_000
+_ROWS_OF_TEXT = 8_192
+_TOO_LONG = f"holds a text of more than {_LONGEST_TEXT:,} bytes"
 
 #: Nothing is fetched from the network, and a name in a condition is no variable of a program.
 SETTINGS = dict.fromkeys(
@@ -117,8 +123,9 @@ class Engines:
             for path in self.paths:
                 if kind_of(path) == "json" and starts_with_mark(path):
                     if not self._copies:
-                        self._folder = tempfile.TemporaryDirectory(prefix="calibrant-")  # removed with its owner
-                    copy = os.path.join(self._folder.name, f"{len(self._copies)}.jsonl")
+                        folder = tempfile.mkdtemp(prefix="calibrant-")
+                        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+                    copy = os.path.join(folder, f"{len(self._copies)}.jsonl")
                     with reading(path), open_bytes(path) as stream, open(copy, "xb") as target:
                         stream.read(len(codecs.BOM_UTF8))
                         shutil.copyfileobj(stream, target, 1 << 20)
@@ -265,9 +272,16 @@ class EngineTable(Table):
         with self._engines.running(self.connect()) as connection:
             self._check_expressions(connection, selection)
             try:
-                answer = connection.sql(self._query(what))
+                query, rows = self._query(what), batch_rows(len(selection.used))
+                answer = connection.sql(query)
                 self._check_condition(connection)
-                for batch in answer.to_arrow_reader(batch_rows(len(selection.used))):
+                texts = [
+                    name for name, kind in zip(selection.used, answer.types, strict=True) if str(kind) == "VARCHAR"
+                ]
+                if texts:  # a short file may repeat a long text often
+                    rows = min(rows, _ROWS_OF_TEXT)
+                    answer = connection.sql(f"SELECT * REPLACE ({', '.join(map(_no_long, texts))}) FROM ({query})")
+                for batch in answer.to_arrow_reader(rows):
                     if batch.num_rows:
                         yield batch
             except Exception as error:
@@ -389,6 +403,8 @@ class EngineTable(Table):
         if "state machine" in text:
             problem = "has a malformed row: a stray quote, or line endings of two kinds"
             return FileError(self.path, problem, "write it again as plain CSV")
+        if long := re.search(rf"column .* {_TOO_LONG}", text):
+            return FileError(self.path, long[0], "name another column, or shorten its texts")
         if condition and self.where is not None:
             return self._wrong_sql("--where", self.where, error)
         return FileError(self.path, f"cannot be read ({_short(error)})", "write the file again: it is damaged")
@@ -412,6 +428,12 @@ class EngineTable(Table):
     def _lookup(self, what: str, index: int) -> Any:
         query = f"{self._query(what, numbered=True)} ORDER BY {ROW} LIMIT 1 OFFSET {index}"
         return self.ask(query)[0][0]
+
+
+def _no_long(name: str) -> str:
+    """Return the SQL of a column of texts that fails at a text that is too long."""
+    column, words = identifier(name), literal(f"column {name!r} {_TOO_LONG}")
+    return f"CASE WHEN strlen({column}) > {_LONGEST_TEXT} THEN error({words}) ELSE {column} END AS {column}"
 
 
 def _short(error: Exception) -> str:

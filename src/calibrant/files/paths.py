@@ -113,12 +113,19 @@ def check_bytes(path: str) -> None:
 
 def _inside(folder: str) -> str:
     """Name the files of a folder by a pattern: of the kind that most of them are."""
-    names = [entry.name.lower() for entry in os.scandir(folder) if entry.is_file()]
+    names = [entry.name.lower() for entry in os.scandir(folder) if _is_file(entry)]
     endings = Counter(next((ending for ending in KINDS if name.endswith(ending)), "") for name in names)
     del endings[""]
     if not endings:
         return "there are no predictions in it that can be read; name files such as predictions.csv"
     return f"name its files, such as '{os.path.join(folder, f'*{endings.most_common(1)[0][0]}')}'"
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link to itself
+        return False
 
 
 def _similar(path: str) -> str:
@@ -127,7 +134,7 @@ def _similar(path: str) -> str:
         here = os.path.basename(path)
         hint = f"; did you mean {here!r}?" if os.path.isfile(here) else ""
         return f"there is no folder {folder!r} either{hint}"
-    hint = meant(os.path.basename(path), [entry.name for entry in os.scandir(folder) if entry.is_file()])
+    hint = meant(os.path.basename(path), [entry.name for entry in os.scandir(folder) if _is_file(entry)])
     return hint or "check the name and the working directory"
 
 

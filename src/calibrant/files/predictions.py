@@ -66,12 +66,15 @@ class FileRows(FileRead):
         The files' own names of the columns behind each argument.
     find_row : callable
         ``(file, row) -> int``: the 1-based data row of a kept row. It may read the file again.
+    targets_from : (str, int) or None
+        The file of the targets and the position of the first of them in it, where it is a file of its own.
     """
 
     arrays: Mapping[str, NDArray[Any]]
     class_names: tuple[str, ...] | None
     columns: Mapping[str, tuple[str, ...]]
     find_row: Callable[[int, int], int] = field(repr=False)
+    targets_from: tuple[str, int] | None = None
 
     @property
     def targets(self) -> NDArray[Any]:
@@ -140,8 +143,11 @@ class FileRows(FileRead):
             expected = f"one of {', '.join(names)}{', ...' if more else ''}"
         place = error.column if self.arrays[error.argument].ndim > 1 else None
         path, where = self.paths[0], ""
+        own_file = self.targets_from if error.argument == "targets" else None
+        if own_file is not None:
+            path = own_file[0]
         if error.row is not None:
-            path, row = self.locate(error.row)
+            path, row = self.locate(error.row) if own_file is None else (path, own_file[1] + error.row + 1)
             where = f"row {row:,}, "
         return path, f"{where}column {self.column_name(error.argument, place)!r}: expected {expected}, got {got}"
 

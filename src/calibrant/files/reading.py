@@ -383,6 +383,7 @@ class _Reader:
             columns=self._opened.first.names(),
             rows=(rows_of(chunk.arrays),),
             find_row=lambda _, row: source.row_of(chunk.start + row),
+            targets_from=source.targets_from and (source.targets_from[0], source.targets_from[1] + chunk.start),
         )
 
     def _describe(self, arrays: Piece) -> dict[str, str]:
@@ -438,6 +439,7 @@ class _Reader:
         arrays = {name: join_into_array(columns.pop(name)) for name in list(columns)}
         common |= {"arrays": arrays, "class_names": first.class_names, "columns": first.names()}
         common["find_row"] = lambda number, row: sources[number].row_of(row)
+        common["targets_from"] = sources[0].targets_from
         if not first.models:
             return FilePredictions(**common, logits=first.logits)
         models = {model: f"probs[{model!r}]" for model, _ in first.models}

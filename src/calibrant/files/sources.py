@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,8 @@ class Source:
         Its rows, where the file says so itself.
     row_of : callable
         From a row that was yielded to its 1-based data row; it may read the file again.
+    targets_from : (str, int) or None
+        The file of the targets and the position of the first of them in it, where it is a file of its own.
     """
 
     path: str
@@ -68,6 +70,7 @@ class Source:
     pieces: Callable[[Selection], Iterator[Piece]]
     rows: int | None = None
     row_of: Callable[[int], int] = lambda index: index + 1
+    targets_from: tuple[str, int] | None = None
 
     def guess_rows(self) -> int:
         """Return about how many rows there are, for the progress: by the length of the first lines, if need be."""
@@ -224,7 +227,8 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
     targets, first = open_npy(targets_path), 0
     sources: list[Source] = []
     for path in paths:
-        sources.append(_from_arrays(path, selection, {"probs": open_npy(path), "targets": targets}, first))
+        source = _from_arrays(path, selection, {"probs": open_npy(path), "targets": targets}, first)
+        sources.append(replace(source, targets_from=(targets_path, first)))
         first += sources[-1].rows or 0
     if first != len(targets):
         problem = f"has {len(targets):,} rows, the probabilities {first:,}"

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.errors import FileError
+from calibrant.errors import CalibrantError, FileError
 from calibrant.files.arrow_messages import decompressed_bytes
 from calibrant.files.columns import Selection
-from calibrant.files.engine import Engines, EngineTable, Table, batch_rows, engine_path, literal, load
+from calibrant.files.engine import Engines, EngineTable, Table, batch_rows, engine_path, identifier, literal, load
 from calibrant.files.paths import reading
 
 BATCH = 32_000_000  # bytes
@@ -94,6 +94,7 @@ class ArrowTable(Table):
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
+        self.failure: FileError | None = None
         self._arrow = load("pyarrow", f"to read {os.path.basename(path)}")
         load("pyarrow.ipc", f"to read {os.path.basename(path)}")
         with reading(path), self._open(self._arrow.OSFile(path)) as reader:
@@ -178,8 +179,16 @@ class ArrowTable(Table):
                 wide = single if self._arrow.types.is_floating(kind) else self._arrow.list_(single)
                 fields[number] = field.with_type(wide)
         schema = self._arrow.schema(fields)
-        batches = (batch.cast(schema) for batch in self.batches(self.whatever(columns)))
-        return self._arrow.RecordBatchReader.from_batches(schema, batches)
+
+        def batches() -> Iterator[Any]:
+            try:
+                for batch in self.batches(self.whatever(columns)):
+                    yield batch.cast(schema)
+            except FileError as error:
+                self.failure = error  # the engine turns it into one of its own
+                raise
+
+        return self._arrow.RecordBatchReader.from_batches(schema, batches())
 
 
 def _batches(reader: Any) -> Iterator[Any]:
@@ -211,6 +220,24 @@ class FilteredTable(EngineTable):
         if isinstance(self._stored, ArrowTable):
             connection.register("calibrant_rows", self._stored.stream(self._streamed))
         return connection
+
+    def explain(self, error: Exception, condition: bool = True) -> CalibrantError:
+        """Turn an error of the engine into one line, about the file if that is damaged."""
+        if isinstance(self._stored, ArrowTable) and self._stored.failure is not None:
+            return self._stored.failure
+        return super().explain(error, condition and not self._is_damaged())
+
+    def _is_damaged(self) -> bool:
+        """Return whether a Parquet file cannot be read without the condition either."""
+        if isinstance(self._stored, ArrowTable):
+            return False
+        sums = ", ".join(f"sum(hash({identifier(name)}))" for name in self._streamed)
+        with self._engines.running(self.connect()) as connection:
+            try:
+                connection.execute(f"SELECT {sums} FROM {self.relation()}").fetchall()
+            except Exception:
+                return True
+        return False
 
     def relation(self) -> str:
         """Return the SQL of the table."""
