@@ -291,6 +291,15 @@ def test_a_batch_without_a_judged_row_adds_nothing(batch):
         assert sketch == before
 
 
+def test_a_label_may_be_ignored_in_every_row():
+    sketch, data = CalibrationSketch(notion="multilabel"), labels(40)
+    data["targets"][:, 1] = -1
+    sketch.update(**data, ignore_index=-1)
+    report = calibrant.evaluate(**data, ignore_index=-1, notion="multilabel", n_resamples=0)
+    assert calibrant.evaluate(sketch, n_resamples=0)["ece"].value == pytest.approx(report["ece"].value)
+    assert [table.n for table in sketch.class_tables] == [40, 0, 40]
+
+
 # ---------------------------------------------------------------- what it holds
 
 

@@ -90,7 +90,7 @@ HOUSE = (
             "sketch",
             "`CalibrationSketch`: cells and exact sums in constant memory; bytes, JSON, Arrow",
             "sketch sketch_clusters certified",
-            ("sums", "storage", "sketch", "as_table"),
+            ("sums", "content", "head", "cells", "storage", "sketch", "as_table"),
         ),
     ),
     (

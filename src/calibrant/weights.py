@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Number = TypeVar("Number", float, NDArray[np.float64])
+
+#: The weights that a sketch can hold. It adds up w, w^2 and w^4 of at most 2^63 rows. It cannot divide the weights by a
+#: common scale: the next batch may have larger ones. With these bounds every such sum, and the square of a sum of w^2,
+#: is between 1e-240 and 1e278. So none is 0, infinite or less precise: float64 holds 2.3e-308 to 1.7e308.
+LEAST_WEIGHT: Final = 1e-60
+MOST_WEIGHT: Final = 1e60
 
 
 def integer_weights(weights: NDArray[Any] | None) -> bool:

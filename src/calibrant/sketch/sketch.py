@@ -17,6 +17,7 @@ from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.inputs import Layout, Notion, Predictions, as_groups, as_predictions, names_of
 from calibrant.notions import NOTIONS, PER_CLASS, resolve
 from calibrant.sketch import storage
+from calibrant.sketch.content import Content, same
 from calibrant.sketch.sums import SketchConfig, SketchSums, Totals
 from calibrant.table import ReliabilityTable
 
@@ -406,7 +407,7 @@ class CalibrationSketch:
 
     def __eq__(self, other: object) -> bool:
         """Return whether two sketches have the same settings and the same sums, bit for bit."""
-        return isinstance(other, CalibrationSketch) and storage.same(self._content(), other._content())
+        return isinstance(other, CalibrationSketch) and same(self._content(), other._content())
 
     def __repr__(self) -> str:
         if self._part is None:
@@ -474,14 +475,14 @@ class CalibrationSketch:
         """
         return cls._from_content(storage.from_arrow(table))
 
-    def _content(self) -> storage.Content:
+    def _content(self) -> Content:
         now = self._snapshot()
         groups = now.groups
         parts = [each._part for each in (now, *groups.values()) if each._part is not None]
-        return storage.Content(now._make, list(groups), parts)
+        return Content(now._make, list(groups), parts)
 
     @classmethod
-    def _from_content(cls, content: storage.Content) -> CalibrationSketch:
+    def _from_content(cls, content: Content) -> CalibrationSketch:
         sketch = cls.of_parts(content.make, content.parts[0] if content.parts else None)
         named = zip(content.groups, content.parts[1:], strict=True)
         sketch._groups = {name: cls.of_parts(content.make, part) for name, part in named}

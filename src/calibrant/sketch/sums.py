@@ -31,6 +31,9 @@ SCORES: Final = {
 }
 
 
+#: The most rows of a sketch.
+MOST_ROWS: Final = 2**63 - 1
+
 #: The sums that are kept with squared weights too.
 SQUARED: Final = tuple(name for name in SCORES if name != "infinite")
 
