@@ -424,7 +424,7 @@ def containers(rng: np.random.Generator) -> Iterator[Attack]:
     table = FORMATS["arrow"](head, columns)
     for name, column in {
         "nulls": pa.nulls(size),
-        "many nulls": pa.nulls(10**9),
+        "many nulls": pa.nulls(10**8),
         "some null": pa.array([None, *columns["cell"][1:]]),
         "text": pa.array(["1"] * size),
         "lists": pa.array([[1]] * size),
@@ -524,10 +524,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--verbose", action="store_true", help="name every attack, to find the one that ends the process"
-    )
+    parser.add_argument("--memory", type=int, help="the most MB that all attacks may take, on top of Python itself")
+    parser.add_argument("--verbose", action="store_true", help="name every attack before it is tried")
     options = parser.parse_args(arguments)
+    if options.memory is not None:
+        limit_memory(options.memory * 10**6)
     outcomes: Counter[str] = Counter()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -26,8 +26,8 @@ from calibrant.errors import InputError
 from calibrant.inputs import Layout, Notion
 from calibrant.notions import NOTIONS, PER_CLASS
 from calibrant.sketch.content import VERSIONS, Foreign
-from calibrant.sketch.sums import MOST_ROWS, SQUARED, SketchConfig, Totals
-from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT
+from calibrant.sketch.sums import SQUARED, SketchConfig, Totals
+from calibrant.weights import LEAST_WEIGHT, MOST_ROWS, MOST_WEIGHT
 
 #: The most memory that a stored sketch may take, in bytes, unless CALIBRANT_SKETCH_BYTES says otherwise.
 MOST_BYTES: Final = 2**31

@@ -19,6 +19,7 @@ from calibrant.notions import NOTIONS, PER_CLASS, resolve
 from calibrant.sketch import storage
 from calibrant.sketch.content import Content, same
 from calibrant.sketch.sums import SketchConfig, SketchSums, Totals
+from calibrant.sketch.units import in_units
 from calibrant.table import ReliabilityTable
 
 if TYPE_CHECKING:
@@ -223,6 +224,7 @@ class CalibrationSketch:
                 logits=logits,
                 class_names=self.class_names,
                 notion=self.notion,
+                units=False,
             )
         except NothingJudgedError:
             return
@@ -392,6 +394,17 @@ class CalibrationSketch:
             raise InputError("sketch", "a sketch of classes", got, "make it with CalibrationSketch(classwise=True)")
         n_curves = self._make.n_curves
         return self._tables(n_curves - self.n_classes, n_curves)
+
+    def in_units(self) -> CalibrationSketch:
+        """Return the sketch, without groups, in the units of weights that results are computed in.
+
+        Equal weights are none, and weights far from 1 are divided by a power of 2. Else it is the sketch itself.
+        """
+        with self._lock:
+            part = None if self._part is None else in_units(self._part)
+            if part is self._part:
+                return self
+            return self.of_parts(self._make, part)
 
     def check_filled(self) -> None:
         """Reject a sketch without a row."""
