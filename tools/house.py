@@ -53,8 +53,8 @@ HOUSE = (
         Room("grid", "the frozen cell edges", "sketch"),
         Room(
             "kernels",
-            "the only compiled loops, their readable references, the same passes as torch operations, and those of a "
-            "GPU (`cuda`: a door; `cuda_kernels`: Triton)",
+            "the only compiled loops, their readable references, the same passes as torch operations, and experimental "
+            "ones for a GPU (`cuda`: a door; `cuda_kernels`: Triton, off by default)",
             "kernels concurrency cuda",
             (
                 "compiled reference",
