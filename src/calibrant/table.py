@@ -276,8 +276,8 @@ class ReliabilityTable:
     def in_units(self) -> ReliabilityTable:
         """Return the table in the units of weights that results are computed in.
 
-        Equal weights are none: counts are then those of rows. Weights far from 1 are divided by a power of 2. Else
-        return the table itself.
+        Equal weights count as no weights: counts are then numbers of rows. Weights far from 1 are divided by a power of
+        2. Otherwise return the table itself.
         """
         if self.square_weights is None or self.n < 1:
             return self

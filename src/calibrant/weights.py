@@ -1,7 +1,7 @@
 """What weights mean: an integer weight repeats a row, any other makes it count more or less.
 
-Weights that are not integers only compare rows, so a common factor changes nothing. `in_units` divides by one, so that
-equal weights are none, and no power of a weight is 0 or infinite.
+Weights that are not integers only compare rows, so a common factor changes nothing. `in_units` divides by such a one.
+Equal weights then count as no weights, and no power of a weight is 0 or infinite.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def integer_weights(weights: NDArray[Any] | None) -> bool:
 def in_units(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return weights in other units if they are not integers, and are all equal or far from 1.
 
-    Equal weights become 1: they are no weights. Others are divided by a power of 2, which rounds nothing.
+    Equal weights become 1, as without weights. Others are divided by a power of 2, which rounds nothing.
     """
     most = float(weights.max(initial=0.0))
     if most == 0.0 or integer_weights(weights):

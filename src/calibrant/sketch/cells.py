@@ -166,7 +166,7 @@ def _check_curves(cells: _Cells, head: Head) -> None:
         raise Foreign("more cells than rows, or weights of more rows")
     if not np.isclose(weight, cells.rows, rtol=EXACT, atol=0)[~cells.weighted].all():
         raise Foreign("counts that do not add up to the rows")
-    if cells.counts.dtype.kind == "i":  # exactly; the sums cannot have wrapped around, as they are near in float64
+    if cells.counts.dtype.kind == "i":  # exact; sums that are near in float64 have not wrapped around
         whole = np.zeros(len(cells.rows), np.int64)
         np.add.at(whole, cells.slot, cells.counts.sum(axis=1))
         if not np.array_equal(whole, cells.rows):
@@ -200,7 +200,7 @@ def _check_curves(cells: _Cells, head: Head) -> None:
 def _check_scores(cells: _Cells, head: Head) -> None:
     """Reject Brier scores that the cells exclude: w (p - y)^2 adds up to sums over cells.
 
-    They are those of one event, or of all labels or classes together. Those of a top label are a part of the row's.
+    With one event, or with curves of all labels or classes, that is the whole score. Else it is a part of the score.
     """
     n_curves, make = head.rows.shape[1], head.make
     errors = cells.by_slot(cells.sums[:, 2] - 2 * cells.sums[:, 1] + cells.counts[:, 1]).reshape(-1, n_curves)

@@ -398,7 +398,8 @@ class CalibrationSketch:
     def in_units(self) -> CalibrationSketch:
         """Return the sketch, without groups, in the units of weights that results are computed in.
 
-        Equal weights are none, and weights far from 1 are divided by a power of 2. Else it is the sketch itself.
+        Equal weights count as no weights. Weights far from 1 are divided by a power of 2. Otherwise return the sketch
+        itself.
         """
         with self._lock:
             part = None if self._part is None else in_units(self._part)
