@@ -291,6 +291,16 @@ def test_a_batch_without_a_judged_row_adds_nothing(batch):
         assert sketch == before
 
 
+def test_losses_that_a_sketch_cannot_add_up_are_refused():
+    sketch = filled("one event")
+    before = sketch.to_bytes()
+    with pytest.raises(InputError, match="probs: expected log losses below 1e140, got larger ones; check the logits"):
+        sketch.update([1e200, -1.0], [0, 1], logits=True)
+    assert sketch.to_bytes() == before
+    sketch.update([1e130, -1.0], [0, 1], logits=True)
+    assert CalibrationSketch.from_bytes(sketch.to_bytes()) == sketch
+
+
 def test_a_label_may_be_ignored_in_every_row():
     sketch, data = CalibrationSketch(notion="multilabel"), labels(40)
     data["targets"][:, 1] = -1

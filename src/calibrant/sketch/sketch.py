@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -246,6 +246,9 @@ class CalibrationSketch:
         if labels is not None:
             check_notion(judged)
         self._part = SketchSums.of(predictions, self._make, labels)
+        if not self._part.totals.nll_square < _MOST_SQUARE:
+            remedy = "check the logits: their log losses are lost in a sum of squares"
+            raise InputError("probs", "log losses below 1e140", "larger ones", remedy)
 
     def _like(self) -> CalibrationSketch:
         """Return an empty sketch with the same settings."""
@@ -509,4 +512,5 @@ class CalibrationSketch:
         self.__dict__.update(state, _lock=Lock())
 
 
-_SAME = "use a sketch for each kind of predictions"
+_MOST_SQUARE: Final = 1e280
+_SAME: Final = "use a sketch for each kind of predictions"
