@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
+import os
 import statistics
 import sys
 import time
@@ -34,6 +36,11 @@ CLASSES = (2, 10, 100, 1_000, 1_024, 4_096, 32_000, 50_257, 128_256, 262_144)
 ROW_BYTES = 5 * 4 + 1  # that `cuda.read` writes: five floats and whether the row is right
 N_BINS = 15
 LEAST_SHARE, FROM_CLASSES, LEAST_RATIO = 0.8, 1_024, 5.0
+
+
+#: Both forms of our reading, and the environment variable that chooses one.
+FORMS = {"torch": "0", "triton": "1"}
+VARIABLE = "CALIBRANT_TRITON"
 
 
 class Plan(NamedTuple):
@@ -109,6 +116,16 @@ def read(values: Tensor, targets: Tensor, *, logits: bool) -> cuda.RowReading:
     return cuda.read(values, targets, logits=logits, ignore_index=None, tolerance=0.05)
 
 
+def within(form: str, call: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a call in which our reading has this form."""
+
+    def chosen() -> Any:
+        os.environ[VARIABLE] = FORMS[form]
+        return call()
+
+    return chosen
+
+
 def check(reading: cuda.RowReading, values: Tensor, targets: Tensor, *, logits: bool) -> None:
     """Compare the reading of each row with the formulas, in double precision."""
     assert reading.faults.sum() == 0
@@ -131,7 +148,7 @@ class Row(NamedTuple):
     n_classes: int
     n: int
     copied: float
-    shares: tuple[float, float]
+    shares: dict[str, tuple[float, float]]
     seconds: dict[str, float]
     memory: dict[str, int | None]
 
@@ -139,16 +156,18 @@ class Row(NamedTuple):
 def measure(plan: Plan, dtype: torch.dtype, n_classes: int) -> Row:
     logits, probs, targets = sample(plan, dtype, n_classes)
     copy = torch.empty_like(logits)
-    ours = ct.CalibrationError("multiclass", num_classes=n_classes, num_bins=N_BINS, logits=True).to(plan.device)
+    options = {"num_classes": n_classes, "num_bins": N_BINS, "logits": True}
+    ours = {form: ct.CalibrationError("multiclass", **options).to(plan.device) for form in FORMS}
     theirs = MulticlassCalibrationError(n_classes, n_bins=N_BINS).to(plan.device)
     calls: dict[str, Callable[[], Any]] = {
         "copy": lambda: copy.copy_(logits),
-        "probs": lambda: read(probs, targets, logits=False),
-        "logits": lambda: read(logits, targets, logits=True),
-        "update": lambda: ours.update(logits, targets),
         "torchmetrics": lambda: theirs.update(logits, targets),
         "softmax + max": lambda: logits.softmax(1).max(1),
     }
+    for form in FORMS:
+        calls[f"{form} probs"] = within(form, lambda: read(probs, targets, logits=False))
+        calls[f"{form} logits"] = within(form, lambda: read(logits, targets, logits=True))
+        calls[f"{form} update"] = within(form, lambda form=form: ours[form].update(logits, targets))
     metrics = probmetrics() if dtype == torch.float32 else None
     if metrics is not None:
         calls["probmetrics"] = lambda: metrics.compute_all_from_labels_logits(targets, logits)
@@ -164,22 +183,26 @@ def measure(plan: Plan, dtype: torch.dtype, n_classes: int) -> Row:
     medians = {name: statistics.median(times) for name, times in seconds.items()}
 
     assert torch.equal(copy, logits)
-    check(calls["probs"](), probs, targets, logits=False)
-    check(calls["logits"](), logits, targets, logits=True)
-    for metric in (ours, theirs):
+    theirs.reset()
+    theirs.update(logits, targets)
+    for form, metric in ours.items():
+        check(calls[f"{form} probs"](), probs, targets, logits=False)
+        check(calls[f"{form} logits"](), logits, targets, logits=True)
         metric.reset()
-        metric.update(logits, targets)
-    # torchmetrics computes the softmax in the type of the logits, and adds up in float32.
-    assert abs(float(ours.compute()) - float(theirs.compute())) < (2e-3 if dtype == torch.float32 else 5e-2)
+        calls[f"{form} update"]()
+        # torchmetrics computes the softmax in the type of the logits, and adds up in float32.
+        assert abs(float(metric.compute()) - float(theirs.compute())) < (2e-3 if dtype == torch.float32 else 5e-2)
     if metrics is not None:
-        reading, answer = calls["logits"](), calls["probmetrics"]()
+        reading, answer = calls["torch logits"](), calls["probmetrics"]()
         loss = -reading.log_p_target.double().mean()
         brier = (reading.squares.double() - 2 * reading.p_target.double() + 1).mean()
         assert abs(float(answer["logloss"]) / float(loss) - 1) < 1e-3
         assert abs(float(answer["brier"]) / float(brier) - 1) < 1e-3
     moved = logits.nbytes + targets.nbytes + ROW_BYTES * len(targets)
     copied = 2 * logits.nbytes / medians["copy"]
-    shares = moved / medians["probs"] / copied, moved / medians["logits"] / copied
+    shares = {
+        form: (moved / medians[f"{form} probs"] / copied, moved / medians[f"{form} logits"] / copied) for form in FORMS
+    }
     return Row(str(dtype).removeprefix("torch."), n_classes, len(targets), copied, shares, medians, memory)
 
 
@@ -198,17 +221,19 @@ def measure_cells(plan: Plan) -> str:
         cell = torch.bucketize(scores, bounds)
         return torch.stack([torch.bincount(cell[outcomes == y], minlength=len(bounds) + 1) for y in (0, 1)])
 
-    def ours() -> cuda_cells.Cells:
-        return cuda_cells.cells(scores, outcomes, judged, table)
-
-    ours(), counted()
-    times = [(clock(plan, ours), clock(plan, counted)) for _ in range(plan.rounds)]
-    mine, other = (statistics.median(column) for column in zip(*times, strict=True))
-    cells = ours()
-    assert torch.equal(cells.counts, counted())
-    assert abs(float(cells.sums[:2].sum()) / float(scores.double().sum()) - 1) < 1e-12
+    ours = [within(form, lambda: cuda_cells.cells(scores, outcomes, judged, table)) for form in FORMS]
+    calls = [*ours, counted]
+    for call in calls:
+        call()
+    times = [[clock(plan, call) for call in calls] for _ in range(plan.rounds)]
+    *mine, other = (statistics.median(column) for column in zip(*times, strict=True))
+    for call in ours:
+        cells = call()
+        assert torch.equal(cells.counts, counted())
+        assert abs(float(cells.sums[:2].sum()) / float(scores.double().sum()) - 1) < 1e-12
+    rates = ", ".join(f"{form} {n / seconds:.3g} a second" for form, seconds in zip(FORMS, mine, strict=True))
     return (
-        f"{n:,} scores into {len(bounds) + 1:,} cells, counts and sums: {n / mine:.3g} a second; "
+        f"{n:,} scores into {len(bounds) + 1:,} cells, counts and sums: {rates}; "
         f"bucketize and bincount, counts alone: {n / other:.3g} a second"
     )
 
@@ -216,23 +241,23 @@ def measure_cells(plan: Plan) -> str:
 def line(row: Row) -> str:
     times = [f"{name} {seconds * 1e3:.3g} ms" for name, seconds in row.seconds.items()]
     memory = [f"{name} {size / 1e6:.1f} MB" for name, size in row.memory.items() if size is not None]
-    shares = f"of that we read probabilities at {row.shares[0]:.0%}, logits at {row.shares[1]:.0%}"
-    head = f"{row.dtype}, {row.n:,} × {row.n_classes:,}: copy {row.copied / 1e9:.1f} GB/s; {shares}"
+    shares = (f"{form} reads probabilities at {p:.0%}, logits at {z:.0%}" for form, (p, z) in row.shares.items())
+    head = f"{row.dtype}, {row.n:,} × {row.n_classes:,}: copy {row.copied / 1e9:.1f} GB/s; of that {'; '.join(shares)}"
     beside = [f"in addition to the input: {', '.join(memory)}"] if memory else []
     return "\n    ".join([head, ", ".join(times), *beside])
 
 
 def goals(rows: list[Row]) -> list[str]:
-    """Say which rows miss a goal."""
+    """Say which rows miss a goal, and in which form."""
     missed = []
-    for row in rows:
-        name = f"{row.dtype}, {row.n_classes:,} classes"
-        if row.n_classes >= FROM_CLASSES and min(row.shares) < LEAST_SHARE:
-            missed.append(f"{name}: {min(row.shares):.0%} of the copy's bytes per second, not {LEAST_SHARE:.0%}")
-        ratio = row.seconds["torchmetrics"] / row.seconds["update"]
+    for row, form in itertools.product(rows, FORMS):
+        name, share = f"{form}, {row.dtype}, {row.n_classes:,} classes", min(row.shares[form])
+        if row.n_classes >= FROM_CLASSES and share < LEAST_SHARE:
+            missed.append(f"{name}: {share:.0%} of the copy's bytes per second, not {LEAST_SHARE:.0%}")
+        ratio = row.seconds["torchmetrics"] / row.seconds[f"{form} update"]
         if ratio < LEAST_RATIO:
             missed.append(f"{name}: update {ratio:.1f} times as fast as torchmetrics', not {LEAST_RATIO:g}")
-        extra, entries = row.memory["update"], row.n * row.n_classes
+        extra, entries = row.memory[f"{form} update"], row.n * row.n_classes
         if extra is not None and row.n_classes >= FROM_CLASSES and extra >= entries:
             missed.append(f"{name}: update holds {extra:,} bytes in addition to the input, at least one for each entry")
     return missed
@@ -251,8 +276,9 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         size, rounds = (1 << 28, 5) if options.quick else (1 << 30, 25)
         plan = Plan(torch.device("cuda", torch.cuda.current_device()), size, rounds, CLASSES)
-        kernel = "the Triton kernel" if cuda.usable(plan.device) else "plain torch operations: Triton does not run here"
-        print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; ours is {kernel}")
+        os.environ[VARIABLE] = FORMS["triton"]
+        runs = "runs" if cuda.usable(plan.device) else "does not run: both forms are torch operations"
+        print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; Triton {runs}")
     rows = []
     for dtype in DTYPES:
         for n_classes in plan.classes:

@@ -810,23 +810,52 @@ def test_plain_operations_go_block_by_block(monkeypatch, shape, logits):
 # ---------------------------------------------------------------- where the kernels run
 
 
-def test_the_host_and_devices_without_triton_use_plain_operations(monkeypatch):
+@pytest.fixture
+def asked(monkeypatch):
+    """Ask for the kernels as a user does."""
+    monkeypatch.setenv("CALIBRANT_TRITON", "1")
+
+
+@pytest.mark.usefixtures("asked")
+def test_the_host_and_other_devices_use_plain_operations():
     assert cuda.usable(torch.device("cpu")) is False
     assert cuda.usable(torch.device("meta")) is False
-    monkeypatch.setattr(cuda, "find_spec", lambda _name: None)
-    assert cuda.usable.__wrapped__(torch.device("cuda:0")) is False
 
 
+@pytest.mark.parametrize(("wish", "used"), [(None, "plain"), ("0", "plain"), ("1", "kernel")])
+def test_a_gpu_uses_plain_operations_unless_the_kernels_are_asked_for(wish, used, monkeypatch):
+    """On a device that runs Triton, which nobody has measured there."""
+    monkeypatch.delenv("CALIBRANT_TRITON", raising=False)
+    if wish is not None:
+        monkeypatch.setenv("CALIBRANT_TRITON", wish)
+    monkeypatch.setattr(cuda, "_runs", lambda _device: True)
+    monkeypatch.setattr(cuda, "_as_classes", lambda targets: targets)
+    monkeypatch.setattr(cuda, "_launch", lambda *_args: "kernel")
+    monkeypatch.setattr(cuda, "_read_plainly", lambda *_args: "plain")
+    values = types.SimpleNamespace(dtype=torch.float32, device=torch.device("cuda:0"))
+    assert cuda.read(values, None, logits=False, ignore_index=None, tolerance=1e-3) == used
+    assert cuda.usable(torch.device("cuda:0")) is (used == "kernel")
+
+
+def test_another_wish_for_triton_is_refused_where_it_matters(monkeypatch):
+    monkeypatch.setenv("CALIBRANT_TRITON", "yes")
+    assert cuda.usable(torch.device("cpu")) is False
+    with pytest.raises(
+        InputError, match="CALIBRANT_TRITON: expected 1 for the Triton kernels, 0 for torch operations, go"
+    ):
+        cuda.usable(torch.device("cuda:0"))
+
+
+@pytest.mark.usefixtures("asked")
 def test_a_triton_that_fails_is_told_and_done_without(monkeypatch):
     def fail(*_args):
         raise RuntimeError("no C compiler")
 
-    monkeypatch.setattr(cuda, "find_spec", lambda _name: object())
     monkeypatch.setattr(cuda, "_launch", fail)
     monkeypatch.setattr(torch, "full", lambda *_args, **_options: None)  # as if there were such a device
     monkeypatch.setattr(torch, "zeros", lambda *_args, **_options: None)
     with pytest.warns(RuntimeWarning, match=r"Triton does not work on cuda:7 \(RuntimeError: no C compiler\); plain"):
-        assert cuda.usable.__wrapped__(torch.device("cuda:7")) is False
+        assert cuda.usable(torch.device("cuda:7")) is False
 
 
 def test_tiles_depend_on_nothing_but_the_row():
@@ -977,6 +1006,7 @@ def test_the_benchmark_says_that_there_is_no_gpu(capsys, monkeypatch):
 @pytest.mark.skipif(not ON_GPU or not HAS_TRITON, reason="needs a GPU and Triton")
 @pytest.mark.parametrize("size", [10, 1000, 50_257])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.usefixtures("asked")
 def test_a_gpu_reads_at_once_without_waiting(size, dtype):
     """Nothing synchronises, nothing of the input's size is made, and two runs give the same bits."""
     assert cuda.usable(DEVICE)

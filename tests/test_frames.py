@@ -216,13 +216,14 @@ def test_a_frame_has_the_weights_of_its_arrays(engine, weight) -> None:
     assert own.totals.whole == (weight == "whole")
 
 
-def test_whole_weights_may_be_floats_of_any_size(quick_engine) -> None:
-    weights = np.array([1.0, 0.0, 3.0, 2.0**60])
-    columns = {"p": np.array([0.1, 0.2, 0.3, 0.4]), "y": np.array([0, 1, 1, 0]), "w": weights}
-    own = sketch(quick_engine(columns), **EVENT, weight="w")
-    check_same(own, of_arrays(columns["p"], columns["y"], weights))
-    assert own.totals.whole
-    assert own.n == 3
+def test_whole_weights_may_be_floats(quick_engine) -> None:
+    """They are copies of rows up to 2^53 in all, as in arrays."""
+    for most, whole in ((2.0**52, True), (2.0**60, False)):
+        weights = np.array([1.0, 0.0, 3.0, most])
+        columns = {"p": np.array([0.1, 0.2, 0.3, 0.4]), "y": np.array([0, 1, 1, 0]), "w": weights}
+        own = sketch(quick_engine(columns), **EVENT, weight="w")
+        check_same(own, of_arrays(columns["p"], columns["y"], weights))
+        assert own.totals.whole is whole
 
 
 @pytest.mark.parametrize("make", [{}, {"classwise": True}, {"notion": "classwise"}], ids=str)

@@ -291,6 +291,25 @@ def test_a_batch_without_a_judged_row_adds_nothing(batch):
         assert sketch == before
 
 
+def test_losses_that_a_sketch_cannot_add_up_are_refused():
+    sketch = filled("one event")
+    before = sketch.to_bytes()
+    with pytest.raises(InputError, match="probs: expected log losses below 1e140, got larger ones; check the logits"):
+        sketch.update([1e200, -1.0], [0, 1], logits=True)
+    assert sketch.to_bytes() == before
+    sketch.update([1e130, -1.0], [0, 1], logits=True)
+    assert CalibrationSketch.from_bytes(sketch.to_bytes()) == sketch
+
+
+def test_a_label_may_be_ignored_in_every_row():
+    sketch, data = CalibrationSketch(notion="multilabel"), labels(40)
+    data["targets"][:, 1] = -1
+    sketch.update(**data, ignore_index=-1)
+    report = calibrant.evaluate(**data, ignore_index=-1, notion="multilabel", n_resamples=0)
+    assert calibrant.evaluate(sketch, n_resamples=0)["ece"].value == pytest.approx(report["ece"].value)
+    assert [table.n for table in sketch.class_tables] == [40, 0, 40]
+
+
 # ---------------------------------------------------------------- what it holds
 
 

@@ -19,6 +19,7 @@ import calibrant
 from calibrant import CalibrationSketch, evaluate
 from calibrant.errors import InputError
 from calibrant.sketch import storage
+from calibrant.sketch.content import columns_of_cells, head_of
 
 ROUND_TRIPS = [
     pytest.param(lambda sketch: CalibrationSketch.from_bytes(sketch.to_bytes()), id="bytes"),
@@ -223,7 +224,7 @@ def test_it_stays_below_five_megabytes_a_curve() -> None:
 def forged(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> bytes:
     """A sketch whose head and columns were changed, with the checksum that fits."""
     content = of(rows(100, 5))._content()
-    head, columns = storage._head_of(content), storage._columns_of(content)
+    head, columns = head_of(content), columns_of_cells(content)
     change(head, columns)
     text = {**head, "cells": {name: np.asarray(column).tolist() for name, column in columns.items()}}
     return json.dumps({**text, "sha256": storage._digest(text)}).encode()

@@ -53,8 +53,8 @@ HOUSE = (
         Room("grid", "the frozen cell edges", "sketch"),
         Room(
             "kernels",
-            "the only compiled loops, their readable references, the same passes as torch operations, and those of a "
-            "GPU (`cuda`: a door; `cuda_kernels`: Triton)",
+            "the only compiled loops, their readable references, the same passes as torch operations, and experimental "
+            "ones for a GPU (`cuda`: a door; `cuda_kernels`: Triton, off by default)",
             "kernels concurrency cuda",
             (
                 "compiled reference",
@@ -69,11 +69,11 @@ HOUSE = (
         Room("wording", "the sentences for a fault and its facts", "inputs"),
     ),
     (Room("arrays", "arrays of any library as NumPy's", "inputs"),),
+    (Room("weights", "integer weights, units of weights and effective sample sizes", "weights laws"),),
     (Room("inputs", "the boundary, where arguments are checked and normalised once", "inputs"),),
     (
         Room("results", "the values that are returned", "report"),
         Room("scores", "proper scores, of tables and of single rows", "numbers"),
-        Room("weights", "integer weights and effective sample sizes", "laws"),
     ),
     (Room("notions", "which event is judged, in one read of the N x C numbers", "laws"),),
     (Room("table", "`ReliabilityTable`: sorted, free of ties, additive", "laws"),),
@@ -90,7 +90,7 @@ HOUSE = (
             "sketch",
             "`CalibrationSketch`: cells and exact sums in constant memory; bytes, JSON, Arrow",
             "sketch sketch_clusters certified",
-            ("sums", "storage", "sketch", "as_table"),
+            ("sums", "content units", "head", "cells", "storage", "sketch", "as_table"),
         ),
     ),
     (

@@ -248,8 +248,9 @@ def _compare_sketches(
         if paired and sketch.buckets is None:
             remedy = "make the sketches with clusters=, or leave paired out"
             raise InputError(argument, "a sketch of rows in clusters, with paired=True", "one without clusters", remedy)
-        means = PredictionMeans.of_sketch(sketch)
-        models.append(_summed(name, sketch.table, means, settings.n_bins, sketch.buckets))
+        judged = sketch.in_units()
+        means = PredictionMeans.of_sketch(judged)
+        models.append(_summed(name, judged.table, means, settings.n_bins, judged.buckets))
     facts = {"n": min(model.means.n for model in models), "notion": first.notion, "n_classes": first.n_classes}
     return _by_sums(models, settings, facts, paired=paired)
 

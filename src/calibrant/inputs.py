@@ -34,6 +34,7 @@ from calibrant.faults import (
     WeightFacts,
 )
 from calibrant.kernels.dispatch import Rows
+from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT, in_units
 from calibrant.wording import refuse
 
 Layout = Literal["binary", "multiclass", "multilabel"]
@@ -94,8 +95,11 @@ def as_predictions(
     logits: bool = False,
     class_names: Sequence[str] | None = None,
     notion: str | None = None,
+    units: bool = True,
 ) -> Predictions:
     """Return the validated predictions, with shapes and types normalised; no probability is read yet.
+
+    With ``units``, weights are in the units of `weights.in_units`. Sums that are added to others need raw weights.
 
     Raises
     ------
@@ -134,7 +138,7 @@ def as_predictions(
     return Predictions(
         rows=rows,
         targets=index,
-        weights=None if weights is None else _weights(weights, rows.n, index),
+        weights=None if weights is None else _weights(weights, rows.n, index, units=units),
         layout=layout,
         logits=bool(logits),
         tolerance=sum_tolerance("bfloat16" if bfloat16 else values.dtype.name),
@@ -412,7 +416,7 @@ def _one_hot(labels: NDArray[Any]) -> NDArray[np.int64]:
     return index.reshape(-1)
 
 
-def _weights(x: Any, n: int, targets: NDArray[np.int64]) -> NDArray[np.float64]:
+def _weights(x: Any, n: int, targets: NDArray[np.int64], *, units: bool) -> NDArray[np.float64]:
     array = as_array("weights", x)
     array = widened(array) if is_bfloat16(x, array) else as_numbers("weights", array)
     if array.size != n:
@@ -427,7 +431,25 @@ def _weights(x: Any, n: int, targets: NDArray[np.int64]) -> NDArray[np.float64]:
     if not np.any(weights[judged] > 0):
         remedy = "leave weights out to count every row once"
         raise NothingJudgedError("weights", "at least one above 0", "only zeros", remedy)
-    return np.ascontiguousarray(weights)
+    weights = np.ascontiguousarray(weights if judged.all() else np.where(judged, weights, 0.0))
+    _check_range(weights, units=units)
+    return in_units(weights) if units else weights
+
+
+def _check_range(weights: NDArray[np.float64], *, units: bool) -> None:
+    """Reject weights whose squares are lost: too far apart, or where a sketch or a table adds them up, from 1."""
+    held = weights > 0
+    most, row = float(weights.max()), int(np.argmin(np.where(held, weights, np.inf)))
+    least = float(weights[row])
+    if units and least < most * LEAST_WEIGHT:
+        remedy = f"set weights below {most * LEAST_WEIGHT:.3g} to 0: they change no number"
+        got = f"{least:.3g} at row {row} where the largest is {most:.3g}"
+        raise InputError("weights", f"weights of at least {LEAST_WEIGHT:g} of the largest", got, remedy, row=row)
+    if not units and not LEAST_WEIGHT <= least <= most <= MOST_WEIGHT:
+        row = row if least < LEAST_WEIGHT else int(np.argmax(weights))
+        expected = f"0, or weights from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g} for sums that are added to others"
+        remedy = "divide all weights, also those of other parts, by the same number"
+        raise InputError("weights", expected, f"{weights[row]:.3g} at row {row}", remedy, row=row)
 
 
 # ---------------------------------------------------------------- why a reading pass stopped

@@ -136,12 +136,14 @@ def of_table(table: ReliabilityTable, notion: Notion | None) -> Judged:
         raise InputError("notion", "'positive' or 'top-label' for a table", repr(notion), "a table is of one event")
     if len(table) == 0:
         raise InputError("probs", "a table with at least one row", "an empty table", "check where the rows were lost")
+    table = table.in_units()
     means = PredictionMeans.of_table(table, right=notion == "top-label")
     return Judged(notion=notion or "positive", means=means, tables=[table])
 
 
 def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool) -> Judged:
     """Return what is judged of a sketch; with ``classwise`` also its classes, if it holds them."""
+    sketch = sketch.in_units()
     means, notion = PredictionMeans.of_sketch(sketch), sketch.notion or "positive"
     judged = Judged(
         notion=notion,

@@ -6,7 +6,7 @@ per occupied cell. Tables of one kind add up to the table of all their rows.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +18,7 @@ from calibrant.errors import InputError, MissingDependencyError, check_choice
 from calibrant.inputs import Notion, as_predictions
 from calibrant.kernels import dispatch
 from calibrant.notions import PER_CLASS, Events, read, resolve
-from calibrant.weights import integer_weights
+from calibrant.weights import MOST_ROWS, integer_weights, unit_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,7 +131,7 @@ class ReliabilityTable:
         array([4, 4])
         """
         try:
-            predictions = as_predictions(scores, outcomes, weights=weights)
+            predictions = as_predictions(scores, outcomes, weights=weights, units=False)
             if predictions.layout != "binary":
                 got = f"{predictions.n_classes} columns"
                 raise InputError("probs", "shape (N,)", got, "pass the scores of one event")
@@ -167,6 +167,7 @@ class ReliabilityTable:
         weights: Any = None,
         ignore_index: int | None = None,
         logits: bool = False,
+        units: bool = False,
     ) -> ReliabilityTable:
         """Return the table of the judged event of predictions; a table as ``probs`` is returned unchanged.
 
@@ -175,6 +176,9 @@ class ReliabilityTable:
         probs, targets, notion, weights, ignore_index, logits
             As in `expected_calibration_error`; the notion is "positive" or "top-label", by default the shape
             decides.
+        units : bool, default False
+            Whether weights that are not integers may be divided by a common factor, which changes no result. Then they
+            may have any size, but such tables do not add up.
 
         Raises
         ------
@@ -202,7 +206,7 @@ class ReliabilityTable:
         if targets is None:
             raise InputError("targets", "an array", "None", "pass the labels; only a ReliabilityTable already has them")
         predictions = as_predictions(
-            probs, targets, weights=weights, ignore_index=ignore_index, logits=logits, notion=notion
+            probs, targets, weights=weights, ignore_index=ignore_index, logits=logits, notion=notion, units=units
         )
         judged = resolve(predictions, notion)
         if judged in PER_CLASS:
@@ -268,6 +272,27 @@ class ReliabilityTable:
             square_scores=sums[cells, 2],
             square_weights=None if square_weights is None else np.ascontiguousarray(square_weights[cells].T),
         )
+
+    def in_units(self) -> ReliabilityTable:
+        """Return the table in the units of weights that results are computed in.
+
+        Equal weights count as no weights: counts are then numbers of rows. Weights far from 1 are divided by a power of
+        2. Otherwise return the table itself.
+        """
+        if self.square_weights is None or self.n < 1:
+            return self
+        unit, equal = unit_of(self.n, float(self.counts.sum()), float(self.square_weights.sum()))
+        if unit == 1 and not equal:
+            return self
+        names = ("counts", "positives", "score_sums", "positive_scores", "square_scores")
+        columns = {name: getattr(self, name) / unit for name in names if getattr(self, name) is not None}
+        if not equal:
+            return replace(self, square_weights=self.square_weights / unit / unit, **columns)
+        for name in ("counts", "positives"):
+            columns[name] = np.rint(columns[name]).astype(np.int64)
+        if int(columns["counts"].sum()) != self.n:  # so many rows that the unit is not exact enough to count them
+            return self
+        return replace(self, square_weights=None, **columns)
 
     @cached_property
     def cell_sums(self) -> CellSums | None:
@@ -364,6 +389,9 @@ class ReliabilityTable:
                 _kind(other),
                 "build both from scores of one floating-point type, both exact or both on the same grid",
             )
+        if self.n + other.n > MOST_ROWS:
+            got = f"{self.n:,} and {other.n:,}"
+            raise InputError("tables", "at most 2^63 - 1 rows in all", got, "keep several tables")
         keys = np.concatenate([self._keys, other._keys])
         order = np.argsort(keys, kind="stable")
         names = _COLUMNS[1:] if self.grid is None else (*_COLUMNS[1:], *_GRID_COLUMNS[1:])

@@ -1,19 +1,75 @@
-"""What weights mean: an integer weight repeats a row, any other makes it count more or less."""
+"""What weights mean: an integer weight repeats a row, any other makes it count more or less.
+
+Weights that are not integers only compare rows, so a common factor changes nothing. `in_units` divides by such a one.
+Equal weights then count as no weights, and no power of a weight is 0 or infinite.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Number = TypeVar("Number", float, NDArray[np.float64])
 
+#: The weights that a sketch can hold. It adds up w, w^2 and w^4 of at most 2^63 rows. It cannot divide the weights by a
+#: common scale: the next batch may have larger ones. With these bounds every such sum, and the square of a sum of w^2,
+#: is between 1e-240 and 1e278. So none is 0, infinite or less precise: float64 holds 2.3e-308 to 1.7e308.
+LEAST_WEIGHT: Final = 1e-60
+MOST_WEIGHT: Final = 1e60
+
+#: The most that integer weights add up to: above it, float64 no longer holds every integer.
+MOST_WHOLE: Final = 2.0**53
+
+#: The most rows that sums hold: counts are integers of 64 bits.
+MOST_ROWS: Final = 2**63 - 1
+
+_ROUNDED: Final = 1e-13  # of a share that is a quotient of sums
+
+_FAR: Final = 64  # powers of 2 from 1, where weights are divided by a power of 2; w^8 is then within float64
+
 
 def integer_weights(weights: NDArray[Any] | None) -> bool:
-    """Return whether all weights are integers: then a row of weight 2 is two rows. True without weights."""
-    return weights is None or bool(np.array_equal(weights, np.rint(weights)))
+    """Return whether all weights are integers: then a row of weight 2 is two rows. True without weights.
+
+    Weights that add up to more than 2^53 are not: float64 holds no larger integers one by one.
+    """
+    if weights is None:
+        return True
+    return bool(np.array_equal(weights, np.rint(weights))) and float(np.sum(weights)) <= MOST_WHOLE
+
+
+def in_units(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights in other units if they are not integers, and are all equal or far from 1.
+
+    Equal weights become 1, as without weights. Others are divided by a power of 2, which rounds nothing.
+    """
+    most = float(weights.max(initial=0.0))
+    if most == 0.0 or integer_weights(weights):
+        return weights
+    held = weights > 0
+    if bool((weights[held] == most).all()):
+        return held.astype(np.float64)
+    return np.ldexp(weights, -_far_exponent(most))
+
+
+def unit_of(n: int, weight: float, square_weight: float) -> tuple[float, bool]:
+    """Return the unit of sums over n rows whose weights are not integers, and whether all weights are equal.
+
+    The unit is the weight of every row if all are equal: n sum w^2 = (sum w)^2 then, and only then. Else it is a power
+    of 2 near the mean weight, if that is far from 1.
+    """
+    mean = weight / n
+    if square_weight / weight <= mean * (1 + 1e-12 + n * 2.0**-51):
+        return mean, True
+    return 2.0 ** _far_exponent(square_weight / weight), False
+
+
+def _far_exponent(weight: float) -> int:
+    exponent = math.frexp(weight)[1]
+    return exponent if abs(exponent) > _FAR else 0
 
 
 def effective_n(weight: Number, square_weight: Number) -> Number:
@@ -25,11 +81,11 @@ def share_rows(share: Any, weight: Any, squares: NDArray[np.float64]) -> NDArray
     """Return the number of equal rows in which a share would be as uncertain: r (1 - r) W^2 / sum w^2 (y - r)^2.
 
     ``squares`` are the sums of squared weights of the rows with outcome 0 and with outcome 1. Where all outcomes are
-    alike it is the effective sample size.
+    alike, up to the rounding of their share, it is the effective sample size.
     """
     rate, mass = np.asarray(share, dtype=np.float64), np.asarray(weight, dtype=np.float64)
     spread = squares[0] * rate**2 + squares[1] * (1 - rate) ** 2
-    some = (rate > 0) & (rate < 1) & (spread > 0)
+    some = (rate > _ROUNDED) & (rate < 1 - _ROUNDED) & (spread > 0)
     alike = effective_n(mass, np.asarray(squares[0] + squares[1]))
     return np.where(some, rate * (1 - rate) * mass**2 / np.where(some, spread, 1.0), alike)
 

@@ -158,8 +158,11 @@ def uniform_bin_of(table: ReliabilityTable, n_bins: int, closed: Closed = "right
 
 def quantile_bin_of(table: ReliabilityTable, n_bins: int) -> NDArray[np.intp]:
     """Return the equal-mass bin of each row: floor(M (C - w/2) / W), with C the cumulative weight including the row."""
-    place = n_bins * (2 * np.cumsum(table.counts) - table.counts)
-    return np.asarray(np.searchsorted(2 * table.counts.sum() * np.arange(1, n_bins), place, side="right"))
+    counts = table.counts
+    if int(counts.sum()) > 2**62 // n_bins:  # as `dispatch.bin_quantiles`: 2 M W does not fit into int64
+        counts = counts.astype(np.float64)
+    place = n_bins * (2 * np.cumsum(counts) - counts)
+    return np.asarray(np.searchsorted(2 * counts.sum() * np.arange(1, n_bins), place, side="right"))
 
 
 def quantile_bins(table: ReliabilityTable, n_bins: int) -> Bins:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,6 +29,7 @@ from calibrant.frames import rows
 from calibrant.frames.cells import fetch, parts
 from calibrant.frames.columns import Columns
 from calibrant.mistakes import look_percent, of_score
+from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT
 from calibrant.wording import expected_labels, expected_sum, number
 
 #: The kinds of faults, in the order of reports: only the first of a row counts, and only the first of a frame.
@@ -75,6 +77,9 @@ def explain(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> I
             missing = MissingFacts(entry="number", place=row_fault.place(), n_rows=row_fault.n)
             return InputError("weight", expected, row_fault.missing, remedy, fault=Fault.MISSING, facts=missing)
         weight = WeightFacts(value=row_fault.values["w"], place=row_fault.place(), n_rows=row_fault.n)
+        if 0 < weight.value < math.inf:
+            expected = f"0, or numbers from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
+            remedy = "divide all weights, also those of other frames, by the same number"
         return InputError(
             "weight", expected, row_fault.among(number(weight.value)), remedy, fault=Fault.WEIGHT, facts=weight
         )

@@ -14,9 +14,7 @@ import narwhals as nw
 
 from calibrant.frames.cell_keys import Steps
 from calibrant.frames.columns import Columns, Label, Wanted
-
-#: The largest float64: weights are finite.
-_LARGEST: Final = 1.7976931348623157e308
+from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT
 
 #: The columns of `judge_scored` with the scores of whole predictions.
 SCORES: Final = ("brier", "likelihood", "infinite", "right")
@@ -64,8 +62,8 @@ def missing(value: nw.Expr, dtype: nw.dtypes.DType) -> nw.Expr:
 
 
 def proper_weight(weight: nw.Expr) -> nw.Expr:
-    """Return whether a weight is finite and not negative."""
-    return (weight >= 0.0) & (weight <= _LARGEST)
+    """Return whether a weight is 0, or one that a sketch can hold."""
+    return (weight == 0.0) | ((weight >= LEAST_WEIGHT) & (weight <= MOST_WEIGHT))
 
 
 def proper_label(label: Label) -> nw.Expr:

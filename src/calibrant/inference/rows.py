@@ -51,6 +51,8 @@ class EventRows:
         if ready and clusters is not None:
             remedy = f"leave it out: {_HOLDS[type(probs)]}, or pass predictions"
             raise InputError("clusters", f"nothing next to a {type(probs).__name__}", "a value", remedy)
+        if isinstance(probs, CalibrationSketch):
+            probs = probs.in_units()
         if ready or clusters is None or clusters is False:
             table = table_of(probs, targets, **options)
             buckets = probs.buckets if isinstance(probs, CalibrationSketch) else None

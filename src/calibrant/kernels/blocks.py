@@ -146,7 +146,7 @@ def bounds_of(n: int, width: int) -> list[tuple[int, int]]:
 def lanes_of(n: int, width: int, cost: int, parts: int = _LANES) -> list[tuple[int, int]]:
     """Return at most ``parts`` ranges of n rows, fewer if an accumulator of ``cost`` entries outweighs a range."""
     worth = n * width // max(16 * cost, _LEAST)
-    step = -(-n // max(1, min(parts, worth)))
+    step = max(1, -(-n // max(1, min(parts, worth))))
     return [(a, min(a + step, n)) for a in range(0, n, step)]
 
 

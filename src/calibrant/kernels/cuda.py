@@ -1,19 +1,20 @@
 """Read rows of class probabilities or logits on a device once.
 
-`read` launches the Triton kernel if the device runs Triton. Otherwise it uses plain torch operations on blocks of rows,
-so that no copy of the input is made. `usable` decides. Both return the same numbers (`ROUNDINGS` says how close), and
-neither waits for the device. A device is any device of torch.
+`read` uses plain torch operations on blocks of rows, so that no copy of the input is made. The Triton kernels do the
+same in one launch. They are experimental: tests run them in Triton's interpreter, but nobody has measured them on a
+GPU. So they run only if ``CALIBRANT_TRITON=1`` asks for them, and the device runs Triton. `usable` decides. Both return
+the same numbers (`ROUNDINGS` says how close), and neither waits for the device. A device is any device of torch.
 
 The caller validates types and shapes; invalid values are counted.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -93,17 +94,32 @@ def has_float64(device: torch.device) -> bool:
     return device.type != "mps"
 
 
-@cache
 def usable(device: torch.device) -> bool:
-    """Return whether Triton kernels run on a device; warn with the reason if they fail on a CUDA device."""
-    if device.type != "cuda" or find_spec("triton") is None:
+    """Return whether the Triton kernels run on a device: ``CALIBRANT_TRITON=1`` asks for them, and they work there.
+
+    Raises
+    ------
+    InputError
+        For another value of the environment variable than 0 and 1, where there is a CUDA device.
+    """
+    if device.type != "cuda":
         return False
+    wish = os.environ.get("CALIBRANT_TRITON", "0")
+    if wish not in ("0", "1"):
+        remedy = "correct or unset this environment variable"
+        raise InputError("CALIBRANT_TRITON", "1 for the Triton kernels, 0 for torch operations", repr(wish), remedy)
+    return wish == "1" and _runs(device)
+
+
+@cache
+def _runs(device: torch.device) -> bool:
+    """Return whether Triton kernels run on a CUDA device; warn with the reason if they do not."""
     try:
         row, target = torch.full((1, 2), 0.5, device=device), torch.zeros(1, dtype=torch.int64, device=device)
         _launch(row, target, False, None, 1.0)
     except Exception as error:  # a compiler or a driver may raise anything: plain operations work too
         reason = f"{type(error).__name__}: {error}"
-        message = f"Triton does not work on {device} ({reason}); plain torch operations are used, which are slower"
+        message = f"Triton does not work on {device} ({reason}); plain torch operations are used"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
         return False
     return True

@@ -5,7 +5,7 @@ added as integers. For float32 scores this is exact: within a slot between neigh
 multiple of the last place of the lower edge (`CellTable.scales`), and its square a multiple of that unit's square. The
 slots are the grid's cells, except the first, (0, e]: it reaches down to 0, and is divided at powers of 2.
 
-The Triton kernel runs if `cuda.usable` allows it, else plain operations; both give the same integers.
+Plain operations add, or the experimental Triton kernel where `cuda.usable` says so; both give the same integers.
 """
 
 from __future__ import annotations

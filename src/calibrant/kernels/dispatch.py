@@ -413,6 +413,8 @@ def bin_quantiles(
     from calibrant.kernels import host_tables
 
     sums, uppers = np.zeros((4, n_bins)), np.zeros(n_bins)
+    if int(counts.sum()) > 2**62 // n_bins:  # 2 M times the total does not fit into int64
+        counts, positives = counts.astype(np.float64), positives.astype(np.float64)
     host_tables.bin_quantiles(scores, counts, positives, counts.sum(), sums, uppers)
     return sums, uppers
 

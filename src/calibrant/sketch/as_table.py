@@ -51,7 +51,7 @@ class Arguments:
 
     def sketch(self) -> CalibrationSketch | None:
         """Return the sketch that was passed; None if it is something else."""
-        return self.probs if isinstance(self.probs, CalibrationSketch) else None
+        return self.probs.in_units() if isinstance(self.probs, CalibrationSketch) else None
 
     def table(self) -> ReliabilityTable:
         """Return the table of the judged event: from predictions, from a sketch, or the one that was passed."""
@@ -66,7 +66,8 @@ class Arguments:
             weights=self.weights,
             ignore_index=self.ignore_index,
             logits=self.logits,
-        )
+            units=True,
+        ).in_units()
 
     def ready_table(self) -> ReliabilityTable | None:
         """Return the table that was passed, or the table of the sketch; None if predictions were passed."""

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.inputs import Layout, Notion, Predictions, as_groups, as_predictions, names_of
 from calibrant.notions import NOTIONS, PER_CLASS, resolve
 from calibrant.sketch import storage
+from calibrant.sketch.content import Content, same
 from calibrant.sketch.sums import SketchConfig, SketchSums, Totals
+from calibrant.sketch.units import in_units
 from calibrant.table import ReliabilityTable
 
 if TYPE_CHECKING:
@@ -222,6 +224,7 @@ class CalibrationSketch:
                 logits=logits,
                 class_names=self.class_names,
                 notion=self.notion,
+                units=False,
             )
         except NothingJudgedError:
             return
@@ -243,6 +246,9 @@ class CalibrationSketch:
         if labels is not None:
             check_notion(judged)
         self._part = SketchSums.of(predictions, self._make, labels)
+        if not self._part.totals.nll_square < _MOST_SQUARE:
+            remedy = "check the logits: their log losses are lost in a sum of squares"
+            raise InputError("probs", "log losses below 1e140", "larger ones", remedy)
 
     def _like(self) -> CalibrationSketch:
         """Return an empty sketch with the same settings."""
@@ -392,6 +398,18 @@ class CalibrationSketch:
         n_curves = self._make.n_curves
         return self._tables(n_curves - self.n_classes, n_curves)
 
+    def in_units(self) -> CalibrationSketch:
+        """Return the sketch, without groups, in the units of weights that results are computed in.
+
+        Equal weights count as no weights. Weights far from 1 are divided by a power of 2. Otherwise return the sketch
+        itself.
+        """
+        with self._lock:
+            part = None if self._part is None else in_units(self._part)
+            if part is self._part:
+                return self
+            return self.of_parts(self._make, part)
+
     def check_filled(self) -> None:
         """Reject a sketch without a row."""
         if self.n == 0:
@@ -406,7 +424,7 @@ class CalibrationSketch:
 
     def __eq__(self, other: object) -> bool:
         """Return whether two sketches have the same settings and the same sums, bit for bit."""
-        return isinstance(other, CalibrationSketch) and storage.same(self._content(), other._content())
+        return isinstance(other, CalibrationSketch) and same(self._content(), other._content())
 
     def __repr__(self) -> str:
         if self._part is None:
@@ -474,14 +492,14 @@ class CalibrationSketch:
         """
         return cls._from_content(storage.from_arrow(table))
 
-    def _content(self) -> storage.Content:
+    def _content(self) -> Content:
         now = self._snapshot()
         groups = now.groups
         parts = [each._part for each in (now, *groups.values()) if each._part is not None]
-        return storage.Content(now._make, list(groups), parts)
+        return Content(now._make, list(groups), parts)
 
     @classmethod
-    def _from_content(cls, content: storage.Content) -> CalibrationSketch:
+    def _from_content(cls, content: Content) -> CalibrationSketch:
         sketch = cls.of_parts(content.make, content.parts[0] if content.parts else None)
         named = zip(content.groups, content.parts[1:], strict=True)
         sketch._groups = {name: cls.of_parts(content.make, part) for name, part in named}
@@ -494,4 +512,5 @@ class CalibrationSketch:
         self.__dict__.update(state, _lock=Lock())
 
 
-_SAME = "use a sketch for each kind of predictions"
+_MOST_SQUARE: Final = 1e280
+_SAME: Final = "use a sketch for each kind of predictions"

@@ -16,7 +16,7 @@ from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import dispatch
 from calibrant.notions import PER_CLASS, Events, ScoreMeans, class_events, read, read_squared
 from calibrant.table import ReliabilityTable, cell_sums
-from calibrant.weights import deciding_rows, effective_n, integer_weights
+from calibrant.weights import MOST_ROWS, MOST_WHOLE, deciding_rows, effective_n, integer_weights
 
 Float64s = NDArray[np.float64]
 
@@ -141,6 +141,8 @@ class Totals:
             mine, added = getattr(self, entry.name), getattr(other, entry.name)
             setattr(self, entry.name, mine and added if entry.name == "whole" else mine + added)
         self.quartic_weight = sum(known) if all(known) else 0.0
+        if self.weight > MOST_WHOLE and self.square_weight > self.weight:
+            self.whole = False  # as `integer_weights` has it; without weights any number of rows is whole
 
     @property
     def effective_n(self) -> float:
@@ -303,6 +305,9 @@ class SketchSums(NamedTuple):
             got = "no clusters after batches with clusters" if self.clusters else "clusters after batches without them"
             remedy = "make a sketch for each, or pass the cluster of every row"
             raise InputError("clusters", "clusters in every batch or in none", got, remedy)
+        if self.totals.n + other.totals.n > MOST_ROWS:
+            got = f"{self.totals.n:,} and {other.totals.n:,}"
+            raise InputError("sketch", "at most 2^63 - 1 rows in all", got, "keep several sketches")
         clusters = None if self.clusters is None or other.clusters is None else self.clusters + other.clusters
         self.totals.add(other.totals)
         self.curves.add(other.curves)

@@ -1,0 +1,254 @@
+"""Weights of any size: a common factor changes no number, and what float64 cannot hold is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import calibrant
+from calibrant import CalibrationSketch, ReliabilityTable, compare, evaluate, frames
+from calibrant.errors import InputError
+from calibrant.inference import cox_test, hosmer_lemeshow_test, ks_test, spiegelhalter_test, t_cal_test
+from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT, in_units, integer_weights, share_rows, unit_of
+
+#: Weights of every row: fractions, beyond 2^53, and those whose squares or fourth powers are 0 or infinite.
+EQUAL = [0.3, 1e-30, 1e-100, 1e-200, 5e-324, 2.0**53, 2.0**63, 1e100, 1e300]
+
+#: Those of `EQUAL` that sums may hold that are added to others.
+KEPT = [0.3, 1e-30, 1e-60, 2.0**53, 2.0**63, 1e60]
+
+
+def one_event(n: int = 600, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    probs = rng.random(n)
+    return {"probs": probs, "targets": (rng.random(n) < probs**1.3).astype(int)}
+
+
+def several(n: int = 300, seed: int = 1) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {"probs": rng.dirichlet(np.ones(3), n), "targets": rng.integers(0, 3, n)}
+
+
+def labels(n: int = 150, seed: int = 2) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {"probs": rng.random((n, 3)), "targets": rng.integers(0, 2, (n, 3)), "notion": "multilabel"}
+
+
+DATA: dict[str, dict[str, Any]] = {
+    "one event": one_event(),
+    "top label": {**one_event(), "notion": "top-label"},
+    "groups": {**one_event(), "groups": np.arange(600) % 2},
+    "clusters": {**one_event(), "clusters": np.arange(600) % 40},
+    "classes": several(),
+    "class by class": {**several(), "notion": "classwise"},
+    "labels": labels(),
+    "ignored rows": {**one_event(), "ignore_index": 0}
+    | {"targets": np.repeat([1, 0], 300), "probs": np.full(600, 0.9)},
+}
+
+
+def numbers(report: Any) -> dict[str, list[float]]:
+    """All numbers of inference of a report."""
+    found = {"test": [report.test.p_value]}
+    for name, one in report.items():
+        floor = [np.nan, np.nan] if one.floor is None else [one.floor.mean, one.floor.upper]
+        found[name] = [one.value, one.low, one.high, one.p_value, *floor]
+    for group in report.groups:
+        found |= {f"{group.name} {name}": values for name, values in numbers(group.report).items()}
+        found[group.name] = [group.p_value, group.adjusted_p_value]
+    if report.classwise is not None:
+        found["classes"] = [*report.classwise.errors, *report.classwise.p_values]
+    return found
+
+
+def alike(found: dict[str, list[float]], expected: dict[str, list[float]]) -> None:
+    assert found.keys() == expected.keys()
+    for name in found:
+        assert found[name] == pytest.approx(expected[name], rel=1e-9, abs=1e-12, nan_ok=True), name
+
+
+@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("n_resamples", [0, 20])
+def test_equal_weights_are_none(name: str, n_resamples: int) -> None:
+    data = DATA[name]
+    n = len(data["probs"])
+    expected = numbers(evaluate(**data, n_resamples=n_resamples))
+    for weight in EQUAL:
+        alike(numbers(evaluate(**data, n_resamples=n_resamples, weights=np.full(n, weight))), expected)
+
+
+@pytest.mark.parametrize("weight", KEPT)
+@pytest.mark.parametrize("name", sorted(DATA.keys() - {"ignored rows"}))
+def test_equal_weights_of_a_sketch_are_none(name: str, weight: float) -> None:
+    data = {key: value for key, value in DATA[name].items() if key != "notion"}
+    plain, weighed = (CalibrationSketch(notion=DATA[name].get("notion"), classwise=True) for _ in range(2))
+    for part in np.array_split(np.arange(len(data["probs"])), 3):
+        batch = {key: value[part] for key, value in data.items()}
+        plain.update(**batch)
+        weighed.update(**batch, weights=np.full(len(part), weight))
+    for n_resamples in (0, 20):
+        alike(numbers(evaluate(weighed, n_resamples=n_resamples)), numbers(evaluate(plain, n_resamples=n_resamples)))
+    assert CalibrationSketch.from_bytes(weighed.to_bytes()) == weighed
+
+
+@pytest.mark.parametrize("weight", KEPT)
+@pytest.mark.parametrize("grid", [None, "standard"])
+def test_equal_weights_of_a_table_are_none(weight: float, grid: Any) -> None:
+    probs, targets = one_event().values()
+    plain = ReliabilityTable.from_scores(probs, targets, grid=grid)
+    weighed = ReliabilityTable.from_scores(probs, targets, weights=np.full(600, weight), grid=grid)
+    assert weighed.total == pytest.approx(600 * weight)
+    for n_resamples in (0, 20):
+        alike(numbers(evaluate(weighed, n_resamples=n_resamples)), numbers(evaluate(plain, n_resamples=n_resamples)))
+    for measure in (calibrant.adaptive_calibration_error, calibrant.smooth_calibration_error):
+        assert measure(weighed) == pytest.approx(measure(plain), rel=1e-9)
+
+
+@pytest.mark.parametrize("weight", EQUAL)
+def test_equal_weights_change_no_test_and_no_comparison(weight: float) -> None:
+    probs, targets = one_event().values()
+    w = np.full(600, weight)
+    for test in (cox_test, ks_test, spiegelhalter_test, t_cal_test):
+        assert test(probs, targets, weights=w).p_value == pytest.approx(test(probs, targets).p_value, rel=1e-9)
+    found, expected = (hosmer_lemeshow_test(probs, targets, sample="external", weights=x) for x in (w, None))
+    assert found.p_value == pytest.approx(expected.p_value, rel=1e-9)
+    pairs = [compare(probs, probs**1.2, targets, weights=x).pairs[0] for x in (w, None)]
+    for name in pairs[0].estimates:
+        values = [[pair[name].value, pair[name].low, pair[name].high, pair[name].p_value] for pair in pairs]
+        assert values[0] == pytest.approx(values[1], rel=1e-9, abs=1e-12, nan_ok=True), name
+
+
+@given(exponent=st.integers(-900, 900), seed=st.integers(0, 99))
+def test_a_power_of_two_changes_nothing(exponent: int, seed: int) -> None:
+    """Fractions as weights; as the units differ by a power of 2, even the last bits are the same."""
+    data, rng = one_event(200, seed), np.random.default_rng(seed)
+    weights = rng.random(200) + 0.1
+    found, expected = (
+        numbers(evaluate(**data, weights=w, n_resamples=0)) for w in (np.ldexp(weights, exponent), weights)
+    )
+    alike(found, expected)
+
+
+def test_integer_weights_count_copies_up_to_two_to_the_53() -> None:
+    assert integer_weights(np.array([2.0**52, 2.0**52]))
+    assert not integer_weights(np.array([2.0**52, 2.0**52, 2.0]))
+    assert not integer_weights(np.array([0.5]))
+    np.testing.assert_array_equal(in_units(np.array([0.0, 1e100, 1e100])), [0, 1, 1])
+    np.testing.assert_array_equal(in_units(np.array([1e-9, 0.5])), [1e-9, 0.5])
+    assert in_units(np.array([2.0**300, 2.0**299])).tolist() == [0.5, 0.25]
+    assert unit_of(4, 1.2, 0.36) == (pytest.approx(0.3), True)
+    assert unit_of(4, 1.2, 0.37) == (1.0, False)
+    probs, targets = one_event().values()
+    big = np.random.default_rng(3).integers(1, 9, 600) * 2.0**60
+    found, expected = (numbers(evaluate(probs, targets, weights=w, n_resamples=0)) for w in (big, big / 2.0**60 + 0.0))
+    assert found["ece"][0] == pytest.approx(expected["ece"][0])
+    assert found["ece"][2] > expected["ece"][2]  # integers that small are copies, and tell more
+
+
+def test_the_rows_of_a_share_that_is_certain_up_to_rounding() -> None:
+    """46 rows of one outcome, and a share of them that is 1 up to rounding, once counted as 1e17 rows."""
+    rows = share_rows(
+        np.array([1.0 - 2e-16, 1e-16, 0.5]), np.full(3, 46.0), np.array([[7e-15, 46.0, 23.0], [46.0, 0, 23]])
+    )
+    np.testing.assert_allclose(rows, 46, rtol=1e-12)
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("weight", [1e-61, 1e61, 1e-200, 1e300])
+def test_a_sketch_and_a_table_refuse_weights_that_they_cannot_add_up(weight: float) -> None:
+    probs, targets = one_event().values()
+    weights = np.full(600, 0.5)
+    weights[7] = weight
+    sketch = CalibrationSketch()
+    sketch.update(probs, targets)
+    before = sketch.to_bytes()
+    message = (
+        r"weights: expected 0, or weights from 1e-60 to 1e\+60 for sums that are added to others, got .* at row 7;"
+    )
+    for call in (
+        lambda: sketch.update(probs, targets, weights=weights),
+        lambda: ReliabilityTable.from_scores(probs, targets, weights=weights),
+        lambda: ReliabilityTable.from_predictions(probs, targets, weights=weights),
+    ):
+        with pytest.raises(InputError, match=message) as caught:
+            call()
+        assert caught.value.row == 7
+    assert sketch.to_bytes() == before
+    frame = pd.DataFrame({"p": probs, "y": targets, "w": weights})
+    with pytest.raises(InputError, match=r"weight: expected 0, or numbers from 1e-60 to 1e\+60, got .*; divide"):
+        frames.sketch(frame, score="p", outcome="y", weight="w")
+
+
+def test_weights_that_are_lost_next_to_others_are_refused() -> None:
+    probs, targets = one_event().values()
+    weights = np.full(600, 1.5)
+    weights[9] = 1e-70
+    with pytest.raises(
+        InputError, match=r"weights: expected weights of at least 1e-60 of the largest, got 1e-70 at row 9"
+    ):
+        evaluate(probs, targets, weights=weights)
+    weights[9] = 1e-59
+    found = numbers(evaluate(probs, targets, weights=weights, n_resamples=20))
+    weights[9] = 0
+    expected = numbers(evaluate(probs, targets, weights=weights, n_resamples=20))
+    assert found["ece"][0] == pytest.approx(expected["ece"][0])
+    assert found["brier"] == pytest.approx(expected["brier"], nan_ok=True)
+
+
+def test_the_bounds_of_weights_hold_every_sum() -> None:
+    """The sum of w^4 of 2^63 rows, and the square of that of w^2, are normal numbers."""
+    for weight, n in ((LEAST_WEIGHT, 1), (MOST_WEIGHT, 2**63)):
+        for number in (n * weight**4, (n * weight**2) ** 2, n * weight**2):
+            assert np.finfo(float).tiny * 1e50 < number < np.finfo(float).max / 1e20
+
+
+@pytest.mark.parametrize("apart", [1e-60, 1e-100])
+def test_weights_at_both_bounds_can_be_judged(apart: float) -> None:
+    data, sketch = one_event(), CalibrationSketch()
+    sketch.update(**data, weights=np.full(600, 1e60))
+    sketch.update(**one_event(600, 4), weights=np.full(600, max(1e60 * apart, 1e-60)))
+    plain = CalibrationSketch()
+    plain.update(**data)
+    found, expected = evaluate(sketch, n_resamples=20), evaluate(plain, n_resamples=20)
+    assert found["ece"].value == pytest.approx(expected["ece"].value)
+    assert found["brier"].high == pytest.approx(expected["brier"].high)
+
+
+# ---------------------------------------------------------------- many rows
+
+
+def test_no_sketch_holds_more_rows_than_its_counts_can() -> None:
+    sketch = CalibrationSketch()
+    sketch.update([0.3, 0.3, 0.7], [0, 1, 1], groups=["a", "a", "b"])
+    for _ in range(61):
+        sketch.merge(sketch)
+    assert sketch.n == 3 * 2**61
+    assert evaluate(sketch, n_resamples=20)["ece"].value == pytest.approx(7 / 30)
+    assert CalibrationSketch.from_bytes(sketch.to_bytes()) == sketch
+    before = sketch.to_bytes()
+    message = (
+        r"sketch: expected at most 2\^63 - 1 rows in all, got 6,917,529,027,641,081,856 and 6,917,529,027,641,081,856"
+    )
+    with pytest.raises(InputError, match=message):
+        sketch.merge(sketch)
+    with pytest.raises(InputError, match="at most 2"):
+        _ = sketch + sketch
+    assert sketch.to_bytes() == before
+    sketch.update([0.3], [0], groups=["c"])
+    assert sketch.n == 3 * 2**61 + 1
+
+
+def test_no_table_holds_more_rows_than_its_counts_can() -> None:
+    table = ReliabilityTable.from_scores([0.3, 0.3, 0.7], [0, 1, 1])
+    for _ in range(61):
+        table = table + table
+    assert evaluate(table, n_resamples=20)["ece"].value == pytest.approx(7 / 30)
+    with pytest.raises(InputError, match=r"tables: expected at most 2\^63 - 1 rows in all"):
+        _ = table + table
