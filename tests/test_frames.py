@@ -978,7 +978,7 @@ def test_an_engines_error_about_values_is_one_of_the_library() -> None:
     with pytest.raises(InputError, match="frame: expected columns that its engine can add up, got TypeError: unhash"):
         sketch(lists, **EVENT, by="g")
     large = pa.table({"p": [0.2, 0.9], "y": [0, 1], "w": np.array([1, 2**64 - 1], np.uint64)})
-    with pytest.raises(InputError, match="Integer value 18446744073709551615 not in range.*cast the column"):
+    with pytest.raises(InputError, match=r"Integer value 18446744073709551615 not in range.*cast the column"):
         sketch(large, **EVENT, weight="w")
 
 

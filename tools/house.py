@@ -51,6 +51,7 @@ HOUSE = (
     (Room("errors", "the one family of errors", "architecture"),),
     (
         Room("grid", "the frozen cell edges", "sketch"),
+        Room("memory", "the memory that one input may take", "memory"),
         Room(
             "kernels",
             "the only compiled loops, their readable references, the same passes as torch operations, and experimental "
@@ -163,7 +164,7 @@ HOUSE = (
             "files into arrays and sketches",
             "files streaming",
             (
-                "background columns paths predictions values",
+                "arrow_messages background columns paths predictions values",
                 "arrays engine sketches",
                 "stored text cells suggestions",
                 "sources",

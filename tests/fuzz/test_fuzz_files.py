@@ -72,7 +72,7 @@ CONDITIONS = {
     "out of its brackets": ("true); COPY (SELECT 1) TO '{folder}/out.csv'; SELECT (true", "syntax error"),
     "settings in the middle": ("true); SET threads=1; SELECT (true", "syntax error"),
     "a union": ("true) UNION ALL SELECT * FROM (SELECT 1, 1 WHERE true", "syntax error"),
-    "two expressions": ("score > 0, outcome = 1", "is not one expression; join conditions with AND"),
+    "two expressions": ("score > 0, outcome = 1", "is not one expression but several; join conditions with AND"),
     "another table": ("score > 0 FROM other", "FROM|from"),
     "another file": ("(SELECT count(*) FROM read_text('{folder}/secret.txt')) > 0", "disabled by configuration"),
     "another file by its name": ("(SELECT count(*) FROM '{folder}/other.csv') > 0", "disabled by configuration"),
@@ -162,7 +162,10 @@ WIDE = "score,outcome," + ",".join(f"c{k}" for k in range(150_000))
 PROMISES: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "rows.npz": (lambda: npz({"score": ((60_000_000,), "f8", False), "outcome": ((60_000_000,), "u1", False)}), None),
     "wide.npz": (lambda: npz({"probs": ((2, 50_000_000), "f8", False), "target": ((2,), "i8", False)}), "rows of 400,"),
-    "by_columns.npz": (lambda: npz({"probs": ((3, 5_000_000), "f8", True), "target": ((3,), "i8", False)}), "got 0 at row 0"),
+    "by_columns.npz": (
+        lambda: npz({"probs": ((3, 5_000_000), "f8", True), "target": ((3,), "i8", False)}),
+        "got 0 at row 0",
+    ),
     "text.npz": (lambda: npz({"score": ((40_000,), "f8", False), "outcome": ((40_000,), "U5000", False)}), "strings"),
     "batch.arrow": (lambda: arrow("file"), "has a batch that takes 1.6 GB when it is decompressed"),
     "stream.arrow": (lambda: arrow("stream"), "has a batch that takes 1.6 GB when it is decompressed"),
@@ -275,13 +278,15 @@ def test_rows_of_targets_are_those_of_their_own_file(tmp_path: Path, keep: bool)
     for path in paths:
         np.save(path, [0.2, 0.7, 0.4])
     np.save(tmp_path / "y.npy", [0, 1, 0, 1, 7, 0])
-    with pytest.raises((BadRows, InputError)) as error:
+    try:
         rows = read_predictions(paths, Options(), targets_file=str(tmp_path / "y.npy"), keep=keep)
-        try:
+    except BadRows as bad:
+        rows, error = bad.rows, bad.error
+    else:
+        with pytest.raises(InputError) as wrong:
             calibrant.evaluate(rows.probs, rows.targets)
-        except InputError as wrong:
-            raise BadRows(wrong, rows) from None
-    path, problem = error.value.rows.place(error.value.error)
+        error = wrong.value
+    path, problem = rows.place(error)
     assert path == str(tmp_path / "y.npy")
     assert problem.startswith("row 5, column 'targets': expected outcomes 0 or 1, got 7")
 

@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 
 
 def test_attacks_are_refused_or_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CALIBRANT_SKETCH_BYTES", str(2**27))
+    monkeypatch.setenv("CALIBRANT_MAX_MEMORY", str(2**27))
     outcomes = [tried(attack) for attack in itertools.islice(attacks(), SHORT)]
     assert outcomes.count("refused") > SHORT / 2
     assert outcomes.count("accepted") > SHORT / 50  # such as an extra key: the generator makes more than noise
@@ -36,7 +36,7 @@ def test_attacks_are_refused_or_harmless(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
 def test_many_attacks_in_little_memory() -> None:
     command = [sys.executable, str(HERE / "sketches.py"), "--n", str(LONG), "--seed", "1", "--memory", "300"]
-    environment = {**os.environ, "CALIBRANT_SKETCH_BYTES": str(2**27)}
+    environment = {**os.environ, "CALIBRANT_MAX_MEMORY": str(2**27)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
@@ -138,12 +138,9 @@ def test_every_real_sketch_is_loaded(
 
 def test_a_large_sketch_needs_permission(monkeypatch: pytest.MonkeyPatch) -> None:
     sketch = real()["classes"]
-    monkeypatch.setenv("CALIBRANT_SKETCH_BYTES", "900000")
+    monkeypatch.setenv("CALIBRANT_MAX_MEMORY", "900000")
     with pytest.raises(InputError, match=r"data: expected a sketch of at most 1 MB in memory, got one of 1 MB; if you"):
         CalibrationSketch.from_bytes(sketch.to_bytes())
-    for wrong in ("", "0", "-1", "1e9", "9" * 30):
-        monkeypatch.setenv("CALIBRANT_SKETCH_BYTES", wrong)
-        with pytest.raises(InputError, match="CALIBRANT_SKETCH_BYTES: expected a positive integer of at most 18"):
-            CalibrationSketch.from_bytes(sketch.to_bytes())
-    monkeypatch.setenv("CALIBRANT_SKETCH_BYTES", "2000000")
-    assert CalibrationSketch.from_bytes(sketch.to_bytes()) == sketch
+    for enough in ("2000000", "2MB", "2.5 MiB", " 0.01gb"):
+        monkeypatch.setenv("CALIBRANT_MAX_MEMORY", enough)
+        assert CalibrationSketch.from_bytes(sketch.to_bytes()) == sketch

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files.columns import Options, Selection, select
-from calibrant.files.engine import batch_rows
 from calibrant.files.paths import kind_of, reading
 from calibrant.files.values import PERCENT_REMEDY, Column, Percents, Words, is_signed
 
 _IN_MEMORY = 1 << 26  # bytes of an array that is stored column after column; of a larger one a file holds the copy
 _STEP = 1 << 20  # bytes
 _BATCH = 32_000_000  # bytes that are read of an array at a time, where a row is shorter
+_ROWS = 65_536  # the same in rows, at most
 MOST_NUMBERS = 10_000_000  # in a row
 
 Open = Callable[[], contextlib.AbstractContextManager[IO[bytes]]]
@@ -210,7 +210,7 @@ def open_npy(path: str) -> StoredArray:
 
 def rows_at_a_time(arrays: Iterable[StoredArray]) -> int:
     """Return how many rows of arrays to read at a time."""
-    return max(1, min(batch_rows(1), _BATCH // sum(array.row_bytes for array in arrays)))
+    return max(1, min(_ROWS, _BATCH // sum(array.row_bytes for array in arrays)))
 
 
 def open_npz(path: str, options: Options) -> tuple[dict[str, StoredArray], Selection]:

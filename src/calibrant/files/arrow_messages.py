@@ -149,7 +149,7 @@ def _sizes(stream: IO[bytes], message: _Message, batch: _Table) -> list[int]:
     """Return the size of each buffer of a batch; compressed ones begin with the size that they will have."""
     compressed, sizes = batch.has(3), []
     for offset, length in batch.vector(2, "<qq"):
-        if not (0 <= offset and 0 <= length <= message.length - offset):
+        if not (offset >= 0 and 0 <= length <= message.length - offset):
             msg = "a column lies outside its batch"
             raise ValueError(msg)
         size = 0  # what is not compressed is no larger than the file

@@ -125,9 +125,8 @@ class _Reader:
         if self._is_coded(column):  # short codes may stand for long lists or texts
             coded, kind = column, column.type.value_type
             if types.is_nested(kind):
-                raise self._error(
-                    f"column {name!r} holds categories of lists", "write lists, or a column for each class"
-                )
+                problem = f"column {name!r} holds categories of lists"
+                raise self._error(problem, "write lists, or a column for each class")
             if _is_text(types, kind):
                 self._check_nulls(name, coded)
                 return self._of_text(name, coded, percent, 1)
@@ -146,7 +145,8 @@ class _Reader:
         elif _is_text(types, kind):
             return self._of_text(name, column.cast(self._arrow.large_string()).dictionary_encode(), percent, width)
         elif not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
-            raise self._error(f"column {name!r} holds values of type {kind}, not numbers", "name a column of numbers")
+            problem = f"column {name!r} holds values of type {kind}, not numbers"
+            raise self._error(problem, "name a column of numbers")
         array: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         array = array.astype(np.float16, copy=False) if self._table.is_narrow(name) else array
         if name in self._table.integers:
@@ -160,7 +160,8 @@ class _Reader:
             return self._fractions(name, Words(names, codes), width)
         signed = name in self._selection.probs and len(codes) and is_signed(names[codes[0]])
         remedy = PERCENT_REMEDY if signed else "name a column of numbers"
-        raise self._error(f"column {name!r} holds text, not numbers", remedy)
+        problem = f"column {name!r} holds text, not numbers"
+        raise self._error(problem, remedy)
 
     def _fractions(self, name: str, values: Column, width: int) -> NDArray[Any]:
         def place(row: int) -> str:

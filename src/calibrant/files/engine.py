@@ -22,6 +22,8 @@ import numpy as np
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, meant
 from calibrant.files.columns import Selection, listed
 from calibrant.files.paths import first_line, kind_of, open_bytes, reading, starts_with_mark
+from calibrant.kernels.blocks import n_threads
+from calibrant.memory import max_memory
 
 ROW = '"calibrant row"'
 
@@ -32,6 +34,9 @@ CELLS = 4_000_000
 _LONGEST_TEXT = 50_000
 _ROWS_OF_TEXT = 8_192
 _TOO_LONG = f"holds a text of more than {_LONGEST_TEXT:,} bytes"
+
+#: What DuckDB needs for each thread that reads text.
+_BYTES_OF_A_THREAD = 100_000_000
 
 #: Nothing is fetched from the network, and a name in a condition is no variable of a program.
 SETTINGS = dict.fromkeys(
@@ -81,7 +86,10 @@ class Stopped(Exception):
 def open_engine(purpose: str, paths: Collection[str]) -> Any:
     """Open DuckDB in memory. It reads these files and nothing else, writes no file, and keeps its settings."""
     load("pyarrow", purpose)
-    engine = load("duckdb", purpose).connect(":memory:", config=SETTINGS)
+    memory = max_memory() // 2
+    threads = max(1, min(n_threads(), memory // _BYTES_OF_A_THREAD))
+    limits = {"memory_limit": f"{memory}B", "threads": str(threads), "temp_directory": ""}
+    engine = load("duckdb", purpose).connect(":memory:", config={**SETTINGS, **limits})
     names = {name for path in paths for name in (literal(os.path.abspath(path)), engine_path(path))}
     engine.execute(f"SET allowed_paths=[{', '.join(sorted(names))}]")
     engine.execute("SET enable_external_access=false")
@@ -325,13 +333,13 @@ class EngineTable(Table):
             if sql is None:
                 continue
             try:
-                load("duckdb", f"for {option}").SQLExpression(sql)
+                _parse(sql, option)
             except Exception as error:
-                if "single expression" not in str(error):
+                if not _parses(f"[\n{sql}\n]", option):
                     raise self._wrong_sql(option, sql, error) from error
-                problem = f"{option} {sql!r} is not one expression"
+                problem = f"{option} {sql!r} is not one expression but several"
                 remedy = "join conditions with AND" if option == "--where" else "give --cluster once for each"
-                raise FileError(self.path, problem, remedy) from error
+                raise FileError(self.path, problem, remedy) from None
 
     def _check_expressions(self, connection: Any, selection: Selection) -> None:
         """Reject an expression of the clusters that is not one value of each row."""
@@ -405,6 +413,9 @@ class EngineTable(Table):
             return FileError(self.path, problem, "write it again as plain CSV")
         if long := re.search(rf"column .* {_TOO_LONG}", text):
             return FileError(self.path, long[0], "name another column, or shorten its texts")
+        if "Out of Memory" in text:
+            problem = "takes more memory than CALIBRANT_MAX_MEMORY allows"
+            return FileError(self.path, problem, "set it to more, or write the file as Parquet")
         if condition and self.where is not None:
             return self._wrong_sql("--where", self.where, error)
         return FileError(self.path, f"cannot be read ({_short(error)})", "write the file again: it is damaged")
@@ -428,6 +439,19 @@ class EngineTable(Table):
     def _lookup(self, what: str, index: int) -> Any:
         query = f"{self._query(what, numbered=True)} ORDER BY {ROW} LIMIT 1 OFFSET {index}"
         return self.ask(query)[0][0]
+
+
+def _parse(sql: str, option: str) -> None:
+    """Raise an error of the engine for what is not exactly one expression."""
+    load("duckdb", f"for {option}").SQLExpression(sql)
+
+
+def _parses(sql: str, option: str) -> bool:
+    try:
+        _parse(sql, option)
+    except Exception:
+        return False
+    return True
 
 
 def _no_long(name: str) -> str:

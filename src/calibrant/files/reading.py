@@ -33,6 +33,8 @@ from calibrant.files.values import (
     rows_of,
 )
 from calibrant.inputs import SURE, as_predictions, check_logits
+from calibrant.memory import is_set as memory_is_limited
+from calibrant.memory import max_memory
 from calibrant.sketch import CalibrationSketch
 
 #: The most rows and probabilities that are kept; more become a sketch. A report then stays below a gigabyte.
@@ -211,6 +213,7 @@ class _State:
     sums: _Sums
     kept: list[Chunk] | None  # None: the rows are added up
     rows_kept: int = 0
+    bytes_kept: int = 0
     described: dict[str, str] = field(default_factory=dict)  # empty until the first rows
     #: By argument: the first file, and the shape and kind of its values, which all files share.
     kinds: dict[str, tuple[str, tuple[tuple[int, ...], bool]]] = field(default_factory=dict)
@@ -286,6 +289,12 @@ class _Reader:
             self._add(chunk, self._sums(state.plan), arrays)
         kept.append(chunk)
         state.rows_kept += rows_of(chunk.arrays)
+        state.bytes_kept += sum(column.nbytes for column in chunk.arrays.values())
+        if memory_is_limited() and state.bytes_kept > max_memory() // 2:
+            problem = f"its rows take more than half of CALIBRANT_MAX_MEMORY, {max_memory() / 1e9:.3g} GB"
+            raise TooMany(
+                chunk.source.path, problem, "leave --exact out, so that they become a sketch, or set it to more"
+            )
         rows = state.rows_kept
         if not self._keep and (rows > MOST_ROWS or rows * width_of(chunk.arrays) > MOST_NUMBERS):
             state.kept = None

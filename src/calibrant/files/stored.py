@@ -18,9 +18,9 @@ from calibrant.files.arrow_messages import decompressed_bytes
 from calibrant.files.columns import Selection
 from calibrant.files.engine import Engines, EngineTable, Table, batch_rows, engine_path, identifier, literal, load
 from calibrant.files.paths import reading
+from calibrant.memory import max_memory
 
 BATCH = 32_000_000  # bytes
-MOST_BYTES = 500_000_000  # of the used columns of a compressed batch
 _BUFFER = 1 << 16  # bytes of a column that are read at a time: a row group may be larger than the memory
 _LARGE = 1 << 26  # bytes of a batch that are read at once, at most
 _COPIED = 1 << 20  # bytes that are copied at a time
@@ -165,9 +165,11 @@ class ArrowTable(Table):
     def _check_sizes(self, columns: Sequence[str]) -> None:
         """Reject a batch that is small in the file and large when it is decompressed."""
         largest = decompressed_bytes(self.path, self._schema, columns)
-        if largest > MOST_BYTES:
+        most = max_memory() // 2
+        if largest > most:
             problem = f"has a batch that takes {largest / 1e9:,.1f} GB when it is decompressed"
-            raise FileError(self.path, problem, f"write batches of at most {MOST_BYTES / 1e9:.1f} GB")
+            remedy = f"write batches of at most {most / 1e9:.1f} GB, or set CALIBRANT_MAX_MEMORY to more"
+            raise FileError(self.path, problem, remedy)
 
     def stream(self, columns: tuple[str, ...]) -> Any:
         """Return columns as an Arrow stream that the engine can read, once."""

@@ -46,6 +46,10 @@ class Words:
     def shape(self) -> tuple[int, ...]:
         return self.codes.shape
 
+    @property
+    def nbytes(self) -> int:
+        return self.codes.nbytes
+
     def __len__(self) -> int:
         return len(self.codes)
 

@@ -12,7 +12,6 @@ to float32.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, Final, NamedTuple
@@ -24,13 +23,11 @@ from calibrant import grid as grids
 from calibrant.clusters import CLASS_CELLS, EVENT_CELLS
 from calibrant.errors import InputError
 from calibrant.inputs import Layout, Notion
+from calibrant.memory import max_memory
 from calibrant.notions import NOTIONS, PER_CLASS
 from calibrant.sketch.content import VERSIONS, Foreign
 from calibrant.sketch.sums import SQUARED, SketchConfig, Totals
 from calibrant.weights import LEAST_WEIGHT, MOST_ROWS, MOST_WEIGHT
-
-#: The most memory that a stored sketch may take, in bytes, unless CALIBRANT_SKETCH_BYTES says otherwise.
-MOST_BYTES: Final = 2**31
 
 EXACT: Final = 1e-9
 SINGLE: Final = 1e-6
@@ -210,23 +207,6 @@ def _make(stored: dict[str, Any], argument: str) -> SketchConfig:
     )
 
 
-def most_bytes() -> int:
-    """Return the most memory that a stored sketch may take: ``CALIBRANT_SKETCH_BYTES``, or 2 GiB.
-
-    Raises
-    ------
-    InputError
-        For another value than a positive integer.
-    """
-    wish = os.environ.get("CALIBRANT_SKETCH_BYTES")
-    if wish is None:
-        return MOST_BYTES
-    if not (wish.isascii() and wish.isdecimal() and len(wish) <= 18 and int(wish)):
-        remedy = "correct or unset this environment variable"
-        raise InputError("CALIBRANT_SKETCH_BYTES", "a positive integer of at most 18 digits", repr(wish), remedy)
-    return int(wish)
-
-
 def _check_size(make: SketchConfig, kinds: list[bool], argument: str, *, clusters: bool) -> None:
     """Reject a sketch that would take too much memory."""
     if not kinds:
@@ -236,10 +216,10 @@ def _check_size(make: SketchConfig, kinds: list[bool], argument: str, *, cluster
     if clusters:
         first, other = (cells.n_buckets * (cells.n_cells * 3 + 6) * 8 for cells in (EVENT_CELLS, CLASS_CELLS))
         size += len(kinds) * (first + (make.n_curves - 1) * other)
-    most = most_bytes()
+    most = max_memory()
     if size > most:
         expected = f"a sketch of at most {most / 1e6:,.0f} MB in memory"
-        remedy = "if you trust it, set the environment variable CALIBRANT_SKETCH_BYTES to more"
+        remedy = "if you trust it, set the environment variable CALIBRANT_MAX_MEMORY to more"
         raise InputError(argument, expected, f"one of {size / 1e6:,.0f} MB", remedy)
 
 
