@@ -408,6 +408,19 @@ def test_a_kernel_runs_uncompiled_where_numba_is_told_so(folder, monkeypatch):
     assert files(folder, ".nbi") == []
 
 
+def test_the_readable_twin_of_a_kernel_runs_where_numba_is_told_so(monkeypatch):
+    from calibrant.kernels import host, host_classes, host_clusters, host_tables
+
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
+    for module in (host, host_classes, host_clusters, host_tables):
+        kernels = {name: value for name, value in vars(module).items() if isinstance(value, compiled.Compiled)}
+        assert kernels
+        for name, own in kernels.items():
+            twin = own._compile(())
+            assert twin.__name__ == name
+            assert twin.__module__.startswith("calibrant.kernels.reference")
+
+
 def test_a_kernel_is_named_and_documented():
     from calibrant.kernels import host
 

@@ -47,6 +47,7 @@ HOUSE = (
             "what can be wrong with an argument, as values: faults, their facts and the likely mistakes",
             "inputs",
         ),
+        Room("process", "the process of the command: its standard streams, and its end by a signal", "cli_process"),
     ),
     (Room("errors", "the one family of errors", "architecture"),),
     (
@@ -67,6 +68,7 @@ HOUSE = (
         ),
         Room("mistakes", "the usual mistakes behind a rejected input", "inputs"),
         Room("wording", "the sentences for a fault and its facts", "inputs"),
+        Room("writing", "files that are written: complete or not at all", "writing"),
     ),
     (Room("arrays", "arrays of any library as NumPy's", "inputs"),),
     (Room("inputs", "the boundary, where arguments are checked and normalised once", "inputs"),),
@@ -219,9 +221,10 @@ HOUSE = (
             "cli",
             "the command: its options and their order, the messages for wrong usage and bad data, completion by the "
             "TAB key",
-            "cli cli_clusters cli_usage cli_completion",
+            "cli cli_clusters cli_usage cli_completion cli_console",
             (
-                "conditions usage",
+                "conditions console",
+                "usage",
                 "completion options",
                 "checks errors gates output spark",
                 "loading",

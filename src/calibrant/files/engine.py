@@ -17,7 +17,7 @@ import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, meant
 from calibrant.files.columns import Selection, listed
-from calibrant.files.paths import first_line
+from calibrant.files.paths import first_line, utf8_path
 
 ROW = '"calibrant row"'
 
@@ -389,7 +389,7 @@ def sql_name(name: str) -> str:
 
 def engine_path(path: str) -> str:
     """Return a path as the engine's literal: it would expand brackets, ``~`` and ``s3:`` itself."""
-    return literal(re.sub(r"[\[*?]", r"[\g<0>]", os.path.abspath(path)))
+    return literal(re.sub(r"[\[*?]", r"[\g<0>]", utf8_path(os.path.abspath(path))))
 
 
 def where_option(condition: str, where: str | None = None) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from calibrant.files.columns import Selection
 from calibrant.files.engine import Engines, EngineTable, Table, batch_rows, engine_path, load
-from calibrant.files.paths import reading
+from calibrant.files.paths import reading, utf8_path
 
 BATCH = 32_000_000  # bytes
 _BUFFER = 1 << 16  # bytes of a column that are read at a time: a row group may be larger than the memory
@@ -39,7 +39,7 @@ class ParquetTable(Table):
     def _open(self) -> Any:
         # Checksums are verified where the writer stored them.
         return self._parquet.ParquetFile(
-            self.path, page_checksum_verification=True, buffer_size=_BUFFER, pre_buffer=False
+            utf8_path(self.path), page_checksum_verification=True, buffer_size=_BUFFER, pre_buffer=False
         )
 
     def batches(self, selection: Selection) -> Iterator[Any]:
@@ -71,7 +71,7 @@ class ArrowTable(Table):
         super().__init__(path)
         self._arrow = load("pyarrow", f"to read {os.path.basename(path)}")
         load("pyarrow.ipc", f"to read {os.path.basename(path)}")
-        with reading(path), self._open(self._arrow.OSFile(path)) as reader:
+        with reading(path), self._open(self._arrow.OSFile(utf8_path(path))) as reader:
             self._schema = reader.schema
         self.columns = tuple(self._schema.names)
         self.dtypes = _dtypes(self._schema)
@@ -83,7 +83,7 @@ class ArrowTable(Table):
         fields = [self.columns.index(name) for name in columns]
         if not self._has_large_batches():
             options.included_fields = fields
-            with self._open(self._arrow.OSFile(self.path), options) as reader:
+            with self._open(self._arrow.OSFile(utf8_path(self.path)), options) as reader:
                 yield reader, None
             return
         with tempfile.TemporaryFile() as copy:
@@ -102,7 +102,7 @@ class ArrowTable(Table):
         size = os.path.getsize(self.path)
         if size <= _LARGE:
             return False
-        with self._open(self._arrow.OSFile(self.path)) as reader:
+        with self._open(self._arrow.OSFile(utf8_path(self.path))) as reader:
             return size > _LARGE * getattr(reader, "num_record_batches", 0)
 
     def _open(self, source: Any, options: Any = None) -> Any:

@@ -28,11 +28,15 @@ class Compiled:
     is killed in between leaves an index that names old code. Here the name of a file contains everything that its
     machine code depends on (see `_variant_name`): all processes write the same bytes to it.
 
-    A cache that cannot be used (unwritable, full, torn, vanished) never makes a call fail.
+    A cache that cannot be used (unwritable, full, torn, vanished) never makes a call fail. Where Numba may not compile
+    (``NUMBA_DISABLE_JIT=1``) the readable twin runs.
     """
 
-    def __init__(self, function: Callable[..., Any], *, reassociate: bool) -> None:
+    def __init__(
+        self, function: Callable[..., Any], *, twin: Callable[..., Any] | None = None, reassociate: bool
+    ) -> None:
         self.function = function
+        self.twin = twin or function
         self.reassociate = reassociate
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
@@ -61,7 +65,7 @@ class Compiled:
         is raised by the last attempt.
         """
         if numba.config.DISABLE_JIT:
-            return self.function
+            return self.twin
         options = _options(self.reassociate)
         with suppress(Exception):  # Numba raises if it finds no directory to write to
             name = _variant_name(self.function.__name__, self.reassociate, signature)
@@ -77,9 +81,14 @@ class Compiled:
         return run  # type: ignore[no-any-return]
 
 
-def kernel(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Compiled]:
-    """Compile a loop that releases the interpreter lock; ``reassociate`` lets its sums use vector lanes."""
-    return lambda function: Compiled(function, reassociate=reassociate)
+def kernel(
+    twin: Callable[..., Any] | None = None, *, reassociate: bool = False
+) -> Callable[[Callable[..., Any]], Compiled]:
+    """Compile a loop that releases the interpreter lock; ``reassociate`` lets its sums use vector lanes.
+
+    ``twin`` is the readable function of the same signature.
+    """
+    return lambda function: Compiled(function, twin=twin, reassociate=reassociate)
 
 
 def inlined(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Any]:
