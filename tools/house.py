@@ -42,6 +42,7 @@ class Room:
 # other. The modules of a folder follow the floors inside the folder.
 HOUSE = (
     (
+        Room("cached", "properties that are computed once, without a lock", "concurrency"),
         Room(
             "faults",
             "what can be wrong with an argument, as values: faults, their facts and the likely mistakes",
@@ -58,7 +59,8 @@ HOUSE = (
             "GPU (`cuda`: a door; `cuda_kernels`: Triton)",
             "kernels concurrency cuda",
             (
-                "compiled reference",
+                "loading reference",
+                "compiled",
                 "bits blocks cuda_kernels reference_classes reference_clusters",
                 "bin_lookup",
                 "host host_classes host_clusters host_tables cuda",

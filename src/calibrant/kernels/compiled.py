@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
-from threading import Lock
 from types import FunctionType
 from typing import Any
 
@@ -15,6 +14,8 @@ import numba
 import numpy as np
 from llvmlite import binding  # type: ignore[import-untyped]
 from numba import njit
+
+from calibrant.kernels.loading import LOADING
 
 #: Sums may be reordered for vector lanes; NaN and infinity keep their meaning.
 REASSOCIATE = {"reassoc", "contract", "nsz"}
@@ -42,7 +43,6 @@ class Compiled:
         self.__name__ = function.__name__
         self._by_kinds: dict[tuple[object, ...], Callable[..., Any]] = {}
         self._by_signature: dict[tuple[object, ...], Callable[..., Any]] = {}
-        self._lock = Lock()  # only one thread compiles
 
     def __call__(self, *args: Any) -> Any:
         # A cheap key for the types; several keys may share a signature.
@@ -51,8 +51,8 @@ class Compiled:
         return (self._variant(kinds, args) if run is None else run)(*args)
 
     def _variant(self, kinds: tuple[object, ...], args: tuple[Any, ...]) -> Callable[..., Any]:
-        signature = tuple(map(numba.typeof, args))
-        with self._lock:
+        with LOADING:  # only one thread compiles, and no fork comes in between
+            signature = tuple(map(numba.typeof, args))
             if signature not in self._by_signature:
                 self._by_signature[signature] = self._compile(signature)
             run = self._by_kinds[kinds] = self._by_signature[signature]
