@@ -59,7 +59,7 @@ def test_ctrl_c_during_the_imports(marker: str) -> None:
     assert (status, out, err) == (130, "", "calibrant: interrupted\n")
 
 
-#: Says when the old file would be replaced, and waits there: the new one is beside it.
+#: Waits, and says so, after the part file is written and before it replaces the old file.
 WRITING = """
 import os, sys, time
 def fsync(descriptor):
