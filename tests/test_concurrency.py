@@ -23,6 +23,7 @@ import pytest
 
 import calibrant
 from calibrant import ReliabilityTable, expected_calibration_error
+from calibrant.cached import cached_property
 from calibrant.errors import InputError
 from calibrant.kernels import compiled, dispatch
 
@@ -255,6 +256,92 @@ def test_torn_cache_files(tmp_path):
     assert {path: size for path, size in mended.items() if size > 1000}.keys() == whole.keys()
 
 
+FORK_DURING_A_FIRST_CALL = """
+import os, signal, sys, threading, time, warnings
+import numpy as np
+import calibrant
+from calibrant.kernels import dispatch
+
+warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+rng = np.random.default_rng(3)
+probs, targets = rng.dirichlet(np.ones(3), 300), rng.integers(0, 3, 300)
+
+def rows():
+    return calibrant.evaluate(probs, targets, n_resamples=70).to_json()
+
+def sketch():
+    sketch = calibrant.CalibrationSketch()
+    sketch.update(probs, targets)
+    return calibrant.evaluate(sketch, n_resamples=70).to_json()
+
+def kernel():
+    return repr([dispatch.residuals(probs[:, 0], (targets == 0).astype(np.uint8), None)])
+
+if WARM:  # compiles the kernels onto the disk; otherwise every child would
+    FIRST()
+    raise SystemExit
+
+first = []
+thread = threading.Thread(target=lambda: first.append(FIRST()))
+thread.start()
+children = []
+while thread.is_alive() and len(children) < 12:
+    time.sleep(rng.uniform(0, 0.15))
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # a child that waits for a lock of no thread is ended by this signal
+        os._exit(0 if len(FIRST()) > 100 else 1)
+    children.append(child)
+    if len(children) % 3 == 0:  # the processors are few
+        assert os.waitpid(child, 0)[1] == 0, "the child hung or failed"
+        children[-1] = 0
+thread.join()
+ends = [os.waitpid(child, 0)[1] for child in children if child]
+assert not any(ends), ends
+assert first == [FIRST()]
+print(len(children) > 0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize(("call", "empty"), [("rows", False), ("sketch", False), ("kernel", True)])
+def test_a_fork_during_the_first_call_of_another_thread(tmp_path, call, empty):
+    environment = {"NUMBA_CACHE_DIR": tmp_path, **ALONE} if empty else {}
+    code = FORK_DURING_A_FIRST_CALL.replace("FIRST", call)
+    if not empty:
+        answer(start(code.replace("WARM", "True")))
+    assert answer(start(code.replace("WARM", "False"), **environment)) == "True\n"
+
+
+def test_a_property_is_computed_once_and_holds_no_lock():
+    class Slow:
+        calls = 0
+
+        @cached_property
+        def value(self):
+            """What it is."""
+            self.calls += 1
+            return [self.calls]
+
+    slow = Slow()
+    assert slow.value is slow.value
+    assert slow.value == [1]
+    assert Slow.value.__doc__ == "What it is."
+    together = threading.Barrier(2, timeout=20)
+
+    class Pair:
+        @cached_property
+        def value(self):
+            together.wait()  # two objects at the same time
+            return id(self)
+
+    pairs = Pair(), Pair()
+    with ThreadPoolExecutor(2) as threads:
+        both = list(threads.map(lambda pair: pair.value, pairs))
+    assert both == [id(pair) for pair in pairs]
+
+
 # ---------------------------------------------------------------- the handling of the cache
 
 
@@ -406,6 +493,19 @@ def test_a_kernel_runs_uncompiled_where_numba_is_told_so(folder, monkeypatch):
     monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
     assert doubled(fresh()) == [0, 2, 4]
     assert files(folder, ".nbi") == []
+
+
+def test_the_readable_twin_of_a_kernel_runs_where_numba_is_told_so(monkeypatch):
+    from calibrant.kernels import host, host_classes, host_clusters, host_tables
+
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
+    for module in (host, host_classes, host_clusters, host_tables):
+        kernels = {name: value for name, value in vars(module).items() if isinstance(value, compiled.Compiled)}
+        assert kernels
+        for name, own in kernels.items():
+            twin = own._compile(())
+            assert twin.__name__ == name
+            assert twin.__module__.startswith("calibrant.kernels.reference")
 
 
 def test_a_kernel_is_named_and_documented():

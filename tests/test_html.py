@@ -25,7 +25,7 @@ import calibrant
 from calibrant.cli import main
 from calibrant.errors import MissingDependencyError
 from calibrant.measures.listed import MEASURES
-from calibrant.render import drawing, html
+from calibrant.render import drawing, html, tables
 
 EVIL = "<script>alert('x')</script>&\"',\n;\x00\ud800 Ω"
 
@@ -875,3 +875,31 @@ def test_the_file_of_targets_is_never_written_over(tmp_path: Path) -> None:
     assert status == 1
     assert "expected another file than the input" in err
     assert target.read_bytes() == before
+
+
+# ---------------------------------------------------------------- downloads in a spreadsheet
+
+FORMULAS = ("=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\nx", "=", "\uff1d1+1", "\uff20x")
+HARMLESS = ("a=b", "1", "'=1", "", "é", " =1", "a-1")
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_no_name_is_a_formula_in_a_downloaded_file(name: str) -> None:
+    probs, targets = [[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]] * 4, [0, 1, 1] * 4
+    options = {"class_names": [name, "b"], "groups": [name, "c", "c"] * 4, "n_resamples": 0}
+    report = calibrant.evaluate(probs, targets, **options)
+    files = read(html.page(report.to_dict())).files()
+    assert {row["class"] for row in files["classes.csv"]} == {f"'{name}", "b"}
+    assert {row["group"] for row in files["groups.csv"]} == {f"'{name}", "c"}
+    models = {name: [0.7, 0.2, 0.6], "c": [0.6, 0.1, 0.9]}
+    compared = read(html.page(calibrant.compare(models, [1, 0, 1]).to_dict())).files()
+    assert {row["model"] for row in compared["models.csv"]} == {f"'{name}", "c"}
+    assert {row["first"] for row in compared["differences.csv"]} == {f"'{name}"}
+
+
+def test_numbers_and_other_names_of_a_downloaded_file_are_unchanged() -> None:
+    numbers = [-0.5, -1, float("-inf"), 0.25, None, True, np.float64(-2.5)]
+    table = tables.Table("t", {"name": HARMLESS, "-1": numbers}, (), ())
+    name, number = zip(*csv.reader(io.StringIO(table.to_csv(), newline="")), strict=True)
+    assert name == ("name", *HARMLESS)
+    assert number == ("'-1", "-0.5", "-1", "-inf", "0.25", "", "True", "-2.5")

@@ -38,13 +38,13 @@ from calibrant.files import (
     engine,
     read_sketches,
     reading,
-    replace_file,
     write_sketch,
 )
 from calibrant.files.background import Background
 from calibrant.files.engine import Engines, Stopped
 from calibrant.files.paths import check_text
 from calibrant.files.sources import open_sources
+from calibrant.writing import replace_file
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")

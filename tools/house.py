@@ -42,11 +42,13 @@ class Room:
 # other. The modules of a folder follow the floors inside the folder.
 HOUSE = (
     (
+        Room("cached", "properties that are computed once, without a lock", "concurrency"),
         Room(
             "faults",
             "what can be wrong with an argument, as values: faults, their facts and the likely mistakes",
             "inputs",
         ),
+        Room("process", "the process of the command: its standard streams, and its end by a signal", "cli_process"),
     ),
     (Room("errors", "the one family of errors", "architecture"),),
     (
@@ -58,7 +60,8 @@ HOUSE = (
             "ones for a GPU (`cuda`: a door; `cuda_kernels`: Triton, off by default)",
             "kernels concurrency cuda",
             (
-                "compiled reference",
+                "loading reference",
+                "compiled",
                 "bits blocks cuda_kernels reference_classes reference_clusters",
                 "bin_lookup",
                 "host host_classes host_clusters host_tables cuda",
@@ -68,6 +71,7 @@ HOUSE = (
         ),
         Room("mistakes", "the usual mistakes behind a rejected input", "inputs"),
         Room("wording", "the sentences for a fault and its facts", "inputs"),
+        Room("writing", "files that are written: complete or not at all", "writing"),
     ),
     (Room("arrays", "arrays of any library as NumPy's", "inputs"),),
     (Room("weights", "integer weights, units of weights and effective sample sizes", "weights laws"),),
@@ -165,6 +169,7 @@ HOUSE = (
             "files streaming",
             (
                 "arrow_messages background columns paths predictions values",
+                "sql",
                 "arrays engine sketches",
                 "stored text cells suggestions",
                 "sources",
@@ -220,9 +225,10 @@ HOUSE = (
             "cli",
             "the command: its options and their order, the messages for wrong usage and bad data, completion by the "
             "TAB key",
-            "cli cli_clusters cli_usage cli_completion",
+            "cli cli_clusters cli_usage cli_completion cli_console",
             (
-                "conditions usage",
+                "conditions console",
+                "usage",
                 "completion options",
                 "checks errors gates output spark",
                 "loading",

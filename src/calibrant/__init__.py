@@ -4,6 +4,7 @@
 measure each; ``calibrant report FILE`` does the same for a file of predictions.
 """
 
+from calibrant import process  # noqa: F401 - first: in the command it watches for signals during the other imports
 from calibrant.comparing import compare
 from calibrant.comparison import Comparison
 from calibrant.errors import CalibrantError

@@ -18,6 +18,12 @@ from calibrant.wording import refuse
 _ENTRIES: Final[Mapping[str, Literal["label", "name"]]] = {"targets": "label", "groups": "name"}
 
 
+def is_masked(x: Any) -> bool:
+    """Return whether an array has masked entries; ``numpy.ma`` is not imported for this."""
+    is_masked_array = getattr(sys.modules.get("numpy.ma"), "is_masked", None)
+    return is_masked_array is not None and bool(is_masked_array(x))
+
+
 def as_array(argument: str, x: Any) -> NDArray[Any]:
     """Return x as a NumPy array, without a copy if its library shares memory; never write to it.
 
@@ -26,7 +32,7 @@ def as_array(argument: str, x: Any) -> NDArray[Any]:
     """
     if isinstance(x, (str, bytes, Mapping, Set)) or x is None:
         raise _no_array(argument, x)
-    if np.ma.is_masked(x):
+    if is_masked(x):
         raise InputError(argument, "no masked entries", "a masked array", "filter the masked rows out first")
     try:
         array = _from_library(x)

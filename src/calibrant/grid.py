@@ -11,6 +11,7 @@ With E edges, cell 0 holds p = 0, cell j in 1..E-1 the scores in (edge j-1, edge
 
 from __future__ import annotations
 
+import encodings.cp437  # noqa: F401 - zipfile imports it at its first use, where a fork may come in between
 import hashlib
 from functools import cache
 from importlib.resources import files

@@ -199,7 +199,7 @@ class Report(Mapping[str, Estimate]):
         Parameters
         ----------
         path : str or path
-            The file to write. A file that exists is replaced.
+            The file to write. An old file stays until the new one is complete on the disk.
         title : str
             The title of the page.
 
@@ -207,6 +207,8 @@ class Report(Mapping[str, Estimate]):
         ------
         calibrant.errors.MissingDependencyError
             Without jinja2, which the extra ``report`` installs.
+        OSError
+            If the file cannot be written, as on a full disk. An old file is then unchanged.
         """
         from calibrant.render import html
 

@@ -7,13 +7,13 @@ per occupied cell. Tables of one kind add up to the table of all their rows.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import grid as grids
+from calibrant.cached import cached_property
 from calibrant.errors import InputError, MissingDependencyError, check_choice
 from calibrant.inputs import Notion, as_predictions
 from calibrant.kernels import dispatch

@@ -11,7 +11,7 @@ try:
 except ImportError:
     sys.exit("calibrant: the command needs the extra 'report'; run: pip install 'calibrant[report]'")
 
-from calibrant.cli import checks, completion, gates, loading, output
+from calibrant.cli import checks, completion, console, gates, loading, output
 from calibrant.cli.conditions import ConditionType
 from calibrant.cli.errors import failing
 from calibrant.cli.options import ENGINES, CommandOptions
@@ -64,6 +64,13 @@ def _measures(ctx: click.Context, option: click.Parameter, listed: str) -> str |
     return measures
 
 
+def _standard_output(_ctx: click.Context, _option: click.Parameter, path: str | None) -> str | None:
+    """Return "-" for any name of standard output: a report after the JSON would spoil it."""
+    from calibrant.writing import descriptor_of
+
+    return path if path is None or descriptor_of(path) != console.OUT else "-"
+
+
 def _split(listed: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in listed.split(",") if name.strip())
 
@@ -110,7 +117,11 @@ _level = click.option(
     "--level", type=float, default=CommandOptions.level, show_default=True, help="The confidence of the intervals."
 )
 _json = click.option(
-    "--json", "json_path", metavar="PATH", help="Write every number to this file as JSON; - for standard output."
+    "--json",
+    "json_path",
+    metavar="PATH",
+    callback=_standard_output,
+    help="Write every number to this file as JSON; - for standard output.",
 )
 _html = click.option("--html", "html_path", metavar="PATH", help="Write an HTML page that needs no other file.")
 _title = click.option("--title", metavar="TEXT", help="The title of the page; default: the file's name.")
@@ -393,7 +404,7 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
 
         merged = read_sketches(files, keep_going=keep_going)
         write_sketch(merged.sketch, sketch_path)
-        click.echo(f"{sketch_path}: {output.holding(merged.sketch)}, from {output.count(merged.paths)}")
+        console.write(f"{sketch_path}: {output.holding(merged.sketch)}, from {output.count(merged.paths)}")
         output.warn(merged)
 
 
@@ -461,4 +472,4 @@ def complete(shell: str) -> None:
     eval "$(calibrant completion zsh)"     a line for ~/.zshrc, after compinit
     calibrant completion fish | source     a line for ~/.config/fish/config.fish
     """  # noqa: D301
-    click.echo(completion.script(shell, main), nl=False)
+    console.put(completion.script(shell, main))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import numpy as np
 
+from calibrant.cli import console
 from calibrant.cli.options import CommandOptions
 from calibrant.cli.usage import command_line
 from calibrant.errors import meant
@@ -83,7 +84,7 @@ def failing(ctx: click.Context, options: CommandOptions | None = None) -> Iterat
 
 
 def _fail(message: str) -> None:
-    click.echo("calibrant: " + " ".join(message.split()), err=True)
+    console.say(" ".join(message.split()))
     sys.exit(BAD_DATA)
 
 

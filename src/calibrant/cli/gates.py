@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import click
-
+from calibrant.cli import console
 from calibrant.cli.conditions import broken, doubt
 from calibrant.cli.options import CommandOptions
 
@@ -28,16 +27,16 @@ def report_status(report: Report, options: CommandOptions) -> int:
     for condition in options.conditions:
         message, caution = broken(condition, report), doubt(condition, report)
         if message is not None:
-            _say(f"--fail-if {condition.text!r} holds: {message}")
+            console.say(f"--fail-if {condition.text!r} holds: {message}")
             statuses.append(FAILED)
         if caution is not None:
-            _say(f"--fail-if {condition.text!r}: {caution}")
+            console.say(f"--fail-if {condition.text!r}: {caution}")
     if options.gate:
         status = FAILED if report.miscalibrated else 0
         if report.decision is not None:
             status = _STATUS[report.decision.state]
         if status:
-            _say(f"--gate: {report.verdict()[0]}")
+            console.say(f"--gate: {report.verdict()[0]}")
         statuses.append(status)
     return _worst(statuses)
 
@@ -55,14 +54,10 @@ def comparison_status(comparison: Comparison, options: CommandOptions) -> int:
             if pair.decision is not None:
                 status = _STATUS[pair.decision.state]
             if status:
-                _say(f"--gate: {deciding(plain, summary)}")
+                console.say(f"--gate: {deciding(plain, summary)}")
             statuses.append(status)
     return _worst(statuses)
 
 
 def _worst(statuses: list[int]) -> int:
     return FAILED if FAILED in statuses else max(statuses)
-
-
-def _say(message: str) -> None:
-    click.echo(f"calibrant: {message}", err=True)

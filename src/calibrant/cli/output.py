@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -14,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
+from calibrant.cli import console
 from calibrant.cli.options import ENGINES, CommandOptions
+from calibrant.process import undone
 
 if TYPE_CHECKING:
     from calibrant.comparison import Comparison
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from calibrant.sketch import CalibrationSketch
 
 _NAMED: Final = 3  # columns that a hint names
+#: The characters that JSON need not escape, and that act on a terminal or are not Unicode; see `render.style.shown`.
+_ACTING: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
 _PATIENCE: Final = 1.0  # seconds before a progress bar appears
 
 
@@ -72,18 +76,23 @@ def write_summary(summary: Mapping[str, Any], target: str | None, text: Callable
 
 def show(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
     """Write to the terminal: the text, or the JSON if ``target`` is "-"."""
-    click.echo(_json(summary) if target == "-" else text(), nl=target != "-")
+    if target == "-":
+        console.put_utf8(_json(summary))
+    else:
+        console.write(text())
 
 
-def _json(summary: Mapping[str, Any]) -> str:
-    return json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+def _json(summary: Mapping[str, Any]) -> bytes:
+    """Return JSON as UTF-8; what acts on a terminal, and bytes of a file's name that are no text, are escaped."""
+    text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    return _ACTING.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode()
 
 
 def _write_json(summary: Mapping[str, Any], target: str | None) -> None:
-    from calibrant.files import replace_file
+    from calibrant.writing import replace_file
 
     if target not in (None, "-"):
-        replace_file(target, _json(summary).encode())
+        replace_file(target, _json(summary))
 
 
 def _write_page(
@@ -95,8 +104,8 @@ def _write_page(
     target = options.html_path
     if target is None:
         return
-    from calibrant.files import replace_file
     from calibrant.render import html
+    from calibrant.writing import replace_file
 
     # Show file names only.
     named_sources = {**sources, "files": [Path(path).name for path in predictions.paths]}
@@ -106,7 +115,7 @@ def _write_page(
     title = options.title or _title(named_sources["files"])
     page = html.page(summary, title=title, used=predictions.described(), sources=named_sources).encode()
     replace_file(target, page)
-    click.echo(f"calibrant: wrote {target} ({len(page) / 1000:,.0f} kB)", err=True)
+    console.say(f"wrote {target} ({len(page) / 1000:,.0f} kB)")
 
 
 def _write_sketch(predictions: FileRows | FileSketch, target: str | None) -> None:
@@ -114,7 +123,7 @@ def _write_sketch(predictions: FileRows | FileSketch, target: str | None) -> Non
 
     if target is not None and isinstance(predictions, FileSketch):
         write_sketch(predictions.sketch, target)
-        click.echo(f"calibrant: wrote {target} ({os.path.getsize(target) / 1000:,.0f} kB)", err=True)
+        console.say(f"wrote {target} ({os.path.getsize(target) / 1000:,.0f} kB)")
 
 
 def suggest_clusters(predictions: FileRows | FileSketch, options: CommandOptions) -> None:
@@ -128,10 +137,9 @@ def suggest_clusters(predictions: FileRows | FileSketch, options: CommandOptions
     if names:
         listed = ", ".join(map(repr, names[:_NAMED]))
         verb = "names" if len(names) == 1 else "name"
-        click.echo(
-            f"calibrant: {listed} {verb} things with several rows each: if rows of one depend on each other, pass "
-            f"--cluster {shlex.quote(names[0])}",
-            err=True,
+        console.say(
+            f"{listed} {verb} things with several rows each: if rows of one depend on each other, pass "
+            f"--cluster {shlex.quote(names[0])}"
         )
 
 
@@ -139,9 +147,9 @@ def warn(predictions: FileRows | FileSketch) -> None:
     """Name on standard error the files that were left out."""
     if predictions.omitted:
         files = len(predictions.omitted) + len(predictions.paths)
-        click.echo(f"calibrant: left out {len(predictions.omitted):,} of {files:,} files:", err=True)
+        console.say(f"left out {len(predictions.omitted):,} of {files:,} files:")
         for path, reason in predictions.omitted:
-            click.echo(f"  {path}: {reason}", err=True)
+            console.tell(f"  {path}: {reason}")
 
 
 def holding(sketch: CalibrationSketch) -> str:
@@ -214,7 +222,8 @@ def progress() -> Iterator[Callable[[int, int, int], None]]:
     timer.daemon = True
     timer.start()
     try:
-        yield step
+        with undone(lambda: None, lambda: console.clear_line(bar.live.is_started)):
+            yield step
     finally:
         timer.cancel()
         timer.join()

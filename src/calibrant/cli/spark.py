@@ -16,6 +16,7 @@ import click
 
 from calibrant.cli.options import CommandOptions
 from calibrant.faults import Fault, LabelFacts, MissingFacts, Mistake
+from calibrant.process import undone
 
 if TYPE_CHECKING:
     from calibrant.errors import InputError
@@ -97,7 +98,7 @@ def _paths(patterns: Sequence[str]) -> tuple[list[str], str, str]:
     Spark resolves names with a scheme (``s3a://``, ``hdfs://``). Others are local files that every worker must see.
     """
     from calibrant.errors import FileError
-    from calibrant.files.paths import check_bytes, expand, kind_of
+    from calibrant.files.paths import check_bytes, expand, is_utf8, kind_of
 
     remote = [pattern for pattern in patterns if "://" in pattern]
     if remote and len(remote) < len(patterns):
@@ -107,6 +108,8 @@ def _paths(patterns: Sequence[str]) -> tuple[list[str], str, str]:
     paths = expand(patterns)
     for path in paths:
         check_bytes(path)
+        if not is_utf8(os.path.abspath(path)):
+            raise FileError(path, "has a name that is not UTF-8, which --engine spark cannot read", "rename it")
     # Pattern characters that are left in a name are literal.
     urls = ["file://" + re.sub(r"[\[\]{}*?\\,]", r"\\\g<0>", os.path.abspath(path)) for path in paths]
     return urls, kind_of(paths[0]), _title(paths)
@@ -178,7 +181,7 @@ def _silent() -> Iterator[str]:
     """Redirect standard error of this process and its children to a file; yield its name."""
     sys.stderr.flush()
     stderr_copy = os.dup(2)
-    with tempfile.TemporaryDirectory() as folder:
+    with undone(tempfile.TemporaryDirectory, lambda: temporary.cleanup()) as temporary, temporary as folder:
         log = os.path.join(folder, "log")
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT)
         try:

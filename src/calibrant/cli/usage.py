@@ -12,14 +12,12 @@ from typing import Any, Final
 
 import click
 
+from calibrant.cli import console
 from calibrant.errors import nearest
 from calibrant.files.paths import KINDS
 
 #: The key of the typed words in a context's ``meta``.
 TYPED: Final = "calibrant.typed"
-
-#: The exit status after Ctrl-C: 128 and the number of the signal.
-INTERRUPTED: Final = 130
 
 #: The sections of a command's help, each with the names of its options.
 SECTIONS: Final = {
@@ -97,6 +95,25 @@ class Commands(click.Group):
 
     command_class = Command
 
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the typed command and exit with its status; without ``args``, this process is the command."""
+        if args is None:
+            console.prepare()
+
+        def run() -> Any:
+            return super(Commands, self).main(args, prog_name, complete_var, standalone_mode=False, **extra)
+
+        if not standalone_mode:
+            return run()
+        sys.exit(console.status_of(run))
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """List the commands in the order of their use."""
         return list(self.commands)
@@ -106,7 +123,8 @@ class Commands(click.Group):
     ) -> click.Context:
         """Remember the typed words, for errors that say what to type."""
         typed = list(args)
-        ctx = super().make_context(info_name, args, parent, **extra)
+        with console.losing():  # the help and the version are written here
+            ctx = super().make_context(info_name, args, parent, **extra)
         ctx.meta[TYPED] = typed
         return ctx
 
@@ -131,10 +149,11 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; Ctrl-C ends it with the shells' exit status and no traceback."""
         try:
-            return super().invoke(ctx)
+            with console.losing():  # files have errors of their own, see `calibrant.cli.errors`
+                return super().invoke(ctx)
         except KeyboardInterrupt:
-            click.echo("calibrant: interrupted", err=True)
-            sys.exit(INTERRUPTED)
+            console.say("interrupted")
+            sys.exit(console.INTERRUPTED)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

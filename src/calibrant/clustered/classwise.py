@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.cached import cached_property
 from calibrant.clustered import closed_form
 from calibrant.clustered.bins import ClusterBins, absolute_interval, rate_intervals
 from calibrant.clustered.null import ClusterNull, scaled_sums

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.cached import cached_property
 from calibrant.clustered.bins import ClusterBins, held_bins, per_pair
 from calibrant.clustered.sums import Clustered
 from calibrant.estimators.binned import absolute_error, largest_gap, root_square_error

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.cached import cached_property
 from calibrant.clustered.bins import ClusterBins, Directions, Influences, influence_sums, per_pair, square_value
 from calibrant.clustered.means import BY_CLUSTER, flag_of
 from calibrant.clustered.sums import Clustered, freedom, spread_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.cached import cached_property
 from calibrant.clustered import bins as clustered_bins
 from calibrant.clustered import closed_form, corp, cumulative, curves, means, smooth
 from calibrant.clustered.bins import ClusterBins, held_bins, per_pair

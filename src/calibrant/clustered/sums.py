@@ -8,12 +8,12 @@ N_h the weight of bucket h, N that of all rows, K the number of coarse cells wit
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.cached import cached_property
 from calibrant.clusters import BucketSums
 from calibrant.errors import InputError
 from calibrant.estimators.binned import quantile_bin_of, uniform_bin_of

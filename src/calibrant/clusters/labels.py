@@ -15,13 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from functools import cached_property
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.arrays import as_array, is_bfloat16, widened
+from calibrant.arrays import as_array, is_bfloat16, is_masked, widened
+from calibrant.cached import cached_property
 from calibrant.errors import InputError
 from calibrant.faults import ClusterFacts, Fault, MissingFacts, Place
 from calibrant.kernels import dispatch
@@ -181,7 +181,7 @@ def _unconverted(clusters: Any, n: int) -> NDArray[Any]:
     is_column = type(clusters).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")
     if isinstance(clusters, np.ndarray) or (is_column and len(shape) < 2 and hasattr(clusters, "__array__")):
         array = np.asarray(clusters)
-        if array.dtype == object and not np.ma.is_masked(clusters):
+        if array.dtype == object and not is_masked(clusters):
             return array
     array = as_array("clusters", clusters)
     return widened(array) if is_bfloat16(clusters, array) else array

@@ -14,12 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.cached import cached_property
 from calibrant.estimators import binned, cumulative, isotonic, smooth
 from calibrant.estimators.binned import Closed, Norm
 from calibrant.estimators.smooth import SmoothError

@@ -2,12 +2,11 @@
 
 from calibrant.files.chunks import Judging
 from calibrant.files.columns import Options
-from calibrant.files.engine import sql_name, where_option
-from calibrant.files.paths import replace_file
 from calibrant.files.predictions import BadRows, FileModels, FilePredictions, FileRows, FileSketch, Omitted
 from calibrant.files.reading import read_models, read_predictions
 from calibrant.files.sketches import read_sketches, write_sketch
 from calibrant.files.sources import column_names, likely_outcome, likely_score, repeated_columns
+from calibrant.files.sql import sql_name, where_option
 
 __all__ = [
     "BadRows",
@@ -25,7 +24,6 @@ __all__ = [
     "read_predictions",
     "read_sketches",
     "repeated_columns",
-    "replace_file",
     "sql_name",
     "where_option",
     "write_sketch",

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from calibrant.errors import FileError
 from calibrant.files.columns import Selection
-from calibrant.files.engine import Table, literal, load, where_option
+from calibrant.files.engine import Table, load
 from calibrant.files.paths import reading
+from calibrant.files.sql import literal, where_option
 from calibrant.files.values import (
     PERCENT_REMEDY,
     Column,

@@ -6,8 +6,8 @@ import codecs
 import importlib
 import os
 import re
+import secrets
 import shutil
-import tempfile
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -21,7 +21,16 @@ import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, meant
 from calibrant.files.columns import Selection, listed
-from calibrant.files.paths import first_line, kind_of, open_bytes, reading, starts_with_mark
+from calibrant.files.paths import (
+    first_line,
+    kind_of,
+    open_bytes,
+    reading,
+    starts_with_mark,
+    temporary_folder,
+    utf8_path,
+)
+from calibrant.files.sql import engine_path, identifier, literal, number_of, sql_name, where_option
 from calibrant.kernels.blocks import n_threads
 from calibrant.memory import max_memory
 
@@ -52,20 +61,6 @@ _HELD = {
 }
 
 
-#: The words that DuckDB reserves: a column of such a name is quoted.
-_RESERVED = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        all and any array as asc both case cast check collate column constraint create default desc distinct do else
-        end except false for foreign from group having in initially into lateral leading limit not null offset on only
-        or order pivot placing primary qualify references returning select show some summarize symmetric table then to
-        trailing true union unique unpivot using variadic when where window with
-        """,
-    )
-)
-
-
 def batch_rows(columns: int) -> int:
     """Return how many rows to read at a time."""
     return max(1024, min(65_536, CELLS // max(columns, 1)))
@@ -90,7 +85,7 @@ def open_engine(purpose: str, paths: Collection[str]) -> Any:
     threads = max(1, min(n_threads(), memory // _BYTES_OF_A_THREAD))
     limits = {"memory_limit": f"{memory}B", "threads": str(threads), "temp_directory": ""}
     engine = load("duckdb", purpose).connect(":memory:", config={**SETTINGS, **limits})
-    names = {name for path in paths for name in (literal(os.path.abspath(path)), engine_path(path))}
+    names = {name for path in paths for name in (literal(utf8_path(os.path.abspath(path))), engine_path(path))}
     engine.execute(f"SET allowed_paths=[{', '.join(sorted(names))}]")
     engine.execute("SET enable_external_access=false")
     engine.execute("SET lock_configuration=true")
@@ -130,10 +125,8 @@ class Engines:
             self._copies = {}
             for path in self.paths:
                 if kind_of(path) == "json" and starts_with_mark(path):
-                    if not self._copies:
-                        folder = tempfile.mkdtemp(prefix="calibrant-")
-                        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-                    copy = os.path.join(folder, f"{len(self._copies)}.jsonl")
+                    copy = os.path.join(temporary_folder(), f"{secrets.token_hex(4)}.jsonl")
+                    weakref.finalize(self, os.unlink, copy)
                     with reading(path), open_bytes(path) as stream, open(copy, "xb") as target:
                         stream.read(len(codecs.BOM_UTF8))
                         shutil.copyfileobj(stream, target, 1 << 20)
@@ -337,20 +330,25 @@ class EngineTable(Table):
             except Exception as error:
                 if not _parses(f"[\n{sql}\n]", option):
                     raise self._wrong_sql(option, sql, error) from error
+                if option == "--cluster":
+                    raise self._not_one_value(sql) from None
                 problem = f"{option} {sql!r} is not one expression but several"
-                remedy = "join conditions with AND" if option == "--where" else "give --cluster once for each"
-                raise FileError(self.path, problem, remedy) from None
+                raise FileError(self.path, problem, "join conditions with AND") from None
 
     def _check_expressions(self, connection: Any, selection: Selection) -> None:
         """Reject an expression of the clusters that is not one value of each row."""
         for sql in self.expressions(selection):
             try:
+                columns = len(connection.sql(f"SELECT * FROM {self.relation()}").types)
                 kinds = connection.sql(f"SELECT (\n{sql}\n), * FROM {self.relation()}").types
             except Exception as error:
                 raise self._wrong_sql("--cluster", sql, error) from error
-            if len(kinds) != len(self.columns) + 1 or re.search(r"STRUCT|TUPLE|MAP|UNION|\]$", str(kinds[0])):
-                problem = f"--cluster {sql!r} is not one value of each row"
-                raise FileError(self.path, problem, "for several columns give --cluster once for each")
+            if len(kinds) != columns + 1 or re.search(r"STRUCT|TUPLE|MAP|UNION|\]$", str(kinds[0])):
+                raise self._not_one_value(sql)
+
+    def _not_one_value(self, sql: str) -> FileError:
+        problem = f"--cluster {sql!r} is not one value of each row"
+        return FileError(self.path, problem, "for several columns give --cluster once for each")
 
     def check_names(self) -> None:
         """Reject names that differ only in case: DuckDB would take one column for the other."""
@@ -478,41 +476,3 @@ def used_numbers(selection: Selection) -> Sequence[str]:
     """Return the used columns that must hold numbers: all but a single column of targets."""
     weights = (selection.weights,) if selection.weights else ()
     return (*selection.probs, *weights, *(selection.targets if len(selection.targets) > 1 else ()))
-
-
-# ---------------------------------------------------------------- SQL as text
-
-
-def identifier(name: str) -> str:
-    """Quote a column's name."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """Quote a text."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def number_of(text: str, kind: str = "DOUBLE") -> str:
-    """Return the SQL of the number, or list of numbers, that a text holds; DuckDB reads ``0.1_5`` as .15."""
-    return f"CASE WHEN contains({text}, '_') THEN NULL ELSE TRY_CAST(trim({text}) AS {kind}) END"
-
-
-def sql_name(name: str) -> str:
-    """Return a column's name as a person would write it in a condition: quoted only where it must be."""
-    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in _RESERVED
-    return name if plain else identifier(name)
-
-
-def engine_path(path: str) -> str:
-    """Return a path as the engine's literal: it would expand brackets, ``~`` and ``s3:`` itself."""
-    return literal(re.sub(r"[\[*?]", r"[\g<0>]", os.path.abspath(path)))
-
-
-def where_option(condition: str, where: str | None = None) -> str:
-    """Return a ``--where`` to type into a shell, joined to the condition that is in force."""
-    if where is not None:
-        condition = f"({where}) AND {condition}"
-    if re.search(r'["$`\\!]', condition):
-        return "--where '" + condition.replace("'", "'\\''") + "'"
-    return f'--where "{condition}"'

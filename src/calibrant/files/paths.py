@@ -1,21 +1,22 @@
-"""Files by their names: patterns, kinds, and how text is opened and files are written."""
+"""Files by their names: patterns, kinds, and how text is opened."""
 
 from __future__ import annotations
 
 import codecs
 import contextlib
-import errno
 import glob
 import gzip
 import os
 import secrets
-import stat
+import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from calibrant.errors import CalibrantError, FileError, FileFault, meant
+from calibrant.process import undone
 
 #: Bytes of a line of a CSV, and of an object of JSON lines: those of DuckDB.
 LONGEST_LINE = 2_000_000
@@ -214,44 +215,39 @@ def check_text(path: str, check: Callable[[], None], longest: int | None = None)
         raise FileError(path, f"is damaged ({first_line(error)})", "compress or copy it again") from error
 
 
-# ---------------------------------------------------------------- writing
+# ---------------------------------------------------------------- names that are not UTF-8
+
+_links = contextlib.ExitStack()  # lives as long as the process
 
 
-def replace_file(path: str, data: bytes) -> None:
-    """Write a file; what stood there before stands until the new one is complete on the disk.
+def utf8_path(path: str) -> str:
+    """Return the path, or that of a link to the file if the path is not UTF-8: DuckDB and PyArrow need UTF-8."""
+    return path if is_utf8(path) else _link_to(path)
 
-    Raises
-    ------
-    FileError
-        Where it cannot be written; nothing has changed then.
-    """
+
+def is_utf8(path: str) -> bool:
+    """Return whether the bytes of a name are UTF-8; Python stands surrogates for the bytes that are not."""
+    return not any("\ud800" <= character <= "\udfff" for character in path)
+
+
+@cache
+def _link_to(path: str) -> str:
+    name = os.path.basename(path).lower()
+    ending = next((ending for ending in KINDS if name.endswith(ending)), "")
+    link = os.path.join(temporary_folder(), secrets.token_hex(4) + ending)
     try:
-        target = os.path.realpath(path)  # a link stays a link
-        mode = os.stat(target).st_mode if os.path.exists(target) else None
-        if mode is not None and not stat.S_ISREG(mode):
-            with open(target, "wb") as stream:  # a pipe or a device cannot be replaced
-                stream.write(data)
-            return
-        _replace(target, data, None if mode is None else stat.S_IMODE(mode))
+        os.symlink(os.path.abspath(path), link)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            problem = "cannot be written: the disk is full"
-            raise FileError(path, problem, "free some space, or name another place") from None
-        raise FileError(path, f"cannot be written ({error.strerror or error})", "check the path and the disk") from None
+        raise FileError(path, f"has a name that is not UTF-8 ({error.strerror})", "rename it") from None
+    return link
 
 
-def _replace(target: str, data: bytes, mode: int | None) -> None:
-    beside = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{secrets.token_hex(4)}.part")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        with open(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())  # some disks say only now that they are full
-        if mode is not None:
-            os.chmod(beside, mode)
-        os.replace(beside, target)
-    except BaseException:  # Ctrl-C as well
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        raise
+@cache
+def temporary_folder() -> str:
+    """Return a folder that is removed at the end of the process, also by a signal."""
+
+    def start() -> tempfile.TemporaryDirectory[str]:
+        return tempfile.TemporaryDirectory(prefix="calibrant-")  # Python removes it at its end
+
+    folder = _links.enter_context(undone(start, lambda: folder.cleanup()))
+    return folder.name

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calibrant.errors import FileError, InputError
-from calibrant.files.paths import check_bytes, expand, kind_of, replace_file
+from calibrant.files.paths import check_bytes, expand, kind_of
 from calibrant.files.predictions import FileSketch, Omitted
 from calibrant.sketch import CalibrationSketch
 from calibrant.sketch.storage import is_sketch
+from calibrant.writing import replace_file
 
 _REMEDY = "give what calibrant report --sketch wrote"
 

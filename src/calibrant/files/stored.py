@@ -16,8 +16,9 @@ import numpy as np
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files.arrow_messages import decompressed_bytes
 from calibrant.files.columns import Selection
-from calibrant.files.engine import Engines, EngineTable, Table, batch_rows, engine_path, identifier, literal, load
-from calibrant.files.paths import reading
+from calibrant.files.engine import Engines, EngineTable, Table, batch_rows, load
+from calibrant.files.paths import reading, utf8_path
+from calibrant.files.sql import engine_path, identifier, literal
 from calibrant.memory import max_memory
 
 BATCH = 32_000_000  # bytes
@@ -44,7 +45,7 @@ class ParquetTable(Table):
         """Open the file; columns of ``names`` come as codes, since a short file may repeat a long text often."""
         # Checksums are verified where the writer stored them.
         return self._parquet.ParquetFile(
-            self.path,
+            utf8_path(self.path),
             page_checksum_verification=True,
             buffer_size=_BUFFER,
             pre_buffer=False,
@@ -97,7 +98,7 @@ class ArrowTable(Table):
         self.failure: FileError | None = None
         self._arrow = load("pyarrow", f"to read {os.path.basename(path)}")
         load("pyarrow.ipc", f"to read {os.path.basename(path)}")
-        with reading(path), self._open(self._arrow.OSFile(path)) as reader:
+        with reading(path), self._open(self._arrow.OSFile(utf8_path(path))) as reader:
             self._schema = reader.schema
             self.columns = tuple(self._schema.names)
             self.dtypes = _dtypes(self._schema)
@@ -109,7 +110,7 @@ class ArrowTable(Table):
         fields = [self.columns.index(name) for name in columns]
         if not self._has_large_batches():
             options.included_fields = fields
-            with self._open(self._arrow.OSFile(self.path), options) as reader:
+            with self._open(self._arrow.OSFile(utf8_path(self.path)), options) as reader:
                 yield reader, None
             return
         with tempfile.TemporaryFile() as copy:
@@ -128,7 +129,7 @@ class ArrowTable(Table):
         size = os.path.getsize(self.path)
         if size <= _LARGE:
             return False
-        with self._open(self._arrow.OSFile(self.path)) as reader:
+        with self._open(self._arrow.OSFile(utf8_path(self.path))) as reader:
             return size > _LARGE * getattr(reader, "num_record_batches", 0)
 
     def _open(self, source: Any, options: Any = None) -> Any:

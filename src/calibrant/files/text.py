@@ -17,17 +17,9 @@ from itertools import islice
 
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files.columns import Selection
-from calibrant.files.engine import (
-    Engines,
-    EngineTable,
-    engine_path,
-    identifier,
-    literal,
-    number_of,
-    sql_name,
-    used_numbers,
-)
+from calibrant.files.engine import Engines, EngineTable, used_numbers
 from calibrant.files.paths import LONGEST_LINE, bounded_lines, check_text, open_text, reading
+from calibrant.files.sql import engine_path, identifier, literal, number_of, sql_name
 
 SAMPLE = 20_000
 MOST_COLUMNS = 100_000

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
-from threading import Lock
 from types import FunctionType
 from typing import Any
 
@@ -15,6 +14,8 @@ import numba
 import numpy as np
 from llvmlite import binding  # type: ignore[import-untyped]
 from numba import njit
+
+from calibrant.kernels.loading import LOADING
 
 #: Sums may be reordered for vector lanes; NaN and infinity keep their meaning.
 REASSOCIATE = {"reassoc", "contract", "nsz"}
@@ -28,17 +29,20 @@ class Compiled:
     is killed in between leaves an index that names old code. Here the name of a file contains everything that its
     machine code depends on (see `_variant_name`): all processes write the same bytes to it.
 
-    A cache that cannot be used (unwritable, full, torn, vanished) never makes a call fail.
+    A cache that cannot be used (unwritable, full, torn, vanished) never makes a call fail. Where Numba may not compile
+    (``NUMBA_DISABLE_JIT=1``) the readable twin runs.
     """
 
-    def __init__(self, function: Callable[..., Any], *, reassociate: bool) -> None:
+    def __init__(
+        self, function: Callable[..., Any], *, twin: Callable[..., Any] | None = None, reassociate: bool
+    ) -> None:
         self.function = function
+        self.twin = twin or function
         self.reassociate = reassociate
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
         self._by_kinds: dict[tuple[object, ...], Callable[..., Any]] = {}
         self._by_signature: dict[tuple[object, ...], Callable[..., Any]] = {}
-        self._lock = Lock()  # only one thread compiles
 
     def __call__(self, *args: Any) -> Any:
         # A cheap key for the types; several keys may share a signature.
@@ -47,8 +51,8 @@ class Compiled:
         return (self._variant(kinds, args) if run is None else run)(*args)
 
     def _variant(self, kinds: tuple[object, ...], args: tuple[Any, ...]) -> Callable[..., Any]:
-        signature = tuple(map(numba.typeof, args))
-        with self._lock:
+        with LOADING:  # only one thread compiles, and no fork comes in between
+            signature = tuple(map(numba.typeof, args))
             if signature not in self._by_signature:
                 self._by_signature[signature] = self._compile(signature)
             run = self._by_kinds[kinds] = self._by_signature[signature]
@@ -61,7 +65,7 @@ class Compiled:
         is raised by the last attempt.
         """
         if numba.config.DISABLE_JIT:
-            return self.function
+            return self.twin
         options = _options(self.reassociate)
         with suppress(Exception):  # Numba raises if it finds no directory to write to
             name = _variant_name(self.function.__name__, self.reassociate, signature)
@@ -77,9 +81,14 @@ class Compiled:
         return run  # type: ignore[no-any-return]
 
 
-def kernel(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Compiled]:
-    """Compile a loop that releases the interpreter lock; ``reassociate`` lets its sums use vector lanes."""
-    return lambda function: Compiled(function, reassociate=reassociate)
+def kernel(
+    twin: Callable[..., Any] | None = None, *, reassociate: bool = False
+) -> Callable[[Callable[..., Any]], Compiled]:
+    """Compile a loop that releases the interpreter lock; ``reassociate`` lets its sums use vector lanes.
+
+    ``twin`` is the readable function of the same signature.
+    """
+    return lambda function: Compiled(function, twin=twin, reassociate=reassociate)
 
 
 def inlined(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Any]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.kernels.blocks import BadRow, Rows, bounds_of, in_order, lanes_of, n_threads, summed
+from calibrant.kernels.loading import loaded
 from calibrant.kernels.reference import (
     BRIER,
     BRIER_SQUARES,
@@ -118,7 +119,7 @@ def read_probs(
     BadRow
         At the first row with a value outside [0, 1] or a sum that is not 1.
     """
-    from calibrant.kernels import host
+    host = loaded("host")
 
     w, weighted = _weights_of(weights)
     shape = (0, 0) if uppers is None else (len(uppers), rows.width)
@@ -160,7 +161,7 @@ def read_logits(
     probs: Floats | None = None,
 ) -> tuple[Float64s, Float64s]:
     """Run `reference.read_logits` over all rows; ``probs`` (n, C), if passed, receives the softmax."""
-    from calibrant.kernels import host
+    host = loaded("host")
 
     w, weighted = _weights_of(weights)
     shape = (0, 0) if uppers is None else (len(uppers), rows.width)
@@ -201,7 +202,7 @@ def read_events(
     outcomes: UInt8s,
 ) -> Float64s:
     """Run `reference.read_events` over all rows; ``scores``, if passed, receives the probabilities."""
-    from calibrant.kernels import host
+    host = loaded("host")
 
     w, weighted = _weights_of(weights)
     no_scores = np.empty(0, dtype=rows.dtype)
@@ -230,7 +231,7 @@ def tally(
         With ``uppers``, the sums (3, M) of the bins with these largest members; else the packed events (n,), signed.
         None if a row is invalid or unusual: the reading passes then find out which.
     """
-    from calibrant.kernels import host
+    host = loaded("host")
 
     n, keep = len(probs), uppers is None
     keys = np.empty(n if keep else 0, np.int32 if probs.dtype.itemsize == 4 else np.int64)
@@ -265,7 +266,7 @@ def sum_events(
         The sums (cells, 5) and the totals. None if a row is invalid or unusual: the reading passes then find out
         which.
     """
-    from calibrant.kernels import host
+    host = loaded("host")
 
     bounds = lanes_of(len(probs), 1, len(edges))
 
@@ -286,7 +287,7 @@ def sum_events(
 
 def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers: Floats) -> Float64s:
     """Run `reference.bin_rows` over all rows; return the sums (4, M)."""
-    from calibrant.kernels import host_tables
+    host_tables = loaded("host_tables")
 
     w, weighted = _weights_of(weights)
     bounds = bounds_of(len(scores), 1)
@@ -304,7 +305,7 @@ def cell_rows(
     scores: Floats, outcomes: UInt8s, weights: Float64s | None, edges: Floats, starts: UInt16s, shift: int, first: int
 ) -> Float64s:
     """Run `reference.cell_rows` over all rows; return the sums (cells, 5), with weights (cells, 7)."""
-    from calibrant.kernels import host_tables
+    host_tables = loaded("host_tables")
 
     w, weighted = _weights_of(weights)
     shape = (len(edges) + 1, 7 if weighted else 5)
@@ -329,7 +330,7 @@ def bucket_rows(
     lookup: tuple[Floats, UInt16s, int, int],
 ) -> Float64s:
     """Run `reference_clusters.bucket_rows` over all rows; return the sums (buckets, cells, 3)."""
-    from calibrant.kernels import host_clusters
+    host_clusters = loaded("host_clusters")
 
     w, weighted = _weights_of(weights)
     bounds = lanes_of(len(scores), 1, 3 * shape[0] * shape[1])
@@ -345,7 +346,7 @@ def bucket_rows(
 
 def number_rows(words: NDArray[np.unsignedinteger[Any]], most: int) -> tuple[Int64s, Int64s]:
     """Run `reference_clusters.number_rows`; return the number of each row and the first row of each number."""
-    from calibrant.kernels import host_clusters
+    host_clusters = loaded("host_clusters")
 
     numbers = np.empty(len(words), np.int64)
     return numbers, host_clusters.number_rows(words, most, numbers)
@@ -367,7 +368,7 @@ def distinct_keys(keys: NDArray[np.unsignedinteger[Any]]) -> tuple[Floats, Int64
 
     The keys are sorted in place: NumPy's vectorised integer sort does most of the work.
     """
-    from calibrant.kernels import host_tables
+    host_tables = loaded("host_tables")
 
     keys.sort()
     n = host_tables.count_runs(keys)
@@ -379,7 +380,7 @@ def distinct_keys(keys: NDArray[np.unsignedinteger[Any]]) -> tuple[Floats, Int64
 
 def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], uppers: Floats) -> Float64s:
     """Run `reference.bin_pooled` over the rows of a table; return the sums (4, M)."""
-    from calibrant.kernels import host_tables
+    host_tables = loaded("host_tables")
 
     bounds = bounds_of(len(scores), 1)
 
@@ -394,7 +395,7 @@ def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], up
 
 def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any]) -> tuple[float, float, float, float]:
     """Run `reference.sum_pooled` over the rows of a table."""
-    from calibrant.kernels import host_tables
+    host_tables = loaded("host_tables")
 
     bounds = bounds_of(len(scores), 1)
 
@@ -410,7 +411,7 @@ def bin_quantiles(
     scores: Floats, counts: NDArray[Any], positives: NDArray[Any], n_bins: int
 ) -> tuple[Float64s, Float64s]:
     """Run `reference.bin_quantiles`; return the sums (4, M) and the largest score of each bin."""
-    from calibrant.kernels import host_tables
+    host_tables = loaded("host_tables")
 
     sums, uppers = np.zeros((4, n_bins)), np.zeros(n_bins)
     if int(counts.sum()) > 2**62 // n_bins:  # 2 M times the total does not fit into int64
@@ -421,7 +422,7 @@ def bin_quantiles(
 
 def pool_violators(counts: NDArray[Any], positives: NDArray[Any]) -> Int64s:
     """Run `reference.pool_violators`; return the first row of each block."""
-    from calibrant.kernels import host_tables
+    host_tables = loaded("host_tables")
 
     bounds = bounds_of(len(counts), 1)
 
@@ -441,7 +442,7 @@ def pool_violators(counts: NDArray[Any], positives: NDArray[Any]) -> Int64s:
 
 def isotonic_fits(counts: Float64s, positives: Float64s) -> Float64s:
     """Run `reference.isotonic_fits`; return the fits (B, K)."""
-    from calibrant.kernels import host_tables
+    host_tables = loaded("host_tables")
 
     fits = np.empty_like(positives)
     host_tables.isotonic_fits(counts, positives, fits)
@@ -450,7 +451,7 @@ def isotonic_fits(counts: Float64s, positives: Float64s) -> Float64s:
 
 def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s | None) -> tuple[Float64s, float, float]:
     """Run `reference.residuals` over all rows; return them, their sum and the sum of their absolute values."""
-    from calibrant.kernels import host_tables
+    host_tables = loaded("host_tables")
 
     w, weighted = _weights_of(weights)
     out, bounds = np.empty(len(scores)), bounds_of(len(scores), 1)
@@ -469,7 +470,7 @@ def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s | None) -> tup
 
 def residual_moments(scores: Floats, residuals: Float64s, n_cells: int) -> Float64s:
     """Run `reference.residual_moments` over all rows; return the moments (cells, `N_MOMENTS`)."""
-    from calibrant.kernels import host_tables
+    host_tables = loaded("host_tables")
 
     bounds = lanes_of(len(scores), 1, n_cells)
 
@@ -484,7 +485,7 @@ def residual_moments(scores: Floats, residuals: Float64s, n_cells: int) -> Float
 
 def cosine_sums(scores: Floats, residuals: Float64s, n: int) -> Float64s:
     """Run `reference.cosine_sums`; return the first n coefficients."""
-    from calibrant.kernels import host_tables
+    host_tables = loaded("host_tables")
 
     coefficients = np.zeros(n)
     host_tables.cosine_sums(scores, residuals, coefficients)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.kernels import reference
 from calibrant.kernels.bin_lookup import CHUNK, bin_of, bounds_of, cell_of, start_of
 from calibrant.kernels.bits import bits_of, exp, float_of, log, signed, unsigned
 from calibrant.kernels.compiled import inlined, kernel
@@ -86,7 +87,7 @@ def _largest(rows: Any, i: Any) -> Any:
     return largest
 
 
-@kernel(reassociate=True)
+@kernel(reference.read_probs, reassociate=True)
 def read_probs(
     probs: Any,
     targets: Any,
@@ -158,7 +159,7 @@ def read_probs(
     return CLEAN
 
 
-@kernel(reassociate=True)
+@kernel(reference.read_logits, reassociate=True)
 def read_logits(
     logits: Any,
     targets: Any,
@@ -268,7 +269,7 @@ def _losses(p_outcome: Any, mass: Any, n: Any) -> Any:
     return nll, nll_squares
 
 
-@kernel()
+@kernel(reference.read_events)
 def read_events(
     probs: Any,
     targets: Any,
@@ -348,7 +349,7 @@ def read_events(
     return CLEAN
 
 
-@kernel(reassociate=True)
+@kernel(reference.tally_classes, reassociate=True)
 def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: Any, keys: Any) -> Any:
     """See `reference.tally_classes`."""
     n, size = probs.shape
@@ -389,7 +390,7 @@ def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: A
     return CLEAN
 
 
-@kernel()
+@kernel(reference.tally_events)
 def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, sums: Any, keys: Any) -> Any:
     """See `reference.tally_events`."""
     bits = unsigned(probs)
@@ -419,7 +420,7 @@ def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, su
     return CLEAN
 
 
-@kernel()
+@kernel(reference.sum_events)
 def sum_events(
     probs: Any, targets: Any, edges: Any, starts: Any, shift: Any, first: Any, cells: Any, totals: Any
 ) -> Any:

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.kernels import reference_classes
 from calibrant.kernels.compiled import kernel
 
 
-@kernel()
+@kernel(reference_classes.slope_rows)
 def slope_rows(probs: Any, targets: Any, squares: Any, masses: Any, uppers: Any, slopes: Any, sums: Any) -> Any:
     """See `reference_classes.slope_rows`. Arithmetic guesses the bin of a score, and its ends decide."""
     n_bins, last, n_slopes = uppers.shape[0], uppers.shape[0] - 1, slopes.shape[0]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.kernels import reference_clusters
 from calibrant.kernels.bin_lookup import CHUNK, cell_of, start_of
 from calibrant.kernels.compiled import inlined, kernel
 
@@ -77,7 +78,7 @@ def _number(words: Any, most: Any, numbers: Any, begin: Any, count: Any, slots: 
     return begin, count
 
 
-@kernel()
+@kernel(reference_clusters.number_rows)
 def number_rows(words: Any, most: Any, numbers: Any) -> Any:
     """See `reference_clusters.number_rows`: a hash table, at most half full, of the numbers given so far.
 
@@ -99,7 +100,7 @@ def number_rows(words: Any, most: Any, numbers: Any) -> Any:
         size *= 4
 
 
-@kernel()
+@kernel(reference_clusters.bucket_rows)
 def bucket_rows(
     buckets: Any,
     scores: Any,

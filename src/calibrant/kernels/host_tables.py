@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.kernels import reference
 from calibrant.kernels.bin_lookup import CHUNK, bin_of, bounds_of, cell_of, start_of
 from calibrant.kernels.compiled import inlined, kernel
 
 
-@kernel()
+@kernel(reference.bin_rows)
 def bin_rows(scores: Any, outcomes: Any, weights: Any, weighted: Any, uppers: Any, sums: Any) -> Any:
     """See `reference.bin_rows`."""
     bounds = bounds_of(uppers)
@@ -31,7 +32,7 @@ def bin_rows(scores: Any, outcomes: Any, weights: Any, weighted: Any, uppers: An
     sums += (cells[:n_bins] + cells[n_bins:]).T
 
 
-@kernel()
+@kernel(reference.cell_rows)
 def cell_rows(
     scores: Any, outcomes: Any, weights: Any, weighted: Any, edges: Any, starts: Any, shift: Any, first: Any, sums: Any
 ) -> Any:
@@ -55,7 +56,7 @@ def cell_rows(
                 sums[cell, 5 * yes + y] += w * w
 
 
-@kernel()
+@kernel(reference.bin_pooled)
 def bin_pooled(scores: Any, counts: Any, positives: Any, uppers: Any, sums: Any) -> Any:
     """See `reference.bin_pooled`."""
     bounds = bounds_of(uppers)
@@ -72,7 +73,7 @@ def bin_pooled(scores: Any, counts: Any, positives: Any, uppers: Any, sums: Any)
     sums += cells.T
 
 
-@kernel(reassociate=True)
+@kernel(reference.sum_pooled, reassociate=True)
 def sum_pooled(scores: Any, counts: Any, positives: Any) -> Any:
     """See `reference.sum_pooled`."""
     total, score_sum, positive_sum, squares = 0.0, 0.0, 0.0, 0.0
@@ -87,7 +88,7 @@ def sum_pooled(scores: Any, counts: Any, positives: Any) -> Any:
     return total, score_sum, positive_sum, squares
 
 
-@kernel()
+@kernel(reference.count_runs)
 def count_runs(keys: Any) -> Any:
     """See `reference.count_runs`."""
     if keys.shape[0] == 0:
@@ -98,7 +99,7 @@ def count_runs(keys: Any) -> Any:
     return number
 
 
-@kernel()
+@kernel(reference.fill_runs)
 def fill_runs(keys: Any, bits: Any, counts: Any, positives: Any) -> Any:
     """See `reference.fill_runs`."""
     run = -1
@@ -124,7 +125,7 @@ def _fill(sums: Any, b: Any, mass: Any, score_sum: Any, positive_sum: Any, squar
     sums[3, b] += squares
 
 
-@kernel()
+@kernel(reference.bin_quantiles)
 def bin_quantiles(scores: Any, counts: Any, positives: Any, total: Any, sums: Any, uppers: Any) -> Any:
     """See `reference.bin_quantiles`."""
     n_bins = sums.shape[1]
@@ -178,13 +179,13 @@ def _pool(counts: Any, positives: Any, starts: Any, mass: Any, positive_sums: An
     return blocks
 
 
-@kernel()
+@kernel(reference.pool_violators)
 def pool_violators(counts: Any, positives: Any, starts: Any) -> Any:
     """See `reference.pool_violators`."""
     return _pool(counts, positives, starts, np.empty(counts.shape[0]), np.empty(counts.shape[0]))
 
 
-@kernel()
+@kernel(reference.isotonic_fits)
 def isotonic_fits(counts: Any, positives: Any, fits: Any) -> None:
     """See `reference.isotonic_fits`."""
     size = counts.shape[0]
@@ -196,7 +197,7 @@ def isotonic_fits(counts: Any, positives: Any, fits: Any) -> None:
             fits[b, starts[j] : stop] = positive_sums[j] / mass[j]
 
 
-@kernel(reassociate=True)
+@kernel(reference.residuals, reassociate=True)
 def residuals(scores: Any, outcomes: Any, weights: Any, weighted: Any, out: Any) -> Any:
     """See `reference.residuals`."""
     total = 0.0
@@ -211,7 +212,7 @@ def residuals(scores: Any, outcomes: Any, weights: Any, weighted: Any, out: Any)
     return total, size
 
 
-@kernel()
+@kernel(reference.residual_moments)
 def residual_moments(scores: Any, residuals: Any, moments: Any) -> Any:
     """See `reference.residual_moments`."""
     n_cells = moments.shape[0]
@@ -234,7 +235,7 @@ def residual_moments(scores: Any, residuals: Any, moments: Any) -> Any:
         cell[5] += r
 
 
-@kernel()
+@kernel(reference.cosine_sums)
 def cosine_sums(scores: Any, residuals: Any, coefficients: Any) -> Any:
     """See `reference.cosine_sums`: each row is rotated by its own angle k times; the error is about k times 1e-16."""
     for i in range(scores.shape[0]):

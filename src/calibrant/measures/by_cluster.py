@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.cached import cached_property
 from calibrant.clustered import means
 from calibrant.clustered.null import GapSums
 from calibrant.clustered.rows import ClusteredRows

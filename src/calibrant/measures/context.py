@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.cached import cached_property
 from calibrant.kernels import dispatch
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
 from calibrant.results import (

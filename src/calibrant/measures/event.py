@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Protocol
 
+from calibrant.cached import cached_property
 from calibrant.clustered.rows import ClusteredRows
 from calibrant.errors import InputError
 from calibrant.estimators import binned, isotonic, smooth

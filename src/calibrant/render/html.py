@@ -32,6 +32,7 @@ from calibrant.render.words import (
 )
 from calibrant.results import Code
 from calibrant.sampling.resampling import alpha_of
+from calibrant.writing import write_file
 
 _Ends = tuple[float, float] | None
 
@@ -71,9 +72,9 @@ def cell(summary: Summary, text: Callable[[], str]) -> str:
 
 
 def write_page(text: str, path: str | os.PathLike[str]) -> Path:
-    """Write a page, and return its path."""
+    """Write a page, complete or not at all, and return its path."""
     target = Path(path)
-    target.write_text(text, encoding="utf-8", newline="\n")
+    write_file(target, text.encode())
     return target
 
 

@@ -10,7 +10,11 @@ from typing import Any, Final
 
 Summary = Mapping[str, Any]
 
+_NARROW = 20  # columns that a text takes in any case
 _BEFORE_BAR = 52  # characters of a line of the diagram before its bar
+
+#: The characters that change the direction of text: Unicode's property Bidi_Control.
+_DIRECTIONS: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 #: The judged event of each notion.
 EVENTS: Final = {
@@ -55,15 +59,15 @@ def head(line: str, title: str, used: str, style: Style) -> list[str]:
     """Return the first lines: title, number of rows, used columns."""
     if not title:
         return [style.bold(line)]
-    return [style.bold(title), line, *([style.faint(used)] if used else [])]
+    return [style.bold(shown(title, "?")), line, *([style.faint(shown(used, "?"))] if used else [])]
 
 
 def paragraphs(sentences: Iterable[str], style: Style) -> list[str]:
     """Return sentences as wrapped lines; no line begins with a per cent sign."""
     lines = []
     for sentence in sentences:
-        joined = sentence.replace(" %", "\N{NO-BREAK SPACE}%")
-        lines += textwrap.wrap(joined, style.width - 2, initial_indent="  ", subsequent_indent="    ")
+        joined = shown(sentence, "?").replace(" %", "\N{NO-BREAK SPACE}%")
+        lines += textwrap.wrap(joined, max(style.width, _NARROW) - 2, initial_indent="  ", subsequent_indent="    ")
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
@@ -97,7 +101,7 @@ def _shown(c: str, instead: str) -> str:
         return c
     if c.isspace():
         return " "
-    acts = unicodedata.category(c) in ("Cc", "Cs", "Cn") or "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069"
+    acts = unicodedata.category(c) in ("Cc", "Cs", "Cn") or c in _DIRECTIONS
     return instead if acts else c
 
 

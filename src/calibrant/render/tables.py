@@ -15,6 +15,9 @@ from calibrant.render.words import called_out, chance, is_infinite, label_of, sh
 
 _LISTED: Final = 32  # points of a curve
 
+#: How a formula may begin, in wide characters too. Spreadsheets skip a tab or an end of line before it.
+_BEFORE_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -35,17 +38,25 @@ class Table:
         return f"{self.name}.csv"
 
     def to_csv(self) -> str:
-        """Return the exact values as CSV; missing values are empty."""
+        """Return the exact values as CSV; missing values are empty.
+
+        A spreadsheet would compute a name such as ``=1+1``: an apostrophe stands before it.
+        """
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\r\n")  # so that names with \r or \n are quoted
-        writer.writerow(self.columns)
-        writer.writerows(zip(*self.columns.values(), strict=True))
+        writer.writerow(map(_no_formula, self.columns))
+        writer.writerows(map(_no_formula, row) for row in zip(*self.columns.values(), strict=True))
         return text.getvalue()
 
     @property
     def link(self) -> str:
         """Return the CSV as a data URL, which needs no server."""
         return "data:text/csv;charset=utf-8," + quote(self.to_csv(), safe=",.:;+-_", errors="replace")
+
+
+def _no_formula(cell: Any) -> Any:
+    """Return a text that a spreadsheet does not take for a formula; numbers are unchanged."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_BEFORE_FORMULAS) else cell
 
 
 # ---------------------------------------------------------------- how numbers are written

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import grid as grids
+from calibrant.cached import cached_property
 from calibrant.table import ReliabilityTable
 from calibrant.weights import effective_n
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.cached import cached_property
 from calibrant.clusters.labels import mix64
 from calibrant.inputs import Predictions
 from calibrant.kernels.blocks import in_order
+from calibrant.kernels.loading import loaded
 from calibrant.weights import integer_weights
 
 Float64s = NDArray[np.float64]
@@ -72,8 +73,7 @@ class ClassRows:
 
         It is sum q (psi - mean)^2 with psi = sum over classes of f (p - y), what a row adds.
         """
-        from calibrant.kernels import host_classes
-
+        host_classes = loaded("host_classes")
         step = max(1, _ENTRIES // self.predictions.rows.width)
         n = self.predictions.n
 

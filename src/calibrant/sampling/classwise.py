@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.cached import cached_property
 from calibrant.results import ClasswiseCalibration, Estimate
 from calibrant.sampling import null_closed_form
 from calibrant.sampling.binned import BinMoments, BinStatistics, absolute_interval, clopper_pearson

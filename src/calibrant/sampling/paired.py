@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.cached import cached_property
 from calibrant.estimators.binned import absolute_error, debiased_square, largest_members, uniform_edges
 from calibrant.results import Estimate, ReliabilityDiagram
 from calibrant.sampling.binned import FEWEST, bin_diagram, blend, thinned, unbiased_end

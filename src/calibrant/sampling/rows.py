@@ -6,12 +6,12 @@ Rows in clusters have the same methods, with other variances. `measures` call th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.cached import cached_property
 from calibrant.estimators.binned import quantile_bin_of, uniform_bin_of
 from calibrant.results import CalibrationCurve
 from calibrant.sampling import binned, corp, cumulative, curves, means, null_closed_form, smooth

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
+from calibrant.cached import cached_property
 from calibrant.estimators import binned
 from calibrant.results import Estimate, ReliabilityDiagram
 from calibrant.sampling import null_closed_form

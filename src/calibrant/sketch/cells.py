@@ -7,13 +7,13 @@ explains the tolerances.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import grid as grids
+from calibrant.cached import cached_property
 from calibrant.clusters import CLASS_CELLS, COLUMNS, EVENT_CELLS, BucketSums, ClusterSums, from_arrays
 from calibrant.sketch.content import Columns, Content, Foreign, cell_names, cluster_name
 from calibrant.sketch.head import EXACT, SINGLE, Head, slack

@@ -1,0 +1,43 @@
+"""Properties that are computed once, without a lock."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+Value = TypeVar("Value")
+
+if sys.version_info >= (3, 12):
+    from functools import cached_property
+else:
+
+    class cached_property(Generic[Value]):  # noqa: N801 - the name in functools
+        """A property that is computed once for each object.
+
+        Before Python 3.12 that of functools holds a lock while it computes, one for all objects: threads wait for each
+        other, and the child of a fork for a thread that it does not have.
+        """
+
+        def __init__(self, function: Callable[[Any], Value]) -> None:
+            self._function = function
+            self.__doc__ = function.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        @overload
+        def __get__(self, instance: None, owner: type | None = None) -> cached_property[Value]: ...
+
+        @overload
+        def __get__(self, instance: object, owner: type | None = None) -> Value: ...
+
+        def __get__(self, instance: object | None, owner: type | None = None) -> cached_property[Value] | Value:
+            """Compute the value, and keep it in the object's dictionary, where Python looks first."""
+            if instance is None:
+                return self
+            value: Value = self._function(instance)
+            return instance.__dict__.setdefault(self._name, value)  # type: ignore[no-any-return]
+
+
+__all__ = ["cached_property"]

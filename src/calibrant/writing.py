@@ -1,0 +1,87 @@
+"""Files that are written: complete or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+from contextlib import suppress
+from functools import partial
+
+from calibrant.errors import FileError
+from calibrant.process import undone
+
+_NAMES = {"stdin": 0, "stdout": 1, "stderr": 2}  # in /dev
+
+
+def replace_file(path: str, data: bytes) -> None:
+    """Write a file as `write_file` does.
+
+    Raises
+    ------
+    FileError
+        If it cannot be written. Nothing has changed then.
+    """
+    try:
+        write_file(path, data)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            problem = "cannot be written: the disk is full"
+            raise FileError(path, problem, "free some space, or name another place") from None
+        raise FileError(path, f"cannot be written ({error.strerror or error})", "check the path and the disk") from None
+
+
+def write_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file; the old content stays until the new one is complete on the disk.
+
+    A pipe, a device or a descriptor such as ``/dev/stdout`` cannot be replaced: it is written to.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written. A file has not changed then.
+    """
+    name = os.fspath(path)
+    descriptor = descriptor_of(name)
+    if descriptor is not None:
+        with open(os.dup(descriptor), "wb") as stream:
+            stream.write(data)
+        return
+    target = os.path.realpath(name)  # a link stays a link
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        mode = None
+    if mode is not None and not stat.S_ISREG(mode):
+        with open(target, "wb") as stream:
+            stream.write(data)
+        return
+    _replace(target, data, None if mode is None else stat.S_IMODE(mode))
+
+
+def descriptor_of(path: str) -> int | None:
+    """Return the descriptor that a path such as ``/dev/stdout`` or ``/dev/fd/63`` names; None for other paths."""
+    match = re.fullmatch(r"/dev/(stdin|stdout|stderr)|/(?:dev|proc/self)/fd/(\d{1,9})", path)
+    if match is None or os.name != "posix":
+        return None
+    return _NAMES[match[1]] if match[1] else int(match[2])
+
+
+def _replace(target: str, data: bytes, mode: int | None) -> None:
+    part = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{secrets.token_hex(4)}.part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    with undone(lambda: os.open(part, flags, 0o666), partial(os.unlink, part)) as descriptor:
+        try:
+            with open(descriptor, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())  # some disks report only now that they are full
+            if mode is not None:
+                os.chmod(part, mode)
+            os.replace(part, target)
+        except BaseException:  # Ctrl-C as well
+            with suppress(OSError):
+                os.unlink(part)
+            raise

@@ -1,0 +1,82 @@
+"""Files that are written: complete or not at all, and straight into what cannot be replaced."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import calibrant
+from calibrant.errors import FileError
+from calibrant.writing import replace_file, write_file
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="limits, pipes and descriptors of POSIX")
+
+#: A process that may write files of so many bytes and no more, as on a full disk.
+LIMITED = """
+import resource, signal, sys
+import calibrant
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+report = calibrant.evaluate([0.1, 0.8, 0.4, 0.9], [0, 1, 0, 1], n_resamples=0)
+compared = calibrant.compare({"a": [0.1, 0.8, 0.4], "b": [0.2, 0.7, 0.4]}, [0, 1, 0])
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+for result in (report, compared):
+    try:
+        result.to_html(sys.argv[1])
+    except OSError as error:
+        print(type(error).__name__, error.errno)
+"""
+
+
+@posix
+def test_a_page_that_does_not_fit_leaves_the_old_one(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text("the old page")
+    done = subprocess.run([sys.executable, "-c", LIMITED, page], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["OSError 27"] * 2
+    assert page.read_text() == "the old page"
+    assert os.listdir(tmp_path) == ["report.html"]
+
+
+def test_a_page_is_written_to_any_kind_of_path(tmp_path: Path) -> None:
+    report = calibrant.evaluate([0.1, 0.8, 0.4, 0.9], [0, 1, 0, 1], n_resamples=0)
+    target = tmp_path / "a.html"
+    assert report.to_html(str(target)) == report.to_html(target) == target
+    with pytest.raises(FileNotFoundError):
+        report.to_html(tmp_path / "no folder" / "a.html")
+
+
+@posix
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.html"
+    os.mkfifo(pipe)
+    got: list[bytes] = []
+    for write in (write_file, replace_file):
+        reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+        reader.start()
+        write(str(pipe), b"data")
+        reader.join(10)
+    assert got == [b"data"] * 2
+    assert os.listdir(tmp_path) == ["pipe.html"]
+
+
+@posix
+@pytest.mark.parametrize("name", ["/dev/fd/{}", "/proc/self/fd/{}"])
+def test_a_descriptor_is_written_to(name: str) -> None:
+    if not os.path.isdir(os.path.dirname(name)):
+        pytest.skip(f"no {name} here")
+    reader, writer = os.pipe()
+    replace_file(name.format(writer), b"data")
+    os.close(writer)
+    with open(reader, "rb") as stream:
+        assert stream.read() == b"data"
+
+
+@posix
+def test_a_descriptor_that_is_not_open_is_named() -> None:
+    with pytest.raises(FileError, match=r"/dev/fd/987: cannot be written \(Bad file descriptor\)"):
+        replace_file("/dev/fd/987", b"data")
