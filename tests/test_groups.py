@@ -525,3 +525,11 @@ def test_errors_about_groups():
         match="groups: expected nothing next to a ReliabilityTable, got a value; leave it out: the table holds all data"
     ):
         evaluate(table, groups=NAMES)
+
+
+def test_more_groups_than_can_be_judged_are_refused_at_once() -> None:
+    n = 10_001
+    with pytest.raises(
+        InputError, match="groups: expected at most 10,000 different names, got 10,001; pass a column with"
+    ):
+        evaluate(np.full(n, 0.5), np.arange(n) % 2, groups=np.arange(n), level=None)

@@ -139,8 +139,8 @@ def evaluate(
         The measures of the report: the name of a profile, or a list of keys and `calibrant.measures.Measure` objects,
         shown in this order. The verdict does not depend on this choice.
     groups : array, (N,), optional
-        The name of each row's group. Every group gets a `GroupReport`. A group is called out only if its test rejects
-        calibration after Holm's correction for the number of groups.
+        The name of each row's group, at most 10,000 different ones. Every group gets a `GroupReport`. A group is called
+        out only if its test rejects calibration after Holm's correction for the number of groups.
     clusters : array, (N,), or False, optional
         The label of each row's cluster, whole numbers or text: rows of one patient, question or user are not
         independent. Every interval, floor, p-value and band is then for independent clusters, with any dependence

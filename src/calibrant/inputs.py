@@ -42,6 +42,10 @@ Notion = Literal["positive", "top-label", "classwise", "multilabel"]
 
 #: So many rows prove that declared logits are probabilities.
 SURE = 10
+
+#: Groups of one evaluation: more are names of rows, not of groups.
+MOST_GROUPS = 10_000
+
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
 
 
@@ -152,7 +156,8 @@ def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[
     Raises
     ------
     InputError
-        If the number of names differs from the number of predictions, and for a missing name.
+        If the number of names differs from the number of predictions, for a missing name, and for more than
+        `MOST_GROUPS` groups.
     """
     # NumPy would write a missing value among strings as the string "nan".
     mixed = isinstance(groups, (list, tuple)) and any(isinstance(name, str) for name in groups)
@@ -166,6 +171,9 @@ def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[
         row = int(np.flatnonzero(missing)[0])
         raise refuse("groups", Fault.MISSING, MissingFacts(entry="name", place=Place(row)))
     names, group_of_row = np.unique(flat, return_inverse=True)
+    if len(names) > MOST_GROUPS:
+        remedy = "pass a column with fewer groups; one that names a patient or a question may be for clusters"
+        raise InputError("groups", f"at most {MOST_GROUPS:,} different names", f"{len(names):,}", remedy)
     judged = np.flatnonzero(predictions.judged)
     group_of_judged = group_of_row.reshape(-1)[judged]
     order = np.argsort(group_of_judged, kind="stable")
