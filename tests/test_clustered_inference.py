@@ -288,8 +288,8 @@ def test_pooled_cells_do_not_shift_a_value():
 
 
 def test_weights_of_drawn_clusters():
-    p, y, labels = dependent(4)
-    weights = np.full(len(p), 0.5)
+    p, y, labels = copies(4, questions=40)
+    weights = np.tile([0.25, 0.75], len(p) // 2)  # alike in every cluster
     for method in (bootstrap, consistency):
         found = method(
             p,
@@ -300,7 +300,7 @@ def test_weights_of_drawn_clusters():
             n_resamples=B,
         )
         ends = (found.low, found.high) if method is bootstrap else (found.floor.mean, found.floor.upper)
-        assert ends == pytest.approx((0.5, 0.5), rel=EXACT)
+        assert ends == pytest.approx((0.625, 0.625), rel=EXACT)
 
 
 def test_the_cumulative_test_is_that_of_a_report(rows):

@@ -505,7 +505,7 @@ def test_the_weight_of_the_rows_is_said_where_it_is_not_their_number() -> None:
     probs, targets = classes(300, 3)
     plain, weighted = (
         "".join(read(html.page(calibrant.evaluate(probs, targets, weights=w, n_resamples=0).to_dict())).text)
-        for w in (None, np.full(300, 2.5))
+        for w in (None, np.tile([2.0, 3.0], 150))
     )
     assert "their weight" not in plain
     assert "their weight750" in weighted

@@ -298,7 +298,8 @@ def test_a_damaged_file_is_blamed_and_not_the_condition(tmp_path: Path, name: st
     if name.endswith("parquet"):
         pq.write_table(table, stream, compression="zstd", use_dictionary=False)
         data = bytearray(stream.getvalue())
-        data[60:100] = bytes(40)
+        at = pq.read_metadata(io.BytesIO(data)).row_group(0).column(2).data_page_offset
+        data[at + 60 : at + 100] = bytes(40)
     else:
         with ipc.new_file(stream, table.schema) as writer:
             writer.write_table(table)
@@ -309,6 +310,13 @@ def test_a_damaged_file_is_blamed_and_not_the_condition(tmp_path: Path, name: st
     with pytest.raises(FileError, match="damaged") as error:
         read_predictions([str(path)], Options(probs="probs", target="outcome", where="score > 0.1"))
     assert "--where" not in str(error.value)
+    good = tmp_path / f"good-{name}"
+    good.write_bytes(stream.getvalue())
+    for where in (None, "score > 0"):
+        options = Options(probs="probs", target="outcome", where=where)
+        left = read_predictions([str(path), str(good)], options, keep_going=True)
+        assert [each.path for each in left.omitted] == [str(path)]
+        assert len(left.probs) == 60
 
 
 def test_a_link_to_itself_hides_no_other_name(tmp_path: Path) -> None:

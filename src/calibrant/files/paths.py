@@ -187,6 +187,15 @@ def bounded_lines(stream: Any) -> Iterator[str]:
     return iter(lambda: stream.readline(LONGEST_OBJECT), "")
 
 
+def _line_at(path: str, place: int) -> int:
+    """Return the number of the line at a place."""
+    lines, step = 1, 1 << 20
+    with open_bytes(path) as stream:
+        for first in range(0, place, step):
+            lines += stream.read(min(step, place - first)).count(b"\n")
+    return lines
+
+
 def check_text(path: str, check: Callable[[], None], longest: int | None = None) -> None:
     """Read a text to its end where DuckDB would lose rows without a word.
 
@@ -202,14 +211,13 @@ def check_text(path: str, check: Callable[[], None], longest: int | None = None)
         return
     try:
         with open_bytes(path) as stream:
-            line, length = 1, 0  # the number of a line, and its bytes so far
+            length = 0  # of a line, so far
             while data := stream.read(1 << 20):
                 check()
                 ends = max(data.rfind(b"\n"), data.rfind(b"\r"))
                 length = len(data) - 1 - ends if ends >= 0 else length + len(data)
-                line += data.count(b"\n")
                 if longest is not None and length > longest:
-                    problem = f"line {line:,} has more than {longest / 1e6:.0f} MB"
+                    problem = f"line {_line_at(path, stream.tell()):,} has more than {longest / 1e6:.0f} MB"
                     raise FileError(path, problem, "leave out the long column, or write the file as Parquet")
     except (OSError, EOFError, zlib.error) as error:
         raise FileError(path, f"is damaged ({first_line(error)})", "compress or copy it again") from error

@@ -11,6 +11,7 @@ import csv
 import json
 import os
 import re
+import threading
 from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
@@ -24,6 +25,9 @@ from calibrant.files.sql import engine_path, identifier, literal, number_of, sql
 SAMPLE = 20_000
 MOST_COLUMNS = 100_000
 MOST_KEYS = 20_000
+_PATIENCE = 2.0  # seconds to wait for the types of keys, and one more for each ...
+_BYTES_A_SECOND = 20_000_000  # ... so many bytes
+_NUMBERED = re.compile(r"(.+)_[0-9]+")
 WHOLE = "BIGINT"
 NUMBER = "DOUBLE"
 NUMBERS = "DOUBLE[]"
@@ -195,10 +199,7 @@ class JsonTable(EngineTable):
         check_text(path, self._engines.check)
         self._check_objects()
         self._copy = self._engines.without_mark(path)
-        self._check_keys()
-        # All rows are looked at for keys and types: a sample would miss a key that comes late.
-        table = f"read_json({engine_path(self._copy)}, {self._OPTIONS}, sample_size=-1)"
-        self._types = {row[0]: row[1] for row in self.ask(f"DESCRIBE SELECT * FROM {table}")}
+        self._types = self._find_types()
         self.columns = tuple(self._types)
 
     # Many alike keys are columns, not one map; a rare key is a column too.
@@ -267,13 +268,48 @@ class JsonTable(EngineTable):
             return FileError(self.path, "has a line of more than 16 MB", "leave out the long key, or write Parquet")
         return super().explain(error, condition)
 
-    def _check_keys(self) -> None:
-        """Reject more keys than the engine can find types for, and keys that it cannot tell apart."""
+    def _find_types(self) -> dict[str, str]:
+        """Return the type of each key in any row: a sample would miss a key that comes late.
+
+        The engine's time grows with the square of the number of keys. Where it takes long, another thread counts them.
+        """
+        table = f"read_json({engine_path(self._copy)}, {self._OPTIONS}, sample_size=-1)"
+        too_many = threading.Event()
+
+        def count() -> None:
+            if len(self._keys()) > MOST_KEYS:
+                too_many.set()
+                connection.interrupt()
+
+        patience = _PATIENCE + os.path.getsize(self.path) / _BYTES_A_SECOND
+        with self._engines.running(self.connect()) as connection:
+            timer = threading.Timer(patience, count)
+            timer.start()
+            try:
+                rows = connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()
+            except Exception as error:
+                if too_many.is_set():
+                    raise self._too_many_keys() from None
+                raise self.explain(error, condition=False) from error
+            finally:
+                timer.cancel()
+                timer.join()  # it may still use the connection
+        types = {row[0]: row[1] for row in rows}
+        if len(types) > MOST_KEYS:
+            raise self._too_many_keys()
+        numbered = (match[1].lower() for match in map(_NUMBERED.fullmatch, types) if match)
+        if not {name.lower() for name in types}.isdisjoint(numbered):  # so DuckDB calls the second of two alike keys
+            self.columns = tuple(sorted(self._keys()))
+            self.check_names()
+        return types
+
+    def _keys(self) -> list[str]:
+        """Return the keys of all rows, one more than are read at most."""
         keys = f"SELECT DISTINCT unnest(json_keys(json)) FROM read_ndjson_objects({engine_path(self._copy)})"
-        self.columns = tuple(sorted(key for (key,) in self.ask(f"{keys} LIMIT {MOST_KEYS + 1}")))
-        if len(self.columns) > MOST_KEYS:  # the time grows with their square
-            raise FileError(self.path, f"has more keys than the {MOST_KEYS:,} that are read", _AS_LISTS)
-        self.check_names()
+        return [key for (key,) in self.ask(f"{keys} LIMIT {MOST_KEYS + 1}")]
+
+    def _too_many_keys(self) -> FileError:
+        return FileError(self.path, f"has more keys than the {MOST_KEYS:,} that are read", _AS_LISTS)
 
     def _check_objects(self) -> None:
         with reading(self.path, "save it as UTF-8", "is not UTF-8 text"), open_text(self.path) as stream:
