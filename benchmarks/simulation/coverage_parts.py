@@ -45,7 +45,7 @@ PARTS = Path(__file__).resolve().parents[1] / ".coverage"
 #: The measures of one event whose intervals are simulated; classes have data sets of their own.
 SIMULATED = [m for m in MEASURES if m.judges != "classes" and not isinstance(m.interval, Unavailable)]
 
-VERSION = 3  # of the content of a part: a new version starts the simulation again
+VERSION = 4  # of the content of a part: a new version starts the simulation again
 
 LEVELS = (0.9, 0.95)
 RESAMPLES = 199  # (B + 1) alpha is whole at both levels, so the tests are exact where the law is continuous
