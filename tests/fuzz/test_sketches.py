@@ -21,7 +21,7 @@ import calibrant
 from calibrant import CalibrationSketch
 from calibrant.errors import InputError
 
-SHORT, LONG = 300, 5_000
+SHORT, LONG = 300, 2_000
 HERE = Path(__file__).parent
 
 
