@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -126,7 +127,7 @@ class Engines:
             for path in self.paths:
                 if kind_of(path) == "json" and starts_with_mark(path):
                     copy = os.path.join(temporary_folder(), f"{secrets.token_hex(4)}.jsonl")
-                    weakref.finalize(self, os.unlink, copy)
+                    weakref.finalize(self, Path(copy).unlink, missing_ok=True)
                     with reading(path), open_bytes(path) as stream, open(copy, "xb") as target:
                         stream.read(len(codecs.BOM_UTF8))
                         shutil.copyfileobj(stream, target, 1 << 20)
