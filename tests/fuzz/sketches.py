@@ -534,7 +534,7 @@ def main(arguments: list[str] | None = None) -> int:
         warnings.simplefilter("error")
         for attack in itertools.islice(attacks(options.seed), options.n):
             if options.verbose:
-                print(attack.format, attack.name, flush=True)
+                print(attack.format, ascii(attack.name), flush=True)
             try:
                 outcomes[tried(attack)] += 1
             except Exception as error:

@@ -35,7 +35,7 @@ def test_attacks_are_refused_or_harmless(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
 def test_many_attacks_in_little_memory() -> None:
-    command = [sys.executable, str(HERE / "sketches.py"), "--n", str(LONG), "--seed", "1", "--memory", "300"]
+    command = [sys.executable, str(HERE / "sketches.py"), "--n", str(LONG), "--seed", "1", "--memory", "600"]
     environment = {**os.environ, "CALIBRANT_MAX_MEMORY": str(2**27)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
