@@ -1020,3 +1020,13 @@ def test_the_floor_of_rows_of_any_number_is_that_of_the_law(law: str, a: float, 
     # The formula is for bins of many rows: those with few add less. 1,000 draws: 1 % of error, so 4 % is four of them.
     found = calibrant.inference.noise_floor(n, scores=law).floors["ece"].mean
     assert found == pytest.approx(expected, rel=0.04)
+
+
+def test_scores_just_above_zero_bound_nothing_and_warn_of_nothing(recwarn) -> None:
+    """The variance that calibration implies is 1e-311 there: nothing can be divided by it."""
+    p = np.concatenate([[2.7e-311, 3.8e-311, 4.3e-311], np.linspace(0.08, 0.97, 17)])
+    y = np.concatenate([[0, 0, 1], np.arange(17) % 2])
+    for clusters in (None, np.arange(20) // 2, np.arange(20) // 4):
+        ece = calibrant.evaluate(p, y, clusters=clusters, measures=["ece"])["ece"]
+        assert ece.value < ece.high < 1
+    assert not recwarn.list

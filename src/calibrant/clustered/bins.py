@@ -268,13 +268,17 @@ def _cauchy_schwarz(bins: ClusterBins, t: float) -> float:
     def quadratic(direction: Float64s) -> float:
         return bins.directions.quadratic(np.where(uncertain, direction * np.sqrt(v), 0.0))
 
-    largest = np.maximum(v, w**2 * bins.deff)
-    spread = 2 * bins.directions.squares(np.where(uncertain, largest / w, 0.0))
-    signs, h = np.where(s >= 0, 1.0, -1.0), np.where(uncertain, np.maximum(s**2 - own, 0.0), 0.0)
-    rho = max(over(v), quadratic(signs)) / over(w)
-    if h.any():
-        rho = max(rho, max(quadratic(signs * np.sqrt(h) / w), over(h * v / w**2)) / over(h / w))
-    end = score_end(over((s**2 - own) / w), rho, spread, t)
+    with np.errstate(over="ignore", invalid="ignore"):  # where a bin's scores are nearly certain
+        largest = np.maximum(v, w**2 * bins.deff)
+        spread = 2 * bins.directions.squares(np.where(uncertain, largest / w, 0.0))
+        signs, h = np.where(s >= 0, 1.0, -1.0), np.where(uncertain, np.maximum(s**2 - own, 0.0), 0.0)
+        rho = max(over(v), quadratic(signs)) / over(w)
+        if h.any():
+            rho = max(rho, max(quadratic(signs * np.sqrt(h) / w), over(h * v / w**2)) / over(h / w))
+        excess = over((s**2 - own) / w)
+    if not math.isfinite(excess + spread + rho):
+        return math.inf  # it bounds nothing
+    end = score_end(excess, rho, spread, t)
     return math.sqrt(over(w) * max(0.0, end)) + rest
 
 

@@ -269,13 +269,16 @@ def _cauchy_schwarz(bins: BinMoments, v: Float64s, z: float, dependence: float, 
     if not uncertain.any():
         return rest
     v, square, s = v[uncertain], bins.squared_residuals[uncertain], bins.gap_sums[uncertain]
-    a = float(np.sum((s**2 - square) / w))
-    spread = noise * 2 * float(np.sum(np.maximum(v, w**2) ** 2 / w**2))
-    h = np.maximum(s**2 - square, 0.0)
-    rho = float(np.sum(v) / np.sum(w))
-    if h.any():
-        rho = max(float(np.sum(h * v / w**2) / np.sum(h / w)), rho)
-    rho *= dependence
+    with np.errstate(over="ignore", invalid="ignore"):  # where a bin's scores are nearly certain
+        a = float(np.sum((s**2 - square) / w))
+        spread = noise * 2 * float(np.sum(np.maximum(v, w**2) ** 2 / w**2))
+        h = np.maximum(s**2 - square, 0.0)
+        rho = float(np.sum(v) / np.sum(w))
+        if h.any():
+            rho = max(float(np.sum(h * v / w**2) / np.sum(h / w)), rho)
+        rho *= dependence
+    if not math.isfinite(a + spread + rho):
+        return math.inf  # it bounds nothing
     return float(np.sqrt(np.sum(w) * max(0.0, score_end(a, rho, spread, z)))) + rest
 
 
