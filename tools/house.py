@@ -80,8 +80,10 @@ HOUSE = (
         Room("results", "the values that are returned", "report"),
         Room("scores", "proper scores, of tables and of single rows", "numbers"),
     ),
+    (Room("rejections", "why a reading pass stopped at a row", "inputs"),),
     (Room("notions", "which event is judged, in one read of the N x C numbers", "laws"),),
     (Room("table", "`ReliabilityTable`: sorted, free of ties, additive", "laws"),),
+    (Room("units", "tables in the units of weights that results are computed in", "weights"),),
     (
         Room(
             "clusters",

@@ -20,6 +20,7 @@ from calibrant.sampling.class_rows import ClassRows
 from calibrant.sampling.means import PredictionMeans, heavy
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.table import ReliabilityTable, cell_sums
+from calibrant.units import table_in_units
 from calibrant.weights import deciding_rows, effective_rows, integer_weights
 
 ONE_IMAGE: Final = "rows of one image, taken as independent: intervals may be too short"
@@ -136,7 +137,7 @@ def of_table(table: ReliabilityTable, notion: Notion | None) -> Judged:
         raise InputError("notion", "'positive' or 'top-label' for a table", repr(notion), "a table is of one event")
     if len(table) == 0:
         raise InputError("probs", "a table with at least one row", "an empty table", "check where the rows were lost")
-    table = table.in_units()
+    table = table_in_units(table)
     means = PredictionMeans.of_table(table, right=notion == "top-label")
     return Judged(notion=notion or "positive", means=means, tables=[table])
 

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
-from calibrant.inputs import Layout, Notion, Predictions, explain
+from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import dispatch
+from calibrant.rejections import explain
 from calibrant.scores import RowScores, class_row_scores, event_row_scores
 
 NOTIONS: Final = ("positive", "top-label", "classwise", "multilabel")

@@ -6,7 +6,7 @@ per occupied cell. Tables of one kind add up to the table of all their rows.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from calibrant.errors import InputError, MissingDependencyError, check_choice
 from calibrant.inputs import Notion, as_predictions
 from calibrant.kernels import dispatch
 from calibrant.notions import PER_CLASS, Events, read, resolve
-from calibrant.weights import MOST_ROWS, integer_weights, unit_of
+from calibrant.weights import MOST_ROWS, integer_weights
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -272,27 +272,6 @@ class ReliabilityTable:
             square_scores=sums[cells, 2],
             square_weights=None if square_weights is None else np.ascontiguousarray(square_weights[cells].T),
         )
-
-    def in_units(self) -> ReliabilityTable:
-        """Return the table in the units of weights that results are computed in.
-
-        Equal weights count as no weights: counts are then numbers of rows. Weights far from 1 are divided by a power of
-        2. Otherwise return the table itself.
-        """
-        if self.square_weights is None or self.n < 1:
-            return self
-        unit, equal = unit_of(self.n, float(self.counts.sum()), float(self.square_weights.sum()))
-        if unit == 1 and not equal:
-            return self
-        names = ("counts", "positives", "score_sums", "positive_scores", "square_scores")
-        columns = {name: getattr(self, name) / unit for name in names if getattr(self, name) is not None}
-        if not equal:
-            return replace(self, square_weights=self.square_weights / unit / unit, **columns)
-        for name in ("counts", "positives"):
-            columns[name] = np.rint(columns[name]).astype(np.int64)
-        if int(columns["counts"].sum()) != self.n:  # so many rows that the unit is not exact enough to count them
-            return self
-        return replace(self, square_weights=None, **columns)
 
     @cached_property
     def cell_sums(self) -> CellSums | None:

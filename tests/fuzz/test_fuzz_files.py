@@ -16,6 +16,7 @@ import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from golden_files import golden
 import calibrant
 from calibrant.errors import FileError, InputError
 from calibrant.files import BadRows, Options, engine, read_predictions
+from calibrant.files.arrow_messages import decompressed_bytes
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -78,7 +80,6 @@ CONDITIONS = {
     "another file by its name": ("(SELECT count(*) FROM '{folder}/other.csv') > 0", "disabled by configuration"),
     "names of files": ("(SELECT count(*) FROM glob('{folder}/*')) > 0", "disabled by configuration"),
     "the network": ("(SELECT count(*) FROM read_csv('https://example.com/x.csv')) > 0", "disabled by configuration"),
-    "a variable": ("(SELECT count(*) FROM numbers) > 0", "numbers"),
 }
 
 
@@ -87,8 +88,6 @@ CONDITIONS = {
 @pytest.mark.parametrize("what", CONDITIONS)
 @pytest.mark.parametrize("option", ["where", "clusters"])
 def test_sql_is_one_expression_over_the_file(tmp_path: Path, ending: str, what: str, option: str) -> None:
-    numbers = pa.table({"x": [1]})  # a name that the engine could find
-    assert numbers.num_rows == 1
     tmp_path.joinpath("secret.txt").write_text("hunter2")
     tmp_path.joinpath("other.csv").write_text("x\n1\n")
     names = {"csv": "flat.csv", "jsonl": "rows.jsonl", "parquet": "plain.parquet", "arrow": "file.arrow"}
@@ -101,6 +100,13 @@ def test_sql_is_one_expression_over_the_file(tmp_path: Path, ending: str, what: 
         read_predictions([str(path)], Options(**EVENT, **{option: sql if option == "where" else (sql,)}))
     assert "hunter2" not in str(error.value)
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted(["secret.txt", "other.csv", path.name])
+
+
+def test_the_engine_sees_no_variable() -> None:
+    numbers = pa.table({"x": [1]})
+    assert numbers.num_rows == 1
+    with pytest.raises(Exception, match="Table with name numbers does not exist"):
+        open_engine("for a test", []).execute("SELECT count(*) FROM numbers")
 
 
 @pytest.mark.usefixtures("own_engine")
@@ -252,14 +258,65 @@ def test_texts_mean_what_others_take_them_for(tmp_path: Path, name: str, content
 
 @pytest.mark.parametrize(
     ("shape", "words"),
-    [((-3, 2), r"has the shape \(-3, 2\)"), ((4, 0), r"has the shape \(4, 0\)"), ((4, 0, 3), "has the shape")],
+    [
+        ((-3, 2), r"has the shape \(-3, 2\)"),
+        ((4, 0), r"has the shape \(4, 0\)"),
+        ((4, 0, 3), "has the shape"),
+        ((0, 3), "has 4 rows, the probabilities 0"),
+    ],
 )
-def test_arrays_of_no_size_are_named(tmp_path: Path, shape: tuple[int, ...], words: str) -> None:
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_arrays_of_no_size_are_named(tmp_path: Path, shape: tuple[int, ...], words: str, by_columns: bool) -> None:
     with open(tmp_path / "p.npy", "wb") as stream:
-        np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": shape})
+        np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": by_columns, "shape": shape})
     np.save(tmp_path / "y.npy", [0, 1, 0, 1])
     with pytest.raises(FileError, match=words):
         read_predictions([str(tmp_path / "p.npy")], Options(), targets_file=str(tmp_path / "y.npy"))
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_an_archive_without_rows_says_so(tmp_path: Path, by_columns: bool) -> None:
+    path = tmp_path / "empty.npz"
+    path.write_bytes(npz({"probs": ((0, 3), "f8", by_columns), "target": ((0,), "i8", False)}))
+    with pytest.raises(FileError, match="holds no rows"):
+        read_predictions([str(path)], Options())
+
+
+KINDS = {
+    "first": np.zeros(5_000),
+    "null": pa.nulls(5_000),
+    "bool": np.zeros(5_000, bool),
+    "text": pa.array(["abc"] * 5_000),
+    "view": pa.array(["x" * 50] * 5_000).cast(pa.string_view()),
+    "struct": pa.array([{"u": 1.0, "w": [1, 2, 3]}] * 5_000),
+    "fixed": pa.FixedSizeListArray.from_arrays(np.zeros(15_000), 3),
+    "map": pa.array([[("a", 1)]] * 5_000, pa.map_(pa.string(), pa.int64())),
+    "sparse": pa.UnionArray.from_sparse(pa.array(np.zeros(5_000, np.int8)), [pa.array(np.zeros(5_000))]),
+    "dense": pa.UnionArray.from_dense(
+        pa.array(np.zeros(5_000, np.int8)), pa.array(np.arange(5_000, dtype=np.int32)), [pa.array(np.zeros(5_000))]
+    ),
+    "runs": pa.RunEndEncodedArray.from_arrays(pa.array([5_000], pa.int32()), pa.array([0.5])),
+    "list view": pa.array([[1, 2]] * 5_000, pa.list_view(pa.int64())),
+    "codes": pa.array(["abc"] * 5_000).dictionary_encode(),
+    "last": np.zeros(5_000),
+}
+
+
+@pytest.mark.parametrize("new", [ipc.new_file, ipc.new_stream])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_sizes_that_a_batch_promises_belong_to_their_columns(tmp_path: Path, new: Any, kind: str) -> None:
+    """Arrow's own size of each column is the oracle; it rounds bits up to bytes and buffers to 8 bytes."""
+    path, table = (
+        tmp_path / "a.arrow",
+        pa.table({"first": KINDS["first"], "middle": KINDS[kind], "last": KINDS["last"]}),
+    )
+    with new(str(path), table.schema, options=ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    alone = {name: decompressed_bytes(str(path), table.schema, [name]) for name in table.column_names}
+    dictionary = 7 if kind == "codes" else 0  # bytes of "abc", which every batch needs, and their ends
+    for name in table.column_names:
+        assert alone[name] == pytest.approx(table[name].nbytes, abs=40 + dictionary)
+    assert decompressed_bytes(str(path), table.schema, table.column_names) == pytest.approx(table.nbytes, abs=80)
 
 
 def test_two_arrays_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ _IN_MEMORY = 1 << 26  # bytes of an array that is stored column after column; of
 _STEP = 1 << 20  # bytes
 _BATCH = 32_000_000  # bytes that are read of an array at a time, where a row is shorter
 _ROWS = 65_536  # the same in rows, at most
-MOST_NUMBERS = 10_000_000  # in a row
+_MOST_ROW = 80_000_000  # bytes of a row
 
 Open = Callable[[], contextlib.AbstractContextManager[IO[bytes]]]
 
@@ -60,9 +60,9 @@ class StoredArray:
             remedy = "save float32; numpy has no bfloat16" if self.dtype.kind == "V" else remedy
         elif min(self.shape) < 0 or not self.width:
             problem, remedy = f"has the shape {self.shape}", "save a row of values for each prediction"
-        elif self.row_bytes > MOST_NUMBERS * 8:
+        elif self.row_bytes > _MOST_ROW:
             problem = f"has rows of {self.row_bytes:,} bytes"
-            remedy = f"save rows of at most {MOST_NUMBERS:,} numbers, and shorter texts"
+            remedy = f"save rows of at most {_MOST_ROW:,} bytes"
         if problem is not None:
             raise FileError(path, f"{what} {problem}", remedy)
 
@@ -130,7 +130,7 @@ class StoredArray:
     def _write_rows(self, stream: IO[bytes], copy: IO[bytes]) -> None:
         """Copy an array row after row, some columns at a time."""
         rows, size = len(self), self.dtype.itemsize
-        step = max(1, _BATCH // (rows * size))
+        step = max(1, _BATCH // max(rows * size, 1))
         for first in range(0, self.width, step):
             columns = min(step, self.width - first)
             values = self._take(stream, columns * rows).reshape(columns, rows)

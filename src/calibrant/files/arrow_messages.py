@@ -11,11 +11,21 @@ import os
 import struct
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import IO, Any, Final
 
 _DICTIONARY: Final = 2
 _BATCH: Final = 3
 _MOST_METADATA: Final = 1 << 26  # bytes of one message
+
+#: Buffers of a type without those of its children, by the name of its test in `pyarrow.types`; of other types there are
+#: two: the valid entries and the values, or of a union the types and the places, which a sparse one leaves out.
+_OWN_BUFFERS: Final = {
+    **dict.fromkeys(("is_null", "is_run_end_encoded"), 0),
+    **dict.fromkeys(("is_struct", "is_fixed_size_list"), 1),
+    **dict.fromkeys(("is_string", "is_large_string", "is_binary", "is_large_binary"), 3),
+    **dict.fromkeys(("is_list_view", "is_large_list_view"), 3),
+}
 
 
 @dataclass(frozen=True)
@@ -162,34 +172,20 @@ def _sizes(stream: IO[bytes], message: _Message, batch: _Table) -> list[int]:
 
 
 def _of_columns(sizes: list[int], batch: _Table, schema: Any, columns: Collection[str]) -> int:
-    """Return the size of some columns of a batch, of all where the layout of one is not known."""
-    views = iter(batch.vector(4, "<q"))
-    remaining, total = iter(sizes), 0
-    try:
-        for field in schema:
-            size = sum(next(remaining, 0) for _ in range(_buffers(field.type, views)))
-            total += size * (field.name in columns)
-    except NotImplementedError:
-        return sum(sizes)
-    return total
+    """Return the size of some columns of a batch."""
+    views, remaining = iter(batch.vector(4, "<q")), iter(sizes)
+    of_fields = {field.name: list(islice(remaining, _buffers(field.type, views))) for field in schema}
+    return sum(sum(buffers) for name, buffers in of_fields.items() if name in columns)
 
 
 def _buffers(kind: Any, views: Iterator[tuple[int, ...]]) -> int:
     """Return how many buffers a column of a type has; ``views`` are the numbers of those of text views."""
     from pyarrow import types
 
-    kind = getattr(kind, "storage_type", kind)
-    if types.is_null(kind):
-        return 0
+    kind = getattr(kind, "storage_type", kind)  # of an extension
     if types.is_string_view(kind) or types.is_binary_view(kind):
         return 2 + next(views, (0,))[0]
-    if types.is_dictionary(kind) or kind.num_fields == 0:
-        text = (
-            types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind)
-        )
-        return 3 if text else 2
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_map(kind):
-        return 2 + _buffers(kind.field(0).type, views)
-    if types.is_struct(kind) or types.is_fixed_size_list(kind):
-        return 1 + sum(_buffers(kind.field(k).type, views) for k in range(kind.num_fields))
-    raise NotImplementedError
+    own = next((count for of_type, count in _OWN_BUFFERS.items() if getattr(types, of_type)(kind)), 2)
+    if types.is_union(kind) and kind.mode == "sparse":
+        own = 1
+    return own + sum(_buffers(kind.field(k).type, views) for k in range(kind.num_fields))

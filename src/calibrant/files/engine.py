@@ -48,10 +48,8 @@ _TOO_LONG = f"holds a text of more than {_LONGEST_TEXT:,} bytes"
 #: What DuckDB needs for each thread that reads text.
 _BYTES_OF_A_THREAD = 100_000_000
 
-#: Nothing is fetched from the network, and a name in a condition is no variable of a program.
-SETTINGS = dict.fromkeys(
-    ("autoinstall_known_extensions", "autoload_known_extensions", "python_enable_replacements"), "false"
-)
+#: Nothing is fetched from the network.
+SETTINGS = dict.fromkeys(("autoinstall_known_extensions", "autoload_known_extensions"), "false")
 
 #: What a column of a type of the engine holds, in words.
 _HELD = {
@@ -88,7 +86,7 @@ def open_engine(purpose: str, paths: Collection[str]) -> Any:
     engine = load("duckdb", purpose).connect(":memory:", config={**SETTINGS, **limits})
     names = {name for path in paths for name in (literal(utf8_path(os.path.abspath(path))), engine_path(path))}
     engine.execute(f"SET allowed_paths=[{', '.join(sorted(names))}]")
-    engine.execute("SET enable_external_access=false")
+    engine.execute("SET enable_external_access=false")  # which also hides the variables of this program
     engine.execute("SET lock_configuration=true")
     return engine
 

@@ -14,6 +14,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 
 from calibrant.errors import CalibrantError, FileError
@@ -275,14 +276,15 @@ class JsonTable(EngineTable):
         """
         table = f"read_json({engine_path(self._copy)}, {self._OPTIONS}, sample_size=-1)"
         too_many = threading.Event()
-
-        def count() -> None:
-            if len(self._keys()) > MOST_KEYS:
-                too_many.set()
-                connection.interrupt()
-
         patience = _PATIENCE + os.path.getsize(self.path) / _BYTES_A_SECOND
-        with self._engines.running(self.connect()) as connection:
+        with self._engines.running(self.connect()) as connection, self._engines.running(self.connect()) as counting:
+
+            def count() -> None:
+                with suppress(Exception):  # the thread that waits for the types meets the same error
+                    if len(counting.execute(self._keys()).fetchall()) > MOST_KEYS:
+                        too_many.set()
+                        connection.interrupt()
+
             timer = threading.Timer(patience, count)
             timer.start()
             try:
@@ -293,20 +295,21 @@ class JsonTable(EngineTable):
                 raise self.explain(error, condition=False) from error
             finally:
                 timer.cancel()
-                timer.join()  # it may still use the connection
+                counting.interrupt()
+                timer.join()
         types = {row[0]: row[1] for row in rows}
         if len(types) > MOST_KEYS:
             raise self._too_many_keys()
         numbered = (match[1].lower() for match in map(_NUMBERED.fullmatch, types) if match)
         if not {name.lower() for name in types}.isdisjoint(numbered):  # so DuckDB calls the second of two alike keys
-            self.columns = tuple(sorted(self._keys()))
+            self.columns = tuple(sorted(key for (key,) in self.ask(self._keys())))
             self.check_names()
         return types
 
-    def _keys(self) -> list[str]:
-        """Return the keys of all rows, one more than are read at most."""
-        keys = f"SELECT DISTINCT unnest(json_keys(json)) FROM read_ndjson_objects({engine_path(self._copy)})"
-        return [key for (key,) in self.ask(f"{keys} LIMIT {MOST_KEYS + 1}")]
+    def _keys(self) -> str:
+        """Return the SQL of the keys of all rows, one more than are read at most."""
+        objects = f"read_ndjson_objects({engine_path(self._copy)})"
+        return f"SELECT DISTINCT unnest(json_keys(json)) FROM {objects} LIMIT {MOST_KEYS + 1}"
 
     def _too_many_keys(self) -> FileError:
         return FileError(self.path, f"has more keys than the {MOST_KEYS:,} that are read", _AS_LISTS)

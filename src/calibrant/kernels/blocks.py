@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 class BadRow(Exception):
-    """A reading pass met an invalid row; `inputs.explain` makes the message."""
+    """A reading pass met an invalid row; `rejections.explain` makes the message."""
 
     def __init__(self, row: int) -> None:
         super().__init__(row)

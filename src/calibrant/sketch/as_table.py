@@ -11,6 +11,7 @@ from calibrant.notions import PER_CLASS, resolve
 from calibrant.sketch.sketch import CalibrationSketch
 from calibrant.sketch.sums import Totals
 from calibrant.table import ReliabilityTable
+from calibrant.units import table_in_units
 
 
 def check_alone(sketch: CalibrationSketch, notion: str | None, **others: Any) -> None:
@@ -59,7 +60,7 @@ class Arguments:
         if sketch is not None:
             self._check_alone(sketch, self.notion)
             return sketch.table
-        return ReliabilityTable.from_predictions(
+        table = ReliabilityTable.from_predictions(
             self.probs,
             self.targets,
             notion=self.notion,
@@ -67,7 +68,8 @@ class Arguments:
             ignore_index=self.ignore_index,
             logits=self.logits,
             units=True,
-        ).in_units()
+        )
+        return table_in_units(table)
 
     def ready_table(self) -> ReliabilityTable | None:
         """Return the table that was passed, or the table of the sketch; None if predictions were passed."""

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from calibrant.inputs import Layout, Notion, Predictions, as_groups, as_predicti
 from calibrant.notions import NOTIONS, PER_CLASS, resolve
 from calibrant.sketch import storage
 from calibrant.sketch.content import Content, same
-from calibrant.sketch.sums import SketchConfig, SketchSums, Totals
+from calibrant.sketch.sums import SEVERAL, SketchConfig, SketchSums, Totals
 from calibrant.sketch.units import in_units
 from calibrant.table import ReliabilityTable
 
@@ -230,8 +230,7 @@ class CalibrationSketch:
             return
         n_classes = None if predictions.layout == "binary" else predictions.n_classes
         config = replace(self._make, layout=predictions.layout, n_classes=n_classes)
-        if expected.layout is not None and (expected.layout, expected.n_classes) != (config.layout, config.n_classes):
-            raise InputError("probs", f"{expected.shape}, as in the batches before", config.shape, _SAME)
+        expected.check_shape(config)
         labels = None if clusters is None else labels_of(clusters, predictions)
         self._take(predictions, labels)
         if groups is not None:
@@ -246,9 +245,6 @@ class CalibrationSketch:
         if labels is not None:
             check_notion(judged)
         self._part = SketchSums.of(predictions, self._make, labels)
-        if not self._part.totals.nll_square < _MOST_SQUARE:
-            remedy = "check the logits: their log losses are lost in a sum of squares"
-            raise InputError("probs", "log losses below 1e140", "larger ones", remedy)
 
     def _like(self) -> CalibrationSketch:
         """Return an empty sketch with the same settings."""
@@ -270,12 +266,7 @@ class CalibrationSketch:
         """Reject anything but a sketch with the same settings."""
         if not isinstance(other, CalibrationSketch):
             raise InputError("other", "a CalibrationSketch", f"a {type(other).__name__}", "make one and update it")
-        for name, of in (("grid", "grid"), ("classwise", "classwise"), ("class_names", "names of classes")):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs:
-                raise InputError("other", f"a sketch with the same {of} ({mine})", f"{theirs}", _SAME)
-        if self.notion is not None and other.notion is not None and self.notion != other.notion:
-            raise InputError("other", f"a sketch of the notion {self.notion!r}", repr(other.notion), _SAME)
+        self._make.check_settings(other._make)
 
     def _absorb(self, other: CalibrationSketch) -> None:
         """Add a sketch that no other code uses."""
@@ -286,12 +277,10 @@ class CalibrationSketch:
             if self._part is None:
                 self._make, self._part, self._groups = other._make, other._part, other._groups
                 return
-            if (self.layout, self.n_classes) != (other.layout, other.n_classes):
-                got = other._make.shape
-                raise InputError("probs", f"{self._make.shape}, as in the batches before", got, _SAME)
+            self._make.check_shape(other._make)
             if bool(self._groups) != bool(other._groups):
                 got = "groups after batches without groups" if other._groups else "no groups after batches with groups"
-                raise InputError("groups", "groups in every batch or in none", got, _SAME)
+                raise InputError("groups", "groups in every batch or in none", got, SEVERAL)
             self._part = self._part.add(other._part)
             for name, group in other._groups.items():
                 self._groups.setdefault(name, self._like())._absorb(group)
@@ -401,8 +390,7 @@ class CalibrationSketch:
     def in_units(self) -> CalibrationSketch:
         """Return the sketch, without groups, in the units of weights that results are computed in.
 
-        Equal weights count as no weights. Weights far from 1 are divided by a power of 2. Otherwise return the sketch
-        itself.
+        Equal weights count as no weights; weights far from 1 are divided by a power of 2; else it is the sketch itself.
         """
         with self._lock:
             part = None if self._part is None else in_units(self._part)
@@ -510,7 +498,3 @@ class CalibrationSketch:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=Lock())
-
-
-_MOST_SQUARE: Final = 1e280
-_SAME: Final = "use a sketch for each kind of predictions"

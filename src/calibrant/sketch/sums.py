@@ -31,6 +31,12 @@ SCORES: Final = {
 }
 
 
+#: What to do about predictions that do not go together.
+SEVERAL: Final = "use a sketch for each kind of predictions"
+
+#: Finite losses add up to less than this when they are squared; more is lost in a sum of doubles.
+_MOST_SQUARE: Final = 1e280
+
 #: The sums that are kept with squared weights too.
 SQUARED: Final = tuple(name for name in SCORES if name != "infinite")
 
@@ -66,6 +72,20 @@ class SketchConfig:
         """The shape of the predictions, in words."""
         words = {"binary": "one event", "multilabel": f"{self.n_classes} labels"}
         return words.get(str(self.layout), f"{self.n_classes} classes")
+
+    def check_settings(self, other: SketchConfig) -> None:
+        """Reject a sketch with other settings."""
+        for name, of in (("grid", "grid"), ("classwise", "classwise"), ("class_names", "names of classes")):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise InputError("other", f"a sketch with the same {of} ({mine})", f"{theirs}", SEVERAL)
+        if self.notion is not None and other.notion is not None and self.notion != other.notion:
+            raise InputError("other", f"a sketch of the notion {self.notion!r}", repr(other.notion), SEVERAL)
+
+    def check_shape(self, other: SketchConfig) -> None:
+        """Reject predictions of another shape than those that this sketch has."""
+        if self.layout is not None and (self.layout, self.n_classes) != (other.layout, other.n_classes):
+            raise InputError("probs", f"{self.shape}, as in the batches before", other.shape, SEVERAL)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -274,6 +294,9 @@ class SketchSums(NamedTuple):
                 curves.add_events(first + k, events, config.grid)
         squared = read_squared(predictions, judged) or reading
         totals = Totals.weighted(n, weights, reading.total, reading.totals, squared.totals)
+        if not totals.nll_square < _MOST_SQUARE:
+            remedy = "check the logits: their log losses are lost in a sum of squares"
+            raise InputError("probs", "log losses below 1e140", "larger ones", remedy)
         if labels is None:
             return cls(totals, curves)
         clusters = ClusterSums.of(predictions, reading.events, labels, classes=config.has_classes, count=False)
