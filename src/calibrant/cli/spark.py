@@ -306,6 +306,8 @@ def _sketch(frame: Any, selection: Selection, title: str, options: CommandOption
     try:
         sketches = frames.sketch(frame.select(*[functions.col(_quoted(name)) for name in used]), **arguments)
     except InputError as error:
+        if error.argument == "frame" and isinstance(error.__cause__, Exception):
+            raise error.__cause__ from None  # Spark's own, about its files
         column = {"score": probs[0], "outcome": target, "target": target, **weight_and_group}.get(error.argument)
         place = f"column {column!r}" if column else error.argument
         if error.argument.startswith("cluster"):
