@@ -1,6 +1,6 @@
 """Proof by simulation: do the intervals hold the true value as often as they say, and do the tests err as often?
 
-    python benchmarks/coverage.py            # everything, under an hour on 2 processors; writes docs/coverage.md
+    python benchmarks/coverage.py            # everything, two hours on 2 processors; writes docs/coverage.md
     python benchmarks/coverage.py --quick    # N = 200 and 2,000, a tenth of the data sets: minutes; prints only
 
 Data sets are drawn from laws whose calibration is known (`simulation/coverage_laws.py`, `coverage_clusters.py`,

@@ -418,8 +418,8 @@ def test_a_diagram_has_clopper_and_pearson_s_intervals(weights):
             continue
         n = w[i].sum() ** 2 / (w[i] ** 2).sum()
         rate = np.average(y[i], weights=w[i])
-        if weights is not None and 0 < rate < 1:  # the rows in which this rate would be as uncertain
-            n = rate * (1 - rate) * w[i].sum() ** 2 / np.sum(w[i] ** 2 * (y[i] - rate) ** 2)
+        if weights is not None and 0 < rate < 1:  # the rows in which this rate would be as uncertain, if they are fewer
+            n = min(n, rate * (1 - rate) * w[i].sum() ** 2 / np.sum(w[i] ** 2 * (y[i] - rate) ** 2))
         k = rate * n
         low = stats.beta.ppf(TAIL, k, n - k + 1) if k > 0 else 0
         high = stats.beta.ppf(1 - TAIL, k + 1, n - k) if k < n else 1

@@ -211,7 +211,7 @@ def test_interval_of_the_maximum_is_its_formula(case):
         n = w[i].sum() ** 2 / (w[i] ** 2).sum()
         rate, mean = np.average(y[i], weights=w[i]), np.average(p[i], weights=w[i])
         if 0 < rate < 1:
-            n = rate * (1 - rate) * w[i].sum() ** 2 / np.sum(w[i] ** 2 * (y[i] - rate) ** 2)
+            n = min(n, rate * (1 - rate) * w[i].sum() ** 2 / np.sum(w[i] ** 2 * (y[i] - rate) ** 2))
         k = rate * n
         least = stats.beta.ppf(alpha, k, n - k + 1) if k > 0 else 0.0
         most = stats.beta.ppf(1 - alpha, k + 1, n - k) if k < n else 1.0

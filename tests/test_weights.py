@@ -9,12 +9,13 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import betaincinv
 
 import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable, compare, evaluate, frames
 from calibrant.errors import InputError
 from calibrant.inference import cox_test, hosmer_lemeshow_test, ks_test, spiegelhalter_test, t_cal_test
-from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT, in_units, integer_weights, share_rows, unit_of
+from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT, in_units, integer_weights, rate_rows, share_rows, unit_of
 
 #: Weights of every row: fractions, beyond 2^53, and those whose squares or fourth powers are 0 or infinite.
 EQUAL = [0.3, 1e-30, 1e-100, 1e-200, 5e-324, 2.0**53, 2.0**63, 1e100, 1e300]
@@ -148,6 +149,20 @@ def test_integer_weights_count_copies_up_to_two_to_the_53() -> None:
     found, expected = (numbers(evaluate(probs, targets, weights=w, n_resamples=0)) for w in (big, big / 2.0**60 + 0.0))
     assert found["ece"][0] == pytest.approx(expected["ece"][0])
     assert found["ece"][2] > expected["ece"][2]  # integers that small are copies, and tell more
+
+
+def test_heavy_rows_of_one_outcome_are_not_certain_of_it() -> None:
+    # 1,300 rows of weight 1 with rate .8, and 20 of weight 30.5 that all have outcome 1.
+    counts, squares = 1300 + 20 * 30.5, np.array([260.0, 1040 + 20 * 30.5**2])
+    rate = (1040 + 20 * 30.5) / counts
+    assert share_rows(rate, counts, squares) > 4 * counts**2 / squares.sum()
+    assert rate_rows(rate, counts, squares) == counts**2 / squares.sum()  # Kish
+    probs, targets = np.full(1320, 0.85), np.r_[np.zeros(260), np.ones(1060)].astype(int)
+    weights = np.r_[np.ones(1300), np.full(20, 30.5)]
+    bin_ = evaluate(probs, targets, weights=weights, n_bins=1, n_resamples=0).diagram
+    n, k = counts**2 / squares.sum(), rate * counts**2 / squares.sum()
+    assert bin_.lows[0] == pytest.approx(betaincinv(k, n - k + 1, 0.025), rel=1e-9)  # Clopper and Pearson
+    assert bin_.highs[0] == pytest.approx(betaincinv(k + 1, n - k, 0.975), rel=1e-9)
 
 
 def test_the_rows_of_a_share_that_is_certain_up_to_rounding() -> None:

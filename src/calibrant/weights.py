@@ -90,6 +90,15 @@ def share_rows(share: Any, weight: Any, squares: NDArray[np.float64]) -> NDArray
     return np.where(some, rate * (1 - rate) * mass**2 / np.where(some, spread, 1.0), alike)
 
 
+def rate_rows(rate: Any, weight: Any, squares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return `share_rows` of the outcome rate of a bin, at most its effective sample size.
+
+    A few heavy rows of one bin that happen to have the same outcome would seem to be as certain as ten times the rows.
+    """
+    most = effective_n(np.asarray(weight, dtype=np.float64), np.asarray(squares[0] + squares[1]))
+    return np.minimum(share_rows(rate, weight, squares), most)
+
+
 def effective_rows(weights: NDArray[np.float64] | None, n: int) -> float:
     """Return the effective sample size of ``n`` rows; with integer weights each unit of weight is a row."""
     if weights is None:

@@ -14,7 +14,7 @@ from calibrant.kernels import dispatch
 from calibrant.notions import Events
 from calibrant.results import ClasswiseCalibration, ReliabilityDiagram
 from calibrant.table import ReliabilityTable
-from calibrant.weights import effective_n, share_rows
+from calibrant.weights import effective_n, rate_rows
 
 Binning = Literal["uniform", "quantile"]
 Norm = Literal["l1", "l2", "max"]
@@ -66,7 +66,7 @@ class Bins:
         squared, filled = self.squared, self.counts > 0
         rows, kinds = np.zeros_like(self.counts), np.stack([squared.counts - squared.positives, squared.positives])
         rates = self.positives[filled] / self.counts[filled]
-        rows[filled] = share_rows(rates, self.counts[filled], kinds[:, filled])
+        rows[filled] = rate_rows(rates, self.counts[filled], kinds[:, filled])
         return rows
 
     @property

@@ -28,7 +28,7 @@ from calibrant.estimators.binned import (
 )
 from calibrant.results import ReliabilityDiagram
 from calibrant.sampling.cells import Cells, spread_of
-from calibrant.weights import effective_n, share_rows
+from calibrant.weights import effective_n, rate_rows
 
 Float64s = NDArray[np.float64]
 
@@ -136,7 +136,7 @@ class BinMoments:
     def rate_rows(self) -> Float64s:
         """The number of equal rows in which each rate would be as uncertain."""
         squares = np.stack([self.square_weights - self.squared_positives, self.squared_positives])
-        return share_rows(self.rates, self.counts, squares)
+        return rate_rows(self.rates, self.counts, squares)
 
     @property
     def mean_variances(self) -> Float64s:

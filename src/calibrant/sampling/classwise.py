@@ -26,7 +26,7 @@ from calibrant.sampling.null import Interval, Law, floor_of, p_value
 from calibrant.sampling.resampling import Resampling, Stream, draw_sums, in_blocks
 from calibrant.sampling.verdict import Verdict, count_p_value, of_classes
 from calibrant.table import ReliabilityTable
-from calibrant.weights import effective_n, share_rows
+from calibrant.weights import effective_n, rate_rows
 
 Float64s = NDArray[np.float64]
 
@@ -166,7 +166,7 @@ def inferred(
     if squares is not None:
         weights, positives = squares[0].T[filled], squares[2].T[filled]
         kinds = np.stack([weights - positives, positives])
-    trials = share_rows(rates, counts, kinds)
+    trials = rate_rows(rates, counts, kinds)
     low, high = np.full((2, *filled.shape), math.nan)
     low[filled], high[filled] = clopper_pearson(rates * trials, trials, resampling.tail)
     ends = np.cumsum(np.count_nonzero(filled, axis=1))[:-1]

@@ -23,7 +23,7 @@ from calibrant.estimators.binned import absolute_error, debiased_square, largest
 from calibrant.results import Estimate, ReliabilityDiagram
 from calibrant.sampling.binned import FEWEST, bin_diagram, blend, thinned, unbiased_end
 from calibrant.sampling.means import PredictionMeans, rare, rarer_of
-from calibrant.weights import effective_n, integer_weights, share_rows, tidy_weight
+from calibrant.weights import effective_n, integer_weights, rate_rows, tidy_weight
 
 Float64s = NDArray[np.float64]
 
@@ -123,7 +123,7 @@ class BinnedRows:
             row_gaps=r,
             counts=counts,
             rows=effective_n(counts, squares),
-            rate_rows=share_rows(hits / counts, counts, np.stack([squares - squared_hits, squared_hits])),
+            rate_rows=rate_rows(hits / counts, counts, np.stack([squares - squared_hits, squared_hits])),
             square_weights=squares,
             squared_gaps=cut(q * r),
             score_sums=cut(w * p),
