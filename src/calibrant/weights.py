@@ -93,7 +93,7 @@ def share_rows(share: Any, weight: Any, squares: NDArray[np.float64]) -> NDArray
 def rate_rows(rate: Any, weight: Any, squares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return `share_rows` of the outcome rate of a bin, at most its effective sample size.
 
-    A few heavy rows of one bin that happen to have the same outcome would seem to be as certain as ten times the rows.
+    If the few heavy rows of a bin happen to have the same outcome, `share_rows` alone is several times too large.
     """
     most = effective_n(np.asarray(weight, dtype=np.float64), np.asarray(squares[0] + squares[1]))
     return np.minimum(share_rows(rate, weight, squares), most)

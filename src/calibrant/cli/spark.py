@@ -306,8 +306,8 @@ def _sketch(frame: Any, selection: Selection, title: str, options: CommandOption
     try:
         sketches = frames.sketch(frame.select(*[functions.col(_quoted(name)) for name in used]), **arguments)
     except InputError as error:
-        if error.argument == "frame" and isinstance(error.__cause__, Exception):
-            raise error.__cause__ from None  # Spark's own, about its files
+        if isinstance(error.__cause__, Exception) and _is_of_spark(error.__cause__):
+            raise error.__cause__ from None  # about the files, which Spark reads only now
         column = {"score": probs[0], "outcome": target, "target": target, **weight_and_group}.get(error.argument)
         place = f"column {column!r}" if column else error.argument
         if error.argument.startswith("cluster"):
@@ -383,12 +383,15 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def _is_of_spark(error: Exception) -> bool:
+    return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
+
+
 def _explained(error: Exception, title: str, options: CommandOptions) -> Exception:
     """Return an error of Spark as one line that names the file; any other error unchanged."""
-    from calibrant.errors import CalibrantError, FileError
+    from calibrant.errors import FileError
 
-    module = type(error).__module__.partition(".")[0]
-    if isinstance(error, CalibrantError) or module not in ("pyspark", "py4j"):
+    if not _is_of_spark(error):
         return error
     condition = getattr(error, "getCondition", lambda: None)() or ""
     where, text = options.where, _message(error)
