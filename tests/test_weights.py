@@ -159,10 +159,13 @@ def test_heavy_rows_of_one_outcome_are_not_certain_of_it() -> None:
     assert rate_rows(rate, counts, squares) == counts**2 / squares.sum()  # Kish
     probs, targets = np.full(1320, 0.85), np.r_[np.zeros(260), np.ones(1060)].astype(int)
     weights = np.r_[np.ones(1300), np.full(20, 30.5)]
-    bin_ = evaluate(probs, targets, weights=weights, n_bins=1, n_resamples=0).diagram
     n, k = counts**2 / squares.sum(), rate * counts**2 / squares.sum()
-    assert bin_.lows[0] == pytest.approx(betaincinv(k, n - k + 1, 0.025), rel=1e-9)  # Clopper and Pearson
-    assert bin_.highs[0] == pytest.approx(betaincinv(k + 1, n - k, 0.975), rel=1e-9)
+    ends = betaincinv(k, n - k + 1, 0.025), betaincinv(k + 1, n - k, 0.975)  # Clopper and Pearson
+    settings: dict[str, Any] = {"weights": weights, "n_bins": 1, "n_resamples": 0}
+    diagram = evaluate(probs, targets, **settings).diagram
+    assert (diagram.lows[0], diagram.highs[0]) == pytest.approx(ends, rel=1e-9)
+    classes = evaluate(np.stack([1 - probs, probs], axis=1), targets, **settings).classwise
+    assert (classes.lows[1, 0], classes.highs[1, 0]) == pytest.approx(ends, rel=1e-9)
 
 
 def test_the_rows_of_a_share_that_is_certain_up_to_rounding() -> None:
