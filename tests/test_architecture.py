@@ -183,7 +183,7 @@ def test_what_a_script_imports_of_the_package_exists(script: Path) -> None:
 
 
 def test_a_package_init_only_imports_and_lists() -> None:
-    for path in SOURCE.rglob("__init__.py"):
+    for path in set(SOURCE.rglob("__init__.py")) - {SOURCE / "__init__.py"}:  # the top one imports lazily
         for node in ast.parse(path.read_text("utf-8")).body:
             names = [target.id for target in node.targets] if isinstance(node, ast.Assign) else []
             docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -194,15 +194,46 @@ def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
-def test_import_loads_nothing_heavy() -> None:
+def test_the_lazy_package_knows_where_every_name_is_defined() -> None:
+    tree = tree_of(("__init__",))
+    typed = next(node for node in tree.body if isinstance(node, ast.If))
+    imported = {
+        alias.name: node.module for node in typed.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert sorted(imported) == sorted(calibrant._HOMES) == calibrant.__all__
+    for name, home in calibrant._HOMES.items():
+        assert (imported[name] or "").removeprefix("calibrant.") in (home, f"{home}.{name}")
+        assert getattr(calibrant, name) is getattr(importlib.import_module(f"calibrant.{home}"), name)
+
+
+def test_import_loads_nothing_that_takes_time() -> None:
     loaded = json.loads(run("import sys, json, calibrant; print(json.dumps(sorted(sys.modules)))"))
-    assert "calibrant.report" in loaded
-    assert sorted({name.partition(".")[0] for name in loaded} & set(HEAVY)) == []
+    assert sorted(name for name in loaded if name.startswith("calibrant")) == [
+        "calibrant",
+        "calibrant.kernels",
+        "calibrant.kernels.loading",
+        "calibrant.process",
+    ]
+    assert "numpy" not in loaded
 
 
-def test_import_of_the_command_line_loads_nothing_heavy_but_click() -> None:
-    loaded = json.loads(run("import sys, json, calibrant.cli; print(json.dumps(sorted(sys.modules)))"))
-    assert {name.partition(".")[0] for name in loaded} & set(HEAVY) <= {"click"}
+def test_rooms_are_attributes_of_the_package() -> None:
+    assert run("import calibrant; print(calibrant.inference.ks_test.__name__)") == "ks_test\n"
+    assert run("import calibrant; print('numpy' in dir(calibrant), {'evaluate', 'frames'} <= set(dir(calibrant)))") == (
+        "False True\n"
+    )
+    with pytest.raises(AttributeError, match="module 'calibrant' has no attribute 'evalute'"):
+        calibrant.evalute  # noqa: B018
+
+
+def test_computing_imports_nothing_heavy_but_scipy() -> None:
+    code = "import sys, json, calibrant; calibrant.brier_score([.5], [1]); print(json.dumps(sorted(sys.modules)))"
+    assert {name.partition(".")[0] for name in json.loads(run(code))} & set(HEAVY) == set()
+
+
+def test_the_command_line_loads_nothing_heavy_but_click() -> None:
+    code = "import sys, json, calibrant.cli; print(json.dumps(sorted(sys.modules)))"
+    assert {name.partition(".")[0] for name in json.loads(run(code))} & {"numpy", *HEAVY} == {"click"}
 
 
 def test_a_bad_argument_is_refused_without_numba() -> None:
@@ -338,7 +369,8 @@ def test_words_that_are_only_passed_on_are_no_look(line: str) -> None:
 
 def test_all_lists_the_public_names() -> None:
     modules = {path.stem for path in SOURCE.iterdir()}
-    public = {name for name in vars(calibrant) if not name.startswith("_") and name not in modules}
+    machinery = {"Any", "Final", "LOADING", "TYPE_CHECKING", "import_module"}
+    public = {name for name in dir(calibrant) if not name.startswith("_") and name not in modules | machinery}
     assert set(calibrant.__all__) == public
     assert calibrant.__all__ == sorted(calibrant.__all__)
 

@@ -50,20 +50,23 @@ HOUSE = (
         ),
         Room("process", "the process of the command: its standard streams, and its end by a signal", "cli_process"),
     ),
-    (Room("errors", "the one family of errors", "architecture"),),
+    (
+        Room("errors", "the one family of errors", "architecture"),
+        Room("column_options", "which columns of a file the caller asks for", "files"),
+    ),
     (
         Room("grid", "the frozen cell edges", "sketch"),
         Room("memory", "the memory that one input may take", "memory"),
         Room(
             "kernels",
-            "the only compiled loops, their readable references, the same passes as torch operations, and experimental "
-            "ones for a GPU (`cuda`: a door; `cuda_kernels`: Triton, off by default)",
-            "kernels concurrency cuda",
+            "loops over rows and tables, in NumPy for small inputs, compiled for large ones, as torch operations, and "
+            "experimental ones for a GPU (`cuda`: a door; `cuda_kernels`: Triton, off by default)",
+            "kernels small_inputs concurrency cuda",
             (
-                "loading reference",
-                "compiled",
-                "bits blocks cuda_kernels reference_classes reference_clusters",
-                "bin_lookup",
+                "loading reference_lookup",
+                "compiled reference_tables reference_classes reference_clusters",
+                "bits blocks reference",
+                "bin_lookup cuda_kernels",
                 "host host_classes host_clusters host_tables cuda",
                 "dispatch tensors",
                 "cuda_cells",

@@ -4,31 +4,37 @@
 measure each; ``calibrant report FILE`` does the same for a file of predictions.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from calibrant import process  # noqa: F401 - first: in the command it watches for signals during the other imports
-from calibrant.comparing import compare
-from calibrant.comparison import Comparison
-from calibrant.errors import CalibrantError
-from calibrant.evaluation import evaluate
-from calibrant.measures import (
-    accuracy,
-    adaptive_calibration_error,
-    brier_score,
-    classwise_calibration,
-    classwise_calibration_error,
-    classwise_calibration_errors,
-    expected_calibration_error,
-    maximum_calibration_error,
-    negative_log_likelihood,
-    reliability_diagram,
-    root_mean_square_calibration_error,
-    score_decomposition,
-    smooth_calibration_error,
-    top_label_brier_score,
-)
-from calibrant.report import Report
-from calibrant.results import ClasswiseCalibration, Estimate, ReliabilityDiagram, ScoreDecomposition
-from calibrant.sketch import CalibrationSketch
-from calibrant.table import ReliabilityTable
+from calibrant.kernels.loading import LOADING
+
+if TYPE_CHECKING:
+    from calibrant.comparing import compare
+    from calibrant.comparison import Comparison
+    from calibrant.errors import CalibrantError
+    from calibrant.evaluation import evaluate
+    from calibrant.measures import (
+        adaptive_calibration_error,
+        brier_score,
+        classwise_calibration,
+        classwise_calibration_error,
+        classwise_calibration_errors,
+        expected_calibration_error,
+        maximum_calibration_error,
+        negative_log_likelihood,
+        reliability_diagram,
+        root_mean_square_calibration_error,
+        score_decomposition,
+        smooth_calibration_error,
+        top_label_brier_score,
+    )
+    from calibrant.measures.accuracy import accuracy  # mypy mistakes it for the module if it comes from measures
+    from calibrant.report import Report
+    from calibrant.results import ClasswiseCalibration, Estimate, ReliabilityDiagram, ScoreDecomposition
+    from calibrant.sketch import CalibrationSketch
+    from calibrant.table import ReliabilityTable
 
 __version__ = "0.1.0"
 
@@ -59,3 +65,49 @@ __all__ = [
     "smooth_calibration_error",
     "top_label_brier_score",
 ]
+
+#: The modules of the public names. They are imported at the first use of a name: the import of the package takes
+#: a few milliseconds.
+_HOMES: Final = {
+    "CalibrantError": "errors",
+    "CalibrationSketch": "sketch",
+    "ClasswiseCalibration": "results",
+    "Comparison": "comparison",
+    "Estimate": "results",
+    "ReliabilityDiagram": "results",
+    "ReliabilityTable": "table",
+    "Report": "report",
+    "ScoreDecomposition": "results",
+    "accuracy": "measures",
+    "adaptive_calibration_error": "measures",
+    "brier_score": "measures",
+    "classwise_calibration": "measures",
+    "classwise_calibration_error": "measures",
+    "classwise_calibration_errors": "measures",
+    "compare": "comparing",
+    "evaluate": "evaluation",
+    "expected_calibration_error": "measures",
+    "maximum_calibration_error": "measures",
+    "negative_log_likelihood": "measures",
+    "reliability_diagram": "measures",
+    "root_mean_square_calibration_error": "measures",
+    "score_decomposition": "measures",
+    "smooth_calibration_error": "measures",
+    "top_label_brier_score": "measures",
+}
+
+#: Folders that are imported at their first use as an attribute, as in ``calibrant.inference.ks_test``.
+_ROOMS: Final = ("compat", "frames", "inference", "sklearn", "torch")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES and name not in _ROOMS:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    with LOADING:  # so that no fork comes in between
+        module = import_module(f"{__name__}.{_HOMES.get(name, name)}")
+    return globals().setdefault(name, getattr(module, name) if name in _HOMES else module)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_ROOMS})

@@ -11,9 +11,9 @@ try:
 except ImportError:
     sys.exit("calibrant: the command needs the extra 'report'; run: pip install 'calibrant[report]'")
 
+from calibrant import __version__
 from calibrant.cli import checks, completion, console, gates, loading, output
 from calibrant.cli.conditions import ConditionType
-from calibrant.cli.errors import failing
 from calibrant.cli.options import ENGINES, CommandOptions
 from calibrant.cli.usage import Commands, Count, Wanted
 
@@ -21,7 +21,7 @@ _MOST_LABELS = 100_000
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="calibrant", message="%(prog)s %(version)s")
+@click.version_option(__version__, prog_name="calibrant", message="%(prog)s %(version)s")
 def main() -> None:
     """Measure how far predicted probabilities can be trusted.
 
@@ -264,6 +264,8 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     """  # noqa: D301
     options = CommandOptions(**params)
     checks.check_report(ctx, options)
+    from calibrant.cli.errors import failing
+
     with failing(ctx, options) as files:
         with output.progress() as step:
             predictions = loading.load(ctx, options, step, files)
@@ -338,6 +340,8 @@ def compare(ctx: click.Context, /, scores: str, **params: Any) -> None:
     """  # noqa: D301
     options = CommandOptions(scores=scores, models=_split(scores), **params)
     checks.check_compare(ctx, options)
+    from calibrant.cli.errors import failing
+
     with failing(ctx, options) as files:
         with output.progress() as step:
             from calibrant.comparing import compare as compare_models
@@ -399,6 +403,8 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
     Exit status: 0; 1 for data that cannot be used; 2 for wrong usage.
     """  # noqa: D301
     checks.check_sketch(ctx, sketch_path)
+    from calibrant.cli.errors import failing
+
     with failing(ctx):
         from calibrant.files import read_sketches, write_sketch
 
@@ -435,6 +441,8 @@ def floor(ctx: click.Context, /, **params: Any) -> None:
     calibrant floor --prove 0.02
     """  # noqa: D301
     checks.check_floor(ctx, params)
+    from calibrant.cli.errors import failing
+
     with failing(ctx):
         from calibrant.render import floor as render
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from calibrant.cli.conditions import Condition
-from calibrant.files import Options
-from calibrant.inputs import Notion
+from calibrant.column_options import Options
+
+if TYPE_CHECKING:
+    from calibrant.inputs import Notion
 
 #: The engines that can read files.
 ENGINES: Final = ("embedded", "spark")

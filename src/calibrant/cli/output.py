@@ -31,6 +31,7 @@ _NAMED: Final = 3  # columns that a hint names
 _ACTING: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _PATIENCE: Final = 1.0  # seconds before a progress bar appears
+_PREPARING: Final = "preparing kernels, once"
 
 
 def write(result: Report | Comparison, predictions: FileRows | FileSketch, options: CommandOptions) -> None:
@@ -195,34 +196,55 @@ def style() -> Style:
     )
 
 
+def _tell_once() -> Callable[[bool], None]:
+    """Return what says once that kernels are compiled."""
+    said: list[bool] = []
+
+    def tell(begins: bool) -> None:
+        if begins and not said:
+            said.append(True)
+            console.say(f"{_PREPARING}; this takes some seconds")
+
+    return tell
+
+
 @contextmanager
 def progress() -> Iterator[Callable[[int, int, int], None]]:
     """Show a bar on standard error, if it is a terminal, after one second of work.
 
     Yields a function of the bytes done, all bytes, and the rows; (0, 0, 0) means that everything is read.
     """
+    from calibrant.kernels.loading import listening
+
     if not sys.stderr.isatty():
-        yield lambda _done, _total, _rows: None
+        with listening(_tell_once()):
+            yield lambda _done, _total, _rows: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     bar = Progress(*columns, TextColumn("{task.fields[speed]}"), console=Console(stderr=True), transient=True)
-    task, started = bar.add_task("reading", total=None, speed=""), time.monotonic()
+    phase = "reading"
+    task, started = bar.add_task(phase, total=None, speed=""), time.monotonic()
 
     def step(done: int, total: int, rows: int) -> None:
+        nonlocal phase
         if total:
             seconds = max(time.monotonic() - started, 1e-3)
             bar.update(task, completed=done, total=total, speed=f"{rows:,} rows, {rows / seconds:,.0f} a second")
         else:
-            bar.update(task, description="evaluating", total=None, speed="")
+            phase = "evaluating"
+            bar.update(task, description=phase, total=None, speed="")
+
+    def preparing(begins: bool) -> None:
+        bar.update(task, description=_PREPARING if begins else phase)
 
     timer = threading.Timer(_PATIENCE, bar.start)
     timer.daemon = True
     timer.start()
     try:
-        with undone(lambda: None, lambda: console.clear_line(bar.live.is_started)):
+        with undone(lambda: None, lambda: console.clear_line(bar.live.is_started)), listening(preparing):
             yield step
     finally:
         timer.cancel()

@@ -14,7 +14,6 @@ import click
 
 from calibrant.cli import console
 from calibrant.errors import nearest
-from calibrant.files.paths import KINDS
 
 #: The key of the typed words in a context's ``meta``.
 TYPED: Final = "calibrant.typed"
@@ -223,4 +222,6 @@ def _value_of(name: str, typed: Sequence[str]) -> str:
 
 
 def _looks_like_file(name: str) -> bool:
+    from calibrant.files.paths import KINDS
+
     return os.path.exists(name) or glob.has_magic(name) or name.lower().endswith(tuple(KINDS))

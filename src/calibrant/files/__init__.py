@@ -1,7 +1,7 @@
 """Files of predictions, read into arrays or a sketch: ``.npz``, ``.npy``, CSV, Parquet, Arrow and JSON lines."""
 
+from calibrant.column_options import Options
 from calibrant.files.chunks import Judging
-from calibrant.files.columns import Options
 from calibrant.files.predictions import BadRows, FileModels, FilePredictions, FileRows, FileSketch, Omitted
 from calibrant.files.reading import read_models, read_predictions
 from calibrant.files.sketches import read_sketches, write_sketch

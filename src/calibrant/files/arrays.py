@@ -15,8 +15,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.column_options import Options
 from calibrant.errors import CalibrantError, FileError
-from calibrant.files.columns import Options, Selection, select
+from calibrant.files.columns import Selection, select
 from calibrant.files.paths import kind_of, reading
 from calibrant.files.values import PERCENT_REMEDY, Column, Percents, Words, is_signed
 

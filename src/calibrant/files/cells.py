@@ -113,10 +113,10 @@ class _Reader:
                 column = self._arrow.array(array.astype(np.float32) if array.dtype == np.float16 else array)
             column = column.dictionary_encode()
         text = _is_text(self._types, column.dictionary.type)
-        names = column.dictionary.to_numpy(zero_copy_only=False)
+        names = _texts(column.dictionary) if text else self._array(column.dictionary)
         if self._table.is_narrow(name):
             names = names.astype(np.float16)
-        words = Words(names.astype(object) if text else names, column.indices.to_numpy(zero_copy_only=False))
+        words = Words(names, self._array(column.indices))
         labels = self._selection.class_names if self._selection.labels else None
         return words.spelled(labels) if labels and name in self._selection.targets else words
 
@@ -148,7 +148,7 @@ class _Reader:
         elif not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
             problem = f"column {name!r} holds values of type {kind}, not numbers"
             raise self._error(problem, "name a column of numbers")
-        array: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        array = self._array(column)
         array = array.astype(np.float16, copy=False) if self._table.is_narrow(name) else array
         if name in self._table.integers:
             array = _as_integers(array)
@@ -156,7 +156,7 @@ class _Reader:
 
     def _of_text(self, name: str, coded: Any, percent: bool, width: int) -> NDArray[Any]:
         """Return texts such as ``85%`` as fractions, where per cents are asked for."""
-        names, codes = coded.dictionary.to_numpy(zero_copy_only=False), coded.indices.to_numpy(zero_copy_only=False)
+        names, codes = _texts(coded.dictionary), self._array(coded.indices)
         if percent:
             return self._fractions(name, Words(names, codes), width)
         signed = name in self._selection.probs and len(codes) and is_signed(names[codes[0]])
@@ -175,7 +175,7 @@ class _Reader:
         return percents.fractions(values, self.start, width)
 
     def _lists(self, name: str, column: Any, percent: bool) -> NDArray[Any]:
-        lengths = self._compute.list_value_length(column).to_numpy(zero_copy_only=False)
+        lengths = self._array(self._compute.list_value_length(column))
         if len(lengths) == 0:
             return np.empty((0, 0))
         if not lengths.any():
@@ -196,6 +196,12 @@ class _Reader:
             problem = f"column {name!r} holds lists of lists"
             raise self._error(problem, "write one list of numbers a row")
         return self._flat(name, values, percent, width).reshape(len(lengths), width)
+
+    def _array(self, column: Any) -> NDArray[Any]:
+        """Return numbers without nulls. Arrow's own conversion imports pandas, where it is installed."""
+        if self._types.is_boolean(column.type):
+            return np.from_dlpack(column.cast(self._arrow.uint8())).view(np.bool_)
+        return np.from_dlpack(column)
 
     # ------------------------------------------------------------ nulls and bad cells
 
@@ -251,6 +257,10 @@ class _Reader:
 
 def _is_text(types: Any, kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _texts(column: Any) -> NDArray[np.object_]:
+    return np.array(column.to_pylist(), dtype=object)
 
 
 def _as_integers(values: NDArray[Any]) -> NDArray[Any]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from calibrant.column_options import Options
 from calibrant.errors import SHOWN, FileError, FileFault, meant
 
 PROBS_NAMES = (
@@ -59,24 +60,6 @@ LOGITS = re.compile(r"logits?(_.*)?", re.IGNORECASE)
 
 class Unnamed(FileError):
     """No column has a usual name, or several have: the user is to name one."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the caller asked for, by the names of the command line's options."""
-
-    score: str | None = None
-    outcome: str | None = None
-    probs: str | None = None
-    target: str | None = None
-    weight: str | None = None
-    where: str | None = None
-    class_names: tuple[str, ...] | None = None
-    models: tuple[str, ...] = ()
-    by: str | None = None
-    clusters: tuple[str, ...] = ()
-    percent: bool = False
-    labels: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

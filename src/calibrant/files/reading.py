@@ -15,10 +15,11 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.column_options import Options
 from calibrant.errors import FileError, InputError
 from calibrant.files.background import Background
 from calibrant.files.chunks import Chunk, End, Judging, Plan, Progress, TooMany, chunks, kind_of_rows, width_of
-from calibrant.files.columns import Options, are_logits, listed
+from calibrant.files.columns import are_logits, listed
 from calibrant.files.engine import Engines
 from calibrant.files.predictions import BadRows, FileModels, FilePredictions, FileRows, FileSketch, Omitted
 from calibrant.files.sources import Opened, Source, open_sources

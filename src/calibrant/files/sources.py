@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.column_options import Options
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files.arrays import (
     ArrayColumns,
@@ -23,7 +24,7 @@ from calibrant.files.arrays import (
     rows_at_a_time,
 )
 from calibrant.files.cells import pieces
-from calibrant.files.columns import Options, Selection, Unnamed, check_same, select
+from calibrant.files.columns import Selection, Unnamed, check_same, select
 from calibrant.files.engine import Engines, Table
 from calibrant.files.paths import bounded_lines, check_bytes, expand, kind_of, open_text, reading
 from calibrant.files.predictions import Omitted

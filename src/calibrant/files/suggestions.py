@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.column_options import Options
 from calibrant.errors import CalibrantError
-from calibrant.files.columns import Options, Unnamed
+from calibrant.files.columns import Unnamed
 from calibrant.files.engine import Table
 from calibrant.files.values import is_missing
 

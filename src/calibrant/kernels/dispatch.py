@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.kernels.blocks import BadRow, Rows, bounds_of, in_order, lanes_of, n_threads, summed
-from calibrant.kernels.loading import loaded
+from calibrant.kernels.loading import kernels_for
 from calibrant.kernels.reference import (
     BRIER,
     BRIER_SQUARES,
@@ -17,16 +17,12 @@ from calibrant.kernels.reference import (
     CORRECT,
     IGNORED,
     INFINITE,
-    N_MOMENTS,
     N_TOTALS,
     NLL,
     NLL_SQUARES,
-    Float64s,
-    Floats,
-    Int64s,
-    UInt8s,
-    UInt16s,
 )
+from calibrant.kernels.reference_lookup import Float64s, Floats, Int64s, UInt8s, UInt16s
+from calibrant.kernels.reference_tables import N_MOMENTS
 
 __all__ = [
     "BRIER",
@@ -119,7 +115,7 @@ def read_probs(
     BadRow
         At the first row with a value outside [0, 1] or a sum that is not 1.
     """
-    host = loaded("host")
+    kernels = kernels_for("rows", rows.n * rows.width)
 
     w, weighted = _weights_of(weights)
     shape = (0, 0) if uppers is None else (len(uppers), rows.width)
@@ -127,7 +123,7 @@ def read_probs(
 
     def read(a: int, b: int, part: Floats, histograms: Float64s, totals: Float64s, _: Floats | None) -> int:
         return int(
-            host.read_probs(
+            kernels.read_probs(
                 part,
                 targets[a:b],
                 w[a:b],
@@ -161,7 +157,7 @@ def read_logits(
     probs: Floats | None = None,
 ) -> tuple[Float64s, Float64s]:
     """Run `reference.read_logits` over all rows; ``probs`` (n, C), if passed, receives the softmax."""
-    host = loaded("host")
+    kernels = kernels_for("rows", rows.n * rows.width)
 
     w, weighted = _weights_of(weights)
     shape = (0, 0) if uppers is None else (len(uppers), rows.width)
@@ -169,7 +165,7 @@ def read_logits(
 
     def read(a: int, b: int, part: Floats, histograms: Float64s, totals: Float64s, soft: Floats | None) -> int:
         return int(
-            host.read_logits(
+            kernels.read_logits(
                 part,
                 targets[a:b],
                 w[a:b],
@@ -202,7 +198,7 @@ def read_events(
     outcomes: UInt8s,
 ) -> Float64s:
     """Run `reference.read_events` over all rows; ``scores``, if passed, receives the probabilities."""
-    host = loaded("host")
+    kernels = kernels_for("rows", rows.n)
 
     w, weighted = _weights_of(weights)
     no_scores = np.empty(0, dtype=rows.dtype)
@@ -213,7 +209,9 @@ def read_events(
             scores[a:b] = events
         block = scores[a:b] if scores is not None and logits else no_scores
         return int(
-            host.read_events(events, targets[a:b], w[a:b], weighted, eps, logits, scoring, block, outcomes[a:b], totals)
+            kernels.read_events(
+                events, targets[a:b], w[a:b], weighted, eps, logits, scoring, block, outcomes[a:b], totals
+            )
         )
 
     totals, _ = _read_rows(rows, (0, 0), read, scratch_rows=False)
@@ -231,7 +229,7 @@ def tally(
         With ``uppers``, the sums (3, M) of the bins with these largest members; else the packed events (n,), signed.
         None if a row is invalid or unusual: the reading passes then find out which.
     """
-    host = loaded("host")
+    kernels = kernels_for("rows", probs.size)
 
     n, keep = len(probs), uppers is None
     keys = np.empty(n if keep else 0, np.int32 if probs.dtype.itemsize == 4 else np.int64)
@@ -242,9 +240,9 @@ def tally(
         a, b = bounds[block]
         sums = np.zeros((3, len(edges)))
         if probs.ndim == 1:
-            status = host.tally_events(probs[a:b], targets[a:b], fold, half, edges, sums, keys[a:b])
+            status = kernels.tally_events(probs[a:b], targets[a:b], fold, half, edges, sums, keys[a:b])
         else:
-            status = host.tally_classes(probs[a:b], targets[a:b], tolerance, edges, sums, keys[a:b])
+            status = kernels.tally_classes(probs[a:b], targets[a:b], tolerance, edges, sums, keys[a:b])
         return sums if status == CLEAN else None
 
     total = np.zeros((3, len(edges)))
@@ -266,14 +264,14 @@ def sum_events(
         The sums (cells, 5) and the totals. None if a row is invalid or unusual: the reading passes then find out
         which.
     """
-    host = loaded("host")
+    kernels = kernels_for("rows", len(probs))
 
     bounds = lanes_of(len(probs), 1, len(edges))
 
     def work(block: int) -> tuple[Float64s, Float64s] | None:
         a, b = bounds[block]
         cells, totals = np.zeros((len(edges) + 1, 5)), np.zeros(N_TOTALS)
-        status = host.sum_events(probs[a:b], targets[a:b], edges, starts, shift, first, cells, totals)
+        status = kernels.sum_events(probs[a:b], targets[a:b], edges, starts, shift, first, cells, totals)
         return (cells, totals) if status == CLEAN else None
 
     cells, totals = np.zeros((len(edges) + 1, 5)), np.zeros(N_TOTALS)
@@ -286,8 +284,8 @@ def sum_events(
 
 
 def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers: Floats) -> Float64s:
-    """Run `reference.bin_rows` over all rows; return the sums (4, M)."""
-    host_tables = loaded("host_tables")
+    """Run `reference_tables.bin_rows` over all rows; return the sums (4, M)."""
+    kernels = kernels_for("tables", len(scores))
 
     w, weighted = _weights_of(weights)
     bounds = bounds_of(len(scores), 1)
@@ -295,7 +293,7 @@ def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers:
     def work(block: int) -> Float64s:
         a, b = bounds[block]
         sums = np.zeros((4, len(uppers)))
-        host_tables.bin_rows(scores[a:b], outcomes[a:b], w[a:b], weighted, uppers, sums)
+        kernels.bin_rows(scores[a:b], outcomes[a:b], w[a:b], weighted, uppers, sums)
         return sums
 
     return summed(work, bounds, (4, len(uppers)))
@@ -304,8 +302,8 @@ def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers:
 def cell_rows(
     scores: Floats, outcomes: UInt8s, weights: Float64s | None, edges: Floats, starts: UInt16s, shift: int, first: int
 ) -> Float64s:
-    """Run `reference.cell_rows` over all rows; return the sums (cells, 5), with weights (cells, 7)."""
-    host_tables = loaded("host_tables")
+    """Run `reference_tables.cell_rows` over all rows; return the sums (cells, 5), with weights (cells, 7)."""
+    kernels = kernels_for("tables", len(scores))
 
     w, weighted = _weights_of(weights)
     shape = (len(edges) + 1, 7 if weighted else 5)
@@ -314,7 +312,7 @@ def cell_rows(
     def work(block: int) -> Float64s:
         a, b = bounds[block]
         sums = np.zeros(shape)
-        host_tables.cell_rows(scores[a:b], outcomes[a:b], w[a:b], weighted, edges, starts, shift, first, sums)
+        kernels.cell_rows(scores[a:b], outcomes[a:b], w[a:b], weighted, edges, starts, shift, first, sums)
         return sums
 
     return summed(work, bounds, shape)
@@ -330,7 +328,7 @@ def bucket_rows(
     lookup: tuple[Floats, UInt16s, int, int],
 ) -> Float64s:
     """Run `reference_clusters.bucket_rows` over all rows; return the sums (buckets, cells, 3)."""
-    host_clusters = loaded("host_clusters")
+    kernels = kernels_for("clusters", len(scores))
 
     w, weighted = _weights_of(weights)
     bounds = lanes_of(len(scores), 1, 3 * shape[0] * shape[1])
@@ -338,7 +336,7 @@ def bucket_rows(
     def work(block: int) -> Float64s:
         a, b = bounds[block]
         sums = np.zeros((*shape, 3))
-        host_clusters.bucket_rows(buckets[a:b], scores[a:b], outcomes[a:b], w[a:b], weighted, coarse, *lookup, sums)
+        kernels.bucket_rows(buckets[a:b], scores[a:b], outcomes[a:b], w[a:b], weighted, coarse, *lookup, sums)
         return sums
 
     return summed(work, bounds, (*shape, 3))
@@ -346,10 +344,10 @@ def bucket_rows(
 
 def number_rows(words: NDArray[np.unsignedinteger[Any]], most: int) -> tuple[Int64s, Int64s]:
     """Run `reference_clusters.number_rows`; return the number of each row and the first row of each number."""
-    host_clusters = loaded("host_clusters")
+    kernels = kernels_for("clusters", len(words))
 
     numbers = np.empty(len(words), np.int64)
-    return numbers, host_clusters.number_rows(words, most, numbers)
+    return numbers, kernels.number_rows(words, most, numbers)
 
 
 def pack(scores: Floats, outcomes: UInt8s) -> NDArray[np.unsignedinteger[Any]]:
@@ -368,40 +366,40 @@ def distinct_keys(keys: NDArray[np.unsignedinteger[Any]]) -> tuple[Floats, Int64
 
     The keys are sorted in place: NumPy's vectorised integer sort does most of the work.
     """
-    host_tables = loaded("host_tables")
+    kernels = kernels_for("tables", len(keys))
 
     keys.sort()
-    n = host_tables.count_runs(keys)
+    n = kernels.count_runs(keys)
     bits, counts, positives = np.empty(n, keys.dtype), np.empty(n, np.int64), np.empty(n, np.int64)
     if n:
-        host_tables.fill_runs(keys, bits, counts, positives)
+        kernels.fill_runs(keys, bits, counts, positives)
     return bits.view(np.float32 if keys.dtype.itemsize == 4 else np.float64), counts, positives
 
 
 def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], uppers: Floats) -> Float64s:
-    """Run `reference.bin_pooled` over the rows of a table; return the sums (4, M)."""
-    host_tables = loaded("host_tables")
+    """Run `reference_tables.bin_pooled` over the rows of a table; return the sums (4, M)."""
+    kernels = kernels_for("tables", len(scores))
 
     bounds = bounds_of(len(scores), 1)
 
     def work(block: int) -> Float64s:
         a, b = bounds[block]
         sums = np.zeros((4, len(uppers)))
-        host_tables.bin_pooled(scores[a:b], counts[a:b], positives[a:b], uppers, sums)
+        kernels.bin_pooled(scores[a:b], counts[a:b], positives[a:b], uppers, sums)
         return sums
 
     return summed(work, bounds, (4, len(uppers)))
 
 
 def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any]) -> tuple[float, float, float, float]:
-    """Run `reference.sum_pooled` over the rows of a table."""
-    host_tables = loaded("host_tables")
+    """Run `reference_tables.sum_pooled` over the rows of a table."""
+    kernels = kernels_for("tables", len(scores))
 
     bounds = bounds_of(len(scores), 1)
 
     def work(block: int) -> Float64s:
         a, b = bounds[block]
-        return np.array(host_tables.sum_pooled(scores[a:b], counts[a:b], positives[a:b]))
+        return np.array(kernels.sum_pooled(scores[a:b], counts[a:b], positives[a:b]))
 
     total, score_sum, positive_sum, squares = summed(work, bounds, (4,)).tolist()
     return total, score_sum, positive_sum, squares
@@ -410,55 +408,55 @@ def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any]) ->
 def bin_quantiles(
     scores: Floats, counts: NDArray[Any], positives: NDArray[Any], n_bins: int
 ) -> tuple[Float64s, Float64s]:
-    """Run `reference.bin_quantiles`; return the sums (4, M) and the largest score of each bin."""
-    host_tables = loaded("host_tables")
+    """Run `reference_tables.bin_quantiles`; return the sums (4, M) and the largest score of each bin."""
+    kernels = kernels_for("tables", len(scores))
 
     sums, uppers = np.zeros((4, n_bins)), np.zeros(n_bins)
     if int(counts.sum()) > 2**62 // n_bins:  # 2 M times the total does not fit into int64
         counts, positives = counts.astype(np.float64), positives.astype(np.float64)
-    host_tables.bin_quantiles(scores, counts, positives, counts.sum(), sums, uppers)
+    kernels.bin_quantiles(scores, counts, positives, counts.sum(), sums, uppers)
     return sums, uppers
 
 
 def pool_violators(counts: NDArray[Any], positives: NDArray[Any]) -> Int64s:
-    """Run `reference.pool_violators`; return the first row of each block."""
-    host_tables = loaded("host_tables")
+    """Run `reference_tables.pool_violators`; return the first row of each block."""
+    kernels = kernels_for("tables", len(counts))
 
     bounds = bounds_of(len(counts), 1)
 
     def work(block: int) -> Int64s:
         a, b = bounds[block]
         starts = np.empty(b - a, np.int64)
-        return starts[: host_tables.pool_violators(counts[a:b], positives[a:b], starts)] + a
+        return starts[: kernels.pool_violators(counts[a:b], positives[a:b], starts)] + a
 
     # The fit of all rows equals the fit of the blocks into which the parts were pooled.
     starts = np.concatenate(list(in_order(work, len(bounds))))
     if len(bounds) == 1:
         return starts
     last = np.empty(len(starts), np.int64)
-    n = host_tables.pool_violators(np.add.reduceat(counts, starts), np.add.reduceat(positives, starts), last)
+    n = kernels.pool_violators(np.add.reduceat(counts, starts), np.add.reduceat(positives, starts), last)
     return np.asarray(starts[last[:n]])
 
 
 def isotonic_fits(counts: Float64s, positives: Float64s) -> Float64s:
-    """Run `reference.isotonic_fits`; return the fits (B, K)."""
-    host_tables = loaded("host_tables")
+    """Run `reference_tables.isotonic_fits`; return the fits (B, K)."""
+    kernels = kernels_for("tables", len(counts))
 
     fits = np.empty_like(positives)
-    host_tables.isotonic_fits(counts, positives, fits)
+    kernels.isotonic_fits(counts, positives, fits)
     return fits
 
 
 def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s | None) -> tuple[Float64s, float, float]:
-    """Run `reference.residuals` over all rows; return them, their sum and the sum of their absolute values."""
-    host_tables = loaded("host_tables")
+    """Run `reference_tables.residuals` over all rows; return them, their sum and the sum of their absolute values."""
+    kernels = kernels_for("tables", len(scores))
 
     w, weighted = _weights_of(weights)
     out, bounds = np.empty(len(scores)), bounds_of(len(scores), 1)
 
     def work(block: int) -> tuple[float, float]:
         a, b = bounds[block]
-        sums: tuple[float, float] = host_tables.residuals(scores[a:b], outcomes[a:b], w[a:b], weighted, out[a:b])
+        sums: tuple[float, float] = kernels.residuals(scores[a:b], outcomes[a:b], w[a:b], weighted, out[a:b])
         return sums
 
     total, size = 0.0, 0.0
@@ -469,24 +467,24 @@ def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s | None) -> tup
 
 
 def residual_moments(scores: Floats, residuals: Float64s, n_cells: int) -> Float64s:
-    """Run `reference.residual_moments` over all rows; return the moments (cells, `N_MOMENTS`)."""
-    host_tables = loaded("host_tables")
+    """Run `reference_tables.residual_moments` over all rows; return the moments (cells, `N_MOMENTS`)."""
+    kernels = kernels_for("tables", len(scores))
 
     bounds = lanes_of(len(scores), 1, n_cells)
 
     def work(block: int) -> Float64s:
         a, b = bounds[block]
         moments = np.zeros((n_cells, N_MOMENTS))
-        host_tables.residual_moments(scores[a:b], residuals[a:b], moments)
+        kernels.residual_moments(scores[a:b], residuals[a:b], moments)
         return moments
 
     return summed(work, bounds, (n_cells, N_MOMENTS))
 
 
 def cosine_sums(scores: Floats, residuals: Float64s, n: int) -> Float64s:
-    """Run `reference.cosine_sums`; return the first n coefficients."""
-    host_tables = loaded("host_tables")
+    """Run `reference_tables.cosine_sums`; return the first n coefficients."""
+    kernels = kernels_for("tables", len(scores))
 
     coefficients = np.zeros(n)
-    host_tables.cosine_sums(scores, residuals, coefficients)
+    kernels.cosine_sums(scores, residuals, coefficients)
     return coefficients

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.kernels import reference
+from calibrant.kernels import reference_tables
 from calibrant.kernels.bin_lookup import CHUNK, bin_of, bounds_of, cell_of, start_of
 from calibrant.kernels.compiled import inlined, kernel
 
 
-@kernel(reference.bin_rows)
+@kernel(reference_tables.bin_rows)
 def bin_rows(scores: Any, outcomes: Any, weights: Any, weighted: Any, uppers: Any, sums: Any) -> Any:
-    """See `reference.bin_rows`."""
+    """See `reference_tables.bin_rows`."""
     bounds = bounds_of(uppers)
     n_bins = uppers.shape[0]
     cells = np.zeros((2 * n_bins, 4))  # a bin's four sums are adjacent; two sets, for rows in turn: no addition waits
@@ -32,11 +32,11 @@ def bin_rows(scores: Any, outcomes: Any, weights: Any, weighted: Any, uppers: An
     sums += (cells[:n_bins] + cells[n_bins:]).T
 
 
-@kernel(reference.cell_rows)
+@kernel(reference_tables.cell_rows)
 def cell_rows(
     scores: Any, outcomes: Any, weights: Any, weighted: Any, edges: Any, starts: Any, shift: Any, first: Any, sums: Any
 ) -> Any:
-    """See `reference.cell_rows`."""
+    """See `reference_tables.cell_rows`."""
     places = np.empty(CHUNK, np.uint32)
     one, yes = scores.dtype.type(1), np.uint64(1)
     for begin in range(0, scores.shape[0], CHUNK):
@@ -56,9 +56,9 @@ def cell_rows(
                 sums[cell, 5 * yes + y] += w * w
 
 
-@kernel(reference.bin_pooled)
+@kernel(reference_tables.bin_pooled)
 def bin_pooled(scores: Any, counts: Any, positives: Any, uppers: Any, sums: Any) -> Any:
-    """See `reference.bin_pooled`."""
+    """See `reference_tables.bin_pooled`."""
     bounds = bounds_of(uppers)
     cells = np.zeros((uppers.shape[0], 4))
     for i in range(scores.shape[0]):
@@ -73,9 +73,9 @@ def bin_pooled(scores: Any, counts: Any, positives: Any, uppers: Any, sums: Any)
     sums += cells.T
 
 
-@kernel(reference.sum_pooled, reassociate=True)
+@kernel(reference_tables.sum_pooled, reassociate=True)
 def sum_pooled(scores: Any, counts: Any, positives: Any) -> Any:
-    """See `reference.sum_pooled`."""
+    """See `reference_tables.sum_pooled`."""
     total, score_sum, positive_sum, squares = 0.0, 0.0, 0.0, 0.0
     for i in range(scores.shape[0]):
         p = np.float64(scores[i])
@@ -88,9 +88,9 @@ def sum_pooled(scores: Any, counts: Any, positives: Any) -> Any:
     return total, score_sum, positive_sum, squares
 
 
-@kernel(reference.count_runs)
+@kernel(reference_tables.count_runs)
 def count_runs(keys: Any) -> Any:
-    """See `reference.count_runs`."""
+    """See `reference_tables.count_runs`."""
     if keys.shape[0] == 0:
         return 0
     number = 1
@@ -99,9 +99,9 @@ def count_runs(keys: Any) -> Any:
     return number
 
 
-@kernel(reference.fill_runs)
+@kernel(reference_tables.fill_runs)
 def fill_runs(keys: Any, bits: Any, counts: Any, positives: Any) -> Any:
-    """See `reference.fill_runs`."""
+    """See `reference_tables.fill_runs`."""
     run = -1
     current = keys[0]
     for i in range(keys.shape[0]):
@@ -125,9 +125,9 @@ def _fill(sums: Any, b: Any, mass: Any, score_sum: Any, positive_sum: Any, squar
     sums[3, b] += squares
 
 
-@kernel(reference.bin_quantiles)
+@kernel(reference_tables.bin_quantiles)
 def bin_quantiles(scores: Any, counts: Any, positives: Any, total: Any, sums: Any, uppers: Any) -> Any:
-    """See `reference.bin_quantiles`."""
+    """See `reference_tables.bin_quantiles`."""
     n_bins = sums.shape[1]
     cumulative = counts[0] - counts[0]
     last = 0
@@ -179,15 +179,15 @@ def _pool(counts: Any, positives: Any, starts: Any, mass: Any, positive_sums: An
     return blocks
 
 
-@kernel(reference.pool_violators)
+@kernel(reference_tables.pool_violators)
 def pool_violators(counts: Any, positives: Any, starts: Any) -> Any:
-    """See `reference.pool_violators`."""
+    """See `reference_tables.pool_violators`."""
     return _pool(counts, positives, starts, np.empty(counts.shape[0]), np.empty(counts.shape[0]))
 
 
-@kernel(reference.isotonic_fits)
+@kernel(reference_tables.isotonic_fits)
 def isotonic_fits(counts: Any, positives: Any, fits: Any) -> None:
-    """See `reference.isotonic_fits`."""
+    """See `reference_tables.isotonic_fits`."""
     size = counts.shape[0]
     starts, mass, positive_sums = np.empty(size, np.int64), np.empty(size), np.empty(size)
     for b in range(positives.shape[0]):
@@ -197,9 +197,9 @@ def isotonic_fits(counts: Any, positives: Any, fits: Any) -> None:
             fits[b, starts[j] : stop] = positive_sums[j] / mass[j]
 
 
-@kernel(reference.residuals, reassociate=True)
+@kernel(reference_tables.residuals, reassociate=True)
 def residuals(scores: Any, outcomes: Any, weights: Any, weighted: Any, out: Any) -> Any:
-    """See `reference.residuals`."""
+    """See `reference_tables.residuals`."""
     total = 0.0
     size = 0.0
     for i in range(scores.shape[0]):
@@ -212,9 +212,9 @@ def residuals(scores: Any, outcomes: Any, weights: Any, weighted: Any, out: Any)
     return total, size
 
 
-@kernel(reference.residual_moments)
+@kernel(reference_tables.residual_moments)
 def residual_moments(scores: Any, residuals: Any, moments: Any) -> Any:
-    """See `reference.residual_moments`."""
+    """See `reference_tables.residual_moments`."""
     n_cells = moments.shape[0]
     for i in range(scores.shape[0]):
         place = np.float64(scores[i]) * n_cells
@@ -235,9 +235,9 @@ def residual_moments(scores: Any, residuals: Any, moments: Any) -> Any:
         cell[5] += r
 
 
-@kernel(reference.cosine_sums)
+@kernel(reference_tables.cosine_sums)
 def cosine_sums(scores: Any, residuals: Any, coefficients: Any) -> Any:
-    """See `reference.cosine_sums`: each row is rotated by its own angle k times; the error is about k times 1e-16."""
+    """See `reference_tables.cosine_sums`. Each row is rotated by its own angle k times; the error is about k 1e-16."""
     for i in range(scores.shape[0]):
         angle = np.pi * np.float64(scores[i])
         c, s = np.cos(angle), np.sin(angle)

@@ -9,35 +9,119 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache
 from importlib import import_module
-from threading import RLock
+from importlib.util import find_spec
+from threading import RLock, Timer
 from types import ModuleType
 from typing import Final
 
 #: Held while kernels are imported or compiled, by one thread at a time, and during a fork.
 LOADING: Final = RLock()
 
-_KERNELS: Final = ("host", "host_tables", "host_clusters", "host_classes")
+#: Up to so many numbers, NumPy runs the kernels: it needs no machine code, and takes milliseconds.
+SMALL: Final = 1 << 20
+
+#: For each family of kernels, its readable module and its compiled one.
+TWINS: Final = {
+    "rows": ("reference", "host"),
+    "tables": ("reference_tables", "host_tables"),
+    "clusters": ("reference_clusters", "host_clusters"),
+    "classes": ("reference_classes", "host_classes"),
+}
 
 #: What estimators import when they are called, after the kernels.
 _LATER: Final = ("scipy.special", "scipy.fft", "scipy.optimize")
 
-_loaded: dict[str, ModuleType] = {}
+_compiled: dict[str, ModuleType] = {}
+_before: Final = ContextVar("numbers read before", default=0)
 
 
-def loaded(name: str) -> ModuleType:
-    """Return a module of compiled kernels; the first call imports all of them, which takes half a second."""
-    if name not in _loaded:
-        with LOADING:
-            modules = {each: import_module(f"{__package__}.{each}") for each in _KERNELS}
-            _loaded.update(modules)
-    return _loaded[name]
+#: Seconds after which compiling is announced: machine code from the disk is there before.
+_PATIENCE: Final = 0.3
+
+_listeners: list[Callable[[bool], object]] = []
+
+
+@contextmanager
+def listening(listener: Callable[[bool], object]) -> Iterator[None]:
+    """Call ``listener(True)`` when a kernel is being compiled, and ``listener(False)`` when it is there."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Tell the listeners that a kernel is being compiled, if that takes some time."""
+    timers = [Timer(_PATIENCE, listener, (True,)) for listener in _listeners]
+    for timer in timers:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
+            timer.join()
+        for listener in _listeners:
+            listener(False)
+
+
+@contextmanager
+def following(numbers: int) -> Iterator[None]:
+    """Take inputs as the next part of a stream of which so many numbers have been read.
+
+    A stream of small batches is large in the end: from `SMALL` numbers on, its batches take compiled kernels.
+    """
+    token = _before.set(numbers)
+    try:
+        yield
+    finally:
+        _before.reset(token)
+
+
+def kernels_for(family: str, size: int) -> ModuleType:
+    """Return the kernels for an input of ``size`` numbers: compiled ones above `SMALL`, else NumPy's.
+
+    The size alone decides, with what came before it in a stream (`following`). ``CALIBRANT_KERNELS`` can force one of
+    the two, ``numpy`` or ``numba``. Without Numba all inputs take NumPy's, and the first large one warns.
+    """
+    readable, compiled = TWINS[family]
+    forced = os.environ.get("CALIBRANT_KERNELS")
+    if forced not in (None, "numpy", "numba"):
+        from calibrant.errors import InputError
+
+        raise InputError(
+            "CALIBRANT_KERNELS", "numpy or numba", repr(forced), "correct or unset this environment variable"
+        )
+    if forced == "numpy" or (forced is None and (size + _before.get() <= SMALL or not numba_is_there())):
+        return import_module(f"{__package__}.{readable}")
+    if compiled not in _compiled:
+        with LOADING:  # all of them, half a second: a fork may come before the next call
+            _compiled.update({name: import_module(f"{__package__}.{name}") for _, name in TWINS.values()})
+    return _compiled[compiled]
+
+
+@cache
+def numba_is_there() -> bool:
+    """Return whether Numba is installed; warn if it is not."""
+    if find_spec("numba") is not None:
+        return True
+    msg = "Numba is not installed: large inputs take several times longer; pip install 'calibrant[fast]'"
+    warnings.warn(msg, stacklevel=2)
+    return False
 
 
 def _before_fork() -> None:
     LOADING.acquire()
-    for name in [name for name in (*_LATER, "narwhals") if name in sys.modules or (_loaded and name in _LATER)]:
+    for name in [name for name in (*_LATER, "narwhals") if name in sys.modules or (_compiled and name in _LATER)]:
         with suppress(Exception):  # another thread, and every child, meets the same error
             import_module(name)  # waits for the thread that imports it
 

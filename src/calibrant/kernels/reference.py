@@ -1,23 +1,19 @@
-"""What every compiled loop computes, in readable code.
+"""The readable form of every loop that reads predictions; NumPy runs it for small inputs.
 
-Each function has a fast twin of the same name and signature in `host` or `host_tables`; tests compare the two. Blocks
-are C-contiguous arrays of float32 or float64; every sum is float64. The caller makes the output arrays, so that a twin
-fills them without allocating.
+Each function has a compiled twin of the same name and signature in `host`; `loading` says which of the two runs, and
+tests compare them. `reference_tables` has the loops over tables. Blocks are C-contiguous arrays of float32 or float64;
+every sum is float64. The caller makes the output arrays, so that a twin fills them without allocating.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
-Float64s = NDArray[np.float64]
-Int64s = NDArray[np.int64]
-UInt8s = NDArray[np.uint8]
-UInt16s = NDArray[np.uint16]
+from calibrant.kernels.reference_lookup import Float64s, Floats, Int64s, UInt8s, UInt16s, bins_of
+from calibrant.kernels.reference_tables import bin_rows, cell_rows
 
 #: The reading passes return this if every row is valid; else the index of the first invalid row of the block.
 CLEAN = -1
@@ -25,44 +21,57 @@ CLEAN = -1
 #: The outcome written for a row that is not judged: its target is -1 or its weight is 0.
 IGNORED = 255
 
-#: Moments of the residuals that `residual_moments` keeps for each cell: powers 0 to 5 of the offset from the middle.
-N_MOMENTS = 6
-
 #: Indices into the `totals` of a reading pass, each a weighted sum over the judged rows.
 BRIER, NLL, INFINITE, CORRECT, BRIER_SQUARES, NLL_SQUARES = range(6)
 N_TOTALS = 6
 
-
-def bin_of(p: float, uppers: Floats) -> int:
-    """Return the index of the first bin whose largest member is not below p."""
-    return min(int(np.searchsorted(uppers, p, side="left")), len(uppers) - 1)
+#: Values outside [0, 1] are found after they have been added up, and an infinite loss is no fault.
+_quietly = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 
-def _add_scores(brier: float, loss: float, w: float, totals: Float64s) -> None:
-    totals[BRIER] += w * brier
-    totals[BRIER_SQUARES] += w * brier**2
-    if np.isfinite(loss):
-        totals[NLL] += w * loss
-        totals[NLL_SQUARES] += w * loss**2
-    else:
-        totals[INFINITE] += w
+def _judged(targets: Int64s, weights: Float64s, weighted: bool) -> NDArray[np.bool_]:
+    return (targets >= 0) & (weights != 0) if weighted else targets >= 0
 
 
-def _log_loss(p_outcome: float, eps: float) -> float:
-    clipped = max(p_outcome, eps)
-    return -float(np.log(clipped)) if clipped > 0 else np.inf
+def _log_loss(p_outcome: Float64s, eps: float) -> Float64s:
+    return -np.log(np.maximum(p_outcome, eps))
 
 
-def _bin_row(row: Floats, y: int, w: float, uppers: Floats, threshold: float, histograms: Float64s) -> None:
-    counts, sums, positives = histograms
-    for j, p in enumerate(row):
-        if p >= threshold:
-            b = bin_of(p, uppers)
-            counts[b, j] += w
-            sums[b, j] += w * float(p)
-            positives[b, j] += w * (j == y)
+def _add_scores(
+    right: NDArray[np.bool_], brier: Float64s, loss: Float64s, mass: Float64s | float, totals: Float64s
+) -> None:
+    """Add rows to the totals; ``mass`` is the weight of each, or of all."""
+    infinite = loss == np.inf
+    loss = np.where(infinite, 0.0, loss)
+    for entry, values in (
+        (BRIER, brier),
+        (NLL, loss),
+        (INFINITE, infinite),
+        (CORRECT, right),
+        (BRIER_SQUARES, brier**2),
+        (NLL_SQUARES, loss**2),
+    ):
+        totals[entry] += np.sum(mass * values)
 
 
+def _add_classes(
+    p: Floats, y: Int64s, mass: Float64s | float, uppers: Floats, threshold: float, histograms: Float64s
+) -> None:
+    """Add rows of class probabilities to the histograms of all classes."""
+    shape, size = histograms.shape[1:], histograms[0].size
+    masses = np.broadcast_to(np.asarray(mass, np.float64).reshape(-1, 1), p.shape)
+    kept = p >= np.float64(threshold)
+    cells = (bins_of(p, uppers) * p.shape[1] + np.arange(p.shape[1]))[kept]
+    true = kept & (np.arange(p.shape[1]) == y[:, None])
+    for histogram, places, values in (
+        (histograms[0], cells, masses[kept]),
+        (histograms[1], cells, (masses * p)[kept]),
+        (histograms[2], cells[true[kept]], masses[true]),
+    ):
+        histogram += np.bincount(places, values, size).reshape(shape)
+
+
+@_quietly
 def read_probs(
     probs: Floats,
     targets: Int64s,
@@ -112,26 +121,29 @@ def read_probs(
     int
         `CLEAN`, or the first row with a value outside [0, 1] or a sum that is not 1; the outputs are then invalid.
     """
-    for i, row in enumerate(probs):
-        y, w = targets[i], weights[i] if weighted else 1.0
-        top[i], correct[i] = 0, IGNORED
-        if y < 0 or w == 0:
-            continue
-        if not (np.all(row >= 0) and np.all(row <= 1)):
-            return i
-        wide = row.astype(np.float64)
-        if abs(wide.sum() - 1) > tolerance:
-            return i
-        top[i] = row.max()
-        correct[i] = int(np.argmax(row)) == y
-        if scoring:
-            totals[CORRECT] += w * correct[i]
-            _add_scores(float(wide @ wide) - 2 * wide[y] + 1, _log_loss(wide[y], eps), w, totals)
-        if histograms.size:
-            _bin_row(row, y, w, uppers, threshold, histograms)
+    judged = _judged(targets, weights, weighted)
+    top[:], correct[:] = 0, IGNORED
+    rows: Any = slice(None) if judged.all() else judged
+    p, y, mass = probs[rows], targets[rows], weights[rows] if weighted else 1.0
+    wide, each = p.astype(np.float64, copy=False), np.arange(len(y))
+    good = np.abs(np.einsum("ij->i", wide) - 1) <= tolerance
+    if not (p.min(initial=0) >= 0 and p.max(initial=0) <= 1):
+        good &= ((p >= 0) & (p <= 1)).all(axis=1)
+    if not good.all():
+        return int(np.flatnonzero(judged)[np.argmin(good)])
+    largest = p.argmax(axis=1)
+    hits = largest == y
+    top[rows], correct[rows] = p[each, largest], hits
+    if scoring:
+        p_target = wide[each, y]
+        brier = np.einsum("ij,ij->i", wide, wide) - 2 * p_target + 1
+        _add_scores(hits, brier, _log_loss(p_target, eps), mass, totals)
+    if histograms.size:
+        _add_classes(p, y, mass, uppers, threshold, histograms)
     return CLEAN
 
 
+@_quietly
 def read_logits(
     logits: Floats,
     targets: Int64s,
@@ -153,32 +165,33 @@ def read_logits(
     ``probs`` is scratch space of shape (1, C); with ``keep`` it is (n, C) and receives the softmax. A row is invalid if
     one of its values is not finite.
     """
-    for i, row in enumerate(logits):
-        y, w = targets[i], weights[i] if weighted else 1.0
-        top[i], correct[i] = 0, IGNORED
-        if y < 0 or w == 0:
-            if keep:
-                probs[i] = 0
-            continue
-        if not np.all(np.isfinite(row)):
-            return i
-        shifted = row.astype(np.float64) - float(row.max())
-        exps = np.exp(shifted)
-        total = exps.sum()
-        soft = exps / total
-        probs[i if keep else 0] = soft
-        top[i] = 1 / total
-        correct[i] = int(np.argmax(row)) == y
-        if scoring:
-            totals[CORRECT] += w * correct[i]
-            loss = np.log(total) - shifted[y]
-            loss = min(loss, -np.log(eps)) if eps > 0 else loss
-            _add_scores(float(soft @ soft) - 2 * soft[y] + 1, loss, w, totals)
-        if histograms.size:
-            _bin_row(probs[i if keep else 0], y, w, uppers, threshold, histograms)
+    judged = _judged(targets, weights, weighted)
+    top[:], correct[:] = 0, IGNORED
+    rows: Any = slice(None) if judged.all() else judged
+    z, y, mass = logits[rows], targets[rows], weights[rows] if weighted else 1.0
+    finite = np.isfinite(z)
+    if not finite.all():
+        return int(np.flatnonzero(judged)[np.argmin(finite.all(axis=1))])
+    largest, each = z.argmax(axis=1), np.arange(len(y))
+    shifted = z.astype(np.float64) - z[each, largest, None]
+    exps = np.exp(shifted)
+    total = np.einsum("ij->i", exps)
+    soft = exps / total[:, None]
+    hits = largest == y
+    top[rows], correct[rows] = 1 / total, hits
+    if keep:
+        probs[:] = 0
+        probs[rows] = soft
+    if scoring:
+        target = each, y
+        loss = np.minimum(np.log(total) - shifted[target], _log_loss(np.zeros(1), eps))
+        _add_scores(hits, np.einsum("ij,ij->i", soft, soft) - 2 * soft[target] + 1, loss, mass, totals)
+    if histograms.size:
+        _add_classes(soft.astype(logits.dtype), y, mass, uppers, threshold, histograms)
     return CLEAN
 
 
+@_quietly
 def read_events(
     probs: Floats,
     targets: Int64s,
@@ -197,28 +210,28 @@ def read_events(
     already scores), ``outcomes`` (the target, or `IGNORED`), and with ``scoring`` the totals. The Brier score is
     (p - y)^2, and a row is correct if [p >= 1/2] equals its target.
     """
-    for i, value in enumerate(probs):
-        y, w = targets[i], weights[i] if weighted else 1.0
-        outcomes[i] = IGNORED
+    judged = _judged(targets, weights, weighted)
+    outcomes[:] = np.where(judged, targets, IGNORED)
+    if logits:
+        scores[:] = 0
+    rows: Any = slice(None) if judged.all() else judged
+    x, y, mass = probs[rows].astype(np.float64), targets[rows], weights[rows] if weighted else 1.0
+    good = np.isfinite(x) if logits else (x >= 0) & (x <= 1)
+    if not good.all():
+        return int(np.flatnonzero(judged)[np.argmin(good)])
+    p = x
+    if logits:
+        e = np.exp(-np.abs(x))
+        p = np.where(x >= 0, 1.0, e) / (1 + e)
+        scores[rows] = p
+    if scoring:
         if logits:
-            scores[i] = 0
-        if y < 0 or w == 0:
-            continue
-        if not (np.isfinite(value) if logits else 0 <= value <= 1):
-            return i
-        x = float(value)
-        p = float(np.exp(min(x, 0.0)) / (1 + np.exp(-abs(x)))) if logits else x
-        if logits:
-            scores[i] = p
-        outcomes[i] = y
-        if scoring:
-            totals[CORRECT] += w * ((scores[i] >= 0.5 if logits else x >= 0.5) == (y == 1))
-            if logits:
-                loss = float(np.logaddexp(0, -x if y else x))
-                loss = min(loss, -np.log(eps)) if eps > 0 else loss
-            else:
-                loss = _log_loss(p if y else 1 - p, eps)
-            _add_scores((p - y) ** 2, loss, w, totals)
+            loss = np.log1p(e) + np.maximum(np.where(y == 1, -x, x), 0.0)
+            loss = np.minimum(loss, _log_loss(np.zeros(1), eps))
+        else:
+            loss = _log_loss(np.where(y == 1, p, 1 - p), eps)
+        right = ((scores[rows] if logits else x) >= 0.5) == (y == 1)
+        _add_scores(right, (p - y) ** 2, loss, mass, totals)
     return CLEAN
 
 
@@ -250,11 +263,12 @@ def tally_classes(
         keys are then invalid, and the sums are unchanged.
     """
     top, correct = np.empty(len(probs), probs.dtype), np.empty(len(probs), np.uint8)
-    wrong = (targets < 0) | (targets >= probs.shape[1]) | np.signbit(probs).any(axis=1)
+    wrong, negative = (targets < 0) | (targets >= probs.shape[1]), np.signbit(probs)
+    wrong |= negative.any() and negative.any(axis=1)
     stop = int(np.argmax(wrong)) if wrong.any() else len(probs)
     bad = read_probs(
         probs[:stop],
-        targets,
+        targets[:stop],
         np.empty(0),
         False,
         tolerance,
@@ -262,10 +276,10 @@ def tally_classes(
         False,
         uppers,
         0.0,
-        top,
-        correct,
+        top[:stop],
+        correct[:stop],
         np.zeros((3, 0, 0)),
-        np.zeros(4),
+        np.zeros(N_TOTALS),
     )
     if bad != CLEAN or stop < len(probs):
         return bad if bad != CLEAN else stop
@@ -287,9 +301,9 @@ def tally_events(
     With ``fold`` the event is "the predicted outcome is right", with score max(p, 1 - p). A score of .5 then predicts 1
     if ``half`` is true.
     """
-    for i, (p, y) in enumerate(zip(probs, targets, strict=True)):
-        if y not in (0, 1) or not 0 <= p <= 1 or np.signbit(p):
-            return i
+    wrong = (targets < 0) | (targets > 1) | ~((probs >= 0) & (probs <= 1)) | np.signbit(probs)
+    if wrong.any():
+        return int(np.argmax(wrong))
     scores, outcomes = probs, targets.astype(np.uint8)
     if fold:
         outcomes = ((probs >= 0.5 if half else probs > 0.5) == (targets == 1)).astype(np.uint8)
@@ -318,9 +332,9 @@ def sum_events(
     int
         `CLEAN`, or the first row with an invalid target or probability; the outputs are then invalid.
     """
-    for i, (p, y) in enumerate(zip(probs, targets, strict=True)):
-        if y not in (0, 1) or not 0 <= p <= 1:
-            return i
+    wrong = (targets < 0) | (targets > 1) | ~((probs >= 0) & (probs <= 1))
+    if wrong.any():
+        return int(np.argmax(wrong))
     outcomes, no_weights = np.empty(len(probs), np.uint8), np.empty(0)
     read_events(probs, targets, no_weights, False, 0.0, False, True, probs, outcomes, totals)
     cell_rows(probs, outcomes, no_weights, False, edges, starts, shift, first, cells)
@@ -336,146 +350,3 @@ def _tally(
         squares = np.zeros((4, len(uppers)))
         bin_rows(scores, outcomes, np.empty(0), False, uppers, squares)
         sums += squares[:3]
-
-
-def bin_rows(
-    scores: Floats, outcomes: UInt8s, weights: Float64s, weighted: bool, uppers: Floats, sums: Float64s
-) -> None:
-    """Add judged rows to a histogram: ``sums`` (4, M) of weight, w p, w y and w (p - y)^2 in each bin."""
-    for i, p in enumerate(scores):
-        w, y, b = weights[i] if weighted else 1.0, float(outcomes[i]), bin_of(p, uppers)
-        sums[:, b] += w, w * float(p), w * y, w * (float(p) - y) ** 2
-
-
-def cell_rows(
-    scores: Floats,
-    outcomes: UInt8s,
-    weights: Float64s,
-    weighted: bool,
-    edges: Floats,
-    starts: UInt16s,
-    shift: int,
-    first: int,
-    sums: Float64s,
-) -> None:
-    """Add judged rows to the cells of a grid, from the `calibrant.grid.Lookup` of the scores' type.
-
-    ``sums`` is (cells, 5), with weights (cells, 7), float64. The columns: the weight of the rows with outcome 0, with
-    outcome 1; the sum of w p for each outcome; the sum of w p^2; with weights, the sum of w^2 for each outcome.
-    """
-    del starts, shift, first  # they only say where the fast twin starts to search
-    for i, p in enumerate(scores):
-        w, y = weights[i] if weighted else 1.0, int(outcomes[i])
-        cell = len(edges) if p == 1 else int(np.searchsorted(edges, p, side="left"))
-        sums[cell, y] += w
-        sums[cell, 2 + y] += w * float(p)
-        sums[cell, 4] += w * float(p) ** 2
-        if weighted:
-            sums[cell, 5 + y] += w**2
-
-
-def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], uppers: Floats, sums: Float64s) -> None:
-    """Add the rows of a table to a histogram: ``sums`` as in `bin_rows`."""
-    for p, n, k in zip(scores.astype(np.float64), counts.astype(float), positives.astype(float), strict=True):
-        sums[:, bin_of(p, uppers)] += np.array([n, n * p, k, (n - k) * p * p + k * (1 - p) ** 2])
-
-
-def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any]) -> tuple[float, float, float, float]:
-    """Return the sums of n, n p, k and (n - k) p^2 + k (1 - p)^2 over the rows of a table."""
-    p, n, k = scores.astype(np.float64), counts.astype(np.float64), positives.astype(np.float64)
-    squares = (n - k) * p**2 + k * (1 - p) ** 2
-    return float(n.sum()), float((n * p).sum()), float(k.sum()), float(squares.sum())
-
-
-def count_runs(keys: NDArray[np.unsignedinteger[Any]]) -> int:
-    """Return the number of distinct scores among sorted keys (bits << 1 | outcome)."""
-    return len(np.unique(keys >> keys.dtype.type(1)))
-
-
-def fill_runs(
-    keys: NDArray[np.unsignedinteger[Any]],
-    bits: NDArray[np.unsignedinteger[Any]],
-    counts: Int64s,
-    positives: Int64s,
-) -> None:
-    """Write, for each distinct score among sorted keys, its bits, its count and its count of outcomes 1."""
-    distinct, first, number = np.unique(keys >> keys.dtype.type(1), return_index=True, return_counts=True)
-    bits[:] = distinct
-    counts[:] = number
-    positives[:] = np.add.reduceat((keys & keys.dtype.type(1)).astype(np.int64), first)
-
-
-def bin_quantiles(
-    scores: Floats, counts: NDArray[Any], positives: NDArray[Any], total: float, sums: Float64s, uppers: Float64s
-) -> None:
-    """Add the rows of a table to M equal-mass bins that never split a score.
-
-    A score with count n and cumulative count C (with this n) goes to bin min(M - 1, floor(M (C - n/2) / total)): the
-    last b with 2 b total <= M (2 C - n), in integers if the counts are integers. ``sums`` is as in `bin_rows`.
-    ``uppers`` (M,) receives the largest score of each bin; for an empty bin that of the bin before, or 0.
-    """
-    cumulative = np.cumsum(counts)
-    n_bins = sums.shape[1]
-    index = np.searchsorted(2 * total * np.arange(1, n_bins), n_bins * (2 * cumulative - counts), side="right")
-    for b in range(n_bins):
-        rows = index == b
-        p, n, k = scores[rows].astype(np.float64), counts[rows], positives[rows]
-        sums[:, b] += n.sum(), (n * p).sum(), k.sum(), ((n - k) * p * p + k * (1 - p) ** 2).sum()
-        uppers[b] = p[-1] if len(p) else (uppers[b - 1] if b else 0.0)
-
-
-def pool_violators(counts: NDArray[Any], positives: NDArray[Any], starts: Int64s) -> int:
-    """Pool adjacent violators: return the number of blocks with constant isotonic fit of positives / counts.
-
-    ``starts`` (K,) receives the first row of each block. The fit of a block is its rate, and the rates increase from
-    block to block.
-    """
-    pooled: list[tuple[float, float, int]] = []
-    for i, (n, k) in enumerate(zip(counts.astype(float), positives.astype(float), strict=True)):
-        block = (n, k, i)
-        while pooled and pooled[-1][1] * block[0] >= block[1] * pooled[-1][0]:  # the rate before is not smaller
-            mass, positive_sum, start = pooled.pop()
-            block = (block[0] + mass, block[1] + positive_sum, start)
-        pooled.append(block)
-    starts[: len(pooled)] = [start for _, _, start in pooled]
-    return len(pooled)
-
-
-def isotonic_fits(counts: Float64s, positives: Float64s, fits: Float64s) -> None:
-    """Write the nondecreasing fit of each row of positives (B, K) / counts (K,) to ``fits`` (B, K).
-
-    A cell of no weight has the value of the block on its left, or, before all others, of the first block.
-    """
-    starts = np.empty(len(counts), np.int64)
-    for row, fit in zip(positives, fits, strict=True):
-        bounds = np.append(starts[: pool_violators(counts, row, starts)], len(counts))
-        for a, b in pairwise(bounds):
-            fit[a:b] = row[a:b].sum() / counts[a:b].sum()
-
-
-def residuals(
-    scores: Floats, outcomes: UInt8s, weights: Float64s, weighted: bool, out: Float64s
-) -> tuple[float, float]:
-    """Write w (y - p) of each row to ``out``; return their sum and the sum of their absolute values."""
-    out[:] = outcomes - scores.astype(np.float64)
-    if weighted:
-        out *= weights
-    return float(out.sum()), float(np.abs(out).sum())
-
-
-def residual_moments(scores: Floats, residuals: Float64s, moments: Float64s) -> None:
-    """Add residuals to equal cells of [0, 1]: ``moments`` (cells, `N_MOMENTS`), entry j the sum of r d^j.
-
-    d is the score's offset from the middle of its cell, in cell widths, between -1/2 and 1/2.
-    """
-    n_cells = moments.shape[0]
-    for p, r in zip(scores.astype(np.float64), residuals, strict=True):
-        c = min(int(p * n_cells), n_cells - 1)
-        moments[c] += r * (p * n_cells - c - 0.5) ** np.arange(N_MOMENTS)
-
-
-def cosine_sums(scores: Floats, residuals: Float64s, coefficients: Float64s) -> None:
-    """Add sum_i r_i cos(pi k p_i) to ``coefficients[k]``."""
-    k = np.arange(len(coefficients))
-    for p, r in zip(scores.astype(np.float64), residuals, strict=True):
-        coefficients += r * np.cos(np.pi * k * p)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.kernels.reference import Float64s, Floats, Int64s
+from calibrant.kernels.reference_lookup import Float64s, Floats, Int64s
 
 
 def slope_rows(
@@ -22,10 +22,9 @@ def slope_rows(
     ``uppers`` (M,) are the largest scores of the bins. The sums are of q psi^2, q psi, q, w psi and w, with q from
     ``squares`` and w from ``masses``.
     """
-    n_bins = len(uppers)
-    for i, row in enumerate(probs):
-        places = np.searchsorted(uppers, row) + n_bins * np.arange(len(row))
-        gaps = row.astype(np.float64) - (np.arange(len(row)) == targets[i])
-        for own, total in zip(slopes, sums, strict=True):
-            psi = float(np.sum(own[places] * gaps))
-            total += squares[i] * psi**2, squares[i] * psi, squares[i], masses[i] * psi, masses[i]
+    classes = np.arange(probs.shape[1])
+    places = np.searchsorted(uppers, probs) + len(uppers) * classes
+    gaps = probs.astype(np.float64) - (classes == targets[:, None])
+    for slope, total in zip(slopes, sums, strict=True):
+        psi = np.sum(slope[places] * gaps, axis=1)
+        total += [np.sum(x) for x in (squares * psi**2, squares * psi, squares, masses * psi, masses)]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.kernels.reference import Float64s, Floats, Int64s, UInt8s, UInt16s
+from calibrant.kernels.reference_lookup import Float64s, Floats, Int64s, UInt8s, UInt16s, cells_of
 
 Words = NDArray[np.unsignedinteger[Any]]
 
@@ -22,15 +22,12 @@ def number_rows(words: Words, most: int, numbers: Int64s) -> Int64s:
     ``numbers`` (n,) receives the number of each row: its distinct row's index in that order. With more than ``most``
     distinct rows, return the first ``most`` + 1; then ``numbers`` has no meaning.
     """
-    seen: dict[bytes, int] = {}
-    firsts: list[int] = []
-    for i, row in enumerate(words):
-        numbers[i] = seen.setdefault(row.tobytes(), len(firsts))
-        if len(seen) > len(firsts):
-            firsts.append(i)
-        if len(firsts) > most:
-            break
-    return np.array(firsts, dtype=np.int64)
+    # Rows of equal width that differ still differ without their last zero bytes, which NumPy's bytes lose.
+    keys = words[:, 0] if words.shape[1] == 1 else np.ascontiguousarray(words).view(f"S{words[:1].nbytes}")[:, 0]
+    _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    numbers[:] = np.argsort(order)[places]
+    return first[order][: most + 1].astype(np.int64, copy=False)
 
 
 def bucket_rows(
@@ -51,8 +48,8 @@ def bucket_rows(
     The cell in the grid comes from the `calibrant.grid.Lookup` of the scores' type; ``coarse`` has the coarse cell of
     each cell of the grid.
     """
-    del starts, shift, first  # they only say where the fast twin starts to search
-    for i, p in enumerate(scores):
-        w, y = weights[i] if weighted else 1.0, float(outcomes[i])
-        cell = len(edges) if p == 1 else int(np.searchsorted(edges, p, side="left"))
-        sums[buckets[i], coarse[cell]] += w, w * y, w * (float(p) - y)
+    w, y = weights if weighted else np.ones(len(scores)), outcomes.astype(np.float64)
+    cells = buckets.astype(np.intp) * sums.shape[1] + coarse[cells_of(scores, edges, starts, shift, first)]
+    size, shape = sums[..., 0].size, sums.shape[:2]
+    for entry, values in enumerate((w, w * y, w * (scores.astype(np.float64) - y))):
+        sums[..., entry] += np.bincount(cells, values, size).reshape(shape)

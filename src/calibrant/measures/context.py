@@ -215,7 +215,8 @@ class Inference:
             replicates = self.drawn(rng, size)
             return {key: function(replicates) for key, function in work.items()}
 
-        blocks = list(in_blocks(self.resampling.n_resamples, self.resampling.seed, Stream.CALIBRATED, block))
+        n_resamples, seed, cells = self.resampling.n_resamples, self.resampling.seed, len(self.cells)
+        blocks = list(in_blocks(n_resamples, seed, Stream.CALIBRATED, block, cells=cells))
         draws = {key: Draws(observed[key].flat[0], np.concatenate([one[key] for one in blocks])) for key in work}
         return {**draws, **{(key, "statistic"): draws[key] for key in work if (key, "statistic") not in work}}
 

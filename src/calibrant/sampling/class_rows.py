@@ -17,7 +17,7 @@ from calibrant.cached import cached_property
 from calibrant.clusters.labels import mix64
 from calibrant.inputs import Predictions
 from calibrant.kernels.blocks import in_order
-from calibrant.kernels.loading import loaded
+from calibrant.kernels.loading import kernels_for
 from calibrant.weights import integer_weights
 
 Float64s = NDArray[np.float64]
@@ -73,7 +73,7 @@ class ClassRows:
 
         It is sum q (psi - mean)^2 with psi = sum over classes of f (p - y), what a row adds.
         """
-        host_classes = loaded("host_classes")
+        kernels = kernels_for("classes", self.predictions.n * self.predictions.rows.width)
         step = max(1, _ENTRIES // self.predictions.rows.width)
         n = self.predictions.n
 
@@ -81,7 +81,7 @@ class ClassRows:
             sums = np.zeros((len(slopes), 5))
             for p, y, q in self._blocks(index * step, min((index + 1) * step, n)):
                 w = q if self._whole else np.sqrt(q)
-                host_classes.slope_rows(p, y, q, w, self.uppers, slopes, sums)
+                kernels.slope_rows(p, y, q, w, self.uppers, slopes, sums)
             return sums
 
         whole = np.zeros((len(slopes), 5))

@@ -96,7 +96,8 @@ class ClassBins:
         def block(rng: np.random.Generator, size: int) -> Float64s:
             return statistic.absolute(bins.score_sums - draw_sums(bins.counts, bins.square_weights, rates, rng, size))
 
-        drawn = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.CLASSES, block)))
+        n_resamples, seed, size = resampling.n_resamples, resampling.seed, len(bins.rows)
+        drawn = np.concatenate(list(in_blocks(n_resamples, seed, Stream.CLASSES, block, cells=size)))
         widened = drawn.mean() + math.sqrt(self.noise) * (drawn - drawn.mean())
         floor = floor_of(np.maximum(widened, 0.0), resampling.level)
         limits = resampling.limits(closed_form.p_value)

@@ -44,7 +44,8 @@ def isotonic_curve(
         def block(rng: np.random.Generator, size: int) -> Float64s:
             return dispatch.isotonic_fits(cells.counts, draw_outcomes(cells, fit, rng, size))[:, shown]
 
-        drawn = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.REFITTED, block)))
+        n_resamples, seed = resampling.n_resamples, resampling.seed
+        drawn = np.concatenate(list(in_blocks(n_resamples, seed, Stream.REFITTED, block, cells=len(cells))))
         confidence = resampling.band(drawn)
     rates = fit[shown]
     low, high = np.minimum(confidence[0], rates), np.maximum(confidence[1], rates)

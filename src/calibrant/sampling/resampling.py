@@ -29,7 +29,8 @@ class Stream(IntEnum):
     BOOTSTRAP = 4  # predictions, with replacement
 
 
-_BLOCK: Final = 32  # replicates drawn together: 32 of 4,396 cells are a megabyte
+#: Replicates drawn together, so many that all cells of a block are about a megabyte.
+_FEWEST, _MANY, _ENTRIES = 32, 256, 1 << 17
 _MOST: Final = 10_000_000
 
 Result = TypeVar("Result")
@@ -143,14 +144,23 @@ def generator(seed: np.random.SeedSequence, stream: Stream, block: int = 0) -> n
 
 
 def in_blocks(
-    n_resamples: int, seed: np.random.SeedSequence, stream: Stream, work: Callable[[np.random.Generator, int], Result]
+    n_resamples: int,
+    seed: np.random.SeedSequence,
+    stream: Stream,
+    work: Callable[[np.random.Generator, int], Result],
+    *,
+    cells: int = _ENTRIES,
 ) -> Iterator[Result]:
-    """Yield ``work(generator, size)`` of each block of replicates in order, computed on several threads."""
+    """Yield ``work(generator, size)`` of each block of replicates in order, computed on several threads.
+
+    The number of ``cells`` of a replicate decides how many are drawn together.
+    """
+    together = min(max(_ENTRIES // max(cells, 1), _FEWEST), _MANY)
 
     def block(i: int) -> Result:
-        return work(generator(seed, stream, i), min(_BLOCK, n_resamples - i * _BLOCK))
+        return work(generator(seed, stream, i), min(together, n_resamples - i * together))
 
-    return blocks.in_order(block, -(-n_resamples // _BLOCK))
+    return blocks.in_order(block, -(-n_resamples // together))
 
 
 def draw_outcomes(cells: Cells, rates: Float64s, rng: np.random.Generator, size: int) -> Float64s:
@@ -166,11 +176,20 @@ def draw_sums(weights: Float64s, squares: Float64s, rates: Float64s, rng: np.ran
     """
     whole = np.array_equal(weights, squares)
     trials = weights if whole else np.maximum(np.floor(weights**2 / squares * (1 + 1e-12)), 1)
-    drawn = rng.binomial(trials.astype(np.int64)[:, None], rates[:, None], (len(trials), size)).T
+    drawn = _binomial(trials.astype(np.int64), rates, rng, size)
     if whole:
-        return np.ascontiguousarray(drawn, dtype=np.float64)
+        return drawn
     sums = weights * rates + np.sqrt(squares / trials) * (drawn - trials * rates)
-    return np.clip(np.ascontiguousarray(sums), 0.0, weights)
+    return np.clip(sums, 0.0, weights)
+
+
+def _binomial(trials: NDArray[np.int64], rates: Float64s, rng: np.random.Generator, size: int) -> Float64s:
+    """Return (size, K) binomial numbers; single trials, which most cells of few rows are, need no generator's setup."""
+    several, drawn = trials != 1, np.empty((size, len(trials)))
+    drawn[:, ~several] = rng.random((size, len(trials) - int(several.sum()))) < rates[~several]
+    n, p = trials[several, None], rates[several, None]
+    drawn[:, several] = rng.binomial(n, p, (len(n), size)).T
+    return drawn
 
 
 def draw_rows(cells: Cells, rng: np.random.Generator) -> NDArray[np.int64]:

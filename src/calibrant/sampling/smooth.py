@@ -119,7 +119,11 @@ class Mesh:
         return np.maximum(self.at_cells(density) * bandwidth * math.sqrt(2 * math.pi), 1.0)
 
     def error_of(self, spectrum: Float64s, bandwidth: float) -> Float64s:
-        return self.integral(np.abs(self.density(spectrum, bandwidth))) / self.cells.total
+        """Return S at a bandwidth, on as coarse a mesh as it allows, whose nodes are some of this one's."""
+        enough = 1 << math.ceil(math.log2(2 * _STEPS_PER_SD / min(bandwidth, 1.0)))
+        mesh = Mesh(self.cells, min(self.size, enough))
+        density = mesh.density(spectrum[..., : mesh.size + 1], bandwidth)
+        return mesh.integral(np.abs(density)) / self.cells.total
 
 
 def interval(cells: Cells, value: float, z: float, *, rejected: bool) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from calibrant.arrays import as_array
 from calibrant.clusters import BucketSums, ClusterLabels, ClusterSums, check_notion, labels_of
 from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.inputs import Layout, Notion, Predictions, as_groups, as_predictions, names_of
+from calibrant.kernels.loading import following
 from calibrant.notions import NOTIONS, PER_CLASS, resolve
 from calibrant.sketch import storage
 from calibrant.sketch.content import Content, same
@@ -130,16 +131,17 @@ class CalibrationSketch:
             unchanged.
         """
         part = self._like()
-        part._read(
-            probs,
-            targets,
-            weights=weights,
-            ignore_index=ignore_index,
-            logits=logits,
-            groups=groups,
-            clusters=clusters,
-            expected=self._make,
-        )
+        with following(self.n * (self._make.n_classes or 1)):
+            part._read(
+                probs,
+                targets,
+                weights=weights,
+                ignore_index=ignore_index,
+                logits=logits,
+                groups=groups,
+                clusters=clusters,
+                expected=self._make,
+            )
         self._absorb(part)
 
     def merge(self, *others: CalibrationSketch) -> None:
@@ -228,9 +230,7 @@ class CalibrationSketch:
             )
         except NothingJudgedError:
             return
-        n_classes = None if predictions.layout == "binary" else predictions.n_classes
-        config = replace(self._make, layout=predictions.layout, n_classes=n_classes)
-        expected.check_shape(config)
+        expected.check_shape(self._make.shaped_as(predictions))
         labels = None if clusters is None else labels_of(clusters, predictions)
         self._take(predictions, labels)
         if groups is not None:
@@ -240,8 +240,7 @@ class CalibrationSketch:
 
     def _take(self, predictions: Predictions, labels: ClusterLabels | None) -> None:
         judged = resolve(predictions, self.notion)
-        n_classes = None if predictions.layout == "binary" else predictions.n_classes
-        self._make = replace(self._make, notion=judged, layout=predictions.layout, n_classes=n_classes)
+        self._make = replace(self._make.shaped_as(predictions), notion=judged)
         if labels is not None:
             check_notion(judged)
         self._part = SketchSums.of(predictions, self._make, labels)

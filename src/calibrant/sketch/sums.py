@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -72,6 +72,11 @@ class SketchConfig:
         """The shape of the predictions, in words."""
         words = {"binary": "one event", "multilabel": f"{self.n_classes} labels"}
         return words.get(str(self.layout), f"{self.n_classes} classes")
+
+    def shaped_as(self, predictions: Predictions) -> SketchConfig:
+        """Return the configuration with the shape of these predictions."""
+        n_classes = None if predictions.layout == "binary" else predictions.n_classes
+        return replace(self, layout=predictions.layout, n_classes=n_classes)
 
     def check_settings(self, other: SketchConfig) -> None:
         """Reject a sketch with other settings."""

@@ -23,6 +23,7 @@ except ImportError as error:
 
 from calibrant.inputs import Layout, Notion, Predictions, as_predictions, sum_tolerance
 from calibrant.kernels import cuda, dispatch, tensors
+from calibrant.kernels.loading import following
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
 from calibrant.notions import DEFAULTS, NOTIONS
 from calibrant.wording import Terms, translate
@@ -129,6 +130,7 @@ class ProbabilityMetric(Metric):
         self._width: int | None = None  # the number of columns of the batches so far
         self._agreed: list[int] | None = None  # `seen` of all ranks, at the last compute
         self._lists: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
+        self._numbers = 0  # read so far: a metric of a large stream takes compiled kernels
         self._batch: Batch | None = None  # read by `forward`, for the updates that it calls
         shape = (layout, num_classes) if by_shape else ()
         kind = (*shape, notion, ignore_index, logits, *make)
@@ -235,8 +237,12 @@ class ProbabilityMetric(Metric):
         if target.numel() == 0:
             return Batch(width, {})
         layout = self.layout or ("binary" if preds.ndim == 1 else "multiclass")
-        read = self._read_host if preds.device.type == "cpu" else self._read_device
-        return Batch(width, read(preds, target, layout))
+        if preds.device.type != "cpu":
+            return Batch(width, self._read_device(preds, target, layout))
+        with following(self._numbers):
+            batch = Batch(width, self._read_host(preds, target, layout))
+        self.__dict__["_numbers"] += preds.numel()
+        return batch
 
     def _checked(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Check types, shapes and devices of a batch. A single event comes back as (n,)."""

@@ -1,0 +1,23 @@
+"""Which columns of a file the caller asks for. The command reads its options without importing what reads files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller asked for, by the names of the command line's options."""
+
+    score: str | None = None
+    outcome: str | None = None
+    probs: str | None = None
+    target: str | None = None
+    weight: str | None = None
+    where: str | None = None
+    class_names: tuple[str, ...] | None = None
+    models: tuple[str, ...] = ()
+    by: str | None = None
+    clusters: tuple[str, ...] = ()
+    percent: bool = False
+    labels: tuple[str, ...] | None = None

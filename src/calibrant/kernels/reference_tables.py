@@ -1,0 +1,200 @@
+"""The readable form of every loop over judged rows and tables; NumPy runs it for small inputs.
+
+As in `reference`, each function has a compiled twin, here in `host_tables`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.kernels.reference_lookup import Float64s, Floats, Int64s, UInt8s, UInt16s, bins_of, cells_of
+
+#: Moments of the residuals that `residual_moments` keeps for each cell: powers 0 to 5 of the offset from the middle.
+N_MOMENTS: Final = 6
+
+_ROUNDS: Final = 64  # of pooling all violators at once: some ten do for data, and no data take long
+_COSINES: Final = 1 << 16  # computed together
+
+
+def bin_rows(
+    scores: Floats, outcomes: UInt8s, weights: Float64s, weighted: bool, uppers: Floats, sums: Float64s
+) -> None:
+    """Add judged rows to a histogram: ``sums`` (4, M) of weight, w p, w y and w (p - y)^2 in each bin."""
+    p, y, bins = scores.astype(np.float64), outcomes.astype(np.float64), bins_of(scores, uppers)
+    w = weights if weighted else np.ones(len(p))
+    for total, values in zip(sums, (w, w * p, w * y, w * (p - y) ** 2), strict=True):
+        total += np.bincount(bins, values, len(uppers))
+
+
+def cell_rows(
+    scores: Floats,
+    outcomes: UInt8s,
+    weights: Float64s,
+    weighted: bool,
+    edges: Floats,
+    starts: UInt16s,
+    shift: int,
+    first: int,
+    sums: Float64s,
+) -> None:
+    """Add judged rows to the cells of a grid, from the `calibrant.grid.Lookup` of the scores' type.
+
+    ``sums`` is (cells, 5), with weights (cells, 7), float64. The columns: the weight of the rows with outcome 0, with
+    outcome 1; the sum of w p for each outcome; the sum of w p^2; with weights, the sum of w^2 for each outcome.
+    """
+    p, cells = scores.astype(np.float64), cells_of(scores, edges, starts, shift, first)
+    places, shape = 2 * cells + outcomes, (len(sums), 2)
+    w = weights if weighted else np.ones(len(p))
+    sums[:, 0:2] += np.bincount(places, w, 2 * len(sums)).reshape(shape)
+    sums[:, 2:4] += np.bincount(places, w * p, 2 * len(sums)).reshape(shape)
+    sums[:, 4] += np.bincount(cells, w * p**2, len(sums))
+    if weighted:
+        sums[:, 5:7] += np.bincount(places, w**2, 2 * len(sums)).reshape(shape)
+
+
+def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], uppers: Floats, sums: Float64s) -> None:
+    """Add the rows of a table to a histogram: ``sums`` as in `bin_rows`."""
+    p, bins = scores.astype(np.float64), bins_of(scores, uppers)
+    for total, values in zip(sums, _pooled_sums(p, counts, positives), strict=True):
+        total += np.bincount(bins, values, len(uppers))
+
+
+def _pooled_sums(p: Float64s, counts: NDArray[Any], positives: NDArray[Any]) -> tuple[Float64s, ...]:
+    """Return n, n p, k and (n - k) p^2 + k (1 - p)^2 of each row of a table."""
+    n, k = counts.astype(np.float64), positives.astype(np.float64)
+    return n, n * p, k, (n - k) * p**2 + k * (1 - p) ** 2
+
+
+def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any]) -> tuple[float, float, float, float]:
+    """Return the sums of n, n p, k and (n - k) p^2 + k (1 - p)^2 over the rows of a table."""
+    total, score_sum, positive_sum, squares = _pooled_sums(scores.astype(np.float64), counts, positives)
+    return float(total.sum()), float(score_sum.sum()), float(positive_sum.sum()), float(squares.sum())
+
+
+def count_runs(keys: NDArray[np.unsignedinteger[Any]]) -> int:
+    """Return the number of distinct scores among sorted keys (bits << 1 | outcome)."""
+    return len(_first_of_runs(keys))
+
+
+def _first_of_runs(keys: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.intp]:
+    bits = keys >> keys.dtype.type(1)
+    return np.flatnonzero(np.concatenate([[True], bits[1:] != bits[:-1]])[: len(keys)])
+
+
+def fill_runs(
+    keys: NDArray[np.unsignedinteger[Any]],
+    bits: NDArray[np.unsignedinteger[Any]],
+    counts: Int64s,
+    positives: Int64s,
+) -> None:
+    """Write, for each distinct score among sorted keys, its bits, its count and its count of outcomes 1."""
+    first = _first_of_runs(keys)
+    bits[:] = keys[first] >> keys.dtype.type(1)
+    counts[:] = np.diff(first, append=len(keys))
+    positives[:] = np.add.reduceat((keys & keys.dtype.type(1)).astype(np.int64), first)
+
+
+def bin_quantiles(
+    scores: Floats, counts: NDArray[Any], positives: NDArray[Any], total: float, sums: Float64s, uppers: Float64s
+) -> None:
+    """Add the rows of a table to M equal-mass bins that never split a score.
+
+    A score with count n and cumulative count C (with this n) goes to bin min(M - 1, floor(M (C - n/2) / total)): the
+    last b with 2 b total <= M (2 C - n), in integers if the counts are integers. ``sums`` is as in `bin_rows`.
+    ``uppers`` (M,) receives the largest score of each bin; for an empty bin that of the bin before, or 0.
+    """
+    cumulative, n_bins = np.cumsum(counts), sums.shape[1]
+    bins = np.searchsorted(2 * total * np.arange(1, n_bins), n_bins * (2 * cumulative - counts), side="right")
+    p = scores.astype(np.float64)
+    for sum_, values in zip(sums, _pooled_sums(p, counts, positives), strict=True):
+        sum_ += np.bincount(bins, values, n_bins)
+    ends = np.searchsorted(bins, np.arange(n_bins), side="right")
+    uppers[:] = np.where(ends > 0, p[ends - 1], 0.0)
+
+
+def pool_violators(counts: NDArray[Any], positives: NDArray[Any], starts: Int64s) -> int:
+    """Pool adjacent violators: return the number of blocks with constant isotonic fit of positives / counts.
+
+    ``starts`` (K,) receives the first row of each block. The fit of a block is its rate, and the rates increase from
+    block to block.
+    """
+    places, _, _ = _pool(counts, positives[None])
+    starts[: len(places)] = places
+    return len(places)
+
+
+def isotonic_fits(counts: Float64s, positives: Float64s, fits: Float64s) -> None:
+    """Write the nondecreasing fit of each row of positives (B, K) / counts (K,) to ``fits`` (B, K).
+
+    A cell of no weight has the value of the block on its left, or, before all others, of the first block.
+    """
+    places, mass, positive_sums = _pool(counts, positives)
+    with np.errstate(invalid="ignore"):  # no cell may have weight
+        rates = positive_sums / mass
+    fits[:] = np.repeat(rates, np.diff(places, append=fits.size)).reshape(fits.shape)
+
+
+def _pool(counts: NDArray[Any], positives: NDArray[Any]) -> tuple[NDArray[np.intp], Float64s, Float64s]:
+    """Pool the violators of each row of positives, (B, K).
+
+    The result is the place in the flat rows where each block starts, its weight and its positives. The blocks are the
+    same in whatever order neighbours are pooled. So all violators are pooled at once, a number of times. If some are
+    left even then, they are pooled from left to right.
+    """
+    held = np.flatnonzero(counts > 0) if np.any(counts > 0) else np.arange(min(len(counts), 1))
+    n, k = np.tile(counts[held].astype(np.float64), len(positives)), positives[:, held].astype(np.float64).ravel()
+    # A cell of no weight belongs to the block on its left, or to the first.
+    row_starts = len(counts) * np.arange(len(positives))
+    places = (row_starts[:, None] + np.where(held == held[:1], 0, held)).ravel()
+    heads = np.tile(np.arange(len(held)) == 0, len(positives))  # no block joins the row before
+    for _ in range(_ROUNDS):
+        starts = np.concatenate([heads[:1], (k[1:] * n[:-1] > k[:-1] * n[1:]) | heads[1:]])
+        if starts.all():
+            return places, n, k
+        block = np.cumsum(starts) - 1
+        n, k = (np.bincount(block, sums).astype(np.float64, copy=False) for sums in (n, k))
+        heads, places = heads[starts], places[starts]
+    blocks: list[tuple[float, float, int, bool]] = []
+    for mass, positive_sum, place, head in zip(n.tolist(), k.tolist(), places.tolist(), heads.tolist(), strict=True):
+        while not head and blocks[-1][1] * mass >= positive_sum * blocks[-1][0]:
+            mass_before, positives_before, place, head = blocks.pop()
+            mass, positive_sum = mass + mass_before, positive_sum + positives_before
+        blocks.append((mass, positive_sum, place, head))
+    mass_of, positives_of, place_of, _ = np.array(blocks).T
+    return place_of.astype(np.intp), mass_of, positives_of
+
+
+def residuals(
+    scores: Floats, outcomes: UInt8s, weights: Float64s, weighted: bool, out: Float64s
+) -> tuple[float, float]:
+    """Write w (y - p) of each row to ``out``; return their sum and the sum of their absolute values."""
+    out[:] = outcomes - scores.astype(np.float64)
+    if weighted:
+        out *= weights
+    return float(out.sum()), float(np.abs(out).sum())
+
+
+def residual_moments(scores: Floats, residuals: Float64s, moments: Float64s) -> None:
+    """Add residuals to equal cells of [0, 1]: ``moments`` (cells, `N_MOMENTS`), entry j the sum of r d^j.
+
+    d is the score's offset from the middle of its cell, in cell widths, between -1/2 and 1/2.
+    """
+    n_cells = len(moments)
+    places = scores.astype(np.float64) * n_cells
+    cells = np.minimum(places.astype(np.intp), n_cells - 1)
+    terms, offsets = residuals, places - cells - 0.5
+    for power in range(N_MOMENTS):
+        moments[:, power] += np.bincount(cells, terms, n_cells)
+        terms = terms * offsets
+
+
+def cosine_sums(scores: Floats, residuals: Float64s, coefficients: Float64s) -> None:
+    """Add sum_i r_i cos(pi k p_i) to ``coefficients[k]``."""
+    angles = np.pi * scores.astype(np.float64)[:, None]
+    step = max(1, _COSINES // len(coefficients))
+    for first in range(0, len(scores), step):
+        rows = slice(first, first + step)
+        coefficients += np.sum(residuals[rows, None] * np.cos(angles[rows] * np.arange(len(coefficients))), axis=0)
