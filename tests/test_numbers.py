@@ -19,6 +19,7 @@ from scipy.special import beta, expit, ndtri
 
 import calibrant
 from calibrant.errors import InputError
+from calibrant.estimators.roots import root
 from calibrant.estimators.smooth_mesh import mesh_smooth_error
 
 #: Values alone: intervals and noise floors have tests of their own.
@@ -423,3 +424,35 @@ def test_tenths_fall_in_the_same_bins_in_every_precision():
     assert found == [[10] * 10] * 2
     left = [calibrant.reliability_diagram(p.astype(t), y, 10, closed="left").counts for t in (np.float32, np.float64)]
     assert [counts.tolist() for counts in left] == [[0, *[10] * 8, 20]] * 2
+
+
+# ---------------------------------------------------------------- roots
+
+
+@pytest.mark.parametrize(
+    ("function", "low", "high", "expected", "bound"),
+    [
+        (lambda x: x**3 - 2, 0.0, 2.0, 2 ** (1 / 3), 1e-12),
+        (lambda x: math.exp(-x) - 1e-9, 0.0, 100.0, 9 * math.log(10), 1e-7),  # 1e-7 away it is below the rounding
+        (lambda x: math.copysign(1.0, x - 0.3), 0.0, 1.0, 0.3, 1e-12),  # a jump: bisection
+        (lambda x: (x - 0.3) ** 9, 0.0, 1.0, 0.3, 1e-12),
+        (lambda x: x, 0.0, 1.0, 0.0, 0),
+        (lambda x: 1 - x, 0.0, 1.0, 1.0, 0),
+        (lambda x: 1e-300 * (x - 0.5), 0.0, 1.0, 0.5, 1e-12),
+    ],
+)
+def test_root(function, low, high, expected, bound):
+    calls = []
+
+    def counted(x):
+        calls.append(x)
+        return function(x)
+
+    assert root(counted, low, high, xtol=1e-12) == pytest.approx(expected, rel=0, abs=bound)
+    assert low <= min(calls) <= max(calls) <= high
+    assert len(calls) <= 2 * math.log2((high - low) / 1e-12)  # twice as many as by bisection
+
+
+def test_root_needs_two_signs():
+    with pytest.raises(ValueError, match=r"same sign at 0\.0 and 1\.0"):
+        root(lambda x: 1 + x, 0.0, 1.0, xtol=1e-9)

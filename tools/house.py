@@ -108,7 +108,7 @@ HOUSE = (
             "estimators",
             "pure mathematics: from a table or bins to numbers",
             "smooth smooth_mesh numbers",
-            ("binned smooth smooth_mesh cumulative regression", "isotonic", "certified"),
+            ("roots", "binned smooth smooth_mesh cumulative regression", "isotonic", "certified"),
         ),
     ),
     (

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.estimators.roots import root
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
@@ -109,14 +110,13 @@ def _intercept(x: Float64s, positives: Float64s, negatives: Float64s) -> float:
     The left side increases in a. The root lies between the a for all scores equal to the largest and the a for all
     equal to the smallest; the bracket is wider by 1 because its ends are rounded.
     """
-    from scipy.optimize import brentq
 
     def residual(a: float) -> float:
         up, down = _rates(a + x)
         return float(np.sum(positives * down - negatives * up))
 
     middle = math.log(float(positives.sum() / negatives.sum()))
-    return float(brentq(residual, middle - float(x[-1]) - 1, middle - float(x[0]) + 1, xtol=1e-15, maxiter=1000))
+    return root(residual, middle - float(x[-1]) - 1, middle - float(x[0]) + 1, xtol=1e-15)
 
 
 def _rates(log_odds: Float64s) -> tuple[Float64s, Float64s]:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from calibrant.estimators.roots import root
 from calibrant.sampling.cells import Cells
 
 
@@ -29,9 +30,7 @@ def brownian_sf(x: float) -> float:
 
 def brownian_quantile(p: float) -> float:
     """Return the x with P(sup |W| <= x) = p."""
-    from scipy.optimize import brentq
-
-    return float(brentq(lambda x: 1 - brownian_sf(x) - p, 1e-2, 12.0, xtol=1e-10))
+    return root(lambda x: 1 - brownian_sf(x) - p, 1e-2, 12.0, xtol=1e-10)
 
 
 #: E sup |W| of a Brownian motion on [0, 1].

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.cached import cached_property
+from calibrant.estimators.roots import root
 from calibrant.sampling.binned import FEWEST, blend, thinned, unbiased_end
 from calibrant.sampling.cells import Cells
 
@@ -162,7 +163,6 @@ def _ends(cells: Cells, s: float, z: float) -> tuple[float, float]:
 
 def crossing(end: Callable[[float], float], start: float, *, up: bool) -> float:
     """Return the s at which an end of the interval for S(s), which falls with s, equals s."""
-    from scipy.optimize import brentq
 
     def excess(log_s: float) -> float:
         return end(math.exp(log_s)) - math.exp(log_s)
@@ -174,7 +174,7 @@ def crossing(end: Callable[[float], float], start: float, *, up: bool) -> float:
             return 1.0
         if near < math.log(start) - _DEEP:
             return 0.0  # an interval that starts at 0 is honest, if wider
-    return math.exp(brentq(excess, near, near + step, xtol=1e-4)) if (excess(near) > 0) == up else start
+    return math.exp(root(excess, near, near + step, xtol=1e-4)) if (excess(near) > 0) == up else start
 
 
 @dataclass(frozen=True, eq=False)
