@@ -1,9 +1,9 @@
-"""Properties that are computed once, without a lock."""
+"""Properties that are computed once, without a lock, and mappings that are computed when they are looked at."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, overload
 
 Value = TypeVar("Value")
@@ -40,4 +40,30 @@ else:
             return instance.__dict__.setdefault(self._name, value)  # type: ignore[no-any-return]
 
 
-__all__ = ["cached_property"]
+class LazyMapping(Mapping[str, Value]):
+    """A mapping that ``make`` computes at the first look. Pickles and copies are plain dictionaries."""
+
+    def __init__(self, make: Callable[[], Mapping[str, Value]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _content(self) -> dict[str, Value]:
+        return dict(self._make())
+
+    def __getitem__(self, name: str) -> Value:
+        return self._content[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._content)
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+    def __repr__(self) -> str:
+        return repr(self._content)
+
+    def __reduce__(self) -> tuple[type[dict[str, Value]], tuple[dict[str, Value]]]:
+        return dict, (self._content,)
+
+
+__all__ = ["LazyMapping", "cached_property"]

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from calibrant import judging
+from calibrant.cached import LazyMapping
 from calibrant.clustered.classwise import ClusterClassBins
 from calibrant.clustered.classwise import inferred as by_cluster
 from calibrant.clustered.means import BY_CLUSTER, LONE, details_of
@@ -31,7 +32,7 @@ from calibrant.measures.listed import BY_NAME, chosen
 from calibrant.measures.measure import STANDARD, Measure, OverClasses
 from calibrant.notions import PER_CLASS, resolve
 from calibrant.report import GroupReport, Report
-from calibrant.results import Decision, Estimate
+from calibrant.results import CalibrationCurve, Decision, Estimate
 from calibrant.sampling.classwise import ClassBins, inferred
 from calibrant.sampling.groups import LEAST_GROUP, GroupTest, holm
 from calibrant.sampling.means import surprises
@@ -61,6 +62,8 @@ class Settings:
         The largest error that is tolerated, for a decision; None for none.
     tolerance_of : Measure
         The error that the tolerance is about.
+    of_group : bool
+        Whether the report is one of many, about a group.
     """
 
     n_bins: int
@@ -70,6 +73,14 @@ class Settings:
     classwise: bool = True
     tolerance: float | None = None
     tolerance_of: Measure = ECE
+    of_group: bool = False
+
+    def curves(self, judged: Judged, inference: Inference) -> Mapping[str, CalibrationCurve]:
+        """Return the curves. Those of many groups keep the data alone, and draw again when they are looked at."""
+        if not self.of_group:
+            return inference.curves()
+        whole = replace(self, of_group=False)
+        return LazyMapping(lambda: report_on(judged, whole).report.curves)
 
     @property
     def computed(self) -> list[Measure]:
@@ -276,7 +287,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         evidence,
         tested=tested,
         classwise=None if event.classes is None else event.classes.errors,
-        curves={} if inference is None else inference.curves(),
+        curves={} if inference is None else settings.curves(judged, inference),
     )
 
 
@@ -423,6 +434,7 @@ def _cluster_facts(judged: Judged, evidence: Evidence) -> dict[str, Any] | None:
 def _tested(groups: Mapping[str, Judged], settings: Settings) -> tuple[GroupReport, ...]:
     """Return the reports on groups, with the tests that say which stand out."""
     lone = {name for name, judged in groups.items() if judged.one_cluster}
+    settings = replace(settings, of_group=True)
     plain = replace(settings, resampling=None)
     reported = {name: report_on(judged, plain if name in lone else settings) for name, judged in groups.items()}
     small = f"fewer than {LEAST_GROUP} rows: too few to say anything"

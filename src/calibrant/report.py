@@ -87,7 +87,7 @@ class Report(Mapping[str, Estimate]):
         The number of replicates behind noise floors and p-values; 0 if they come from closed forms.
     curves : mapping
         The `CalibrationCurve` of the judged event, "isotonic" and "smooth". Empty without intervals, and if every
-        class is judged by itself.
+        class is judged by itself. They are computed when they are first looked at.
     groups : tuple of GroupReport
         The reports on the groups, if groups were given.
     omitted : mapping
@@ -135,12 +135,13 @@ class Report(Mapping[str, Estimate]):
 
     def verdict(self) -> list[str]:
         """Return sentences: whether the scores can be trusted, which way they err, what recalibration could gain."""
-        return words.verdict(self.to_dict())
+        return words.verdict(self.to_dict(curves=False))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, curves: bool = True) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON.
 
-        A number that is not finite is None. ``not_finite`` maps its path to the reason.
+        A number that is not finite is None. ``not_finite`` maps its path to the reason. Without ``curves``, and in the
+        reports on groups, these are left out: they are computed when they are looked at.
         """
         missing: dict[str, str] = {}
         estimates = {
@@ -178,7 +179,10 @@ class Report(Mapping[str, Estimate]):
             "measures": {name: asdict(description) for name, description in self.descriptions.items()},
             "estimates": estimates,
             "diagram": diagram,
-            "curves": {name: _plain_curve(curve, f"curves.{name}", missing) for name, curve in self.curves.items()},
+            "curves": {
+                name: _plain_curve(curve, f"curves.{name}", missing)
+                for name, curve in (self.curves.items() if curves else ())
+            },
             "classwise": classes,
             "groups": [group.to_dict() for group in self.groups],
             "omitted": dict(self.omitted),
@@ -215,10 +219,10 @@ class Report(Mapping[str, Estimate]):
         return html.write_page(html.page(self.to_dict(), title=title), path)
 
     def __str__(self) -> str:
-        return terminal.render(self.to_dict())
+        return terminal.render(self.to_dict(curves=False))
 
     def __repr__(self) -> str:
-        summary = self.to_dict()
+        summary = self.to_dict(curves=False)
         name = "ece" if "ece" in self.estimates else next(iter(self.estimates))
         number = f"{self.descriptions[name].label} {self[name].value:.4f}"
         return f"<Report: {words.headline(summary)}; {number}; print it for everything>"
@@ -265,7 +269,7 @@ class GroupReport:
     def to_dict(self) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON."""
         tested, missing = not math.isnan(self.p_value), {}  # type: bool, dict[str, str]
-        report = self.report.to_dict()
+        report = self.report.to_dict(curves=False)
         del report["measures"]  # the report on all rows has them
         return {
             "name": self.name,

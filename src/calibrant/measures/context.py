@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.cached import cached_property
+from calibrant.cached import LazyMapping, cached_property
 from calibrant.kernels import dispatch
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
 from calibrant.results import (
@@ -283,11 +283,15 @@ class Inference:
         least[self.uniform.bins.index], most[self.uniform.bins.index] = band
         return replace(plain, lows=low, highs=high, band_lows=least, band_highs=most, level=self.resampling.level)
 
-    def curves(self) -> dict[str, CalibrationCurve]:
-        """Return the isotonic and the smooth curve with their bands."""
-        resampling = self.resampling
-        band = resampling.band(self.draws[_CURVE].replicates) if resampling.n_resamples else None
-        return self.rows.curves(band, self.event.smooth_error.value, resampling)
+    def curves(self) -> Mapping[str, CalibrationCurve]:
+        """Return the isotonic and the smooth curve with their bands, computed when they are looked at."""
+        rows, resampling, bandwidth = self.rows, self.resampling, self.event.smooth_error.value  # without the table
+        drawn = self.draws[_CURVE].replicates if resampling.n_resamples else None
+
+        def both() -> dict[str, CalibrationCurve]:
+            return rows.curves(None if drawn is None else resampling.band(drawn), bandwidth, resampling)
+
+        return LazyMapping(both)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
