@@ -31,6 +31,7 @@ from calibrant.measures.histograms import table_histograms
 from calibrant.measures.listed import BY_NAME, chosen
 from calibrant.measures.measure import STANDARD, Measure, OverClasses
 from calibrant.notions import PER_CLASS, resolve
+from calibrant.progress import counted
 from calibrant.report import GroupReport, Report
 from calibrant.results import CalibrationCurve, Decision, Estimate
 from calibrant.sampling.classwise import ClassBins, inferred
@@ -436,7 +437,10 @@ def _tested(groups: Mapping[str, Judged], settings: Settings) -> tuple[GroupRepo
     lone = {name for name, judged in groups.items() if judged.one_cluster}
     settings = replace(settings, of_group=True)
     plain = replace(settings, resampling=None)
-    reported = {name: report_on(judged, plain if name in lone else settings) for name, judged in groups.items()}
+    reported = {
+        name: report_on(judged, plain if name in lone else settings)
+        for name, judged in counted("evaluating groups", list(groups.items()))
+    }
     small = f"fewer than {LEAST_GROUP} rows: too few to say anything"
     flags = dict.fromkeys(lone, _ONE_CLUSTER)
     flags |= {name: small for name, (report, _, _) in reported.items() if report.n < LEAST_GROUP}

@@ -31,7 +31,6 @@ _NAMED: Final = 3  # columns that a hint names
 _ACTING: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _PATIENCE: Final = 1.0  # seconds before a progress bar appears
-_PREPARING: Final = "preparing kernels, once"
 
 
 def write(result: Report | Comparison, predictions: FileRows | FileSketch, options: CommandOptions) -> None:
@@ -198,16 +197,16 @@ def style() -> Style:
     )
 
 
-def _tell_once() -> Callable[[bool], None]:
-    """Return what says once that kernels are compiled."""
-    said: list[bool] = []
+def _say_once() -> Callable[[str, int, int], None]:
+    """Return a listener that says each work of unknown length once."""
+    said: set[str] = set()
 
-    def tell(begins: bool) -> None:
-        if begins and not said:
-            said.append(True)
-            console.say(f"{_PREPARING}; this takes some seconds")
+    def say(work: str, _done: int, total: int) -> None:
+        if work and not total and work not in said:
+            said.add(work)
+            console.say(work)
 
-    return tell
+    return say
 
 
 @contextmanager
@@ -216,37 +215,43 @@ def progress() -> Iterator[Callable[[int, int, int], None]]:
 
     Yields a function of the bytes done, all bytes, and the rows; (0, 0, 0) means that everything is read.
     """
-    from calibrant.kernels.loading import listening
+    from calibrant.progress import listening
 
     if not sys.stderr.isatty():
-        with listening(_tell_once()):
+        with listening(_say_once()):
             yield lambda _done, _total, _rows: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.filesize import decimal
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, TextColumn("{task.fields[speed]}"), console=Console(stderr=True), transient=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[count]}"))
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
     phase = "reading"
-    task, started = bar.add_task(phase, total=None, speed=""), time.monotonic()
+    task, started = bar.add_task(phase, total=None, count=""), time.monotonic()
 
     def step(done: int, total: int, rows: int) -> None:
         nonlocal phase
         if total:
             seconds = max(time.monotonic() - started, 1e-3)
-            bar.update(task, completed=done, total=total, speed=f"{rows:,} rows, {rows / seconds:,.0f} a second")
+            count = f"{decimal(done)} of {decimal(total)}, {rows:,} rows, {rows / seconds:,.0f} a second"
+            bar.update(task, completed=done, total=total, count=count)
         else:
             phase = "evaluating"
-            bar.update(task, description=phase, total=None, speed="")
+            bar.update(task, description=phase, total=None, count="")
 
-    def preparing(begins: bool) -> None:
-        bar.update(task, description=_PREPARING if begins else phase)
+    def tell(work: str, done: int, total: int) -> None:
+        count = f"{done:,} of {total:,}" if total else ""
+        if phase == "evaluating":
+            bar.update(task, description=work or phase, completed=done, total=total or None, count=count)
+        else:  # files are being read: the bar shows how many of their bytes
+            bar.update(task, description=work or phase)
 
     timer = threading.Timer(_PATIENCE, bar.start)
     timer.daemon = True
     timer.start()
     try:
-        with undone(lambda: None, lambda: console.clear_line(bar.live.is_started)), listening(preparing):
+        with undone(lambda: None, lambda: console.clear_line(bar.live.is_started)), listening(tell):
             yield step
     finally:
         timer.cancel()

@@ -15,7 +15,8 @@ import numpy as np
 from llvmlite import binding  # type: ignore[import-untyped]
 from numba import njit
 
-from calibrant.kernels.loading import LOADING, compiling
+from calibrant.kernels.loading import LOADING
+from calibrant.progress import announced
 
 #: Sums may be reordered for vector lanes; NaN and infinity keep their meaning.
 REASSOCIATE = {"reassoc", "contract", "nsz"}
@@ -54,7 +55,7 @@ class Compiled:
         with LOADING:  # only one thread compiles, and no fork comes in between
             signature = tuple(map(numba.typeof, args))
             if signature not in self._by_signature:
-                with compiling():
+                with announced("preparing kernels, once"):
                     self._by_signature[signature] = self._compile(signature)
             run = self._by_kinds[kinds] = self._by_signature[signature]
         return run

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from threading import RLock, Timer
+from threading import RLock
 from types import ModuleType
 from typing import Final
 
@@ -39,39 +39,6 @@ _LATER: Final = ("scipy.special", "scipy.fft")
 
 _compiled: dict[str, ModuleType] = {}
 _before: Final = ContextVar("numbers read before", default=0)
-
-
-#: Seconds after which compiling is announced: machine code from the disk is there before.
-_PATIENCE: Final = 0.3
-
-_listeners: list[Callable[[bool], object]] = []
-
-
-@contextmanager
-def listening(listener: Callable[[bool], object]) -> Iterator[None]:
-    """Call ``listener(True)`` when a kernel is being compiled, and ``listener(False)`` when it is there."""
-    _listeners.append(listener)
-    try:
-        yield
-    finally:
-        _listeners.remove(listener)
-
-
-@contextmanager
-def compiling() -> Iterator[None]:
-    """Tell the listeners that a kernel is being compiled, if that takes some time."""
-    timers = [Timer(_PATIENCE, listener, (True,)) for listener in _listeners]
-    for timer in timers:
-        timer.daemon = True
-        timer.start()
-    try:
-        yield
-    finally:
-        for timer in timers:
-            timer.cancel()
-            timer.join()
-        for listener in _listeners:
-            listener(False)
 
 
 @contextmanager
