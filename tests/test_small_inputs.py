@@ -6,21 +6,30 @@ Compiled loops add in blocks of 2^17 rows and 15 bins, NumPy in pairs: 1e-14.
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
+import time
 import warnings
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import calibrant
-from calibrant import grid
+from calibrant import grid, progress
 from calibrant.errors import InputError
 from calibrant.kernels import dispatch, loading
 from calibrant.kernels.loading import SMALL, following, kernels_for
 from calibrant.kernels.reference_lookup import cells_of
+from calibrant.sampling import curves
 
+ROOT = Path(__file__).resolve().parent.parent
 SUMS = 1e-14
+
+needs_click = pytest.mark.skipif(find_spec("click") is None, reason="needs click, from the extra report")
 
 
 def forced(monkeypatch, kernels, function, *args, **kwargs):
@@ -113,15 +122,72 @@ sketch = calibrant.CalibrationSketch()
 sketch.update(p, rng.random(500) < p)
 calibrant.evaluate(sketch)
 calibrant.compare({"a": p, "b": p**2}, rng.random(500) < p)
-print(sorted({"numba", "llvmlite", "pandas"} & set(sys.modules)))
+print(sorted({"numba", "llvmlite", "pandas", "scipy.optimize"} & set(sys.modules)))
+"""
+REPORT = f"""
+import sys
+from calibrant.cli import main
+main(["report", {str(ROOT / "examples" / "digits.parquet")!r}], standalone_mode=False)
+print(sorted({{"numba", "llvmlite", "pandas", "scipy.optimize", "matplotlib", "duckdb"}} & set(sys.modules)))
 """
 
 
-@pytest.mark.parametrize("code", [SMALL_WORK])
+@pytest.mark.parametrize("code", [SMALL_WORK, pytest.param(REPORT, marks=needs_click)], ids=["library", "report"])
 def test_small_inputs_load_no_compiler(monkeypatch, code):
     monkeypatch.delenv("CALIBRANT_KERNELS", raising=False)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+# ---------------------------------------------------------------- progress, and what is computed late
+
+
+def test_long_computations_tell_how_far_they_are():
+    heard = []
+    with progress.listening(lambda *what: heard.append(what)):
+        assert list(progress.counted("counting", "ab")) == ["a", "b"]
+        with progress.announced("waiting"):
+            time.sleep(0.5)
+        with progress.announced("not waiting"):
+            pass
+    progress.tell("nobody hears this")
+    assert heard == [("counting", 0, 2), ("counting", 1, 2), ("", 0, 0), ("waiting", 0, 0), ("", 0, 0), ("", 0, 0)]
+
+
+def test_groups_are_counted():
+    heard = []
+    p, y, _ = events(90)
+    with progress.listening(lambda *what: heard.append(what)):
+        calibrant.evaluate(p, y, groups=np.arange(90) % 3, n_resamples=0)
+    assert heard == [*(("evaluating groups", k, 3) for k in range(3)), ("", 0, 0)]
+
+
+def test_curves_are_computed_when_they_are_looked_at(monkeypatch):
+    computed = []
+    monkeypatch.setattr(curves, "isotonic_curve", lambda *_: computed.append("isotonic"))
+    p, y, _ = events(300)
+    report = calibrant.evaluate(p, y, n_resamples=30)
+    assert str(report)
+    assert report.verdict()
+    assert repr(report)
+    assert report.to_dict(curves=False)["curves"] == {}
+    assert computed == []
+    assert set(report.curves) == {"isotonic", "smooth"}
+    assert report.curves["isotonic"] is None
+    assert computed == ["isotonic"]
+
+
+def test_curves_are_the_same_late_early_in_copies_and_in_groups():
+    p, y, _ = events(300)
+    report = calibrant.evaluate(p, y, groups=np.arange(300) % 2, n_resamples=30)
+    alone = calibrant.evaluate(p[::2], y[::2], n_resamples=30)
+    for found in (report, pickle.loads(pickle.dumps(report)), copy.deepcopy(report)):
+        for kind in ("isotonic", "smooth"):
+            np.testing.assert_array_equal(found.curves[kind].rates, report.curves[kind].rates)
+            np.testing.assert_array_equal(found.groups[0].report.curves[kind].rates, alone.curves[kind].rates)
+    assert type(pickle.loads(pickle.dumps(report)).curves) is dict
+    assert repr(report.curves) == repr(dict(report.curves))
+    assert len(report.curves) == 2
 
 
 # ---------------------------------------------------------------- they agree
