@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import relplot
-from contest import Contest, over_floor
+from contest import Contest, over_floor, within
 from samples import Sample, binary
 
 import calibrant
+
+ROWS_OF_GROUP = 57
 
 
 def asked(sample: Sample) -> calibrant.Report:
@@ -31,17 +35,20 @@ def check(report: calibrant.Report, sample: Sample) -> None:
     assert ece.p_value == pytest.approx(1 / 1001)
 
 
-@pytest.mark.parametrize(("n", "goal", "rounds"), [(1_000, 0.3, 21), (2_000_000, 1.5, 5)])
-def test_intervals(contest: Contest, n: int, goal: float, rounds: int) -> None:
+GOALS = {200: within(0.06), 100_000: within(0.25), 2_000_000: over_floor(1.5)}
+
+
+@pytest.mark.parametrize(("n", "rounds"), [(200, 21), (100_000, 9), (2_000_000, 5)])
+def test_intervals(contest: Contest, n: int, rounds: int) -> None:
     sample = binary(n)
     answers = contest(
         f"{n:,} scores of one event: `evaluate` with every interval and curve; floor: values alone",
         lambda: asked(sample),
         floor=lambda: values(sample),
-        goals=[over_floor(goal)],
+        goals=[GOALS[n]],
         rounds=rounds,
     )
-    if n > 1_000:
+    if n > 200:
         check(answers.ours, sample)
 
 
@@ -62,3 +69,23 @@ def test_against_relplot(contest: Contest) -> None:
     )
     check(answers.ours, sample)
     assert answers.ours["smece"].value == pytest.approx(answers.peers["relplot"], abs=2e-3)
+
+
+@pytest.mark.parametrize(("groups", "goal"), [(1_200, 5.0), (10_000, 40.0)])
+def test_many_groups(contest: Contest, groups: int, goal: float) -> None:
+    """Time the tests and intervals that tell groups apart, in processor time."""
+    sample = binary(ROWS_OF_GROUP * groups)
+    names = np.repeat(np.arange(groups), ROWS_OF_GROUP)
+    answers = contest(
+        f"{groups:,} groups of {ROWS_OF_GROUP} rows: `evaluate` with every group's test and interval; processor time",
+        lambda: calibrant.evaluate(sample.probs, sample.targets, groups=names),
+        floor=None,
+        goals=[within(goal)],
+        rounds=3 if groups < 10_000 else 1,
+        clock=time.process_time,
+    )
+    assert len(answers.ours.groups) == groups
+    last = answers.ours.groups[-1]
+    own = names == names[-1]
+    alone = calibrant.evaluate(sample.probs[own], sample.targets[own])
+    assert (last.ece, last.test) == (alone["ece"], alone.test)

@@ -1097,7 +1097,7 @@ def test_the_lower_end_of_the_ks_error_follows_the_sign_of_each_maximum():
 
 def test_design_effects_along_the_scores_are_those_of_the_kernel():
     rows, s = clustered(*dependent(29, 60)), 0.1
-    t, c = np.arange(1025)[:, np.newaxis] / 1024, rows.cells.scores
+    t, c = (np.arange(1024)[:, np.newaxis] + 0.5) / 1024, rows.cells.scores
     kernel = sum(np.exp(-0.5 * ((t - x) / s) ** 2) for x in (c, -c, 2 - c)) / (s * math.sqrt(2 * math.pi))
     own = rows.gaps @ kernel.T
     own = np.sum((own - np.outer(rows.weights / rows.total, own.sum(axis=0))) ** 2, axis=0) * 60 / 59

@@ -32,7 +32,7 @@ from calibrant.inference import (
 from calibrant.sampling.resampling import Stream, generator
 
 EXACT = 1e-11
-B = 40  # replicates: more than the 32 of one block
+B = 40  # replicates: more than the 32 of the smallest block
 
 #: Twelve rows, by whose clusters other programs were run.
 P = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.35, 0.65, 0.15])
@@ -145,6 +145,7 @@ class Naive:
         sizes = enumerate([32, B - 32])
         draws = [generator(seeds, Stream.CALIBRATED, i).standard_normal((n, shape[0])) for i, n in sizes]
         self.normals = np.concatenate(draws)
+        self.together = generator(seeds, Stream.CALIBRATED, 0).standard_normal((B, shape[0]))
 
     def by_cell(self, values):
         return np.bincount(self.cell, values, self.sums.shape[1])
@@ -175,9 +176,10 @@ class Naive:
             c[bins == b] = math.sqrt(v[bins == b].sum() / q[bins == b].sum())
         return c
 
-    def replicates(self, n_bins=15):
-        """The data's S of each cell, then those of B replicates."""
-        drawn = self.normals @ (self.sums * self.scales(self.by_mass(n_bins)))
+    def replicates(self, n_bins=15, *, together=False):
+        """The data's S of each cell, then those of B replicates: of two blocks, or, as in reports, of one."""
+        normals = self.together if together else self.normals
+        drawn = normals @ (self.sums * self.scales(self.by_mass(n_bins)))
         return np.concatenate([self.sums.sum(axis=0)[np.newaxis], drawn])
 
     def p_value(self, values):
@@ -249,7 +251,7 @@ def test_scales_of_naive_replicates(rows, naive):
 
 def test_own_statistics_of_naive_replicates(rows, naive):
     p, y, labels = rows
-    sums, bins = naive.replicates(), naive.by_width(15)
+    sums, bins = naive.replicates(together=True), naive.by_width(15)
     values = sum(np.abs(sums[:, bins == b].sum(axis=1)) for b in np.unique(bins)) / len(p)
     found = consistency(p, ece, targets=y, clusters=labels, n_resamples=B)
     assert found.p_value == naive.p_value(values)
@@ -263,10 +265,8 @@ def test_the_bootstrap_draws_clusters(rows):
     hashes = as_clusters(labels, len(p)).hashes
     bucket, h = np.searchsorted(np.unique(hashes), hashes), len(np.unique(hashes))
     gaps, sizes = np.bincount(bucket, y - p), np.bincount(bucket)
-    seeds, values = np.random.SeedSequence(0), []
-    for i, n in enumerate([32, B - 32]):
-        times = generator(seeds, Stream.BOOTSTRAP, i).multinomial(h, np.full(h, 1 / h), n)
-        values.extend(times @ gaps / (times @ sizes))
+    times = generator(np.random.SeedSequence(0), Stream.BOOTSTRAP, 0).multinomial(h, np.full(h, 1 / h), B)
+    values = times @ gaps / (times @ sizes)
     assert found.value == pytest.approx((y - p).mean(), rel=EXACT)
     assert found.details["standard_error"] == pytest.approx(np.std(values, ddof=1), rel=EXACT)
     assert (found.low, found.high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])), rel=EXACT)

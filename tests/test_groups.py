@@ -302,6 +302,15 @@ def test_a_group_s_report_is_that_of_its_rows(layout, options):
         own = {name: rows_of(x, groups == group.name) for name, x in given.items()}
         alone = evaluate(probs[groups == group.name], targets[groups == group.name], n_resamples=30, rng=3, **own)
         assert group.report.to_dict() == alone.to_dict()
+        assert (group.n, group.test) == (alone.n, alone.test)
+        summary, whole = group.to_dict(whole=False), group.to_dict()
+        few = summary.pop("report")
+        assert few.pop("not_finite").items() <= whole["report"]["not_finite"].items()
+        assert few == {name: whole["report"][name] for name in ("n", "test", "diagram")}
+        assert summary == {name: whole[name] for name in summary}
+        plain = alone.to_dict()["estimates"]
+        assert (whole["ece"], whole["mean_gap"]) == (plain["ece"], plain["mean_gap"])
+        assert (group["ece"], group["mean_gap"], group["brier"]) == (group.ece, group.mean_gap, group.report["brier"])
         assert group.flag == ("" if alone.n >= LEAST_GROUP else "fewer than 30 rows: too few to say anything")
     plain = evaluate(probs, targets, n_resamples=30, rng=3, **given)
     assert {**report.to_dict(), "groups": []} == plain.to_dict()
@@ -483,7 +492,8 @@ def test_names_of_groups(kind):
     report = evaluate(p, y, groups=groups, level=None)
     assert [group.name for group in report.groups] == names
     for k, group in enumerate(report.groups):
-        assert group.report["ece"].value == calibrant.expected_calibration_error(p[k::2], y[k::2])
+        expected = calibrant.expected_calibration_error(p[k::2], y[k::2])
+        assert group.ece.value == group.report["ece"].value == pytest.approx(expected, rel=1e-14)
 
 
 def missing(kind):

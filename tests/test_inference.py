@@ -26,10 +26,12 @@ from calibrant.estimators.binned import uniform_bin_of
 from calibrant.inference import bootstrap, consistency, spiegelhalter_test, standardised_maximum
 from calibrant.measures import Inference
 from calibrant.sampling import corp, cumulative, null, null_closed_form
+from calibrant.sampling import smooth as smoothing
 from calibrant.sampling.binned import BinMoments, absolute_interval, maximum_interval, square_interval
 from calibrant.sampling.cells import Cells
-from calibrant.sampling.resampling import draw_outcomes, draw_rows
-from calibrant.sampling.smooth import NullSmooth, expected
+from calibrant.sampling.outcomes import Aliases, binomial_laws
+from calibrant.sampling.resampling import draw_rows
+from calibrant.sampling.smooth import Mesh, NullSmooth, expected
 
 CLOSE = 1e-10
 LEVEL, TAIL = 0.9, 0.05
@@ -497,17 +499,39 @@ def test_mean_score_and_mean_gap_are_their_formulas():
 
 
 def few_cells():
-    """Four cells, one of them a single row, one rare, one certain."""
-    rows = [(0.01, 60, 1), (0.3, 1, 1), (0.6, 12, 5), (1.0, 3, 2)]
+    """Five cells, one of them a single row, one rare, one certain, one of many rows."""
+    rows = [(0.01, 60, 1), (0.3, 1, 1), (0.6, 12, 5), (0.9, 300, 260), (1.0, 3, 2)]
     p, y = np.repeat([row[0] for row in rows], [row[1] for row in rows]), []
     for _, n, hits in rows:
         y += [1] * hits + [0] * (n - hits)
     return p, np.array(y)
 
 
+@pytest.mark.parametrize("width", [1, 2, 5, 64])
+def test_listed_laws_are_drawn_exactly(width):
+    """Binomial numbers are columns or their aliases: the share of columns with a number is its probability."""
+    rng = np.random.default_rng(width)
+    trials, rates = rng.integers(0, width, 200), rng.uniform(size=200)
+    trials[0], rates[:4] = width - 1, [0, 1, 1e-300, 1 - 1e-16]
+    laws = binomial_laws(trials, rates)
+    exact = stats.binom.pmf(np.arange(width), trials[:, None], rates[:, None])
+    np.testing.assert_allclose(laws, exact, atol=1e-15, rtol=1e-12)  # SciPy's own error
+    aliases = Aliases.of(laws)
+    assert aliases.own.min() >= -1e-13
+    own, shares = np.clip(aliases.own, 0, 1) / width, np.zeros((200, width))
+    np.add.at(shares, (np.arange(200)[:, None], aliases.others), 1 / width - own)
+    np.testing.assert_allclose(shares + own, laws, atol=width * 2.0**-50)
+    drawn = aliases.draw(np.random.default_rng(4), 50)
+    share, column = np.modf(width * np.random.default_rng(4).random((50, 200)))
+    for law in range(200):
+        column_of = column[:, law].astype(int)
+        held = share[:, law] < aliases.own[law][column_of]
+        assert (drawn[:, law] == np.where(held, column_of, aliases.others[law][column_of])).all()
+
+
 def test_outcomes_drawn_under_calibration_are_binomial():
     cells, runs = cells_of(*few_cells()), 20_000
-    drawn = draw_outcomes(cells, cells.scores, np.random.default_rng(20), runs)
+    drawn = cells.calibrated.draw(np.random.default_rng(20), runs)
     for k, (n, p) in enumerate(zip(cells.counts.astype(int), cells.scores, strict=True)):
         chances = stats.binom.pmf(np.arange(n + 1), n, p) * runs
         common = np.flatnonzero(chances >= 5)
@@ -517,14 +541,14 @@ def test_outcomes_drawn_under_calibration_are_binomial():
         assert square <= stats.chi2.isf(1e-4, len(common))
     unequal = np.corrcoef(drawn[:, [0, 2]].T)[0, 1]
     assert abs(unequal) < 4 / math.sqrt(runs)
-    assert set(drawn[:, 3]) == {3.0}  # what is certain happens
+    assert set(drawn[:, 4]) == {3.0}  # what is certain happens
 
 
 def test_draws_with_uneven_weights_have_the_mean_and_the_variance_of_their_rows():
     rng, runs = np.random.default_rng(21), 20_000
     w, p = rng.uniform(0.5, 3, 40), np.linspace(0.1, 0.9, 40)
     cells = cells_of(p, rng.integers(0, 2, 40), w)
-    sums = draw_outcomes(cells, cells.scores, rng, runs).sum(axis=1)
+    sums = cells.calibrated.draw(rng, runs).sum(axis=1)
     variance = np.sum(w**2 * p * (1 - p))
     assert sums.mean() == pytest.approx(np.sum(w * p), abs=4 * math.sqrt(variance / runs))
     assert sums.var() == pytest.approx(variance, rel=4 * math.sqrt(2 / runs))
@@ -714,6 +738,33 @@ def test_largest_value_of_a_brownian_motion():
     assert cumulative.brownian_sf(8.0) == pytest.approx(4 * stats.norm.sf(8.0), rel=1e-9)  # no cancellation
 
 
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize("s", [0.05, 0.1, 0.7])
+def test_smoothed_sums_are_those_of_the_kernel(monkeypatch, direct, s):
+    p, y = draw(34, 80)
+    p[:3] = [0, 1, 1e-4]
+    cells = cells_of(np.sort(p), y[np.argsort(p)])
+    if not direct:
+        monkeypatch.setattr(smoothing, "_FEW", 0)
+    mesh = Mesh.fine_enough(cells, s)
+    images = [sign * cells.scores + 2 * k for sign in (-1, 1) for k in range(-3, 4)]  # s is below 1
+    at_nodes = sum(stats.norm.pdf(mesh.nodes[:, None] + x, scale=s) for x in images)
+    at_cells = sum(stats.norm.pdf(cells.scores[:, None] + x, scale=s) for x in images)
+    # A series has the error of its cut, exp(-7^2 / 2). A mesh of s / 8 widens s by less than one part in 300, twice at
+    # the cells, and moves values by less than as many parts of the largest.
+    near = {"atol": 1e-9} if direct else {"rtol": 0.01, "atol": 0.01 * at_nodes.max()}
+    sums = np.stack([cells.gap_sums, cells.positives])
+    np.testing.assert_allclose(mesh.smoothed(sums, s), sums @ at_nodes.T, **near)
+    np.testing.assert_allclose(mesh.smoothed(sums[0], s), at_nodes @ sums[0], **near)
+    np.testing.assert_allclose(mesh.smoothed_at_cells(sums[1], s), at_cells @ sums[1], **near)
+    wave = np.sin(5 * mesh.nodes)
+    np.testing.assert_allclose(mesh.convolved_at_cells(wave, s), at_nodes.T @ wave / mesh.size, **near)
+    if s < 0.5:  # wider, both reflections meet
+        squares = at_nodes**2 @ cells.positives
+        near = {"atol": 1e-9 * squares.max()} if direct else {"rtol": 0.01, "atol": 0.01 * squares.max()}
+        np.testing.assert_allclose(mesh.variance(cells.positives, s), squares, **near)
+
+
 def test_floor_of_the_smooth_error():
     p, y = draw(34, 80)
     cells, nodes = cells_of(p, y), (np.arange(4000) + 0.5) / 4000
@@ -723,7 +774,7 @@ def test_floor_of_the_smooth_error():
 
     value = calibrant.smooth_calibration_error(p, y)
     null = NullSmooth.of(cells, value)
-    drawn = draw_outcomes(cells, cells.scores, np.random.default_rng(35), 60)
+    drawn = cells.calibrated.draw(np.random.default_rng(35), 60)
     roots, at_value = null(cells.score_sums - drawn)
     exact = np.array([calibrant.smooth_calibration_error(cells.table.scores, row) for row in drawn])
     # Roots between 6 bandwidths, each 1.55 times the last, by straight lines in logarithms: good to 5 %, and to 1 %

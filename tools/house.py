@@ -118,7 +118,8 @@ HOUSE = (
             "cells, replicates, null laws and intervals, computed from a table or bins, and a level",
             "inference bands verdict class_rows",
             (
-                "cells class_rows groups null",
+                "outcomes class_rows groups null",
+                "cells",
                 "binned resampling cumulative",
                 "line",
                 "smooth corp null_closed_form",

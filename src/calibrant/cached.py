@@ -40,6 +40,21 @@ else:
             return instance.__dict__.setdefault(self._name, value)  # type: ignore[no-any-return]
 
 
+class Late(Generic[Value]):
+    """A value that ``make`` computes at the first look. Pickles and copies have it."""
+
+    def __init__(self, make: Callable[[], Value]) -> None:
+        self._make = make
+
+    @cached_property
+    def value(self) -> Value:
+        """The value."""
+        return self._make()
+
+    def __getstate__(self) -> dict[str, Value]:
+        return {"value": self.value}
+
+
 class LazyMapping(Mapping[str, Value]):
     """A mapping that ``make`` computes at the first look. Pickles and copies are plain dictionaries."""
 
@@ -66,4 +81,4 @@ class LazyMapping(Mapping[str, Value]):
         return dict, (self._content,)
 
 
-__all__ = ["LazyMapping", "cached_property"]
+__all__ = ["Late", "LazyMapping", "cached_property"]

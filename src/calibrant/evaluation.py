@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from calibrant import judging
-from calibrant.cached import LazyMapping
+from calibrant.cached import Late, LazyMapping
 from calibrant.clustered.classwise import ClusterClassBins
 from calibrant.clustered.classwise import inferred as by_cluster
 from calibrant.clustered.means import BY_CLUSTER, LONE, details_of
@@ -27,6 +28,7 @@ from calibrant.measures.context import Inference
 from calibrant.measures.ece import ECE
 from calibrant.measures.estimates import class_bins, estimate, flagged, over_classes
 from calibrant.measures.event import Classes, Event
+from calibrant.measures.gap import MEAN_GAP
 from calibrant.measures.histograms import table_histograms
 from calibrant.measures.listed import BY_NAME, chosen
 from calibrant.measures.measure import STANDARD, Measure, OverClasses
@@ -65,6 +67,8 @@ class Settings:
         The error that the tolerance is about.
     of_group : bool
         Whether the report is one of many, about a group.
+    tests_alone : bool
+        Whether only what tells groups apart is computed: the ECE, the mean gap, the test, the diagram.
     """
 
     n_bins: int
@@ -75,6 +79,7 @@ class Settings:
     tolerance: float | None = None
     tolerance_of: Measure = ECE
     of_group: bool = False
+    tests_alone: bool = False
 
     def curves(self, judged: Judged, inference: Inference) -> Mapping[str, CalibrationCurve]:
         """Return the curves. Those of many groups keep the data alone, and draw again when they are looked at."""
@@ -86,6 +91,8 @@ class Settings:
     @property
     def computed(self) -> list[Measure]:
         """The measures shown, those that findings are made from, and that of a tolerance."""
+        if self.tests_alone:
+            return [ECE, MEAN_GAP]
         others = (*DECIDING, *(() if self.tolerance is None else (self.tolerance_of,)))
         return list(dict.fromkeys((*self.measures, *others)))
 
@@ -247,12 +254,14 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         table=table,
         n_bins=settings.n_bins,
         means=judged.means,
-        classes=_classes(judged, table.total, resampling),
+        classes=None if settings.tests_alone else _classes(judged, table.total, resampling),
         no_classes="one event is judged, no classes" if judged.n_classes is None else "not asked for (classwise=False)",
         clusters=_in_clusters(judged, settings),
     )
     infer = Inference.of if event.clusters is None else ClusterInference.of
-    inference = None if resampling is None else infer(event, resampling, settings.computed)
+    inference = None
+    if resampling is not None:
+        inference = infer(event, resampling, settings.computed, with_curves=not settings.tests_alone)
     flags: dict[str, Any] = dict(table.provenance)
     warning = "; ".join(filter(None, (judged.flag, "" if inference is None else inference.flag)))
     if inference is not None and warning:
@@ -270,7 +279,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         bounds = estimate(settings.tolerance_of, event, inference.at(one_sided(inference.resampling.level)))
         decision = _decision(settings, bounds, inference.rarer)
     evidence = Evidence(
-        estimates={measure.name: estimates[measure] for measure in DECIDING},
+        estimates=_deciding(estimates),
         notion=judged.notion,
         n=table.n,
         outcome_rate=event.outcome_rate,
@@ -278,7 +287,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         level=None if resampling is None else resampling.level,
         test=None if tested is None else tested.test,
         decision=decision,
-        line=None if inference is None else inference.rows.line(inference.level),
+        line=None if inference is None or settings.tests_alone else inference.rows.line(inference.level),
         rarer=math.inf if inference is None else inference.rarer,
     )
     return _report(
@@ -288,7 +297,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         evidence,
         tested=tested,
         classwise=None if event.classes is None else event.classes.errors,
-        curves={} if inference is None else settings.curves(judged, inference),
+        curves={} if inference is None or settings.tests_alone else settings.curves(judged, inference),
     )
 
 
@@ -297,6 +306,10 @@ def _in_clusters(judged: Judged, settings: Settings) -> ClusteredRows | None:
     if judged.clusters is None or (judged.one_cluster and settings.resampling is None):
         return None
     return ClusteredRows.of(judged.tables[0], settings.n_bins, judged.clusters.event)
+
+
+def _deciding(estimates: Mapping[Measure, Estimate]) -> dict[str, Estimate]:
+    return {measure.name: estimates[measure] for measure in DECIDING if measure in estimates}
 
 
 def _is_loss(measure: Measure) -> bool:
@@ -346,7 +359,7 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
             decision = _decision(settings, bounds, inference.rarer if inference is not None and facts else math.inf)
     supports = histograms.sums[2].sum()
     evidence = Evidence(
-        estimates={measure.name: estimates[measure] for measure in DECIDING},
+        estimates=_deciding(estimates),
         notion=judged.notion,
         n=means.n,
         outcome_rate=float(supports / np.sum(histograms.totals)),
@@ -401,10 +414,10 @@ def _report(
 ) -> Reported:
     resampling = settings.resampling
     report = Report(
-        estimates={measure.name: estimates[measure] for measure in settings.measures},
+        estimates={measure.name: estimates[measure] for measure in settings.measures if measure in estimates},
         descriptions={measure.name: measure.description for measure in settings.measures},
         profile=settings.profile,
-        findings=evidence.findings(),
+        findings=() if settings.tests_alone else evidence.findings(),
         test=evidence.test,
         decision=evidence.decision,
         clusters=_cluster_facts(judged, evidence),
@@ -422,6 +435,10 @@ def _report(
     return Reported(report, evidence.estimates, tested)
 
 
+def _whole(judged: Judged, settings: Settings) -> Report:
+    return report_on(judged, settings).report
+
+
 def _cluster_facts(judged: Judged, evidence: Evidence) -> dict[str, Any] | None:
     """Return the number of clusters, the largest one's share, and the rows that they are worth by the ECE."""
     if judged.alone:
@@ -436,9 +453,9 @@ def _tested(groups: Mapping[str, Judged], settings: Settings) -> tuple[GroupRepo
     """Return the reports on groups, with the tests that say which stand out."""
     lone = {name for name, judged in groups.items() if judged.one_cluster}
     settings = replace(settings, of_group=True)
-    plain = replace(settings, resampling=None)
+    settings_of = {name: replace(settings, resampling=None) if name in lone else settings for name in groups}
     reported = {
-        name: report_on(judged, plain if name in lone else settings)
+        name: report_on(judged, replace(settings_of[name], tests_alone=True))
         for name, judged in counted("evaluating groups", list(groups.items()))
     }
     small = f"fewer than {LEAST_GROUP} rows: too few to say anything"
@@ -453,13 +470,16 @@ def _tested(groups: Mapping[str, Judged], settings: Settings) -> tuple[GroupRepo
     return tuple(
         GroupReport(
             name=name,
-            report=report,
+            n=report.n,
+            test=report.test,
+            diagram=report.diagram,
             ece=deciding["ece"],
             mean_gap=deciding["mean_gap"],
             p_value=known.get(name, math.nan),
             adjusted_p_value=adjusted.get(name, math.nan),
             called_out=adjusted.get(name, 1.0) <= alpha,
             flag=flags.get(name, ""),
+            whole=Late(partial(_whole, groups[name], settings_of[name])),
         )
         for name, (report, deciding, _) in reported.items()
     )

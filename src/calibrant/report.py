@@ -13,8 +13,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.cached import Late
 from calibrant.errors import nearest
 from calibrant.inputs import Notion
+from calibrant.progress import counted
 from calibrant.render import terminal, words
 from calibrant.results import (
     CalibrationCurve,
@@ -135,21 +137,21 @@ class Report(Mapping[str, Estimate]):
 
     def verdict(self) -> list[str]:
         """Return sentences: whether the scores can be trusted, which way they err, what recalibration could gain."""
-        return words.verdict(self.to_dict(curves=False))
+        return words.verdict(self.to_dict(curves=False, groups=False))
 
-    def to_dict(self, *, curves: bool = True) -> dict[str, Any]:
+    def to_dict(self, *, curves: bool = True, groups: bool = True) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON.
 
         A number that is not finite is None. ``not_finite`` maps its path to the reason. Without ``curves``, and in the
-        reports on groups, these are left out: they are computed when they are looked at.
+        reports on groups, these are left out: they are computed when they are looked at. Without ``groups``, the
+        reports on groups have their rows, test and diagram alone, for the same reason.
         """
         missing: dict[str, str] = {}
+        each = counted("evaluating groups", self.groups) if groups else self.groups
         estimates = {
             name: plain_estimate(estimate, f"estimates.{name}", missing) for name, estimate in self.estimates.items()
         }
-        diagram = classes = None
-        if self.diagram is not None:
-            diagram = plain_diagram(self.diagram, "diagram", missing)
+        parts, classes = _plain_parts(self, missing), None
         if self.classwise is not None:
             classes = {
                 "names": list(self.class_names) if self.class_names else [str(k) for k in range(self.n_classes or 0)],
@@ -168,7 +170,7 @@ class Report(Mapping[str, Estimate]):
             "level": self.level,
             "n_resamples": self.n_resamples,
             "outcome_rate": self.outcome_rate,
-            "test": None if self.test is None else plain_test(self.test, "test", missing),
+            "test": parts["test"],
             "decision": None if self.decision is None else plain(asdict(self.decision), "decision", missing),
             "clusters": None if self.clusters is None else plain(dict(self.clusters), "clusters", missing),
             "findings": [
@@ -178,13 +180,13 @@ class Report(Mapping[str, Estimate]):
             "profile": self.profile,
             "measures": {name: asdict(description) for name, description in self.descriptions.items()},
             "estimates": estimates,
-            "diagram": diagram,
+            "diagram": parts["diagram"],
             "curves": {
                 name: _plain_curve(curve, f"curves.{name}", missing)
                 for name, curve in (self.curves.items() if curves else ())
             },
             "classwise": classes,
-            "groups": [group.to_dict() for group in self.groups],
+            "groups": [group.to_dict(whole=groups) for group in each],
             "omitted": dict(self.omitted),
             "not_finite": missing,
         }
@@ -216,13 +218,13 @@ class Report(Mapping[str, Estimate]):
         """
         from calibrant.render import html
 
-        return html.write_page(html.page(self.to_dict(), title=title), path)
+        return html.write_page(html.page(self.to_dict(groups=False), title=title), path)
 
     def __str__(self) -> str:
-        return terminal.render(self.to_dict(curves=False))
+        return terminal.render(self.to_dict(curves=False, groups=False))
 
     def __repr__(self) -> str:
-        summary = self.to_dict(curves=False)
+        summary = self.to_dict(curves=False, groups=False)
         name = "ece" if "ece" in self.estimates else next(iter(self.estimates))
         number = f"{self.descriptions[name].label} {self[name].value:.4f}"
         return f"<Report: {words.headline(summary)}; {number}; print it for everything>"
@@ -230,7 +232,7 @@ class Report(Mapping[str, Estimate]):
     def _repr_html_(self) -> str:
         from calibrant.render import html
 
-        return html.cell(self.to_dict(), self.__str__)
+        return html.cell(self.to_dict(groups=False), self.__str__)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -241,8 +243,14 @@ class GroupReport:
     ----------
     name : str
         The group.
+    n : int
+        The number of its judged rows.
+    test : TestResult or None
+        Its test of calibration, as in a report.
+    diagram : ReliabilityDiagram or None
+        Its uniform bins, as in a report.
     report : Report
-        The measures of its predictions.
+        All measures of its predictions, computed when they are first looked at.
     ece, mean_gap : Estimate
         Its expected calibration error and its mean gap. They are there whichever measures the report shows.
     p_value : float
@@ -258,19 +266,38 @@ class GroupReport:
     """
 
     name: str
-    report: Report
+    n: int
+    test: TestResult | None
+    diagram: ReliabilityDiagram | None
     ece: Estimate
     mean_gap: Estimate
     p_value: float
     adjusted_p_value: float
     called_out: bool
     flag: str
+    whole: Late[Report] = field(repr=False)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every number as plain Python values that are strict JSON."""
+    @property
+    def report(self) -> Report:
+        """All measures of the group's predictions."""
+        return self.whole.value
+
+    def __getitem__(self, name: str) -> Estimate:
+        """Return the estimate of a measure."""
+        return {"ece": self.ece, "mean_gap": self.mean_gap}.get(name) or self.report[name]
+
+    def to_dict(self, *, whole: bool = True) -> dict[str, Any]:
+        """Return every number as plain Python values that are strict JSON.
+
+        Unless ``whole``, the report has the rows, the test and the diagram alone.
+        """
         tested, missing = not math.isnan(self.p_value), {}  # type: bool, dict[str, str]
-        report = self.report.to_dict(curves=False)
-        del report["measures"]  # the report on all rows has them
+        if whole:
+            report = self.report.to_dict(curves=False)
+            del report["measures"]  # the report on all rows has them
+        else:
+            own: dict[str, str] = {}
+            report = {"n": self.n, **_plain_parts(self, own), "not_finite": own}
         return {
             "name": self.name,
             "ece": plain_estimate(self.ece, "ece", missing),
@@ -282,6 +309,14 @@ class GroupReport:
             "report": report,
             "not_finite": missing,
         }
+
+
+def _plain_parts(part: Report | GroupReport, missing: dict[str, str]) -> dict[str, Any]:
+    """Return the test and the diagram."""
+    return {
+        "test": None if part.test is None else plain_test(part.test, "test", missing),
+        "diagram": None if part.diagram is None else plain_diagram(part.diagram, "diagram", missing),
+    }
 
 
 def _plain_curve(curve: CalibrationCurve, path: str, missing: dict[str, str]) -> dict[str, Any]:

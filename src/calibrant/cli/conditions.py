@@ -148,7 +148,7 @@ def _broken_of_groups(condition: Condition, result: Report) -> str | None:
     numbers = {group.name: _number_of_group(condition, group) for group in result.groups}
     if all(map(math.isnan, numbers.values())):
         first = result.groups[0]
-        reason = first.flag if condition.measure == TEST else _reason(condition, first.report)
+        reason = first.flag if condition.measure == TEST else _reason(condition, first)
         msg = f"--fail-if {condition.text!r}: {condition.name} has no value in any group ({reason})"
         raise CalibrantError(msg)
     held = [f"{name} ({value:.6g})" for name, value in numbers.items() if condition.holds(value)]
@@ -159,7 +159,7 @@ def doubt(condition: Condition, result: Report) -> str | None:
     """Return a warning about a condition that a perfectly calibrated model of so many rows may fulfil, or None."""
     if not condition.plain:
         return None
-    reports = {group.name: group.report for group in result.groups} if condition.of_groups else {"": result}
+    reports = {group.name: group for group in result.groups} if condition.of_groups else {"": result}
     floors = {name: report[condition.measure].floor for name, report in reports.items()}
     reached = {
         name: floor.upper for name, floor in floors.items() if floor is not None and condition.holds(floor.upper)
@@ -180,7 +180,7 @@ def _listed(names: Sequence[str], of: int) -> str:
     return f"{len(names)} of {of} groups: {', '.join(names[:_LISTED])}{more}"
 
 
-def _number(condition: Condition, report: Report) -> float:
+def _number(condition: Condition, report: Report | GroupReport) -> float:
     """Return the number that a condition is about; NaN if it is missing."""
     if condition.measure == ROWS:
         return report.n
@@ -190,10 +190,10 @@ def _number(condition: Condition, report: Report) -> float:
 
 
 def _number_of_group(condition: Condition, group: GroupReport) -> float:
-    return group.adjusted_p_value if condition.measure == TEST else _number(condition, group.report)
+    return group.adjusted_p_value if condition.measure == TEST else _number(condition, group)
 
 
-def _reason(condition: Condition, report: Report) -> str:
+def _reason(condition: Condition, report: Report | GroupReport) -> str:
     if condition.measure == TEST:
         return "there is no test"
     estimate = report[condition.measure]

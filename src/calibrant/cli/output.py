@@ -45,8 +45,11 @@ def write(result: Report | Comparison, predictions: FileRows | FileSketch, optio
     from calibrant.render import comparison, terminal
     from calibrant.report import Report
 
-    terminal_only = options.json_path is None and options.html_path is None
-    summary = result.to_dict(curves=False) if isinstance(result, Report) and terminal_only else result.to_dict()
+    if isinstance(result, Report):
+        curves = options.json_path is not None or options.html_path is not None
+        summary = result.to_dict(curves=curves, groups=options.json_path is not None)
+    else:
+        summary = result.to_dict()
     sources = {"files": list(predictions.paths), "columns": dict(predictions.sources), "where": options.where}
     used, title = predictions.described(), _title(predictions.paths)
     render = comparison.render if "pairs" in summary else terminal.render

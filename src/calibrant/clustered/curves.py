@@ -94,7 +94,7 @@ def smooth_curve(
     mesh = Mesh.fine_enough(fine, s)
 
     def smoothed(sums: Float64s) -> Float64s:
-        return mesh.at_cells(mesh.density(mesh.spectrum(mesh.lay(sums)), s))
+        return mesh.smoothed_at_cells(sums, s)
 
     mass = np.maximum(smoothed(fine.counts), np.finfo(float).tiny)
     rate, mean_score = (np.clip(smoothed(sums) / mass, 0.0, 1.0) for sums in (fine.positives, fine.score_sums))

@@ -23,8 +23,8 @@ from calibrant.clustered.sums import Clustered
 from calibrant.estimators.binned import absolute_error, largest_gap, root_square_error
 from calibrant.kernels import dispatch
 from calibrant.sampling import corp
-from calibrant.sampling.resampling import Resampling, Stream, draw_outcomes, in_blocks
-from calibrant.sampling.smooth import Mesh, NullSmooth
+from calibrant.sampling.resampling import Resampling, Stream, in_blocks
+from calibrant.sampling.smooth import NullSmooth
 
 Float64s = NDArray[np.float64]
 
@@ -109,7 +109,7 @@ class ClusterNull:
         whole = NullSmooth.of(self.rows.cells, value)
         bandwidths = np.minimum(whole.bandwidths * max(own, _LEAST_DEFF) ** (1 / 3), 1.0)
         least = min(float(np.median(bandwidths)), max(value, float(bandwidths[0])))
-        return NullSmooth(Mesh.fine_enough(self.rows.cells, least), value, bandwidths)
+        return NullSmooth.around(self.rows.cells, least, value, bandwidths)
 
     def refinement(self, resampling: Resampling) -> float:
         """Return f, how much larger CORP's miscalibration is on all cells, which the fit follows, than on coarse ones.
@@ -119,7 +119,7 @@ class ClusterNull:
         fine = self.rows.fine
 
         def block(rng: np.random.Generator, size: int) -> Float64s:
-            outcomes = draw_outcomes(fine, fine.scores, rng, size)
+            outcomes = fine.calibrated.draw(rng, size)
             return corp.miscalibrations(fine, outcomes, dispatch.isotonic_fits(fine.counts, outcomes))
 
         blocks = in_blocks(resampling.n_resamples, resampling.seed, Stream.CALIBRATED, block)

@@ -31,7 +31,7 @@ _NOTHING: Final = 1e-9  # of the largest deviation: where less is smoothed to, o
 class DesignEffects:
     """The design effect of the smoothed residual along the scores, and the effective clusters that the kernel sees.
 
-    Both are given at j / 1024.
+    Both are given at (j + 1/2) / 1024.
     """
 
     deff: Float64s
@@ -44,7 +44,7 @@ class DesignEffects:
         mesh = Mesh(rows.cells, _NODES)
 
         def smoothed(sums: Float64s) -> Float64s:
-            return mesh.density(mesh.spectrum(mesh.lay(sums)), s)
+            return mesh.smoothed(sums, s)
 
         own = np.sum(rows.centred(smoothed(rows.gaps)) ** 2, axis=0) * buckets / (buckets - 1)
         independent = np.maximum(mesh.variance(rows.cells.squared_residuals, s), _TINY)
@@ -56,7 +56,7 @@ class DesignEffects:
 
     def at(self, scores: Float64s) -> tuple[Float64s, Float64s]:
         """Return both at these scores."""
-        places = np.arange(_NODES + 1) / _NODES
+        places = (np.arange(_NODES) + 0.5) / _NODES
         return np.interp(scores, places, self.deff), np.interp(scores, places, self.clusters)
 
 
@@ -78,14 +78,14 @@ def _ends(rows: Clustered, effects: DesignEffects, s: float, level: float) -> tu
     mesh = Mesh.fine_enough(cells, s)
     near = np.minimum(mesh.rows_near(s), effects.at(cells.scores)[1])
     v = blend(near, cells.squared_residuals, cells.null_variances)
-    density = mesh.density(mesh.spectrum(mesh.lay(cells.gap_sums)), s) / n
-    deff = effects.at(np.arange(mesh.size + 1) / mesh.size)[0]
+    density = mesh.smoothed(cells.gap_sums, s) / n
+    deff = effects.at(mesh.nodes)[0]
     deviation = np.sqrt(mesh.variance(v, s) * deff) / n
     deviation = np.maximum(deviation, _NOTHING * deviation.max() + _TINY)
     g, slope = thinned(density / deviation)
 
     def spread(direction: Float64s) -> Spread:
-        moved = mesh.at_cells(mesh.smooth(direction, s))
+        moved = mesh.convolved_at_cells(direction, s)
         found = rows.gap_spread(moved)
         return Spread(max(rows.row_square(moved, v), 0.0) * found.deff / n**2, found.deff, found.freedom)
 

@@ -26,7 +26,6 @@ from calibrant.sampling.resampling import (
     Resampling,
     Rng,
     Stream,
-    draw_outcomes,
     in_blocks,
     normal_quantile,
 )
@@ -186,7 +185,7 @@ def rows_to_prove(
     bins = BinMoments.of(cells, binned.uniform_bin_of(cells.table, n_bins))
 
     def block(generator: np.random.Generator, size: int) -> Float64s:
-        drawn = draw_outcomes(cells, cells.scores, generator, size)
+        drawn = cells.calibrated.draw(generator, size)
         of_cells = cells.counts * cells.scores**2 + drawn * (1 - 2 * cells.scores)
         positives, squares = (np.add.reduceat(x, bins.first, axis=1) for x in (drawn, of_cells))
         return np.array([_upper_end(bins, *one, z) for one in zip(positives, squares, strict=True)])

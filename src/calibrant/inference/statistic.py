@@ -18,7 +18,7 @@ from calibrant.results import Estimate
 from calibrant.sampling.binned import BinMoments, BinStatistics
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.null import floor_of, p_value
-from calibrant.sampling.resampling import Resampling, Rng, Stream, draw_outcomes, draw_rows, in_blocks
+from calibrant.sampling.resampling import Resampling, Rng, Stream, draw_rows, in_blocks
 from calibrant.sketch import CalibrationSketch
 from calibrant.table import ReliabilityTable
 
@@ -108,7 +108,7 @@ def consistency(
         draw = _calibrated_tables(cells)
     else:
         cells, draw = rows.clusters.cells, calibrated_tables(rows.clusters)
-    replicates = _replicates(statistic, draw, resampling, Stream.CALIBRATED)
+    replicates = _replicates(statistic, draw, resampling, Stream.CALIBRATED, len(cells))
     pooled = _number(statistic, cells.table)
     return Estimate(
         _number(statistic, rows.table),
@@ -187,10 +187,13 @@ def bootstrap(
     resampling = Resampling.of(level, n_resamples, rng, least=1)
     value = _number(statistic, rows.table)
     if rows.clusters is None:
-        replicates = _replicates(statistic, _row_tables(Cells.of(rows.table)), resampling, Stream.BOOTSTRAP)
+        cells = Cells.of(rows.table)
+        draw = _row_tables(cells)
     else:
-        replicates = _replicates(statistic, cluster_tables(rows.clusters), resampling, Stream.BOOTSTRAP)
-        replicates += value - _number(statistic, rows.clusters.cells.table)
+        cells, draw = rows.clusters.cells, cluster_tables(rows.clusters)
+    replicates = _replicates(statistic, draw, resampling, Stream.BOOTSTRAP, len(cells))
+    if rows.clusters is not None:
+        replicates += value - _number(statistic, cells.table)
     error = float(replicates.std(ddof=1)) if n_resamples > 1 else math.nan
     low, high = (float(end) for end in resampling.band(replicates))
     bias = float(replicates.mean()) - value
@@ -263,7 +266,7 @@ def _calibrated_tables(cells: Cells) -> Tables:
     """Return what draws tables of calibrated outcomes."""
 
     def draw(rng: np.random.Generator, size: int) -> Iterator[ReliabilityTable]:
-        drawn = draw_outcomes(cells, cells.scores, rng, size)
+        drawn = cells.calibrated.draw(rng, size)
         if cells.table.square_weights is None:
             drawn = drawn.astype(cells.table.positives.dtype)
         return map(cells.with_positives, drawn)
@@ -280,13 +283,13 @@ def _row_tables(cells: Cells) -> Tables:
     return draw
 
 
-def _replicates(statistic: Statistic, draw: Tables, resampling: Resampling, stream: Stream) -> Float64s:
+def _replicates(statistic: Statistic, draw: Tables, resampling: Resampling, stream: Stream, n_cells: int) -> Float64s:
     """Return the statistic of tables that are drawn, (B,)."""
 
     def block(rng: np.random.Generator, size: int) -> Float64s:
         return np.array([_number(statistic, table) for table in draw(rng, size)])
 
-    return np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, stream, block)))
+    return np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, stream, block, cells=n_cells)))
 
 
 def _number(statistic: Statistic, table: ReliabilityTable) -> float:

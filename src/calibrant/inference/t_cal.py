@@ -19,7 +19,7 @@ from calibrant.inputs import Notion
 from calibrant.results import TestResult
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.null import p_value
-from calibrant.sampling.resampling import Rng, Stream, check_draws, draw_outcomes, in_blocks, seed_of
+from calibrant.sampling.resampling import Rng, Stream, check_draws, in_blocks, seed_of
 
 Float64s = NDArray[np.float64]
 
@@ -194,7 +194,7 @@ class _Scales:
 
     def drawn(self, rng: np.random.Generator, size: int) -> tuple[Float64s, Float64s]:
         """Return the statistics of calibrated outcomes."""
-        return self.statistics(draw_outcomes(self.cells, self.cells.scores, rng, size))
+        return self.statistics(self.cells.calibrated.draw(rng, size))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, slots=True)

@@ -23,7 +23,11 @@ def number_rows(words: Words, most: int, numbers: Int64s) -> Int64s:
     distinct rows, return the first ``most`` + 1; then ``numbers`` has no meaning.
     """
     # Rows of equal width that differ still differ without their last zero bytes, which NumPy's bytes lose.
-    keys = words[:, 0] if words.shape[1] == 1 else np.ascontiguousarray(words).view(f"S{words[:1].nbytes}")[:, 0]
+    keys = (
+        words[:, 0]
+        if words.shape[1] == 1
+        else np.ascontiguousarray(words).view(f"S{words.itemsize * words.shape[1]}")[:, 0]
+    )
     _, first, places = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
     numbers[:] = np.argsort(order)[places]

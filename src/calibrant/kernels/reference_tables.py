@@ -16,6 +16,7 @@ from calibrant.kernels.reference_lookup import Float64s, Floats, Int64s, UInt8s,
 N_MOMENTS: Final = 6
 
 _ROUNDS: Final = 64  # of pooling all violators at once: some ten do for data, and no data take long
+_WIDE: Final = 2048  # cells of a row that SciPy fits faster: its import takes as long as some hundred fits
 _COSINES: Final = 1 << 16  # computed together
 
 
@@ -131,6 +132,12 @@ def isotonic_fits(counts: Float64s, positives: Float64s, fits: Float64s) -> None
 
     A cell of no weight has the value of the block on its left, or, before all others, of the first block.
     """
+    if len(counts) > _WIDE and counts.all():
+        from scipy.optimize import isotonic_regression
+
+        for row, fit in zip(positives, fits, strict=True):
+            fit[:] = isotonic_regression(row / counts, weights=counts).x
+        return
     places, mass, positive_sums = _pool(counts, positives)
     with np.errstate(invalid="ignore"):  # no cell may have weight
         rates = positive_sums / mass
@@ -192,9 +199,15 @@ def residual_moments(scores: Floats, residuals: Float64s, moments: Float64s) -> 
 
 
 def cosine_sums(scores: Floats, residuals: Float64s, coefficients: Float64s) -> None:
-    """Add sum_i r_i cos(pi k p_i) to ``coefficients[k]``."""
-    angles = np.pi * scores.astype(np.float64)[:, None]
-    step = max(1, _COSINES // len(coefficients))
+    """Add sum_i r_i cos(pi k p_i) to ``coefficients[k]``: the real parts of r z^k, z = exp(i pi p)."""
+    n_terms, unit = len(coefficients), np.exp(1j * np.pi * scores.astype(np.float64))
+    step = max(1, _COSINES // n_terms)
     for first in range(0, len(scores), step):
-        rows = slice(first, first + step)
-        coefficients += np.sum(residuals[rows, None] * np.cos(angles[rows] * np.arange(len(coefficients))), axis=0)
+        z = unit[first : first + step]
+        powers = np.empty((n_terms, len(z)), dtype=np.complex128)
+        powers[0], filled = residuals[first : first + step], 1
+        while filled < n_terms:  # twice as many each time, so that rounding grows with the logarithm of k
+            more = min(filled, n_terms - filled)
+            np.multiply(powers[:more], z, out=powers[filled : filled + more])
+            filled, z = filled + more, z * z
+        coefficients += powers.real.sum(axis=1)

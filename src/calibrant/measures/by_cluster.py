@@ -31,9 +31,12 @@ class ClusterInference(Inference):
     rows: ClusteredRows  # type: ignore[assignment] # it has the same methods
 
     @classmethod
-    def of(cls, event: Event, resampling: Resampling, measures: Iterable[Computable]) -> Inference:
+    def of(
+        cls, event: Event, resampling: Resampling, measures: Iterable[Computable], *, with_curves: bool = True
+    ) -> Inference:
         """Return the inference from an event with rows in clusters."""
-        return cls(event=event, rows=event.in_clusters, resampling=resampling, measures=tuple(measures))
+        rows = event.in_clusters
+        return cls(event=event, rows=rows, resampling=resampling, measures=tuple(measures), with_curves=with_curves)
 
     @cached_property
     def null_smooth(self) -> NullSmooth:

@@ -25,7 +25,7 @@ from calibrant.sampling.cells import Cells
 from calibrant.sampling.groups import GroupTest
 from calibrant.sampling.means import flag_of, rarer_rows
 from calibrant.sampling.null import Law, floor_of, p_value
-from calibrant.sampling.resampling import Resampling, Stream, draw_outcomes, in_blocks
+from calibrant.sampling.resampling import Resampling, Stream, in_blocks
 from calibrant.sampling.rows import IndependentRows
 from calibrant.sampling.smooth import NullSmooth
 from calibrant.sampling.verdict import Verdict, count_p_value
@@ -88,6 +88,8 @@ class Inference:
         The measures whose replicates are drawn, all in one pass.
     smooth_bandwidth : float, optional
         The bandwidth at which smoothed residuals of replicates are compared; by default the data's smooth error.
+    with_curves : bool
+        Whether the replicates of the isotonic curve are drawn with those of the measures.
     """
 
     event: Event
@@ -95,13 +97,16 @@ class Inference:
     resampling: Resampling
     measures: Sequence[Computable] = ()
     smooth_bandwidth: float | None = None
+    with_curves: bool = True
     _laws: dict[Computable, Law | None] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def of(cls, event: Event, resampling: Resampling, measures: Iterable[Computable]) -> Inference:
+    def of(
+        cls, event: Event, resampling: Resampling, measures: Iterable[Computable], *, with_curves: bool = True
+    ) -> Inference:
         """Return the inference from an event for some measures."""
         rows = IndependentRows.of(event.table, event.n_bins)
-        return cls(event=event, rows=rows, resampling=resampling, measures=tuple(measures))
+        return cls(event=event, rows=rows, resampling=resampling, measures=tuple(measures), with_curves=with_curves)
 
     def at(self, level: float) -> Inference:
         """Return the inference at another level, with the same draws."""
@@ -192,14 +197,14 @@ class Inference:
         """Every measure on B replicates under calibration, and the rates for the two bands."""
         bands: dict[Any, Statistic] = {
             _BAND: lambda replicates: replicates.uniform_rates,
-            _CURVE: lambda replicates: replicates.fits[:, self.rows.shown],
+            **({_CURVE: lambda replicates: replicates.fits[:, self.rows.shown]} if self.with_curves else {}),
             **self.combined,
         }
         return self._draw(self.measures, bands)
 
     def drawn(self, rng: np.random.Generator, size: int) -> Replicates:
         """Return replicates of the outcomes under calibration."""
-        return Replicates(inference=self, positives=draw_outcomes(self.cells, self.cells.scores, rng, size))
+        return Replicates(inference=self, positives=self.cells.calibrated.draw(rng, size))
 
     def _draw(self, measures: Iterable[Computable], work: dict[Any, Statistic]) -> Mapping[Any, Draws]:
         for measure in measures:
@@ -307,9 +312,14 @@ class Replicates:
         return self.inference.cells.score_sums - self.positives
 
     @cached_property
+    def uniform_positives(self) -> Float64s:
+        """The sum of outcomes of each equal-width bin, (B, M)."""
+        return self.inference.uniform.over_bins(self.positives)
+
+    @cached_property
     def uniform_gaps(self) -> Float64s:
         """The sum of score - outcome of each equal-width bin, (B, M)."""
-        return self.inference.uniform.over_bins(self.gap_sums)
+        return self.inference.uniform.bins.score_sums - self.uniform_positives
 
     @cached_property
     def quantile_gaps(self) -> Float64s:
@@ -327,8 +337,7 @@ class Replicates:
     @cached_property
     def uniform_rates(self) -> Float64s:
         """The outcome rate of each equal-width bin, (B, M)."""
-        uniform = self.inference.uniform
-        return uniform.over_bins(self.positives) / uniform.bins.counts
+        return self.uniform_positives / self.inference.uniform.bins.counts
 
     @cached_property
     def fits(self) -> Float64s:

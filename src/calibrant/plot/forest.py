@@ -82,7 +82,7 @@ def groups(
         rows = [(y, group.ece) for y, group in enumerate(shown) if chosen[y]]
         if rows:
             _draw(axes, rows, word, colour, marker, hollow=chosen is small)
-    names = [f"{canvas.literal(group.name, _NAME)} ({group.report.n:,})" for group in shown]
+    names = [f"{canvas.literal(group.name, _NAME)} ({group.n:,})" for group in shown]
     axes.set_yticks(range(len(shown)), names, fontsize="small" if len(shown) > _MANY else None)
     largest = axes.get_xlim()[1]
     axes.set(xlim=(-0.02 * largest, largest), ylim=(len(shown) - 0.4, -0.6), xlabel="ECE", ylabel="Group (rows)")
@@ -148,7 +148,7 @@ def _groups_of(report: Any, order: str) -> list[GroupReport]:
     if order == "error":
         ordered.sort(key=lambda group: -group.ece.value)
     elif order == "support":
-        ordered.sort(key=lambda group: -group.report.n)
+        ordered.sort(key=lambda group: -group.n)
     elif order == "p_value":  # groups without a test come last
         ordered.sort(key=lambda group: math.inf if math.isnan(group.p_value) else group.p_value)
     return ordered

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from calibrant import grid as grids
 from calibrant.cached import cached_property
+from calibrant.sampling.outcomes import Outcomes
 from calibrant.table import ReliabilityTable
 from calibrant.weights import effective_n
 
@@ -76,6 +77,11 @@ class Cells:
     def gap_sums(self) -> Float64s:
         """S, the sum of score - outcome: count times gap."""
         return self.score_sums - self.positives
+
+    @cached_property
+    def calibrated(self) -> Outcomes:
+        """The outcomes of a calibrated model: they happen with the scores."""
+        return Outcomes(self.counts, self.square_weights, self.scores)
 
     @cached_property
     def square_weights(self) -> Float64s:

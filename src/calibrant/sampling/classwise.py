@@ -23,7 +23,8 @@ from calibrant.sampling.cells import Cells
 from calibrant.sampling.class_rows import ClassRows
 from calibrant.sampling.groups import LEAST_VARIANCE, GroupTest, holm
 from calibrant.sampling.null import Interval, Law, floor_of, p_value
-from calibrant.sampling.resampling import Resampling, Stream, draw_sums, in_blocks
+from calibrant.sampling.outcomes import Outcomes
+from calibrant.sampling.resampling import Resampling, Stream, in_blocks
 from calibrant.sampling.verdict import Verdict, count_p_value, of_classes
 from calibrant.table import ReliabilityTable
 from calibrant.weights import effective_n, rate_rows
@@ -92,9 +93,10 @@ class ClassBins:
         if not resampling.n_resamples or len(bins.rows) > _MOST_DRAWN:
             return closed_form
         statistic, rates = BinStatistics(bins), np.clip(bins.score_sums / bins.counts, 0.0, 1.0)
+        calibrated = Outcomes(bins.counts, bins.square_weights, rates)
 
         def block(rng: np.random.Generator, size: int) -> Float64s:
-            return statistic.absolute(bins.score_sums - draw_sums(bins.counts, bins.square_weights, rates, rng, size))
+            return statistic.absolute(bins.score_sums - calibrated.draw(rng, size))
 
         n_resamples, seed, size = resampling.n_resamples, resampling.seed, len(bins.rows)
         drawn = np.concatenate(list(in_blocks(n_resamples, seed, Stream.CLASSES, block, cells=size)))

@@ -36,8 +36,9 @@ class Part:
 
 def miscalibrations(cells: Cells, positives: Float64s, fits: Float64s) -> Float64s:
     """Return S(p) - S(x) of (B, K) outcomes and their fits, for the Brier score: the mean of (p - y)^2 - (x - y)^2."""
-    missed, hit = cells.scores**2 - fits**2, (1 - cells.scores) ** 2 - (1 - fits) ** 2
-    return np.asarray(((cells.counts - positives) * missed + positives * hit).sum(axis=-1) / cells.total)
+    given = np.sum(cells.counts * cells.scores**2) - 2 * np.einsum("bk,k->b", positives, cells.scores)
+    fitted = np.einsum("bk,bk->b", fits, cells.counts * fits - 2 * positives)
+    return np.asarray((given - fitted) / cells.total)
 
 
 def in_sample(cells: Cells) -> tuple[Float64s, Float64s]:

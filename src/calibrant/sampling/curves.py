@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from calibrant.kernels import dispatch
 from calibrant.results import CalibrationCurve
 from calibrant.sampling.cells import Cells
-from calibrant.sampling.resampling import Resampling, Stream, draw_outcomes, in_blocks
+from calibrant.sampling.outcomes import Outcomes
+from calibrant.sampling.resampling import Resampling, Stream, in_blocks
 from calibrant.sampling.smooth import Mesh
 
 Float64s = NDArray[np.float64]
@@ -40,9 +41,10 @@ def isotonic_curve(
     nothing = np.full(len(shown), math.nan)
     confidence = (nothing, nothing)
     if resampling.n_resamples:
+        refitted = Outcomes(cells.counts, cells.square_weights, fit)
 
         def block(rng: np.random.Generator, size: int) -> Float64s:
-            return dispatch.isotonic_fits(cells.counts, draw_outcomes(cells, fit, rng, size))[:, shown]
+            return dispatch.isotonic_fits(cells.counts, refitted.draw(rng, size))[:, shown]
 
         n_resamples, seed = resampling.n_resamples, resampling.seed
         drawn = np.concatenate(list(in_blocks(n_resamples, seed, Stream.REFITTED, block, cells=len(cells))))
@@ -73,7 +75,7 @@ def smooth_curve(cells: Cells, shown: NDArray[np.intp], bandwidth: float, resamp
     mesh = Mesh.fine_enough(cells, s)
 
     def smoothed(sums: Float64s) -> Float64s:
-        return mesh.at_cells(mesh.density(mesh.spectrum(mesh.lay(sums)), s))
+        return mesh.smoothed_at_cells(sums, s)
 
     mass = np.maximum(smoothed(cells.counts), np.finfo(float).tiny)
     rate, mean_score = (np.clip(smoothed(sums) / mass, 0.0, 1.0) for sums in (cells.positives, cells.score_sums))

@@ -30,7 +30,7 @@ class Stream(IntEnum):
 
 
 #: Replicates drawn together, so many that all cells of a block are about a megabyte.
-_FEWEST, _MANY, _ENTRIES = 32, 256, 1 << 17
+_FEWEST, _MANY, _ENTRIES = 32, 1024, 1 << 17
 _MOST: Final = 10_000_000
 
 Result = TypeVar("Result")
@@ -161,35 +161,6 @@ def in_blocks(
         return work(generator(seed, stream, i), min(together, n_resamples - i * together))
 
     return blocks.in_order(block, -(-n_resamples // together))
-
-
-def draw_outcomes(cells: Cells, rates: Float64s, rng: np.random.Generator, size: int) -> Float64s:
-    """Return (size, K) sums of outcomes of the cells whose events happen with these rates."""
-    return draw_sums(cells.counts, cells.square_weights, rates, rng, size)
-
-
-def draw_sums(weights: Float64s, squares: Float64s, rates: Float64s, rng: np.random.Generator, size: int) -> Float64s:
-    """Return (size, K) weighted sums of outcomes that happen with these rates, from the sums of w and of w^2.
-
-    Their mean is W r and their variance r (1 - r) sum w^2, whatever the outcomes seen. With equal weights the law is
-    exact: binomial. Otherwise n trials are drawn, n the whole part of W^2 / sum w^2, so that no sum leaves [0, W].
-    """
-    whole = np.array_equal(weights, squares)
-    trials = weights if whole else np.maximum(np.floor(weights**2 / squares * (1 + 1e-12)), 1)
-    drawn = _binomial(trials.astype(np.int64), rates, rng, size)
-    if whole:
-        return drawn
-    sums = weights * rates + np.sqrt(squares / trials) * (drawn - trials * rates)
-    return np.clip(sums, 0.0, weights)
-
-
-def _binomial(trials: NDArray[np.int64], rates: Float64s, rng: np.random.Generator, size: int) -> Float64s:
-    """Return (size, K) binomial numbers; single trials, which most cells of few rows are, need no generator's setup."""
-    several, drawn = trials != 1, np.empty((size, len(trials)))
-    drawn[:, ~several] = rng.random((size, len(trials) - int(several.sum()))) < rates[~several]
-    n, p = trials[several, None], rates[several, None]
-    drawn[:, several] = rng.binomial(n, p, (len(n), size)).T
-    return drawn
 
 
 def draw_rows(cells: Cells, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -4,14 +4,16 @@ With G_s(t) = sum_c R_c K_s(t, c) / N the smoothed residuals of cells (R_c the s
 integral of |G_s|, smECE <= s exactly when S(s) <= s. So an interval for S(s) at every s is an interval for smECE, and
 a replicate's error is at least T exactly when its S(T) is.
 
-Cells are laid on a mesh by linear weights and smoothed by cosine transforms; the reflections at 0 and 1 come with them.
+Cells are smoothed by a cosine series, in which the reflections at 0 and 1 come by themselves: few cells directly, many
+by cosine transforms, once they are laid on a mesh by linear weights.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +25,13 @@ from calibrant.sampling.cells import Cells
 
 Float64s = NDArray[np.float64]
 
-_LEAST_MESH = 1 << 10
+_LEAST_MESH = 1 << 5
 _MOST_MESH = 1 << 16
+_FEW_NODES, _FEW = 1 << 8, 1 << 15  # nodes, and cells times nodes, that matrices smooth faster than transforms
+_PART = 1 << 18  # multiplications of a product of matrices up to which OpenBLAS starts no threads
 _STEPS_PER_SD = 8.0  # mesh widths in one bandwidth, at least: the mesh then widens it by less than one part in 300
+_STEPS_OF_DRAWS = 4.0  # where replicates are integrated: S is then 3 parts in 1,000 larger, of the data and of draws
+_REACH = 7.0  # the series is cut after this value of pi k s
 _ROOT_STEPS = 6  # bandwidths at which the law under calibration is evaluated
 _SPAN = 3.0  # the largest of them over the middle
 _STEP = 0.25  # of log s, in the search for an end
@@ -35,70 +41,134 @@ _NOTHING = 1e-9  # of the largest deviation: where less is smoothed to, only rou
 _TIE = 1e-9  # relative: replicates that equal the data but for rounding count as at least as large
 
 
+@lru_cache(16)
+def _node_waves(size: int) -> Float64s:
+    """Return cos(pi k t_j) at the nodes, k along the first axis."""
+    return _waves((np.arange(size) + 0.5) / size, size)
+
+
+def _waves(places: Float64s, terms: int) -> Float64s:
+    return np.cos(np.pi * np.arange(terms)[:, None] * places)
+
+
+def _product(rows: Float64s, matrix: Float64s) -> Float64s:
+    """Return (..., K) rows times a (K, M) matrix: in parts so small that no library starts threads for them."""
+    if rows.ndim == 1:
+        return np.asarray(np.einsum("k,km->m", rows, matrix))
+    step = max(1, _PART // matrix.size)
+    return np.concatenate([rows[first : first + step] @ matrix for first in range(0, len(rows), step)])
+
+
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """Cells laid on j / M, j = 0..M, by linear weights."""
+    """The nodes t_j = (j + 1/2) / M, j = 0..M - 1, on which sums of cells are smoothed."""
 
     cells: Cells
     size: int
 
     @classmethod
-    def fine_enough(cls, cells: Cells, bandwidth: float) -> Mesh:
+    def fine_enough(cls, cells: Cells, bandwidth: float, steps: float = _STEPS_PER_SD) -> Mesh:
         """Return a mesh for bandwidths from this one upwards."""
-        wanted = _STEPS_PER_SD / max(bandwidth, 1e-12)
-        return cls(cells, min(max(_LEAST_MESH, 1 << math.ceil(math.log2(wanted))), _MOST_MESH))
+        wanted = max(steps / max(bandwidth, 1e-12), _LEAST_MESH)
+        power = 1 << math.ceil(math.log2(wanted))
+        return cls(cells, min(power if wanted > 0.75 * power else 3 * power // 4, _MOST_MESH))
+
+    @property
+    def nodes(self) -> Float64s:
+        return np.asarray((np.arange(self.size) + 0.5) / self.size)
+
+    # ------------------------------------------------------------ smoothing: from sums or masses to densities
+
+    def smoothed(self, sums: Float64s, bandwidth: float) -> Float64s:
+        """Return the density, on the nodes, of (..., K) sums of cells smoothed by the reflected kernel."""
+        return self._on_nodes(self._spectrum(sums, bandwidth), bandwidth)
+
+    def smoothed_at_cells(self, sums: Float64s, bandwidth: float) -> Float64s:
+        """Return this density at the cells."""
+        return self._at_cells(self._spectrum(sums, bandwidth), bandwidth)
+
+    def convolved_at_cells(self, function: Float64s, bandwidth: float) -> Float64s:
+        """Return, at the cells, the convolution of a function on the nodes with the kernel."""
+        return self._at_cells(self._node_spectrum(function / self.size, bandwidth), bandwidth)
+
+    @property
+    def _direct(self) -> bool:
+        return self.size <= _FEW_NODES and len(self.cells) * self.size <= _FEW
+
+    def _terms(self, bandwidth: float) -> int:
+        return min(self.size, math.ceil(_REACH / (math.pi * bandwidth)) + 1)
+
+    def _spectrum(self, sums: Float64s, bandwidth: float) -> Float64s:
+        """Return sum_c m_c cos(pi k c) of sums of cells, for all k that bandwidths from this one upwards let pass."""
+        if self._direct:
+            return _product(sums, _waves(self.cells.scores, self._terms(bandwidth)).T)
+        return self._node_spectrum(self._laid(sums), bandwidth)
+
+    def _node_spectrum(self, masses: Float64s, bandwidth: float) -> Float64s:
+        """Return the same of masses on the nodes."""
+        terms = self._terms(bandwidth)
+        if self._direct:
+            return _product(masses, _node_waves(self.size)[:terms].T)
+        from scipy.fft import dct
+
+        return np.asarray(dct(masses, type=2, axis=-1)[..., :terms]) * 0.5
+
+    def _damped(self, spectrum: Float64s, bandwidth: float) -> Float64s:
+        kept = min(spectrum.shape[-1], self._terms(bandwidth))
+        damped = spectrum[..., :kept] * np.exp(-0.5 * (math.pi * bandwidth * np.arange(kept)) ** 2)
+        damped[..., 0] *= 0.5
+        return np.asarray(2 * damped)
+
+    def _on_nodes(self, spectrum: Float64s, bandwidth: float) -> Float64s:
+        """Return the density, on the nodes, of masses with this spectrum."""
+        damped = self._damped(spectrum, bandwidth)
+        if self._direct:
+            return _product(damped, _node_waves(self.size)[: damped.shape[-1]])
+        from scipy.fft import dct
+
+        damped[..., 1:] *= 0.5
+        return np.asarray(dct(damped, type=3, axis=-1, n=self.size))
+
+    def _at_cells(self, spectrum: Float64s, bandwidth: float) -> Float64s:
+        """Return the density at the cells."""
+        if self._direct:
+            damped = self._damped(spectrum, bandwidth)
+            return _product(damped, _waves(self.cells.scores, damped.shape[-1]))
+        return self.at_cells(self._on_nodes(spectrum, bandwidth))
 
     @cached_property
-    def _place(self) -> tuple[NDArray[np.intp], Float64s, NDArray[np.intp], NDArray[np.intp]]:
-        """The node at the left of each cell, how far beyond it the cell lies, the runs of equal nodes, their nodes."""
-        position = self.cells.scores * self.size
-        left = np.minimum(position.astype(np.intp), self.size - 1)
-        left = np.maximum.accumulate(left)  # mean scores of neighbouring cells increase, but for rounding
-        runs = np.flatnonzero(np.diff(left, prepend=-1))
-        return left, position - left, runs, left[runs]
+    def _place(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Float64s]:
+        """The node at the left of each cell, the node at its right, the share of the right one.
 
-    def lay(self, sums: Float64s) -> Float64s:
-        """Lay (..., K) sums of cells on the (..., M + 1) nodes."""
-        _, beyond, runs, nodes = self._place
-        laid = np.zeros((*sums.shape[:-1], self.size + 1))
-        laid[..., nodes] += np.add.reduceat(sums * (1 - beyond), runs, axis=-1)
-        laid[..., nodes + 1] += np.add.reduceat(sums * beyond, runs, axis=-1)
-        return laid
+        Beyond the outermost nodes lie their reflections.
+        """
+        position = self.cells.scores * self.size - 0.5
+        left = np.floor(position)
+        left = np.maximum.accumulate(left)  # mean scores of neighbouring cells increase, but for rounding
+        nodes = (np.clip(left + shift, 0, self.size - 1).astype(np.intp) for shift in (0, 1))
+        return *nodes, position - left
+
+    def _laid(self, sums: Float64s) -> Float64s:
+        """Lay (..., K) sums of cells on the (..., M) nodes."""
+        left, right, share = self._place
+        by_cell = np.ascontiguousarray(sums.T)  # so that whole rows are added
+        beyond = by_cell * share.reshape(-1, *(1,) * (sums.ndim - 1))
+        laid = np.zeros((self.size, *by_cell.shape[1:]))
+        for nodes, parts in ((left, by_cell - beyond), (right, beyond)):
+            runs = np.flatnonzero(np.diff(nodes, prepend=-1))
+            laid[nodes[runs]] += np.add.reduceat(parts, runs, axis=0)
+        return np.ascontiguousarray(laid.T)
 
     def at_cells(self, values: Float64s) -> Float64s:
         """Interpolate values on the nodes at the cells."""
-        left, beyond, _, _ = self._place
-        return np.asarray(values[left] * (1 - beyond) + values[left + 1] * beyond)
+        left, right, share = self._place
+        return np.asarray(values[left] * (1 - share) + values[right] * share)
 
-    def spectrum(self, laid: Float64s) -> Float64s:
-        """Return sum_j m_j cos(pi k t_j), k = 0..M, of (..., M + 1) masses on the nodes."""
-        from scipy.fft import dct
-
-        halved = laid * 0.5
-        halved[..., 0] *= 2
-        halved[..., -1] *= 2
-        return np.asarray(dct(halved, type=1, axis=-1))
-
-    def density(self, spectrum: Float64s, bandwidth: float) -> Float64s:
-        """Return the density, on the nodes, of masses with this spectrum smoothed by the reflected kernel."""
-        from scipy.fft import dct
-
-        kept = min(self.size, math.ceil(7 / (math.pi * bandwidth))) + 1
-        damped = np.zeros_like(spectrum)
-        damped[..., :kept] = spectrum[..., :kept] * np.exp(-0.5 * (math.pi * bandwidth * np.arange(kept)) ** 2)
-        return np.asarray(dct(damped, type=1, axis=-1))
+    # ------------------------------------------------------------ what intervals and replicates need
 
     def integral(self, values: Float64s) -> Float64s:
-        """Integrate (..., M + 1) values over [0, 1]."""
-        inner = values[..., 1:-1].sum(axis=-1)
-        return np.asarray((inner + 0.5 * (values[..., 0] + values[..., -1])) / self.size)
-
-    def smooth(self, function: Float64s, bandwidth: float) -> Float64s:
-        """Return the convolution of a function on the nodes with the kernel."""
-        masses = function / self.size
-        masses[..., 0] *= 0.5
-        masses[..., -1] *= 0.5
-        return self.density(self.spectrum(masses), bandwidth)
+        """Integrate (..., M) values over [0, 1]."""
+        return np.asarray(values.sum(axis=-1) / self.size)
 
     def variance(self, variances: Float64s, bandwidth: float) -> Float64s:
         """Return sum_c v_c K_s(t, c)^2 on the nodes.
@@ -106,25 +176,26 @@ class Mesh:
         The square of the normal density phi_s is phi_(s / sqrt 2) / (2 s sqrt pi); the products of the kernel with its
         reflection in 0 add exp(-t^2 / s^2) sum v exp(-c^2 / s^2) / (pi s^2), and the same at 1.
         """
-        laid = self.density(self.spectrum(self.lay(variances)), bandwidth / math.sqrt(2))
+        laid = self.smoothed(variances, bandwidth / math.sqrt(2))
         squares = np.maximum(laid, 0.0) / (2 * bandwidth * math.sqrt(math.pi))
-        nodes = np.arange(self.size + 1) / self.size
-        for t, c in ((nodes, self.cells.scores), (1 - nodes, 1 - self.cells.scores)):
+        for t, c in ((self.nodes, self.cells.scores), (1 - self.nodes, 1 - self.cells.scores)):
             mass = float(np.sum(variances * np.exp(-((c / bandwidth) ** 2))))
             squares += mass / (math.pi * bandwidth**2) * np.exp(-((t / bandwidth) ** 2))
         return np.asarray(squares)
 
     def rows_near(self, bandwidth: float) -> Float64s:
         """Return how many rows, at each cell, the kernel sees: their density times the width s sqrt(2 pi) of phi_s."""
-        density = self.density(self.spectrum(self.lay(self.cells.rows)), bandwidth)
-        return np.maximum(self.at_cells(density) * bandwidth * math.sqrt(2 * math.pi), 1.0)
+        density = self.smoothed_at_cells(self.cells.rows, bandwidth)
+        return np.maximum(density * bandwidth * math.sqrt(2 * math.pi), 1.0)
 
-    def error_of(self, spectrum: Float64s, bandwidth: float) -> Float64s:
-        """Return S at a bandwidth, on as coarse a mesh as it allows, whose nodes are some of this one's."""
-        enough = 1 << math.ceil(math.log2(2 * _STEPS_PER_SD / min(bandwidth, 1.0)))
-        mesh = Mesh(self.cells, min(self.size, enough))
-        density = mesh.density(spectrum[..., : mesh.size + 1], bandwidth)
-        return mesh.integral(np.abs(density)) / self.cells.total
+    def errors(self, gap_sums: Float64s, bandwidths: Sequence[float]) -> Float64s:
+        """Return S of (B, K) sums of residuals at each bandwidth, (B, S), on as coarse a mesh as each allows."""
+        spectrum, errors = self._spectrum(gap_sums, min(bandwidths)), []
+        for bandwidth in bandwidths:
+            wanted = Mesh.fine_enough(self.cells, min(bandwidth, 1.0), _STEPS_OF_DRAWS)
+            mesh = min(self, wanted, key=lambda mesh: mesh.size)
+            errors.append(mesh.integral(np.abs(mesh._on_nodes(spectrum, bandwidth))) / self.cells.total)
+        return np.stack(errors, axis=-1)
 
 
 def interval(cells: Cells, value: float, z: float, *, rejected: bool) -> tuple[float, float]:
@@ -145,14 +216,13 @@ def _ends(cells: Cells, s: float, z: float) -> tuple[float, float]:
     """Return L_s and U_s."""
     mesh, n = Mesh.fine_enough(cells, s), cells.total
     v = blend(mesh.rows_near(s), cells.squared_residuals, cells.null_variances)
-    density = mesh.density(mesh.spectrum(mesh.lay(cells.gap_sums)), s) / n
+    density = mesh.smoothed(cells.gap_sums, s) / n
     deviation = np.sqrt(mesh.variance(v, s)) / n
     deviation = np.maximum(deviation, _NOTHING * deviation.max() + np.finfo(float).tiny)
     g, slope = thinned(density / deviation)
 
     def spread(direction: Float64s) -> float:
-        moved = mesh.at_cells(mesh.smooth(direction, s))
-        return cells.spread(moved, v) / n
+        return cells.spread(mesh.convolved_at_cells(direction, s), v) / n
 
     middle, roots, half = float(mesh.integral(deviation * g)), float(mesh.integral(deviation)), z * spread(slope)
     sign_spread = spread(np.sign(density))
@@ -190,13 +260,17 @@ class NullSmooth:
         """Prepare for replicates under calibration, to be compared with the data's error."""
         centre = expected(cells)
         bandwidths = centre * np.geomspace(1 / _SPAN, _SPAN, _ROOT_STEPS)
-        return cls(Mesh.fine_enough(cells, min(centre, max(value, centre / _SPAN))), value, bandwidths)
+        return cls.around(cells, min(centre, max(value, centre / _SPAN)), value, bandwidths)
+
+    @classmethod
+    def around(cls, cells: Cells, least: float, value: float, bandwidths: Float64s) -> NullSmooth:
+        """Return what evaluates replicates at bandwidths from ``least`` upwards."""
+        return cls(Mesh.fine_enough(cells, least, _STEPS_OF_DRAWS), value, bandwidths)
 
     def __call__(self, gap_sums: Float64s) -> tuple[Float64s, Float64s]:
         """Return of (B, K) sums of residuals the errors (B,), and S at the data's error (B,)."""
-        spectrum = self.mesh.spectrum(self.mesh.lay(gap_sums))
-        logs = np.log(self.bandwidths)
-        errors = np.stack([self.mesh.error_of(spectrum, s) for s in self.bandwidths], axis=-1)
+        errors = self.mesh.errors(gap_sums, [*self.bandwidths, max(self.value, _SMALLEST)])
+        errors, at_value, logs = errors[:, :-1], errors[:, -1], np.log(self.bandwidths)
         excess = np.log(np.maximum(errors, 1e-300)) - logs  # falls along the last axis
         right = np.clip(np.sum(excess > 0, axis=-1), 1, len(logs) - 1)[:, None]
         high, low = (np.take_along_axis(excess, right - shift, axis=-1)[:, 0] for shift in (0, 1))
@@ -204,16 +278,12 @@ class NullSmooth:
         step = logs[1] - logs[0]
         roots = np.exp(logs[right[:, 0] - 1] + share * step)
         roots = np.where(errors[..., 0] > 0, np.minimum(roots, 1.0), 0.0)  # nothing varies, or nothing deviates
-        return roots, self.at_value(spectrum)
-
-    def at_value(self, spectrum: Float64s) -> Float64s:
-        return self.mesh.error_of(spectrum, max(self.value, _SMALLEST))
+        return roots, at_value
 
     @property
     def threshold(self) -> float:
         """S of the data at the data's error, as the mesh has it."""
-        cells = self.mesh.cells
-        return float(self.at_value(self.mesh.spectrum(self.mesh.lay(cells.gap_sums)))) * (1 - _TIE)
+        return float(self(self.mesh.cells.gap_sums[None])[1][0]) * (1 - _TIE)
 
 
 def expected(cells: Cells) -> float:
