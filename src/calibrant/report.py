@@ -248,7 +248,7 @@ class GroupReport:
     test : TestResult or None
         Its test of calibration, as in a report.
     diagram : ReliabilityDiagram or None
-        Its uniform bins, as in a report.
+        Its uniform bins, without the band that the report's diagram has.
     report : Report
         All measures of its predictions, computed when they are first looked at.
     ece, mean_gap : Estimate

@@ -89,7 +89,7 @@ class Inference:
     smooth_bandwidth : float, optional
         The bandwidth at which smoothed residuals of replicates are compared; by default the data's smooth error.
     with_curves : bool
-        Whether the replicates of the isotonic curve are drawn with those of the measures.
+        Whether the bands of the diagram and of the isotonic curve are drawn with the measures.
     """
 
     event: Event
@@ -197,10 +197,9 @@ class Inference:
         """Every measure on B replicates under calibration, and the rates for the two bands."""
         bands: dict[Any, Statistic] = {
             _BAND: lambda replicates: replicates.uniform_rates,
-            **({_CURVE: lambda replicates: replicates.fits[:, self.rows.shown]} if self.with_curves else {}),
-            **self.combined,
+            _CURVE: lambda replicates: replicates.fits[:, self.rows.shown],
         }
-        return self._draw(self.measures, bands)
+        return self._draw(self.measures, {**(bands if self.with_curves else {}), **self.combined})
 
     def drawn(self, rng: np.random.Generator, size: int) -> Replicates:
         """Return replicates of the outcomes under calibration."""
@@ -275,18 +274,24 @@ class Inference:
     # ------------------------------------------------------------ diagram and curves
 
     def diagram(self) -> ReliabilityDiagram:
-        """Return the equal-width bins, Clopper-Pearson intervals of their rates, and the band of calibrated scores."""
+        """Return the equal-width bins, Clopper-Pearson intervals of their rates, and the band of calibrated scores.
+
+        Without curves the band is left out.
+        """
         plain, bins = self.event.diagram(), self.event.bins
         low, high, least, most = (np.full(len(plain.accuracies), math.nan) for _ in range(4))
         filled = bins.counts > 0
         ends = self.rows.rate_intervals(plain.accuracies[filled], bins.rate_rows[filled], self.resampling)
         low[filled], high[filled] = ends
+        diagram = replace(plain, lows=low, highs=high, level=self.resampling.level)
+        if not self.with_curves:
+            return diagram
         if self.resampling.n_resamples:
             band = self.resampling.band(self.draws[_BAND].replicates)
         else:
             band = self.rows.rate_band(self.resampling)
         least[self.uniform.bins.index], most[self.uniform.bins.index] = band
-        return replace(plain, lows=low, highs=high, band_lows=least, band_highs=most, level=self.resampling.level)
+        return replace(diagram, band_lows=least, band_highs=most)
 
     def curves(self) -> Mapping[str, CalibrationCurve]:
         """Return the isotonic and the smooth curve with their bands, computed when they are looked at."""
