@@ -226,7 +226,8 @@ def test_rooms_are_attributes_of_the_package() -> None:
         calibrant.evalute  # noqa: B018
 
 
-def test_computing_imports_nothing_heavy_but_scipy() -> None:
+def test_computing_imports_nothing_heavy_but_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CALIBRANT_KERNELS", raising=False)
     code = "import sys, json, calibrant; calibrant.brier_score([.5], [1]); print(json.dumps(sorted(sys.modules)))"
     assert {name.partition(".")[0] for name in json.loads(run(code))} & set(HEAVY) == set()
 

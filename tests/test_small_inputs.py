@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant import grid, progress
+from calibrant import evaluation, grid, progress
 from calibrant.errors import InputError
 from calibrant.kernels import dispatch, loading
 from calibrant.kernels.loading import SMALL, following, kernels_for
@@ -175,6 +175,31 @@ def test_curves_are_computed_when_they_are_looked_at(monkeypatch):
     assert set(report.curves) == {"isotonic", "smooth"}
     assert report.curves["isotonic"] is None
     assert computed == ["isotonic"]
+
+
+def test_reports_on_groups_are_computed_when_they_are_looked_at(monkeypatch):
+    computed = []
+    whole = evaluation._whole
+    monkeypatch.setattr(evaluation, "_whole", lambda *what: computed.append(1) or whole(*what))
+    p, y, _ = events(300)
+    report = calibrant.evaluate(p, y, groups=np.arange(300) % 3, n_resamples=30, tolerance=0.3)
+    assert str(report)
+    assert report.verdict()
+    assert repr(report.groups[0])
+    summary = report.to_dict(groups=False)
+    assert [group["report"]["n"] for group in summary["groups"]] == [100, 100, 100]
+    assert report.groups[0]["ece"] is report.groups[0].ece
+    assert computed == []
+    assert report.groups[1]["brier"] is report.groups[1].report["brier"]
+    assert computed == [1]
+    heard = []
+    with progress.listening(lambda *what: heard.append(what)):
+        full = report.to_dict()
+    assert heard == [*(("evaluating groups", k, 3) for k in range(3)), ("", 0, 0)]
+    assert len(computed) == 3
+    for found in (pickle.loads(pickle.dumps(report)), copy.deepcopy(report)):
+        assert found.to_dict() == full
+    assert len(computed) == 3
 
 
 def test_curves_are_the_same_late_early_in_copies_and_in_groups():

@@ -159,7 +159,8 @@ def evaluate(
         shown in this order. The verdict does not depend on this choice.
     groups : array, (N,), optional
         The name of each row's group, at most 10,000 different ones. Every group gets a `GroupReport`. A group is called
-        out only if its test rejects calibration after Holm's correction for the number of groups.
+        out only if its test rejects calibration after Holm's correction for the number of groups. All other measures of
+        a group are computed when its ``report`` is first looked at.
     clusters : array, (N,), or False, optional
         The label of each row's cluster, whole numbers or text: rows of one patient, question or user are not
         independent. Every interval, floor, p-value and band is then for independent clusters, with any dependence
@@ -191,7 +192,7 @@ def evaluate(
     Notes
     -----
     Cost: one read of the N x C numbers, one sort of N integers; memory below 96 bytes a row on top of the input. With
-    ``level`` also the resampling of at most 4,396 cells: about a second for 1,000 resamples, at any N.
+    ``level`` also the resampling of at most 4,396 cells: about half a second for 1,000 resamples, at any N.
 
     Intervals are valid near zero too, where a bootstrap is not: a lower end is 0 unless the measure's own test of
     calibration rejects. ``method`` and the documentation say how each interval is computed.

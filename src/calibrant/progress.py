@@ -39,7 +39,8 @@ def counted(work: str, items: Sequence[Item]) -> Iterator[Item]:
     for done, item in enumerate(items):
         tell(work, done, len(items))
         yield item
-    tell("")
+    if items:
+        tell("")
 
 
 @contextmanager
