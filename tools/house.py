@@ -109,7 +109,7 @@ HOUSE = (
             "estimators",
             "pure mathematics: from a table or bins to numbers",
             "smooth smooth_mesh numbers",
-            ("roots", "binned smooth smooth_mesh cumulative regression", "isotonic", "certified"),
+            ("roots cosines", "binned smooth smooth_mesh cumulative regression", "isotonic", "certified"),
         ),
     ),
     (

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.cached import cached_property
+from calibrant.estimators import cosines
 from calibrant.kernels import dispatch
 
 Float64s = NDArray[np.float64]
@@ -156,19 +157,14 @@ class _Smoother:
         s = min(s, _WIDEST)
         if s < _SMALLEST or (s < _SMALL and self._filled < _SPARSE):
             return self._local_integral(s)
-        from scipy.fft import dct, dst, next_fast_len
-
         n_terms = math.ceil(_REACH / (math.pi * s)) + 1
         steps = _STEPS_OF_ROUGH if rough else _STEPS_PER_SD
-        n_mesh = next_fast_len(max(math.ceil(steps / s), 2 * n_terms), real=True)
+        n_mesh = cosines.fast_length(max(steps / s, 2 * n_terms))
         frequencies = math.pi * np.arange(n_terms)
-        terms = np.zeros(n_mesh + 1)
-        terms[:n_terms] = self._coefficients(s, n_terms) * np.exp(-0.5 * (s * frequencies) ** 2)
-        values = dct(terms, type=1)
+        terms = self._coefficients(s, n_terms) * np.exp(-0.5 * (s * frequencies) ** 2)
         if rough:
-            return float((np.abs(values).sum() - 0.5 * (abs(values[0]) + abs(values[-1]))) / n_mesh)
-        slopes = np.zeros(n_mesh + 1)
-        slopes[1:-1] = -dst(terms[1:-1] * (math.pi * np.arange(1, n_mesh)), type=1)
+            return float(np.abs(cosines.series_at_middles(terms, n_mesh)).mean())
+        values, slopes = cosines.series_at_ends(terms, n_mesh)
         return _absolute_integral(values, slopes, 1 / n_mesh)
 
     def _coefficients(self, s: float, n_terms: int) -> Float64s:
@@ -182,21 +178,14 @@ class _Smoother:
         return self.spectra[n_cells][:n_terms]
 
     def _moment_spectrum(self, n_cells: int) -> Float64s:
-        """Return the cosine sums from the moments of cells: cos(k (c + d)) is expanded in d around the middle c."""
-        from scipy.fft import dct, dst
-
+        """Return the cosine sums from the moments of cells: exp(-i k (c + d)) is expanded in d around the middle c."""
         moments = dispatch.residual_moments(self.scores, self.residuals, n_cells)
         width = math.pi * np.arange(n_cells) / n_cells  # pi k w
-        spectrum = np.zeros(n_cells)
+        spectrum = np.zeros(n_cells, dtype=np.complex128)
         for power in range(dispatch.N_MOMENTS):
-            column = np.ascontiguousarray(moments[:, power])
-            if power % 2 == 0:
-                transform = 0.5 * dct(column, type=2)
-            else:
-                transform = np.concatenate([[0.0], -0.5 * dst(column, type=2)[:-1]])
-            sign = (-1) ** (power // 2)
-            spectrum += sign * width**power / math.factorial(power) * transform
-        return spectrum
+            sums = np.fft.rfft(moments[:, power], 2 * n_cells)[:n_cells]
+            spectrum += (-1j * width) ** power / math.factorial(power) * sums
+        return np.asarray((spectrum * np.exp(-0.5j * width)).real)
 
     @cached_property
     def _filled(self) -> float:

@@ -35,7 +35,7 @@ TWINS: Final = {
 }
 
 #: What estimators import when they are called, after the kernels.
-_LATER: Final = ("scipy.special", "scipy.fft")
+_LATER: Final = ("scipy.special",)
 
 _compiled: dict[str, ModuleType] = {}
 _before: Final = ContextVar("numbers read before", default=0)

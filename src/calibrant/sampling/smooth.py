@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.cached import cached_property
+from calibrant.estimators import cosines
 from calibrant.estimators.roots import root
 from calibrant.sampling.binned import FEWEST, blend, thinned, unbiased_end
 from calibrant.sampling.cells import Cells
@@ -31,7 +32,8 @@ _FEW_NODES, _FEW = 1 << 8, 1 << 15  # nodes, and cells times nodes, that matrice
 _PART = 1 << 18  # multiplications of a product of matrices up to which OpenBLAS starts no threads
 _STEPS_PER_SD = 8.0  # mesh widths in one bandwidth, at least: the mesh then widens it by less than one part in 300
 _STEPS_OF_DRAWS = 4.0  # where replicates are integrated: S is then 3 parts in 1,000 larger, of the data and of draws
-_REACH = 7.0  # the series is cut after this value of pi k s
+_AT_ONCE = 1 << 16  # nodes of replicates that are in the cache together
+_REACH = 6.0  # the series is cut after this value of pi k s
 _ROOT_STEPS = 6  # bandwidths at which the law under calibration is evaluated
 _SPAN = 3.0  # the largest of them over the middle
 _STEP = 0.25  # of log s, in the search for an end
@@ -49,6 +51,13 @@ def _node_waves(size: int) -> Float64s:
 
 def _waves(places: Float64s, terms: int) -> Float64s:
     return np.cos(np.pi * np.arange(terms)[:, None] * places)
+
+
+def _doubled(spectrum: Float64s) -> Float64s:
+    """Return the coefficients of a cosine series: 2 a_k, but a_0."""
+    coefficients = 2 * spectrum
+    coefficients[..., 0] *= 0.5
+    return np.asarray(coefficients)
 
 
 def _product(rows: Float64s, matrix: Float64s) -> Float64s:
@@ -70,8 +79,7 @@ class Mesh:
     def fine_enough(cls, cells: Cells, bandwidth: float, steps: float = _STEPS_PER_SD) -> Mesh:
         """Return a mesh for bandwidths from this one upwards."""
         wanted = max(steps / max(bandwidth, 1e-12), _LEAST_MESH)
-        power = 1 << math.ceil(math.log2(wanted))
-        return cls(cells, min(power if wanted > 0.75 * power else 3 * power // 4, _MOST_MESH))
+        return cls(cells, min(cosines.fast_length(wanted), _MOST_MESH))
 
     @property
     def nodes(self) -> Float64s:
@@ -96,7 +104,7 @@ class Mesh:
         return self.size <= _FEW_NODES and len(self.cells) * self.size <= _FEW
 
     def _terms(self, bandwidth: float) -> int:
-        return min(self.size, math.ceil(_REACH / (math.pi * bandwidth)) + 1)
+        return min(self.size // 2, math.ceil(_REACH / (math.pi * bandwidth)) + 1)
 
     def _spectrum(self, sums: Float64s, bandwidth: float) -> Float64s:
         """Return sum_c m_c cos(pi k c) of sums of cells, for all k that bandwidths from this one upwards let pass."""
@@ -109,31 +117,24 @@ class Mesh:
         terms = self._terms(bandwidth)
         if self._direct:
             return _product(masses, _node_waves(self.size)[:terms].T)
-        from scipy.fft import dct
-
-        return np.asarray(dct(masses, type=2, axis=-1)[..., :terms]) * 0.5
+        return cosines.spectrum_of(masses, terms)
 
     def _damped(self, spectrum: Float64s, bandwidth: float) -> Float64s:
         kept = min(spectrum.shape[-1], self._terms(bandwidth))
-        damped = spectrum[..., :kept] * np.exp(-0.5 * (math.pi * bandwidth * np.arange(kept)) ** 2)
-        damped[..., 0] *= 0.5
-        return np.asarray(2 * damped)
+        return np.asarray(spectrum[..., :kept] * np.exp(-0.5 * (math.pi * bandwidth * np.arange(kept)) ** 2))
 
     def _on_nodes(self, spectrum: Float64s, bandwidth: float) -> Float64s:
         """Return the density, on the nodes, of masses with this spectrum."""
         damped = self._damped(spectrum, bandwidth)
         if self._direct:
-            return _product(damped, _node_waves(self.size)[: damped.shape[-1]])
-        from scipy.fft import dct
-
-        damped[..., 1:] *= 0.5
-        return np.asarray(dct(damped, type=3, axis=-1, n=self.size))
+            return _product(_doubled(damped), _node_waves(self.size)[: damped.shape[-1]])
+        return cosines.series_at_middles(damped, self.size)
 
     def _at_cells(self, spectrum: Float64s, bandwidth: float) -> Float64s:
         """Return the density at the cells."""
         if self._direct:
             damped = self._damped(spectrum, bandwidth)
-            return _product(damped, _waves(self.cells.scores, damped.shape[-1]))
+            return _product(_doubled(damped), _waves(self.cells.scores, damped.shape[-1]))
         return self.at_cells(self._on_nodes(spectrum, bandwidth))
 
     @cached_property
@@ -190,6 +191,10 @@ class Mesh:
 
     def errors(self, gap_sums: Float64s, bandwidths: Sequence[float]) -> Float64s:
         """Return S of (B, K) sums of residuals at each bandwidth, (B, S), on as coarse a mesh as each allows."""
+        step = max(1, _AT_ONCE // self.size)
+        if step < len(gap_sums):
+            parts = range(0, len(gap_sums), step)
+            return np.concatenate([self.errors(gap_sums[first : first + step], bandwidths) for first in parts])
         spectrum, errors = self._spectrum(gap_sums, min(bandwidths)), []
         for bandwidth in bandwidths:
             wanted = Mesh.fine_enough(self.cells, min(bandwidth, 1.0), _STEPS_OF_DRAWS)
