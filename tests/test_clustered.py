@@ -751,7 +751,7 @@ def test_the_smooth_error_of_replicates_is_that_of_their_tables():
     errors, at_value = null(drawn.cell_gaps)
     for gaps, error, at in zip(drawn.cell_gaps, errors, at_value, strict=True):
         exact = smooth_error(rows.cells.scores, -gaps, rows.total).value
-        assert error == pytest.approx(exact, rel=0.03)  # by six bandwidths around the root
+        assert error == pytest.approx(exact, rel=0.03)  # by four bandwidths around the root
         assert (at >= null.value) == (exact >= null.value)
 
 

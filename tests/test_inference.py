@@ -777,7 +777,7 @@ def test_floor_of_the_smooth_error():
     drawn = cells.calibrated.draw(np.random.default_rng(35), 60)
     roots, at_value = null(cells.score_sums - drawn)
     exact = np.array([calibrant.smooth_calibration_error(cells.table.scores, row) for row in drawn])
-    # Roots between 6 bandwidths, each 1.55 times the last, by straight lines in logarithms: good to 5 %, and to 1 %
+    # Roots between 4 bandwidths, each 1.59 times the last, by straight lines in logarithms: good to 5 %, and to 1 %
     # on average.
     assert roots == pytest.approx(exact, rel=0.05)
     assert np.mean(roots / exact) == pytest.approx(1, abs=0.01)

@@ -125,7 +125,7 @@ def test_the_replicates_are_the_measure_on_tables(measure: Measure) -> None:
     slow = Measure(name="slow", label="slow", meaning="The same, slowly.", value=measure.value)
     inference = Inference.of(event, resampling, [measure, slow])
     fast = inference.replicates_of(measure)
-    # The smooth error of replicates is interpolated between six bandwidths, each 1.55 times the one before.
+    # The smooth error of replicates is interpolated between four bandwidths, each 1.59 times the one before.
     tolerance = {"rel": 0.05} if measure.name == "smece" else {"abs": CLOSE}
     np.testing.assert_allclose(
         fast, inference.replicates_of(slow), rtol=tolerance.get("rel", 0), atol=tolerance.get("abs", 0)
