@@ -69,7 +69,7 @@ def processor_time() -> float:
 
 
 def process(*command: str, cache: Path | None = None) -> str:
-    """Run a program and return its output. Compiled Python is kept, as it is once a package is installed."""
+    """Run a program and return its output. Compiled Python is kept, as after an installation."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     if cache is not None:
         environment["NUMBA_CACHE_DIR"] = str(cache)

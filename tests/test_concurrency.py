@@ -180,15 +180,18 @@ for thread in threads:
 print(set(answers))
 """
 # Without this, Numba falls back from the named cache directory to the one beside the source, warm or not.
-ALONE = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
+ALONE = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator", "CALIBRANT_KERNELS": "numba"}
 
 
 def expected_measure(dtype="float32"):
+    """Return what a process with compiled kernels prints, computed with them here."""
     rng = np.random.default_rng(4)
     scores = rng.random(100_000).astype(dtype)
     outcomes = (rng.random(100_000) < scores).astype(np.uint8)
-    residuals, total, _ = dispatch.residuals(scores, outcomes, None)
-    return f"{ {(total, *dispatch.cosine_sums(scores, residuals, 3).tolist())} }\n"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CALIBRANT_KERNELS", "numba")
+        residuals, total, _ = dispatch.residuals(scores, outcomes, None)
+        return f"{ {(total, *dispatch.cosine_sums(scores, residuals, 3).tolist())} }\n"
 
 
 def files(folder, suffix):
@@ -307,10 +310,10 @@ print(len(children) > 0)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize(("call", "empty"), [("rows", False), ("sketch", False), ("kernel", True)])
 def test_a_fork_during_the_first_call_of_another_thread(tmp_path, call, empty):
-    environment = {"NUMBA_CACHE_DIR": tmp_path, **ALONE} if empty else {}
+    environment = {"NUMBA_CACHE_DIR": tmp_path, **ALONE} if empty else {"CALIBRANT_KERNELS": "numba"}
     code = FORK_DURING_A_FIRST_CALL.replace("FIRST", call)
     if not empty:
-        answer(start(code.replace("WARM", "True")))
+        answer(start(code.replace("WARM", "True"), **environment))
     assert answer(start(code.replace("WARM", "False"), **environment)) == "True\n"
 
 

@@ -750,8 +750,8 @@ def test_smoothed_sums_are_those_of_the_kernel(monkeypatch, direct, s):
     images = [sign * cells.scores + 2 * k for sign in (-1, 1) for k in range(-3, 4)]  # s is below 1
     at_nodes = sum(stats.norm.pdf(mesh.nodes[:, None] + x, scale=s) for x in images)
     at_cells = sum(stats.norm.pdf(cells.scores[:, None] + x, scale=s) for x in images)
-    # A series is cut where its terms are exp(-6^2 / 2) = 2e-8 of 80 rows. A mesh of s / 8 widens s by less than one part in 300, twice at
-    # the cells, and moves values by less than as many parts of the largest.
+    # A series is cut where its terms are exp(-6^2 / 2) = 2e-8 of 80 rows. A mesh of s / 8 widens s by less than one
+    # part in 300, twice at the cells, and moves values by less than as many parts of the largest.
     near = {"atol": 5e-6} if direct else {"rtol": 0.01, "atol": 0.01 * at_nodes.max()}
     sums = np.stack([cells.gap_sums, cells.positives])
     np.testing.assert_allclose(mesh.smoothed(sums, s), sums @ at_nodes.T, **near)

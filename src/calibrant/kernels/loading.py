@@ -7,6 +7,8 @@ and itself imports what later calls need.
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401 - its hook, see below
+import logging  # noqa: F401 - likewise
 import os
 import sys
 import warnings
@@ -43,7 +45,7 @@ _before: Final = ContextVar("numbers read before", default=0)
 
 @contextmanager
 def following(numbers: int) -> Iterator[None]:
-    """Take inputs as the next part of a stream of which so many numbers have been read.
+    """Take inputs as the next part of a stream after so many numbers.
 
     A stream of small batches is large in the end: from `SMALL` numbers on, its batches take compiled kernels.
     """
@@ -88,10 +90,15 @@ def numba_is_there() -> bool:
 
 def _before_fork() -> None:
     LOADING.acquire()
-    for name in [name for name in (*_LATER, "narwhals") if name in sys.modules or (_compiled and name in _LATER)]:
+    for name in [
+        name
+        for name in (*_LATER, "scipy.optimize", "narwhals")
+        if name in sys.modules or (_compiled and name in _LATER)
+    ]:
         with suppress(Exception):  # another thread, and every child, meets the same error
             import_module(name)  # waits for the thread that imports it
 
 
+# Hooks run backwards. A thread that holds LOADING may ask for the locks of these two, so ours must run before theirs.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=LOADING.release, after_in_child=LOADING.release)
