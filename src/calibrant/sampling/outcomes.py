@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -77,11 +78,17 @@ class Outcomes:
 def binomial_laws(trials: NDArray[np.int64], rates: Float64s) -> Float64s:
     """Return the probability of each number of outcomes 1, (K, M), M one more than the most trials."""
     width = int(trials.max(initial=0)) + 1
-    ways = np.array([[math.comb(n, k) for k in range(width)] for n in range(width)], dtype=np.float64)
     k = np.arange(width)
     missed = np.maximum(trials[:, None] - k, 0)
-    laws = ways[trials] * rates[:, None] ** k * (1 - rates[:, None]) ** missed
+    laws = _ways()[trials, :width] * rates[:, None] ** k * (1 - rates[:, None]) ** missed
     return np.asarray(laws / laws.sum(axis=1, keepdims=True))
+
+
+@cache
+def _ways() -> Float64s:
+    """Return the binomial coefficients of all listed numbers of trials."""
+    every = range(_MOST_LISTED + 1)
+    return np.array([[math.comb(n, k) for k in every] for n in every], dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
