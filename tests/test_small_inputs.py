@@ -23,7 +23,7 @@ from calibrant import evaluation, grid, progress
 from calibrant.errors import InputError
 from calibrant.kernels import dispatch, loading
 from calibrant.kernels.loading import SMALL, following, kernels_for
-from calibrant.kernels.reference_lookup import cells_of
+from calibrant.kernels.reference_lookup import bins_of, cells_of
 from calibrant.sampling import curves
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -284,6 +284,18 @@ def test_a_row_more_than_small_changes_no_count(monkeypatch, dtype):
     assert large["brier"].value == pytest.approx(brier, rel=SUMS)
     nll = (small["nll"].value * SMALL + last["nll"].value) / (SMALL + 1)
     assert large["nll"].value == pytest.approx(nll, rel=SUMS)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n_bins", [1, 2, 3, 15, 100, 4_395])
+def test_the_bins_are_those_of_a_binary_search(n_bins, dtype):
+    edges = (np.arange(1, n_bins + 1) / n_bins).astype(dtype)
+    below = np.append(np.nextafter(edges[:-1], edges.dtype.type(0)), edges[-1])  # closed on the left
+    uneven = edges**2
+    p = np.concatenate([np.random.default_rng(n_bins).random(5_000), np.arange(n_bins + 1) / n_bins]).astype(dtype)
+    p = np.concatenate([p, np.nextafter(p, p.dtype.type(0)), np.minimum(np.nextafter(p, p.dtype.type(2)), 1)])
+    for uppers in (edges, below, uneven):
+        assert bins_of(p, uppers).tolist() == np.minimum(np.searchsorted(uppers, p), n_bins - 1).tolist()
 
 
 @pytest.mark.parametrize("name", ["standard", "fine"])

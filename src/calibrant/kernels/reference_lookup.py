@@ -13,10 +13,22 @@ Int64s = NDArray[np.int64]
 UInt8s = NDArray[np.uint8]
 UInt16s = NDArray[np.uint16]
 
+_EVEN = 1e-3  # bins that the largest member of one may be off for bins of equal width
+
 
 def bins_of(p: Floats, uppers: Floats) -> NDArray[np.intp]:
-    """Return the index of the first bin whose largest member is not below p, for each p."""
-    bins: NDArray[np.intp] = np.minimum(np.searchsorted(uppers, p, side="left"), len(uppers) - 1)
+    """Return the index of the first bin whose largest member is not below p, for each p; p is in [0, 1].
+
+    With bins of equal width p M is at most one bin off; a binary search takes three times as long.
+    """
+    n_bins = len(uppers)
+    bins: NDArray[np.intp]
+    if p.size == 0 or np.abs(n_bins * uppers.astype(np.float64) - np.arange(1, n_bins + 1)).max() > _EVEN:
+        bins = np.minimum(np.searchsorted(uppers, p, side="left"), n_bins - 1)
+        return bins
+    bins = np.minimum((p * p.dtype.type(n_bins)).astype(np.intp), n_bins - 1)
+    bins -= p <= np.concatenate([[-np.inf], uppers[:-1]])[bins]
+    bins += p > np.concatenate([uppers[:-1], [np.inf]])[bins]
     return bins
 
 
