@@ -14,11 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.fft import dct
 from scipy.integrate import quad
 from scipy.special import beta, expit, ndtri
 
 import calibrant
 from calibrant.errors import InputError
+from calibrant.estimators import cosines
 from calibrant.estimators.roots import root
 from calibrant.estimators.smooth_mesh import mesh_smooth_error
 
@@ -424,6 +426,29 @@ def test_tenths_fall_in_the_same_bins_in_every_precision():
     assert found == [[10] * 10] * 2
     left = [calibrant.reliability_diagram(p.astype(t), y, 10, closed="left").counts for t in (np.float32, np.float64)]
     assert [counts.tolist() for counts in left] == [[0, *[10] * 8, 20]] * 2
+
+
+# ---------------------------------------------------------------- cosine series
+
+
+@pytest.mark.parametrize("size", [4, 6, 48, 512])
+def test_cosine_series_are_those_of_scipy(size):
+    rng, terms = np.random.default_rng(size), size // 2
+    masses, coefficients = rng.normal(size=(3, size)), rng.normal(size=(3, terms))
+    near = {"rtol": 0, "atol": size * 2.0**-50}  # sums of so many normal numbers, with some rounding
+    np.testing.assert_allclose(cosines.spectrum_of(masses, terms), dct(masses, type=2)[:, :terms] / 2, **near)
+    padded = np.pad(coefficients, ((0, 0), (0, size - terms)))
+    np.testing.assert_allclose(cosines.series_at_middles(coefficients, size), dct(padded, type=3), **near)
+    values, slopes = cosines.series_at_ends(coefficients[0], size)
+    t, k = np.arange(size + 1)[:, None] / size, np.pi * np.arange(terms)
+    twice = np.where(k > 0, 2, 1) * coefficients[0]
+    np.testing.assert_allclose(values, np.cos(k * t) @ twice, rtol=0, atol=size * 2.0**-48)  # angles round, too
+    np.testing.assert_allclose(slopes, -np.sin(k * t) @ (k * twice), rtol=0, atol=size**2 * 2.0**-46)
+
+
+@pytest.mark.parametrize(("least", "length"), [(4, 4), (4.1, 6), (6, 6), (6.5, 8), (32, 32), (33, 48), (49, 64)])
+def test_fast_lengths(least, length):
+    assert cosines.fast_length(least) == length
 
 
 # ---------------------------------------------------------------- roots

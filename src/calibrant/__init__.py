@@ -66,8 +66,7 @@ __all__ = [
     "top_label_brier_score",
 ]
 
-#: The modules of the public names. They are imported at the first use of a name: the import of the package takes
-#: a few milliseconds.
+#: The modules of the public names. They are imported at the first use of a name.
 _HOMES: Final = {
     "CalibrantError": "errors",
     "CalibrationSketch": "sketch",

@@ -192,7 +192,7 @@ def evaluate(
     Notes
     -----
     Cost: one read of the N x C numbers, one sort of N integers; memory below 96 bytes a row on top of the input. With
-    ``level`` also the resampling of at most 4,396 cells: about half a second for 1,000 resamples, at any N.
+    ``level`` also the resampling of at most 4,396 cells: about a second for 1,000 resamples, at any N.
 
     Intervals are valid near zero too, where a bootstrap is not: a lower end is 0 unless the measure's own test of
     calibration rejects. ``method`` and the documentation say how each interval is computed.

@@ -77,8 +77,8 @@ def attacks(name: str, seed: int) -> Iterator[tuple[str, bytes]]:
         yield ways[rng.integers(len(ways))], data
 
 
-def attack(name: str, seed: int, count: int | None = None, seconds: float = math.inf) -> Outcome:
-    """Attack the reader of one format, until so many files were tried or so long."""
+def attack(name: str, seed: int, count: int | None = None, seconds: float = math.inf, least: int = 0) -> Outcome:
+    """Attack the reader of one format, until so many files were tried or so long, but with ``least`` files or more."""
     outcome, stop = Outcome(), time.monotonic() + seconds
     inputs = itertools.islice(attacks(name, seed), count)
     with tempfile.TemporaryDirectory() as folder:
@@ -86,7 +86,7 @@ def attack(name: str, seed: int, count: int | None = None, seconds: float = math
         worker = _Worker(path)
         try:
             for way, data in inputs:
-                if time.monotonic() > stop:
+                if outcome.tried >= least and time.monotonic() > stop:
                     break
                 fault, read, compared = worker.read(way, data)
                 outcome.tried, outcome.read = outcome.tried + 1, outcome.read + read

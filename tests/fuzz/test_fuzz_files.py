@@ -47,8 +47,8 @@ def test_short_attack(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", golden())
 def test_long_attack(name: str) -> None:
-    outcome = attack(name, seed=17, seconds=6)
-    assert outcome.tried > 10
+    outcome = attack(name, seed=17, seconds=6, least=51)  # a slow machine takes longer
+    assert outcome.tried > 50
     assert not [fault for fault, _ in outcome.faults]
 
 

@@ -1,4 +1,4 @@
-"""Cosine transforms at the middles of equal cells by NumPy's FFT: SciPy's takes a fifth of a second to import."""
+"""Cosine transforms at the middles of equal cells by NumPy's FFT: the import of SciPy's would be felt at each start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a function of one variable is 0. The import of `scipy.optimize` for that takes a third of a second."""
+"""Where a function of one variable is 0. The import of `scipy.optimize` would be felt at each start."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def rows_to_prove(
     Examples
     --------
     >>> from calibrant.inference import rows_to_prove
-    >>> 8_000 < rows_to_prove(0.02) < 9_000
+    >>> 8_250 < rows_to_prove(0.02) < 8_850
     True
     """
     check_tolerance(tolerance, optional=False)

@@ -16,7 +16,7 @@ from calibrant.kernels.reference_lookup import Float64s, Floats, Int64s, UInt8s,
 N_MOMENTS: Final = 6
 
 _ROUNDS: Final = 64  # of pooling all violators at once: some ten do for data, and no data take long
-_WIDE: Final = 2048  # cells of a row that SciPy fits faster: its import takes as long as some hundred fits
+_WIDE: Final = 2048  # cells of a row from where SciPy fits faster, in spite of its import
 _COSINES: Final = 1 << 16  # computed together
 
 

@@ -14,7 +14,7 @@ from calibrant.cached import cached_property
 
 Float64s = NDArray[np.float64]
 
-_MOST_LISTED: Final = 63  # trials of which every number is listed with its probability
+_MOST_LISTED: Final = 63  # trials: every number of outcomes 1 is listed with its probability
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,13 +29,13 @@ Float64s = NDArray[np.float64]
 _LEAST_MESH = 1 << 5
 _MOST_MESH = 1 << 16
 _FEW_NODES, _FEW = 1 << 8, 1 << 15  # nodes, and cells times nodes, that matrices smooth faster than transforms
-_PART = 1 << 18  # multiplications of a product of matrices up to which OpenBLAS starts no threads
+_PART = 1 << 18  # multiplications: OpenBLAS starts no threads for so small a product of matrices
 _STEPS_PER_SD = 8.0  # mesh widths in one bandwidth, at least: the mesh then widens it by less than one part in 300
 _STEPS_OF_DRAWS = 4.0  # where replicates are integrated: S is then 3 parts in 1,000 larger, of the data and of draws
 _AT_ONCE = 1 << 16  # nodes of replicates that are in the cache together
 _REACH = 6.0  # the series is cut after this value of pi k s
 _ROOT_STEPS = 4  # bandwidths at which the law under calibration is evaluated
-_SPAN = 2.0  # the largest of them over the middle: errors of replicates are .45 to 2.1 times it
+_SPAN = 2.0  # the largest of them over the middle; beyond it the law is continued
 _STEP = 0.25  # of log s, in the search for an end
 _DEEP = 3.0  # of log s below the value: lower, the lower end is 0
 _SMALLEST = 1e-9
@@ -70,7 +70,7 @@ def _product(rows: Float64s, matrix: Float64s) -> Float64s:
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """The nodes t_j = (j + 1/2) / M, j = 0..M - 1, on which sums of cells are smoothed."""
+    """Sums of cells, smoothed at the nodes t_j = (j + 1/2) / M, j = 0..M - 1."""
 
     cells: Cells
     size: int
