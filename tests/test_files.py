@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from reading_of import asked, read_predictions
 from calibrant import files
 from calibrant.errors import FileError, MissingDependencyError
 from calibrant.files import FileModels, column_names, stored
+from calibrant.files.columns import Selection
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -247,6 +249,18 @@ def test_labels_of_other_types_are_text(tmp_path, ending):
     ):
         path = write(tmp_path / f"f.{ending}", {"score": SCORES[:3], "label": labels})
         assert read_predictions([path]).targets.tolist() == texts
+
+
+def test_numbers_are_read_many_rows_at_a_time(tmp_path):
+    n = 150_000
+    pq.write_table(pa.table({"p": np.full(n, 0.5), "y": np.zeros(n, np.int8), "g": ["a"] * n}), tmp_path / "a.parquet")
+    table = stored.ParquetTable(str(tmp_path / "a.parquet"))
+    numbers = Selection(
+        probs=("p",), targets=("y",), weights=None, logits=False, class_names=None, labels=False, noun=""
+    )
+    assert [batch.num_rows for batch in table.batches(numbers)] == [n]
+    named = replace(numbers, groups="g")
+    assert max(batch.num_rows for batch in table.batches(named)) == 65_536
 
 
 def test_a_row_group_without_rows(tmp_path, monkeypatch):

@@ -845,6 +845,32 @@ def test_p_value_counts_replicates_at_least_as_large():
     assert (floor.mean, floor.upper) == (pytest.approx(0.225), 0.4)  # at least a share of .7 is not above it
 
 
+def in_turn(drawn, value):
+    """Besag and Clifford's p-value, replicate by replicate."""
+    found = 0
+    for n, replicate in enumerate(drawn, 1):
+        found += replicate >= value
+        if found == 10:
+            return 10 / n
+    return (found + 1) / (len(drawn) + 1)
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 400])
+def test_a_sequential_p_value_takes_replicates_until_enough_are_as_large(size):
+    """Whatever the blocks; the p-values of calibrated data are uniform: at most u with probability at most u."""
+    rng = np.random.default_rng(46)
+    p_values = []
+    for _ in range(1500):
+        drawn, value = rng.random(400), rng.random()
+        blocks = iter(np.split(drawn, range(size, 400, size)))
+        p_values.append(null.sequential_p_value(blocks, value))
+        assert p_values[-1] == in_turn(drawn, value)
+        needed = 400 if p_values[-1] < 10 / 400 else round(10 / p_values[-1])
+        assert len(list(blocks)) == -(-400 // size) - -(-needed // size)
+    for level in (0.01, 0.05, 0.2):
+        assert np.mean(np.array(p_values) <= level) <= level + 4 * math.sqrt(level / 1500)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*ERRORS, "brier", "nll", "mean_gap"])
 def test_size_under_calibration(name):

@@ -12,6 +12,7 @@ import pytest
 
 import calibrant
 from calibrant import (
+    CalibrationSketch,
     brier_score,
     classwise_calibration_error,
     expected_calibration_error,
@@ -21,7 +22,7 @@ from calibrant import (
 )
 from calibrant.errors import InputError
 from calibrant.faults import Fault, Mistake
-from calibrant.inputs import check_logits
+from calibrant.inputs import as_predictions, check_logits
 
 
 def evaluate(*args, **options):
@@ -1008,6 +1009,25 @@ def test_targets_of_every_type(dtype):
     assert brier_score(ROWS, ONES.astype(dtype)) == brier_score(ROWS, CLASSES)
     if dtype is not bool:
         assert evaluate(ROWS, np.array(CLASSES, dtype)).to_json() == evaluate(ROWS, CLASSES).to_json()
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int8])
+def test_outcomes_in_bytes_are_read_as_they_are(dtype):
+    rng = np.random.default_rng(48)
+    scores, wide = rng.random(5000), np.zeros((5000, 3), dtype)
+    outcomes = wide[:, 1]
+    outcomes[:] = rng.integers(0, 2, 5000)
+    outcomes.flags.writeable = False
+    for labels in (outcomes, outcomes.copy()):
+        assert as_predictions(scores, labels).labels.dtype == np.uint8
+        found, expected = CalibrationSketch(), CalibrationSketch()
+        found.update(scores, labels)
+        expected.update(scores, labels.astype(np.int64))
+        assert found.to_bytes() == expected.to_bytes()
+    assert as_predictions(scores, outcomes, ignore_index=0).labels.dtype == np.int64
+    if dtype is not bool:
+        with pytest.raises(InputError, match="outcomes 0 or 1, got 2 at row 0"):
+            as_predictions([0.5], dtype([2]))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f4", ">f8"])

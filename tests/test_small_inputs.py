@@ -159,7 +159,8 @@ def test_groups_are_counted():
     p, y, _ = events(90)
     with progress.listening(lambda *what: heard.append(what)):
         calibrant.evaluate(p, y, groups=np.arange(90) % 3, n_resamples=0)
-    assert heard == [*(("evaluating groups", k, 3) for k in range(3)), ("", 0, 0)]
+    works = ("evaluating groups", "comparing groups")
+    assert heard == [step for work in works for step in (*((work, k, 3) for k in range(3)), ("", 0, 0))]
 
 
 def test_curves_are_computed_when_they_are_looked_at(monkeypatch):
@@ -195,7 +196,8 @@ def test_reports_on_groups_are_computed_when_they_are_looked_at(monkeypatch):
     heard = []
     with progress.listening(lambda *what: heard.append(what)):
         full = report.to_dict()
-    assert heard == [*(("evaluating groups", k, 3) for k in range(3)), ("", 0, 0)]
+    works = ("evaluating groups", "comparing groups")
+    assert heard == [step for work in works for step in (*((work, k, 3) for k in range(3)), ("", 0, 0))]
     assert len(computed) == 3
     for found in (pickle.loads(pickle.dumps(report)), copy.deepcopy(report)):
         assert found.to_dict() == full

@@ -15,8 +15,11 @@ from scipy import stats
 
 import calibrant
 from calibrant import ReliabilityTable, evaluate
+from calibrant.estimators.binned import uniform_bin_of
 from calibrant.results import Code
 from calibrant.sampling import verdict
+from calibrant.sampling.binned import BinMoments, BinStatistics
+from calibrant.sampling.cells import Cells
 from calibrant.sampling.verdict import table_test
 
 PARTS = ("mean", "spread", "ece")
@@ -104,6 +107,26 @@ def test_with_resamples_the_p_value_counts_replicates() -> None:
         assert 1 <= share <= n_resamples + 1
         # The closed form is right to about a tenth here; the binomial error of the resamples is added.
         assert abs(test.p_value - closed.p_value) < 0.02 + 4 * math.sqrt(closed.p_value / n_resamples)
+
+
+@pytest.mark.parametrize("distinct", [1, 40])
+def test_the_statistic_of_large_replicates_alone(distinct: int) -> None:
+    """Replicates below the least wanted may be left out, others never are; most of the small ones are."""
+    p = np.linspace(0.2, 0.7, distinct).repeat(120 // distinct)
+    cells = Cells.of(ReliabilityTable.from_scores(p, np.arange(120) % 2))
+    bins = BinMoments.of(cells, uniform_bin_of(cells.table, 15))
+    own = verdict.Verdict.of(cells, bins)
+    y = np.random.default_rng(47).binomial(cells.counts.astype(int), cells.scores, (5000, len(cells)))
+    gaps = cells.score_sums - y
+    in_bins = BinStatistics(bins).over_bins(gaps)
+    whole = own.statistic(gaps, in_bins)
+    for share in (0.5, 0.9, 0.999):
+        least = float(np.quantile(whole, share))
+        some = own.statistic(gaps, in_bins, least)
+        left = np.isneginf(some)
+        assert (whole[left] < least).all()
+        np.testing.assert_allclose(some[~left], whole[~left], rtol=1e-12)  # products of fewer rows add in another order
+        assert share < 0.9 or left.mean() > 0.7 * share
 
 
 def test_one_distinct_score_has_no_spread() -> None:

@@ -464,7 +464,8 @@ def _tested(groups: Mapping[str, Judged], settings: Settings) -> tuple[GroupRepo
     flags |= {name: small for name, (report, _, _) in reported.items() if report.n < LEAST_GROUP}
     tests = {name: tested for name, (_, _, tested) in reported.items() if tested is not None and name not in flags}
     alpha = 0.0 if settings.resampling is None else settings.resampling.alpha
-    p_values = {name: tested.p_value(len(tests), alpha) for name, tested in tests.items()}
+    compared = counted("comparing groups", list(tests.items()))
+    p_values = {name: tested.p_value(len(tests), alpha) for name, tested in compared}
     flags |= {name: _NO_LAW for name, p in p_values.items() if math.isnan(p)}
     known = {name: p for name, p in p_values.items() if name not in flags}
     adjusted = dict(zip(known, holm(list(known.values())), strict=True))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from calibrant import mistakes
 from calibrant.arrays import as_array, as_numbers, as_typed, is_bfloat16, widened
+from calibrant.cached import cached_property
 from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.faults import (
     Fault,
@@ -46,16 +47,16 @@ MOST_GROUPS = 10_000
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Predictions:
-    """Validated predictions: rows of probabilities or logits, integer targets, and weights if any.
+    """Validated predictions: rows of probabilities or logits, integer labels, and weights if any.
 
-    ``targets`` has one entry per row: a class index, 0 or 1, or -1 for a row that is not judged. For multilabel it has
-    shape (n, C). ``tolerance`` is how far a row's sum may be from 1.
+    ``labels`` has one entry per row: a class index, 0 or 1, or -1 for a row that is not judged. For multilabel it has
+    shape (n, C). Bytes that are all 0 or 1 stay bytes. ``tolerance`` is how far a row's sum may be from 1.
     """
 
     rows: Rows
-    targets: NDArray[np.int64]
+    labels: NDArray[np.int64] | NDArray[np.uint8]
     weights: NDArray[np.float64] | None
     layout: Layout
     logits: bool
@@ -70,6 +71,11 @@ class Predictions:
     def n_classes(self) -> int:
         return int(self.rows.width)
 
+    @cached_property
+    def targets(self) -> NDArray[np.int64]:
+        """The labels in the width that most kernels take."""
+        return self.labels.astype(np.int64, copy=False)
+
     @property
     def judged(self) -> NDArray[np.bool_]:
         """Which rows are judged: those with a target (for at least one label) and a weight above 0."""
@@ -82,9 +88,7 @@ class Predictions:
         if values.shape[2] > 1:
             values = values.transpose(0, 2, 1).reshape(self.n, self.n_classes, 1)
         weights = None if self.weights is None else self.weights[places]
-        return replace(
-            self, rows=Rows(values[places], self.rows.bfloat16), targets=self.targets[places], weights=weights
-        )
+        return replace(self, rows=Rows(values[places], self.rows.bfloat16), labels=self.labels[places], weights=weights)
 
 
 def as_predictions(
@@ -138,7 +142,7 @@ def as_predictions(
         )
     return Predictions(
         rows=rows,
-        targets=index,
+        labels=index,
         weights=None if weights is None else _weights(weights, rows.n, index, units=units),
         layout=layout,
         logits=bool(logits),
@@ -309,7 +313,7 @@ def _check_shape(labels: NDArray[Any], values: NDArray[Any], rows: Rows, layout:
 
 def _class_targets(
     labels: NDArray[Any], rows: Rows, layout: Layout, ignore_index: int | None, names: tuple[str, ...] | None
-) -> NDArray[np.int64]:
+) -> NDArray[np.int64] | NDArray[np.uint8]:
     if labels.size != rows.n:
         return _without(_one_hot(labels.reshape(rows.values.shape)), ignore_index)
     flat = labels.reshape(-1)
@@ -334,9 +338,15 @@ def _wrong_length(labels: NDArray[Any], rows: Rows, layout: Layout) -> InputErro
     return refuse("targets", Fault.LENGTHS, facts)
 
 
-def _binary_targets(labels: NDArray[Any], ignore_index: int | None, width: int = 1) -> NDArray[np.int64]:
+def _binary_targets(
+    labels: NDArray[Any], ignore_index: int | None, width: int = 1
+) -> NDArray[np.int64] | NDArray[np.uint8]:
     if labels.dtype.kind in "UST":
         return _named(labels, None, True)
+    if labels.dtype.kind in "iub" and labels.itemsize == 1 and ignore_index is None and labels.size:
+        outcomes = np.ascontiguousarray(labels).view(np.uint8)
+        if int(outcomes.max()) <= 1:
+            return outcomes
     index, judged = _integers(labels, ignore_index, None, width)
     if ignore_index is None and index.size and int(index.view(np.uint64).max()) <= 1:  # one pass; -1 is the largest
         return index
@@ -421,7 +431,7 @@ def _one_hot(labels: NDArray[Any]) -> NDArray[np.int64]:
     return index.reshape(-1)
 
 
-def _weights(x: Any, n: int, targets: NDArray[np.int64], *, units: bool) -> NDArray[np.float64]:
+def _weights(x: Any, n: int, targets: NDArray[np.integer[Any]], *, units: bool) -> NDArray[np.float64]:
     array = as_array("weights", x)
     array = widened(array) if is_bfloat16(x, array) else as_numbers("weights", array)
     if array.size != n:

@@ -254,7 +254,7 @@ def tally(
 
 
 def sum_events(
-    probs: Floats, targets: Int64s, edges: Floats, starts: UInt16s, shift: int, first: int
+    probs: Floats, targets: Int64s | UInt8s, edges: Floats, starts: UInt16s, shift: int, first: int
 ) -> tuple[Float64s, Float64s] | None:
     """Judge (n,) probabilities of single events in one read, by `reference.sum_events`.
 

@@ -426,48 +426,48 @@ def sum_events(
 ) -> Any:
     """See `reference.sum_events`."""
     one, half = probs.dtype.type(1), probs.dtype.type(0.5)
-    places = np.empty(CHUNK, np.uint32)
-    losses, squares = np.empty(CHUNK), np.empty(CHUNK)
-    brier, brier_squares, nll, nll_squares = 0.0, 0.0, 0.0, 0.0
+    places, losses = np.empty(CHUNK, np.uint32), np.empty(CHUNK)
+    # A sum for each entry of a chunk: one sum of all rows would be slower, since every addition waits for the last.
+    brier, brier_squares, nll, nll_squares = np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(CHUNK)
     infinite: Any = 0  # integers: a sum of floats would prevent vector lanes
     correct: Any = 0
     for begin in range(0, probs.shape[0], CHUNK):
         size = min(CHUNK, probs.shape[0] - begin)
+        scores, outcomes = probs[begin : begin + size], targets[begin : begin + size]
         wrong = 0
         for j in range(size):
-            p, y = probs[begin + j], targets[begin + j]
+            p, y = scores[j], outcomes[j]
             wrong += (not (p >= 0)) | (not (p <= one)) | ((y != 0) & (y != 1))
             places[j] = start_of(p, one, shift, first)
             x = np.float64(p)
             p_outcome = x if y == 1 else 1.0 - x
             miss = 1.0 - x if y == 1 else x
+            square = miss * miss
+            brier[j] += square
+            brier_squares[j] += square * square
             losses[j] = 1.0 if p_outcome <= 0.0 else p_outcome
-            squares[j] = miss * miss
             infinite += p_outcome <= 0.0
             correct += (p >= half) == (y == 1)
         if wrong:
             for j in range(size):
-                p, y = probs[begin + j], targets[begin + j]
+                p, y = scores[j], outcomes[j]
                 if not (p >= 0 and p <= one) or (y != 0 and y != 1):
                     return begin + j
         for j in range(size):
-            losses[j] = -log(losses[j])
+            loss = -log(losses[j])
+            nll[j] += loss
+            nll_squares[j] += loss * loss
         for j in range(size):
-            brier += squares[j]
-            brier_squares += squares[j] * squares[j]
-            nll += losses[j]
-            nll_squares += losses[j] * losses[j]
-        for j in range(size):
-            p = probs[begin + j]
+            p = scores[j]
             cell = cell_of(p, starts[places[j]], edges)
-            y, x = np.uint64(targets[begin + j]), np.float64(p)
+            y, x = np.uint64(outcomes[j]), np.float64(p)
             cells[cell, y] += 1.0
             cells[cell, np.uint64(2) + y] += x
             cells[cell, np.uint64(4)] += x * x
-    totals[BRIER] += brier
-    totals[BRIER_SQUARES] += brier_squares
-    totals[NLL] += nll
-    totals[NLL_SQUARES] += nll_squares
+    totals[BRIER] += brier.sum()
+    totals[BRIER_SQUARES] += brier_squares.sum()
+    totals[NLL] += nll.sum()
+    totals[NLL_SQUARES] += nll_squares.sum()
     totals[INFINITE] += infinite
     totals[CORRECT] += correct
     return CLEAN

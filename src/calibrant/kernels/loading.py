@@ -39,6 +39,7 @@ TWINS: Final = {
 #: What estimators import when they are called, after the kernels.
 _LATER: Final = ("scipy.special",)
 
+_readable: dict[str, ModuleType] = {}
 _compiled: dict[str, ModuleType] = {}
 _before: Final = ContextVar("numbers read before", default=0)
 
@@ -71,7 +72,9 @@ def kernels_for(family: str, size: int) -> ModuleType:
             "CALIBRANT_KERNELS", "numpy or numba", repr(forced), "correct or unset this environment variable"
         )
     if forced == "numpy" or (forced is None and (size + _before.get() <= SMALL or not numba_is_there())):
-        return import_module(f"{__package__}.{readable}")
+        if readable not in _readable:
+            _readable[readable] = import_module(f"{__package__}.{readable}")
+        return _readable[readable]
     if compiled not in _compiled:
         with LOADING:  # all of them, half a second: a fork may come before the next call
             _compiled.update({name: import_module(f"{__package__}.{name}") for _, name in TWINS.values()})

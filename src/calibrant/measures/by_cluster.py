@@ -15,7 +15,7 @@ from calibrant.clustered import means
 from calibrant.clustered.null import GapSums
 from calibrant.clustered.rows import ClusteredRows
 from calibrant.clustered.verdict import ClusterVerdict
-from calibrant.measures.context import VERDICT, Draws, Inference, Replicates, Statistic
+from calibrant.measures.context import VERDICT, Draws, Inference, Replicates
 from calibrant.measures.event import Computable, Event
 from calibrant.results import Estimate, TestResult
 from calibrant.sampling.resampling import Resampling
@@ -66,10 +66,10 @@ class ClusterInference(Inference):
     def _by_cluster(self) -> ClusterVerdict:
         return ClusterVerdict.of(self.rows.law)
 
-    @cached_property
-    def combined(self) -> dict[Any, Statistic]:
-        """The statistic of the verdict."""
-        return {VERDICT: lambda drawn: self._by_cluster.statistic(drawn.sums)}
+    def combined(self, drawn: Any, least: float = -math.inf) -> Float64s:
+        """Return the statistic of the verdict, (B,)."""
+        del least
+        return self._by_cluster.statistic(drawn.sums)
 
     @cached_property
     def test(self) -> TestResult:

@@ -24,7 +24,7 @@ from calibrant.sampling.binned import BinStatistics
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.groups import GroupTest
 from calibrant.sampling.means import flag_of, rarer_rows
-from calibrant.sampling.null import Law, floor_of, p_value
+from calibrant.sampling.null import Law, floor_of, least_of, p_value, sequential_p_value
 from calibrant.sampling.resampling import Resampling, Stream, in_blocks
 from calibrant.sampling.rows import IndependentRows
 from calibrant.sampling.smooth import NullSmooth
@@ -199,7 +199,7 @@ class Inference:
             _BAND: lambda replicates: replicates.uniform_rates,
             _CURVE: lambda replicates: replicates.fits[:, self.rows.shown],
         }
-        return self._draw(self.measures, {**(bands if self.with_curves else {}), **self.combined})
+        return self._draw(self.measures, {**(bands if self.with_curves else {}), VERDICT: self.combined})
 
     def drawn(self, rng: np.random.Generator, size: int) -> Replicates:
         """Return replicates of the outcomes under calibration."""
@@ -214,15 +214,18 @@ class Inference:
                     work[measure, "statistic"] = null.statistic
         # The data come first: they fill the caches that all replicates share, before several threads need them.
         observed = {key: function(self.observed) for key, function in work.items()}
+        blocks = list(self._blocks(work, self.resampling.n_resamples))
+        draws = {key: Draws(observed[key].flat[0], np.concatenate([one[key] for one in blocks])) for key in work}
+        return {**draws, **{(key, "statistic"): draws[key] for key in work if (key, "statistic") not in work}}
+
+    def _blocks(self, work: Mapping[Any, Statistic], n_resamples: int) -> Iterator[dict[Any, Float64s]]:
+        """Yield statistics of replicates under calibration, block by block."""
 
         def block(rng: np.random.Generator, size: int) -> dict[Any, Float64s]:
             replicates = self.drawn(rng, size)
             return {key: function(replicates) for key, function in work.items()}
 
-        n_resamples, seed, cells = self.resampling.n_resamples, self.resampling.seed, len(self.cells)
-        blocks = list(in_blocks(n_resamples, seed, Stream.CALIBRATED, block, cells=cells))
-        draws = {key: Draws(observed[key].flat[0], np.concatenate([one[key] for one in blocks])) for key in work}
-        return {**draws, **{(key, "statistic"): draws[key] for key in work if (key, "statistic") not in work}}
+        return in_blocks(n_resamples, self.resampling.seed, Stream.CALIBRATED, block, cells=len(self.cells))
 
     # ------------------------------------------------------------ the verdict
 
@@ -230,10 +233,9 @@ class Inference:
     def _verdict(self) -> Verdict:
         return Verdict.of(self.cells, self.uniform.bins)
 
-    @cached_property
-    def combined(self) -> dict[Any, Statistic]:
-        """The statistic of the verdict."""
-        return {VERDICT: lambda drawn: self._verdict.statistic(drawn.gap_sums, drawn.uniform_gaps)}
+    def combined(self, drawn: Replicates, least: float = -math.inf) -> Float64s:
+        """Return the statistic of the verdict, (B,); where it is below ``least`` it may be -inf."""
+        return self._verdict.statistic(drawn.gap_sums, drawn.uniform_gaps, least)
 
     @cached_property
     def test(self) -> TestResult:
@@ -245,9 +247,9 @@ class Inference:
         """Return the test, and a way to a finer p-value."""
 
         def redrawn(n_resamples: int) -> float:
-            finer = replace(self, resampling=replace(self.resampling, n_resamples=n_resamples), measures=())
-            drawn = finer._draw((), dict(finer.combined))[VERDICT]
-            return p_value(drawn.replicates, drawn.observed)
+            value = self.draws[VERDICT].observed
+            work = {VERDICT: partial(self.combined, least=least_of(value))}
+            return sequential_p_value((block[VERDICT] for block in self._blocks(work, n_resamples)), value)
 
         variance = float(self.cells.null_variances.sum())
         return GroupTest(test=self.test, variance=variance, redrawn=redrawn, exact=self.exact_p_value)

@@ -32,12 +32,13 @@ def estimate(measure: Measure, event: Event, inference: Inference | None = None)
     """Return the estimate of a measure: with an interval, a noise floor and a p-value if there is an inference."""
     value, details = event.value(measure), dict(measure.details(event))
     n = event.predictions.n if measure.judges == "predictions" else event.table.n
-    plain = Estimate(value, n=n, details=details, error_bound=event.bound(measure))
+    method = NOT_ASKED if inference is None else ""
     if not math.isfinite(value):
         reason = details.get("reason", "the measure has no value for these data")
-        return replace(plain, method=f"{'not available' if math.isnan(value) else 'no interval'}: {reason}")
-    if inference is None:
-        return replace(plain, method=NOT_ASKED)
+        method = f"{'not available' if math.isnan(value) else 'no interval'}: {reason}"
+    plain = Estimate(value, method=method, n=n, details=details, error_bound=event.bound(measure))
+    if inference is None or method:
+        return plain
     law = inference.law(measure)
     low, high, method = math.nan, math.nan, ""
     if isinstance(measure.interval, Unavailable):

@@ -7,7 +7,7 @@ replicate. Their mean and a quantile are the noise floor; the p-value is (1 + #{
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +21,7 @@ Float64s = NDArray[np.float64]
 CLOSED_FORM: Final = "closed form"
 
 _TIE: Final = 1e-9  # relative: a replicate that equals the data but for rounding is at least as large
+_ENOUGH: Final = 10  # replicates at least as large: a p-value from so many is off by a third
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,31 @@ class Interval(NamedTuple):
 
 def p_value(replicates: Float64s, value: float) -> float:
     """Return (1 + #{T* >= T}) / (B + 1)."""
-    return (1 + int(np.count_nonzero(replicates >= value - _TIE * abs(value)))) / (len(replicates) + 1)
+    return (1 + len(_reaching(replicates, value))) / (len(replicates) + 1)
+
+
+def sequential_p_value(blocks: Iterable[Float64s], value: float) -> float:
+    """Return the p-value from blocks of replicates, and take no more of them than it needs.
+
+    It is h / l if replicate l is the h-th one with T* >= T, and as `p_value` if there are fewer than h in all: valid at
+    any level (Besag and Clifford 1991, doi 10.1093/biomet/78.2.301). h is `_ENOUGH`.
+    """
+    n, found = 0, 0
+    for block in blocks:
+        reaching = _reaching(block, value)
+        if found + len(reaching) >= _ENOUGH:
+            return _ENOUGH / (n + 1 + int(reaching[_ENOUGH - found - 1]))
+        n, found = n + len(block), found + len(reaching)
+    return (1 + found) / (n + 1)
+
+
+def least_of(value: float) -> float:
+    """Return from what number on a replicate counts as at least as large as a value."""
+    return value - _TIE * abs(value)
+
+
+def _reaching(replicates: Float64s, value: float) -> NDArray[np.intp]:
+    return np.flatnonzero(replicates >= least_of(value))
 
 
 def floor_of(replicates: Float64s, level: float) -> Floor:

@@ -21,6 +21,7 @@ from calibrant.sampling.cells import Cells
 from calibrant.sampling.means import flag_of
 from calibrant.sampling.null import p_value
 from calibrant.sampling.null_closed_form import GammaMoments, absolute_moments
+from calibrant.sampling.resampling import normal_quantile
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
@@ -86,9 +87,23 @@ class Verdict:
             parts["spread"] = 2 * ndtr(-np.abs(gap_sums @ self.slopes))
         return {**parts, "ece": self.ece.tail(np.abs(bin_gaps).sum(axis=-1))}
 
-    def statistic(self, gap_sums: Float64s, bin_gaps: Float64s) -> Float64s:
-        """Return the combined statistic, (B,): large where a part has a small p-value."""
-        return combined(np.stack(list(self.p_values(gap_sums, bin_gaps).values())))
+    def statistic(self, gap_sums: Float64s, bin_gaps: Float64s, least: float = -math.inf) -> Float64s:
+        """Return the combined statistic, (B,): large where a part has a small p-value.
+
+        Where it is below ``least`` it may be -inf, which costs less: a mean reaches it only if one of its parts does.
+        """
+        if least <= 0 or self.ece is None:
+            return combined(np.stack(list(self.p_values(gap_sums, bin_gaps).values())))
+        p = max(1.001 * tail(least), 1e-12)  # a little too many, in spite of rounding
+        far = normal_quantile(1 - p)
+        may = np.abs(bin_gaps).sum(axis=-1) >= self.ece.quantile(1 - p)
+        may |= np.abs(gap_sums.sum(axis=-1)) >= far * math.sqrt(self.variance)
+        if self.slopes is not None:
+            may |= np.abs(gap_sums @ self.slopes) >= far
+        statistic = np.full(len(may), -math.inf)
+        if may.any():
+            statistic[may] = self.statistic(gap_sums[may], bin_gaps[may])
+        return statistic
 
     def result(self, bin_gaps: Float64s, replicates: Float64s | None) -> TestResult:
         """Return the test of the outcomes, with the law of ``replicates``, (B,), of the statistic if there are any."""

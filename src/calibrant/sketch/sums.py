@@ -313,7 +313,7 @@ class SketchSums(NamedTuple):
         direct = predictions.rows.direct
         if direct is None or predictions.logits or predictions.weights is not None:
             return None
-        sums = dispatch.sum_events(direct[:, 0], predictions.targets, *grids.lookup(grid, direct.dtype))
+        sums = dispatch.sum_events(direct[:, 0], predictions.labels, *grids.lookup(grid, direct.dtype))
         if sums is None:
             return None
         cells, totals = sums
