@@ -73,8 +73,8 @@ class ParquetTable(Table):
         """
         lists = [name for name in used if self._field(name).type.num_fields]
         if not lists or not self.rows:
-            numbers = all(_NUMBER.fullmatch(str(self._field(name).type)) for name in used)
-            return max(batch_rows(len(used)), _CELLS_OF_NUMBERS // len(used) if numbers else 0)
+            plain = all(_NUMBER.fullmatch(str(self._field(name).type)) for name in used)
+            return max(batch_rows(len(used)), _CELLS_OF_NUMBERS // len(used) if plain else 0)
         nested = " OR ".join(f"starts_with(path_in_schema, {literal(name + ', ')})" for name in lists)
         counts = f"SELECT sum(num_values) FROM parquet_metadata({engine_path(self.path)}) WHERE {nested}"
         with self._engines.running(self._engines.connect(f"to read {os.path.basename(self.path)}")) as connection:
