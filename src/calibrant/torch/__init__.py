@@ -1,6 +1,6 @@
 """The measures as torchmetrics metrics: drop-ins for those of TorchUncertainty and torchmetrics."""
 
-from calibrant.torch import base  # noqa: F401 - first: its error says what to install if torch is missing
+from calibrant.torch import tracing  # noqa: F401 - first: its error says what to install if torch is missing
 from calibrant.torch.binned import AdaptiveCalibrationError, CalibrationError, ClasswiseCalibrationError
 from calibrant.torch.proper import BrierScore, NegativeLogLikelihood
 from calibrant.torch.report import CalibrationReport

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from calibrant.errors import InputError, MissingDependencyError, NothingJudgedError, check_choice
+from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.faults import MAY_BE_LOGITS, Fault
-
-try:
-    import torch
-    from torch import Tensor
-    from torchmetrics import Metric
-except ImportError as error:
-    raise MissingDependencyError(error.name or "torch", "for calibrant.torch", "torch") from error
-
 from calibrant.inputs import Layout, Notion, Predictions, as_predictions, sum_tolerance
 from calibrant.kernels import cuda, dispatch, tensors
 from calibrant.kernels.loading import following
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
 from calibrant.notions import DEFAULTS, NOTIONS
+from calibrant.torch.sharing import SharingMetric
+from calibrant.torch.tracing import untraced
 from calibrant.wording import Terms, translate
 
 #: What a batch adds to the states, by their names.
@@ -62,7 +57,7 @@ _TERMS: Final = Terms(
 )
 
 
-class ProbabilityMetric(Metric):
+class ProbabilityMetric(SharingMetric):
     """A metric of predicted probabilities: `update` reads a batch once and adds its sums to the states.
 
     On the host the library's kernels read, and errors are raised before any state changes. On other devices torch
@@ -97,9 +92,7 @@ class ProbabilityMetric(Metric):
     #: Whether a metric needs only top labels and targets of a batch of classes: then a device reads it once.
     of_rows: ClassVar[bool] = True
 
-    seen: Tensor
     faults: Tensor
-    make: Tensor
 
     def __init__(
         self,
@@ -133,9 +126,7 @@ class ProbabilityMetric(Metric):
         self._numbers = 0  # read so far: a metric of a large stream takes compiled kernels
         self._batch: Batch | None = None  # read by `forward`, for the updates that it calls
         shape = (layout, num_classes) if by_shape else ()
-        kind = (*shape, notion, ignore_index, logits, *make)
-        digest = hashlib.blake2b(repr(kind).encode(), digest_size=8).digest()
-        self.add_state("make", torch.tensor(list(digest)), dist_reduce_fx="max")
+        self._add_make(*shape, notion, ignore_index, logits, *make)
         self.add_state("seen", torch.zeros(4, dtype=torch.int64), dist_reduce_fx="max")
         self.add_state("faults", torch.zeros(len(tensors.FAULTS), dtype=torch.int64), dist_reduce_fx="sum")
 
@@ -184,6 +175,9 @@ class ProbabilityMetric(Metric):
 
     def reset(self) -> None:
         """Forget all batches, their width and their scale."""
+        for name in self._lists:  # torchmetrics empties the list itself, which `Running` may have set aside
+            if isinstance(self.__dict__[name], list):
+                self.__dict__[name] = []
         super().reset()
         self._width = self._agreed = None
 
@@ -194,30 +188,52 @@ class ProbabilityMetric(Metric):
             if isinstance(state, list) and not state:  # a tensor has been gathered already
                 form = tensors.wide(self.device) if dtype == torch.float64 else dtype
                 setattr(self, name, [torch.zeros((0, *columns), dtype=form, device=self.device)])
-        super().sync(*args, **kwargs)
+        with self._own_states():
+            super().sync(*args, **kwargs)
 
     # ------------------------------------------------------------ a batch
 
-    def forward(self, preds: Tensor, target: Tensor) -> Any:
+    @torch.jit.unused
+    @untraced
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return the value of this batch alone. It is read once, before anything changes."""
+        preds, target = _batch_of("forward", *args, **kwargs)
         self._batch = self._read(preds, target)
         try:
             return super().forward(preds, target)
         finally:
             self._batch = None
 
-    def update(self, preds: Tensor, target: Tensor) -> None:
+    @untraced
+    def update(
+        self,
+        preds: Tensor | None = None,
+        target: Tensor | None = None,
+        *,
+        probs: Tensor | None = None,
+        targets: Tensor | None = None,
+    ) -> None:
         """Add a batch.
 
         Parameters
         ----------
         preds : (N,), (N, 1), (N, C) or (N, C, ...) floating-point tensor
-            Probabilities or logits.
+            Probabilities or logits. TorchUncertainty's name, ``probs``, does too.
         target : (N,) or (N, ...) tensor
-            0 or 1, or class indices.
+            0 or 1, or class indices; ``targets`` is the same.
         """
-        batch = self._read(preds, target) if self._batch is None else self._batch
-        self._width = batch.width
+        preds, target = _batch_of("update", preds, target, probs=probs, targets=targets)
+        if self._batch is not None:  # of `forward`, which a collection calls of each metric
+            self._add(self._batch)
+            return
+        self._take(preds, target)
+        self._offer(preds, target)
+
+    def _take(self, preds: Tensor, target: Tensor) -> None:
+        self._add(self._read(preds, target))
+
+    def _add(self, batch: Batch) -> None:
+        self._width, self.__dict__["_known"] = batch.width, True
         states = self.__dict__  # direct: a Module's __setattr__ would first search its parameters
         for name, increment in batch.increments.items():
             state = states[name]
@@ -387,8 +403,10 @@ class ProbabilityMetric(Metric):
 
     # ------------------------------------------------------------ the value
 
+    @untraced
     def compute(self) -> Any:
         """Return the value of all batches: a scalar tensor, NaN before the first."""
+        self._check_make()
         self._raise_faults()
         return self._value()
 
@@ -428,6 +446,22 @@ class ProbabilityMetric(Metric):
         if isinstance(state, Tensor):
             return state
         return torch.cat(state) if state else torch.zeros((0, *columns), dtype=dtype)
+
+
+def _batch_of(
+    method: str, preds: Any = None, target: Any = None, *, probs: Any = None, targets: Any = None
+) -> tuple[Any, Any]:
+    """Return the two arguments of a method, each of which has two names."""
+    given = []
+    for names, values in ((("preds", "probs"), (preds, probs)), (("target", "targets"), (target, targets))):
+        known = [value for value in values if value is not None]
+        if not known:
+            message = f"{method}() missing 1 required positional argument: {names[0]!r}"
+            raise TypeError(message)
+        if len(known) > 1:
+            raise InputError(names[0], f"a tensor, as {names[0]} or {names[1]}", "both", "pass one of the two")
+        given += known
+    return given[0], given[1]
 
 
 @cache

@@ -228,13 +228,19 @@ class CalibrationError(TableMetric):
 
     def plot(
         self,
-        title: str | None = None,
-        rd_xlabel: str | None = None,
+        title: Any = None,
+        rd_xlabel: Any = None,
         rd_ylabel: str | None = None,
         ch_xlabel: str | None = None,
         ch_ylabel: str = stacked.SHARE,
+        *,
+        val: Any = None,
+        ax: Any = None,
     ) -> tuple[Any, Any]:
         """Draw the reliability diagram of all batches so far, above a histogram of the scores.
+
+        ``plot(val, ax)``, as torchmetrics calls it, draws a value, or several in turn: a first argument that is no text
+        is ``val``, and such a second one ``ax``.
 
         Returns
         -------
@@ -246,6 +252,10 @@ class CalibrationError(TableMetric):
         calibrant.errors.InputError
             Before the first batch, and for ``notion="classwise"``, which has no single diagram.
         """
+        val, title = (val, title) if title is None or isinstance(title, str) else (title, None)
+        ax, rd_xlabel = (ax, rd_xlabel) if rd_xlabel is None or isinstance(rd_xlabel, str) else (rd_xlabel, None)
+        if val is not None or ax is not None:
+            return self._plot(val, ax)
         if self.notion == "classwise":
             raise InputError("notion", "one judged event for a picture", "'classwise'", "plot one class's column")
         value = float(self.compute())

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from calibrant.errors import InputError, check_choice
 from calibrant.estimators import isotonic
 from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import Reading
-from calibrant.notions import read
+from calibrant.notions import read, scores_of_rows
+from calibrant.scores import event_row_scores
 from calibrant.table import ReliabilityTable
-from calibrant.torch.base import Increments, ProbabilityMetric, check_notion
-from calibrant.torch.sums import score_increments, score_sums_of_device, summed
+from calibrant.torch.base import Batch, Increments, ProbabilityMetric, check_notion
+from calibrant.torch.sums import score_increments, score_terms, summed
+
+Reduction = Literal["mean", "sum", "none"]
+
+_ROWS: Final = "scores"  # the state that holds each row's score
 
 
 class _MeanScore(ProbabilityMetric):
-    """The mean of a proper score. States: its sum, the number of terms, the number of infinite terms."""
+    """A proper score of each row, reduced. States: its sum, the numbers of terms and of infinite ones; or all terms."""
 
     total: Tensor
     infinite: Tensor
@@ -27,7 +35,8 @@ class _MeanScore(ProbabilityMetric):
 
     def __init__(
         self,
-        num_classes: int | None = None,
+        num_classes: int | None,
+        reduction: Reduction | None,
         *,
         notion: Notion | None = None,
         ignore_index: int | None = None,
@@ -35,7 +44,15 @@ class _MeanScore(ProbabilityMetric):
         logits: bool | None = None,
         **kwargs: Any,
     ) -> None:
+        if num_classes is not None and (isinstance(num_classes, bool) or not isinstance(num_classes, int)):
+            message = (
+                f"num_classes: expected an integer, got {num_classes!r}; pass the number of columns, or leave it out"
+            )
+            raise TypeError(message)
+        if reduction is not None:
+            check_choice("reduction", reduction, get_args(Reduction))
         check_notion(notion, ("positive", "top-label", "multilabel"), num_classes)
+        self.keeps_rows = reduction in (None, "none")
         super().__init__(
             layout="multilabel" if notion == "multilabel" else None,
             num_classes=num_classes,
@@ -43,27 +60,67 @@ class _MeanScore(ProbabilityMetric):
             ignore_index=ignore_index,
             logits=logits,
             validate_args=validate_args,
-            make=("proper scores",),
+            make=(type(self).__name__, "rows") if self.keeps_rows else ("proper scores",),
             **kwargs,
         )
+        self.reduction = reduction
         self._add_counts("total")
         self._add_counts("infinite")
         self._add_sums("brier_sum")
         self._add_sums("nll_sum")
+        if self.keeps_rows:
+            self._add_list(_ROWS, torch.float32)
 
     def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
-        if self.notion in (None, "multilabel") or (predictions.layout == "binary" and notion == "positive"):
+        whole = self.notion in (None, "multilabel") or (predictions.layout == "binary" and notion == "positive")
+        if whole:
             reading = read(predictions, notion)
-            return score_increments(reading.total, reading.means.brier, reading.means.nll, reading.means.infinite)
-        table = ReliabilityTable.pool(read(predictions, notion, scoring=False).events)
-        brier, nll = isotonic.table_score(table, "brier"), isotonic.table_score(table, "log")
-        return score_increments(table.total, brier, nll, table.impossible)
+            sums = score_increments(reading.total, reading.means.brier, reading.means.nll, reading.means.infinite)
+        else:
+            table = ReliabilityTable.pool(read(predictions, notion, scoring=False).events)
+            brier, nll = isotonic.table_score(table, "brier"), isotonic.table_score(table, "log")
+            sums = score_increments(table.total, brier, nll, table.impossible)
+        if not self.keeps_rows:
+            return sums
+        if whole and predictions.layout != "multilabel":
+            squares, losses, _ = scores_of_rows(predictions)
+        else:
+            events = read(predictions, notion, scoring=False).events
+            with np.errstate(divide="ignore"):  # an outcome may have probability 0
+                squares, losses, _ = event_row_scores(events.scores[:, None], events.outcomes.astype(np.int64), False)
+        return {**sums, _ROWS: self._rows(torch.from_numpy(squares), torch.from_numpy(losses), predictions.rows.dtype)}
 
     def _read_device_batch(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
         if self.notion in (None, "multilabel"):
-            return score_sums_of_device(reading, layout)
-        scores, outcomes = tensors.event(reading, layout=layout, notion=notion)
-        return summed(*tensors.score_sums(scores, outcomes, reading.judged), reading.judged)
+            squares, logs = score_terms(reading, layout)
+        else:
+            scores, outcomes = tensors.event(reading, layout=layout, notion=notion)
+            squares, logs = tensors.score_sums(scores, outcomes, reading.judged)
+        sums = summed(squares, logs, reading.judged)
+        if not self.keeps_rows:
+            return sums
+        unjudged = torch.full_like(squares, np.nan)  # left out in the end: to know how many there are would take a wait
+        squares, losses = (torch.where(reading.judged, x, unjudged).reshape(-1) for x in (squares, -logs))
+        return {**sums, _ROWS: self._rows(squares, losses, reading.probs.dtype)}
+
+    def _rows(self, squares: Tensor, losses: Tensor, dtype: Any) -> Tensor:
+        """Return the score of each row in the precision of the data."""
+        double = dtype in (np.float64, torch.float64)
+        rows: Tensor = self._of(squares, losses)
+        return rows.to(torch.float64 if double else torch.float32)
+
+    @abstractmethod
+    def _of(self, squares: Any, losses: Any) -> Any:
+        """Return the one of two scores that this metric is about."""
+
+    def _value(self) -> Tensor:
+        if self.keeps_rows:
+            rows = self._gathered(_ROWS)
+            return self._scalar(rows[~rows.isnan()].cpu().numpy())
+        total = int(self.total)
+        sums = [float(tensors.joined(x)) for x in (self.brier_sum, self.nll_sum)]
+        value = self._of(sums[0], np.inf if int(self.infinite) else sums[1])
+        return self._scalar(value if self.reduction == "sum" else value / total if total else np.nan)
 
     def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
         """Draw the metric's value, or ``val``, as torchmetrics does."""
@@ -76,12 +133,18 @@ class BrierScore(_MeanScore):
     .. math:: \frac1N \sum_i (p_i - y_i)^2 \;\text{for (N,)}, \qquad
               \frac1N \sum_i \sum_k (p_{ik} - [y_i = k])^2 \;\text{for (N, C)}
 
-    A proper score, lower is better, in [0, 1] and [0, 2]. Never clipped.
+    A proper score, lower is better, in [0, 1] and [0, 2]. Never clipped. A drop-in for TorchUncertainty's metric.
 
     Parameters
     ----------
     num_classes : int, optional
-        Used only to check the number of columns.
+        The number of columns. With it, (B, E, C) are the probabilities of the E members of ensembles, as in
+        TorchUncertainty: a row's score is the mean of its members' scores. Without it, (N, C, ...) has the classes
+        second. Should both readings fit, as for (B, C, C) with targets (B, C), those are one-hot targets of ensembles.
+    top_class : bool, default False
+        Whether the score is that of the top label alone: ``notion="top-label"``.
+    reduction : {"mean", "sum", "none"} or None, default "mean"
+        "none" and None return the score of each judged row, in order; the state then grows.
     notion : {"positive", "top-label", "multilabel"}, optional
         By default the score of the whole row. "top-label": (max p - [right])^2. "positive": the score of class 1 of
         two. "multilabel": the mean over labels.
@@ -101,9 +164,45 @@ class BrierScore(_MeanScore):
     tensor(0.5200)
     """
 
-    def _value(self) -> Tensor:
-        total = int(self.total)
-        return self._scalar(float(tensors.joined(self.brier_sum)) / total if total else np.nan)
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        top_class: bool = False,
+        reduction: Reduction | None = "mean",
+        *,
+        notion: Notion | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(top_class, bool):
+            raise InputError("top_class", "True or False", repr(top_class), "pass num_classes first, top_class second")
+        if top_class and notion not in (None, "top-label"):
+            raise InputError("notion", "'top-label' with top_class=True", repr(notion), "leave one of the two out")
+        super().__init__(num_classes, reduction, notion="top-label" if top_class else notion, **kwargs)
+        self.top_class = top_class
+
+    def _read(self, preds: Tensor, target: Tensor) -> Batch:
+        n_classes = self.num_classes
+        if n_classes is None or not (isinstance(preds, Tensor) and isinstance(target, Tensor)) or preds.ndim < 2:
+            return super()._read(preds, target)
+        if target.ndim == 2 and target.shape[1] == 1:
+            target = target[:, 0]
+        ensemble = preds.ndim == 3 and preds.shape[2] == n_classes and preds.shape[1] > 0
+        if not (ensemble and tuple(target.shape) in ((len(preds),), (len(preds), n_classes))):
+            return super()._read(preds, target)
+        members = preds.shape[1]
+        rows = preds.flatten(0, 1) if n_classes > 1 else preds.flatten()
+        width, increments = super()._read(rows, target.repeat_interleave(members, 0))
+        for name in increments.keys() & {"total", "infinite"}:  # every row stands in the batch for each member
+            increments[name] = increments[name] // members
+        for name in increments.keys() & {"brier_sum", "nll_sum"}:
+            increments[name] = increments[name] / members
+        if _ROWS in increments:
+            increments[_ROWS] = increments[_ROWS].reshape(-1, members).mean(1)
+        return Batch(width, increments)
+
+    def _of(self, squares: Any, losses: Any) -> Any:
+        del losses
+        return squares
 
 
 class NegativeLogLikelihood(_MeanScore):
@@ -114,8 +213,10 @@ class NegativeLogLikelihood(_MeanScore):
 
     Parameters
     ----------
-    num_classes, notion, ignore_index, validate_args, logits, kwargs
+    reduction, notion, ignore_index, validate_args, logits, kwargs
         As in `BrierScore`.
+    num_classes : int, optional
+        The number of columns, which is then checked.
 
     Examples
     --------
@@ -125,7 +226,9 @@ class NegativeLogLikelihood(_MeanScore):
     tensor(0.4338)
     """
 
-    def _value(self) -> Tensor:
-        total, infinite = int(self.total), int(self.infinite)
-        mean = float(tensors.joined(self.nll_sum)) / total if total else np.nan
-        return self._scalar(np.inf if infinite else mean)
+    def __init__(self, reduction: Reduction | None = "mean", *, num_classes: int | None = None, **kwargs: Any) -> None:
+        super().__init__(num_classes, reduction, **kwargs)
+
+    def _of(self, squares: Any, losses: Any) -> Any:
+        del squares
+        return losses

@@ -19,15 +19,16 @@ from calibrant.kernels import tensors
 from calibrant.kernels.tensors import WIDTH, Reading
 from calibrant.measures.histograms import ClassHistograms
 from calibrant.notions import ScoreMeans, read
-from calibrant.plot import stacked
+from calibrant.plot import reliability_diagram, stacked
 from calibrant.report import Report
 from calibrant.results import ReliabilityDiagram
 from calibrant.sampling.means import PredictionMeans
 from calibrant.sampling.resampling import Resampling, Rng
-from calibrant.torch.base import Increments, check_notion
+from calibrant.torch.base import Batch, Increments, check_notion
 from calibrant.torch.bins import uppers, uppers_on
 from calibrant.torch.sums import score_increments, totals_of_device
 from calibrant.torch.tables import State, TableMetric
+from calibrant.torch.tracing import untraced
 
 
 class _Sealed:
@@ -153,9 +154,8 @@ class CalibrationReport(TableMetric):
             counts, positives, scores = tensors.bin_rows(probs, outcomes, judged, largest)
         return {**increments, **_chunks(torch.stack([counts, positives]), scores, layout == "multiclass")}
 
-    def update(self, preds: Tensor, target: Tensor) -> None:
-        """Add a batch: as `CalibrationError.update`."""
-        super().update(preds, target)
+    def _add(self, batch: Batch) -> None:
+        super()._add(batch)
         for name in ("class_counts", "class_scores"):
             if len(getattr(self, name)) > 1:
                 setattr(self, name, [self._class_sums(name, self._width or 1).reshape(-1)])
@@ -209,15 +209,24 @@ class CalibrationReport(TableMetric):
         wrapped = super()._wrap_compute(compute)
         return lambda *args, **kwargs: wrapped(*args, **kwargs).report
 
-    def forward(self, preds: Tensor, target: Tensor) -> Report:
+    @torch.jit.unused
+    @untraced
+    def forward(self, *args: Any, **kwargs: Any) -> Report:
         """Add a batch and return the report on this batch alone."""
-        report: Report = super().forward(preds, target)
+        report: Report = super().forward(*args, **kwargs)
         self._forward_cache = None  # torchmetrics would search it for tensors to move
         return report
 
-    def plot(self, title: str = "Reliability Diagram") -> tuple[Any, Any]:
-        """Draw the reliability diagram of all batches so far."""
-        report: Report = self.compute()
+    def plot(self, title: Any = "Reliability Diagram", ax: Any = None) -> tuple[Any, Any]:
+        """Draw the reliability diagram of all batches so far; on ``ax`` without the histogram below.
+
+        A report may be given first, as by torchmetrics, which then stands for the batches.
+        """
+        report: Report = title if isinstance(title, Report) else self.compute()
+        title = title if isinstance(title, str) else "Reliability Diagram"
+        if ax is not None:
+            reliability_diagram(report, ax=ax).set_title(title)
+            return ax.figure, ax
         words = stacked.WORDS["positive" if report.notion == "positive" else "top-label"]
         number = f"ECE = {report['ece'].value:.2%}"
         diagram = cast("ReliabilityDiagram", report.diagram)  # there is one for every judged event

@@ -50,17 +50,17 @@ def totals_of_device(reading: Reading, layout: Layout) -> Increments:
 
 def score_sums_of_device(reading: Reading, layout: Layout) -> Increments:
     """Return the sums of a batch's scores of whole predictions, computed on its device."""
-    return summed(*_terms(reading, layout), reading.judged)
+    return summed(*score_terms(reading, layout), reading.judged)
 
 
 def score_squares_of_device(reading: Reading, layout: Layout) -> Increments:
     """Return the sums of a batch's squared scores of whole predictions, computed on its device."""
-    squares, logs = _terms(reading, layout)
+    squares, logs = score_terms(reading, layout)
     sums = summed(squares**2, -(logs**2), reading.judged)
     return {"brier_squares": sums["brier_sum"], "nll_squares": sums["nll_sum"]}
 
 
-def _terms(reading: Reading, layout: Layout) -> tuple[Tensor, Tensor]:
+def score_terms(reading: Reading, layout: Layout) -> tuple[Tensor, Tensor]:
     """Return each row's Brier score and the log probability of its target; 0 for rows that are not judged."""
     if layout == "multiclass":
         squares = tensors.class_square_errors(reading)

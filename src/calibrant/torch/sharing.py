@@ -1,0 +1,139 @@
+"""Which metrics share states: those of one make, whatever the ``compute_groups`` of a `MetricCollection` say."""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from calibrant.errors import InputError
+from calibrant.torch.tracing import UntracedMetric
+
+
+class _Batch(NamedTuple):
+    """The last batch of a metric, which others may need; nobody keeps it alive."""
+
+    number: int
+    preds: weakref.ref[Tensor]
+    target: weakref.ref[Tensor]
+
+
+_numbers = count()
+_updated: weakref.WeakValueDictionary[int, SharingMetric] = weakref.WeakValueDictionary()  # by the id of `make`
+
+
+class SharingMetric(UntracedMetric):
+    """A metric with the state `make`, which says what the other states mean.
+
+    A `MetricCollection` updates the first metric of each group, and sets its states on the others. Where the caller
+    names the groups, nobody asks if the states mean the same. A metric of another make then leaves its own states
+    alone, and reads the first one's batch itself.
+    """
+
+    make: Tensor
+    seen: Tensor
+
+    def _add_make(self, *kind: Any) -> None:
+        """Add the state `make`: metrics with equal arguments may share their states."""
+        digest = hashlib.blake2b(repr(kind).encode(), digest_size=8).digest()
+        self.add_state("make", torch.tensor(list(digest)), dist_reduce_fx="max")
+        self.__dict__.update(_digest=digest, _last=None, _heard=-1)
+        self.__dict__.update(_left=False, _missed=False, _known=False, _gathers=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_last": None}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        if own.get("_gathers", True):
+            super().__setattr__(name, value)
+            return
+        if own.get("_left"):  # states of another make, which `_update_count` ends
+            if name != "_update_count":
+                return
+            own["_left"] = False
+        elif name == "make" and self._is_other(value):
+            own["_left"] = True
+            return
+        super().__setattr__(name, value)
+
+    def _is_other(self, make: Tensor) -> bool:
+        """Return whether states of another make are about to be set; read the batch that they are from."""
+        own = self.__dict__
+        if make is own["make"]:
+            return False
+        first = _updated.get(id(make))
+        if first is None or first.__dict__.get("make") is not make:  # a copy; a look at a device would wait for it
+            return make.device.type == "cpu" and bytes(make.tolist()) != own["_digest"]
+        own["_known"] = True
+        if first.__dict__["_digest"] == own["_digest"]:
+            return False
+        batch: _Batch | None = first.__dict__["_last"]
+        if batch is not None and batch.number != own["_heard"]:
+            preds, target = batch.preds(), batch.target()
+            own["_heard"] = batch.number
+            if preds is None or target is None:
+                own["_missed"] = True
+            else:
+                self._take(preds, target)
+        return True
+
+    def _take(self, preds: Tensor, target: Tensor) -> None:
+        """Add a batch to the states."""
+        raise NotImplementedError
+
+    def _offer(self, preds: object, target: object) -> None:
+        """Let other metrics of a group read the batch that was just added."""
+        if not (isinstance(preds, Tensor) and isinstance(target, Tensor)):  # arrays of another library on a GPU
+            return
+        own = self.__dict__
+        own["_last"] = _Batch(next(_numbers), weakref.ref(preds), weakref.ref(target))
+        _updated[id(own["make"])] = self
+
+    @contextmanager
+    def _own_states(self) -> Iterator[None]:
+        """States that are set now are this metric's, from all ranks."""
+        self.__dict__["_gathers"] = True
+        try:
+            yield
+        finally:
+            self.__dict__["_gathers"] = False
+
+    def _check_make(self) -> None:
+        """Raise if the states are not those of all batches."""
+        lost = self._missed or (self._update_count > 0 and not (self._known or bool(self.seen.any())))
+        if lost or bytes(self.make.tolist()) != self._digest:
+            got = f"states of another metric in a {type(self).__name__}"
+            raise InputError("compute_groups", "metrics of equal arguments in a group", got, "leave compute_groups out")
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        super().reset()
+        self.__dict__.update(_missed=False, _known=False)
+
+    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
+        """Add the states of another metric, which must have equal arguments."""
+        if isinstance(incoming_state, (dict, SharingMetric)):
+            states: dict[str, Any] = (
+                incoming_state if isinstance(incoming_state, dict) else {**incoming_state.metric_state}
+            )
+            self._check_incoming("incoming_state", states.get("make"))
+        super().merge_state(incoming_state)
+        self.__dict__["_known"] = True
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        self._check_incoming("state_dict", state_dict.get(f"{prefix}make"))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        self.__dict__["_known"] = True
+
+    def _check_incoming(self, argument: str, make: Tensor | None) -> None:
+        if make is not None and bytes(make.tolist()) != self._digest:
+            expected = "the states of a metric with the same arguments"
+            raise InputError(argument, expected, "those of another", "make both metrics with the same arguments")
