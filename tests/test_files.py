@@ -1105,7 +1105,8 @@ def test_npy(tmp_path):
 # Around.
 
 
-def test_progress_goes_up_to_the_whole(tmp_path):
+def test_progress_goes_up_to_the_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored, "_CELLS_OF_NUMBERS", 1 << 17)
     n = 200_000
     columns = {"score": np.full(n, 0.5), "outcome": np.ones(n, int)}
     for ending in ("csv", "parquet"):

@@ -34,6 +34,7 @@ from sklearn.model_selection import (  # noqa: E402
     KFold,
     LearningCurveDisplay,
     StratifiedKFold,
+    TunedThresholdClassifierCV,
     cross_val_score,
     cross_validate,
 )
@@ -408,6 +409,47 @@ def test_several_scorers_at_once():
     assert search.best_params_ == {"C": 1.0}
 
 
+def test_a_measure_may_be_named():
+    model, (X, y) = LogisticRegression(), two(["no", "yes"])
+    model.fit(X, y)
+    names = {
+        "ece": calibrant.expected_calibration_error,
+        "smooth_calibration_error": calibrant.smooth_calibration_error,
+        "brier": calibrant.brier_score,
+        "accuracy": calibrant.accuracy,
+    }
+    for name, metric in names.items():
+        assert repr(make_scorer(name)) == repr(make_scorer(metric))
+        assert make_scorer(name)(model, X, y) == make_scorer(metric)(model, X, y)
+    with pytest.raises(InputError, match=r"metric: expected one of .*'ece'.* got 'ecee'; did you mean 'ece'"):
+        make_scorer("ecee")
+    assert make_scorer("nll").__name__ == "neg_log_loss"  # a display would write "Negative negative log likelihood"
+    assert make_scorer("ece").__name__ == "neg_expected_calibration_error"
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [0, 1]])
+@pytest.mark.parametrize("pos_label", [None, 0])
+def test_a_threshold_is_tuned_by_a_measure_of_the_decisions(labels, pos_label):
+    """Of decisions with probability 1 the Brier score is the share of errors, and the accuracy that of hits."""
+    X, y = two(labels)
+    positive = None if pos_label is None else labels[pos_label]
+    tuned = {
+        scoring: TunedThresholdClassifierCV(LogisticRegression(), scoring=scorer, cv=3, thresholds=20).fit(X, y)
+        for scoring, scorer in {
+            "sklearn": "accuracy",
+            "accuracy": make_scorer("accuracy", pos_label=positive),
+            "brier": make_scorer("brier", pos_label=positive),
+        }.items()
+    }
+    for name in ("accuracy", "brier"):
+        shift = 1.0 if name == "brier" else 0.0
+        assert tuned[name].best_score_ + shift == pytest.approx(tuned["sklearn"].best_score_, abs=1e-12)
+        if positive is None:
+            assert tuned[name].best_threshold_ == pytest.approx(tuned["sklearn"].best_threshold_)
+    decided = make_scorer("brier")
+    assert decided._score_func(y, y, sample_weight=np.ones(len(y))) == 0
+
+
 def test_the_importance_of_a_column_is_what_shuffling_it_costs():
     X, y = known(500)
     X = np.column_stack([X, np.random.default_rng(1).normal(size=500)])
@@ -553,7 +595,7 @@ def test_a_scorer_says_how_it_was_made():
 @pytest.mark.parametrize(
     ("metric", "kwargs", "message"),
     [
-        ("ece", {}, r"metric: expected a function, got 'ece'; pass the function itself"),
+        (15, {}, r"metric: expected a function or its name, got 15; pass the function itself"),
         (calibrant.score_decomposition, {}, "expected a measure that returns a number, got score_decomposition"),
         (calibrant.reliability_diagram, {}, "returns a number, got reliability_diagram"),
         (calibrant.classwise_calibration_errors, {}, "returns a number, got classwise_calibration_errors"),

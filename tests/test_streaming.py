@@ -38,6 +38,7 @@ from calibrant.files import (
     engine,
     read_sketches,
     reading,
+    stored,
     write_sketch,
 )
 from calibrant.files.background import Background
@@ -747,6 +748,7 @@ def test_a_torn_file_enters_nothing_though_most_of_it_was_read(tmp_path: Path, m
         reading._Sums, "add", lambda self, arrays: (judged.append(len(arrays["probs"])), add(self, arrays))
     )
     monkeypatch.setattr(engine, "CELLS", 1024)
+    monkeypatch.setattr(stored, "_CELLS_OF_NUMBERS", 1024)
     good, torn = (str(tmp_path / f"{name}.parquet") for name in ("good", "torn"))
     for path in (good, torn):
         table = pa.table({"score": P, "outcome": Y})

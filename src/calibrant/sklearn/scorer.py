@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from calibrant import measures
-from calibrant.errors import InputError, MissingDependencyError, renaming
+from calibrant.errors import InputError, MissingDependencyError, check_choice, renaming
 from calibrant.sklearn.arguments import check_arguments, name_of, parameters_of, takes
 from calibrant.sklearn.labels import OF_ESTIMATOR, of_estimator
 
@@ -23,6 +23,17 @@ except ImportError as error:
 
 #: Whether greater is better for each of the library's own functions that return a number.
 _GREATER: Final = {function: m.better == "higher" for m in measures.MEASURES for function in m.functions}
+
+#: The functions by the keys of a report, and by their names.
+_BY_NAME: Final = {
+    name: function
+    for m in measures.MEASURES
+    for function in reversed(m.functions)
+    for name in (m.name, function.__name__)
+}
+
+#: Names behind ``neg_``, where the function's own would say it twice.
+_SPOKEN: Final = {measures.negative_log_likelihood: "log_loss"}
 
 #: The library's own functions that return something else.
 _NO_NUMBER: Final = tuple(
@@ -58,7 +69,8 @@ class Scorer:
 
     def __init__(self, metric: Callable[..., Any], greater_is_better: bool, pos_label: Any, kwargs: Any) -> None:
         self.metric, self.greater_is_better, self.pos_label, self.kwargs = metric, greater_is_better, pos_label, kwargs
-        self.__name__ = f"{'' if greater_is_better else 'neg_'}{name_of(metric)}"  # scikit-learn's displays show it
+        name = name_of(metric)  # scikit-learn's displays show it
+        self.__name__ = name if greater_is_better else f"neg_{_SPOKEN.get(metric, name)}"
         self._request: bool | str | None = None
 
     def __call__(self, estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> float:
@@ -88,6 +100,26 @@ class Scorer:
         if not (isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0)):
             raise InputError("metric", "a measure that returns a number", f"a {type(value).__name__}", "return one")
         return float(value) if self.greater_is_better else -float(value)
+
+    # ------------------------------------------------------------ what tuners of thresholds ask of a scorer
+
+    @property
+    def _sign(self) -> int:
+        return 1 if self.greater_is_better else -1
+
+    @property
+    def _kwargs(self) -> dict[str, Any]:
+        return {**self.kwargs, "pos_label": self.pos_label}
+
+    def _score_func(
+        self, y_true: Any, y_pred: Any, *, pos_label: Any = None, sample_weight: Any = None, **kwargs: Any
+    ) -> float:
+        """Return the measure of decisions: the probability of the decided label is 1."""
+        y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
+        positive = np.unique(np.concatenate([y_true, y_pred]))[-1] if pos_label is None else pos_label
+        weights = {} if sample_weight is None else {"weights": sample_weight}
+        decided, happened = (y_pred == positive).astype(np.float64), (y_true == positive).astype(np.int64)
+        return float(self.metric(decided, happened, **weights, **kwargs))
 
     @property
     def _notion(self) -> Any:
@@ -141,14 +173,15 @@ def make_scorer(metric: Any, *, greater_is_better: bool | None = None, pos_label
 
     Pass it as ``scoring`` to `cross_val_score`, `cross_validate`, `GridSearchCV`, `learning_curve` and the like. It
     matches labels to ``estimator.classes_``: labels may be of any type, and a fold may lack a class.
+    `TunedThresholdClassifierCV` takes it too: it judges decisions, so that each decided label has probability 1.
 
     Parameters
     ----------
-    metric : callable
-        A measure of calibrant that returns a number, or your own function ``metric(probs, targets, **kwargs)``. For
-        two classes ``probs`` is (N,), the probability of one label, and ``targets`` are 0 and 1. For more classes (or
-        ``notion="classwise"``) they are (N, C) and 0 to C - 1 in the order of ``estimator.classes_``. Sample weights
-        are passed as ``weights``.
+    metric : str or callable
+        A measure of calibrant that returns a number: its key in a report, such as ``"ece"``, or the function. Or your
+        own function ``metric(probs, targets, **kwargs)``. For two classes ``probs`` is (N,), the probability of one
+        label, and ``targets`` are 0 and 1. For more classes (or ``notion="classwise"``) they are (N, C) and 0 to C - 1
+        in the order of ``estimator.classes_``. Sample weights are passed as ``weights``.
     greater_is_better : bool, optional
         Whether greater is better; if not, the sign is turned, because scikit-learn's searches maximise. The default
         is right for calibrant's measures (all except `calibrant.accuracy` are errors); other functions need it.
@@ -183,9 +216,12 @@ def make_scorer(metric: Any, *, greater_is_better: bool | None = None, pos_label
     >>> cross_val_score(GaussianNB(), X, y, scoring=scorer, cv=3).round(3)
     array([-0.084, -0.05 , -0.048])
     """
+    if isinstance(metric, str):
+        check_choice("metric", metric, tuple(_BY_NAME))
+        metric = _BY_NAME[metric]
     if not callable(metric):
-        remedy = "pass the function itself, such as calibrant.expected_calibration_error"
-        raise InputError("metric", "a function", repr(metric), remedy)
+        remedy = "pass the function itself, such as calibrant.expected_calibration_error, or 'ece'"
+        raise InputError("metric", "a function or its name", repr(metric), remedy)
     while isinstance(metric, functools.partial) and not metric.args:
         metric, kwargs = metric.func, {**metric.keywords, **kwargs}
     if metric in _NO_NUMBER:

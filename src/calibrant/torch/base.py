@@ -451,7 +451,7 @@ class ProbabilityMetric(SharingMetric):
 def _batch_of(
     method: str, preds: Any = None, target: Any = None, *, probs: Any = None, targets: Any = None
 ) -> tuple[Any, Any]:
-    """Return the two arguments of a method, each of which has two names."""
+    """Return the two arguments of a method; each has two names."""
     given = []
     for names, values in ((("preds", "probs"), (preds, probs)), (("target", "targets"), (target, targets))):
         known = [value for value in values if value is not None]
