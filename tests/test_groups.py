@@ -521,6 +521,36 @@ def test_a_missing_name_is_an_error(kind):
         evaluate(p, y, groups=missing(kind), level=None)
 
 
+def test_groups_of_pandas_stand_in_their_own_order():
+    pd = pytest.importorskip("pandas")
+    p, y = draw(5, 90)
+    ages, months = np.tile([7, 35, 120], 30), pd.period_range("2024-11", periods=3, freq="M")
+    sizes = pd.Categorical.from_codes(np.tile([2, 0, 1], 30), ["small", "medium", "large"], ordered=True)
+    cut = pd.cut(pd.Series(ages), [0, 9, 99, 999])
+    known = {
+        "intervals": (cut, ["(0, 9]", "(9, 99]", "(99, 999]"]),
+        "an array of intervals": (pd.arrays.IntervalArray(cut), ["(0, 9]", "(9, 99]", "(99, 999]"]),
+        "periods": (pd.Series(np.tile(months, 30)), ["2024-11", "2024-12", "2025-01"]),
+        "an index of periods": (pd.PeriodIndex(np.tile(months, 30)), ["2024-11", "2024-12", "2025-01"]),
+        "sizes": (sizes, ["small", "medium", "large"]),
+        "a series of sizes": (pd.Series(sizes), ["small", "medium", "large"]),
+        "numbers": (pd.Categorical(ages, [120, 7, 35], ordered=True), ["120", "7", "35"]),
+        "without an order": (pd.Categorical(np.tile(["b", "a", "c"], 30)), ["a", "b", "c"]),
+        "days": (np.tile(np.array(["2024-02-01", "2024-01-01"], "M8[D]"), 45), ["2024-01-01", "2024-02-01"]),
+    }
+    for kind, (column, names) in known.items():
+        report = evaluate(p, y, groups=column, level=None)
+        assert [group.name for group in report.groups] == names, kind
+        plain = np.array([str(name) for name in column])
+        for group in report.groups:
+            assert group.n == np.count_nonzero(plain == group.name), kind
+    for column in (cut.where(ages != 35), pd.Series(sizes).where(ages != 7)):
+        with pytest.raises(InputError, match=r"groups: expected a name in every row, got a missing value at row [01];"):
+            evaluate(p, y, groups=column)
+    with pytest.raises(InputError, match=r"groups: expected 90 names, one for each prediction, got shape \(60,\)"):
+        evaluate(p, y, groups=sizes[:60])
+
+
 def test_errors_about_groups():
     p, y = draw(17, 90)
     remedy = "pass the column with the group of each row"

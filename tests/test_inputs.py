@@ -1182,6 +1182,37 @@ def test_pandas():
         assert (error.argument, error.row) == ("targets", 0)
 
 
+def test_columns_of_pandas_with_different_indexes_are_not_paired_by_position():
+    """A column that was shuffled or sorted by itself keeps its labels: their order says that rows would be mixed up."""
+    pd = pytest.importorskip("pandas")
+    index = list("dcba")
+    probs, frame = pd.Series(PROBS, index=index), pd.DataFrame(ROWS, index=index)
+    targets, classes = pd.Series(TARGETS, index=index), pd.Series(CLASSES, index=index)
+    assert evaluate(probs, targets).to_json() == evaluate(PROBS, TARGETS).to_json()
+    assert brier_score(frame, classes) == brier_score(ROWS, CLASSES)
+    others = {"weights": [1, 2, 3, 4], "groups": ["a", "a", "b", "b"], "clusters": [1, 1, 2, 2]}
+    sorted_by_itself = (
+        "expected the index of the columns before it, got a Series with another index; align them, or pass"
+    )
+    for name, values in others.items():
+        good, bad = pd.Series(values, index=index), pd.Series(values, index=index).sort_index()
+        expected = evaluate(PROBS, TARGETS, **{name: values}).to_json()
+        assert evaluate(probs, targets, **{name: good}).to_json() == expected
+        assert evaluate(probs, targets, **{name: bad.to_numpy()[::-1]}).to_json() == expected
+        for first in ({"probs": probs, "targets": TARGETS}, {"probs": PROBS, "targets": targets}):
+            with pytest.raises(InputError, match=f"{name}: {sorted_by_itself}"):
+                evaluate(**first, **{name: bad})
+            with pytest.raises(InputError, match=f"{name}: {sorted_by_itself}"):
+                CalibrationSketch().update(**first, **{name: bad})
+    for wrong in (targets.sort_index(), targets.reset_index(drop=True)):
+        with pytest.raises(InputError, match=f"targets: {sorted_by_itself}"):
+            expected_calibration_error(probs, wrong)
+        with pytest.raises(InputError, match=f"targets: {sorted_by_itself}"):
+            calibrant.compare(probs, probs, wrong)
+    with pytest.raises(InputError, match="targets: expected"):  # the lengths differ: that is said first
+        evaluate(probs, targets[:3])
+
+
 def test_polars():
     pl = pytest.importorskip("polars")
     expected, classes = ece_of(PROBS, TARGETS), ece_of(ROWS, CLASSES)

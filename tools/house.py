@@ -80,6 +80,7 @@ HOUSE = (
     (Room("arrays", "arrays of any library as NumPy's", "inputs"),),
     (Room("weights", "integer weights, units of weights and effective sample sizes", "weights laws"),),
     (Room("inputs", "the boundary, where arguments are checked and normalised once", "inputs"),),
+    (Room("grouping", "the groups of rows: their names in order, and the rows of each", "groups"),),
     (
         Room("results", "the values that are returned", "report"),
         Room("scores", "proper scores, of tables and of single rows", "numbers"),

@@ -7,7 +7,6 @@ pass stopped.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import mistakes
-from calibrant.arrays import as_array, as_numbers, as_typed, is_bfloat16, widened
+from calibrant.arrays import as_array, as_numbers, is_bfloat16, widened
 from calibrant.cached import cached_property
 from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.faults import (
@@ -24,7 +23,6 @@ from calibrant.faults import (
     LabelFacts,
     LabelNameFacts,
     LengthFacts,
-    MissingFacts,
     NameFacts,
     OneHotFacts,
     Place,
@@ -41,9 +39,6 @@ Notion = Literal["positive", "top-label", "classwise", "multilabel"]
 #: So many rows prove that declared logits are probabilities.
 SURE = 10
 
-#: Groups of one evaluation: more are names of rows, not of groups.
-MOST_GROUPS = 10_000
-
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
 
 
@@ -52,7 +47,8 @@ class Predictions:
     """Validated predictions: rows of probabilities or logits, integer labels, and weights if any.
 
     ``labels`` has one entry per row: a class index, 0 or 1, or -1 for a row that is not judged. For multilabel it has
-    shape (n, C). Bytes that are all 0 or 1 stay bytes. ``tolerance`` is how far a row's sum may be from 1.
+    shape (n, C). Bytes that are all 0 or 1 stay bytes. ``tolerance`` is how far a row's sum may be from 1. ``index``
+    is the index of the rows, if they came from pandas.
     """
 
     rows: Rows
@@ -62,6 +58,7 @@ class Predictions:
     logits: bool
     tolerance: float
     class_names: tuple[str, ...] | None
+    index: Any = None
 
     @property
     def n(self) -> int:
@@ -88,7 +85,8 @@ class Predictions:
         if values.shape[2] > 1:
             values = values.transpose(0, 2, 1).reshape(self.n, self.n_classes, 1)
         weights = None if self.weights is None else self.weights[places]
-        return replace(self, rows=Rows(values[places], self.rows.bfloat16), labels=self.labels[places], weights=weights)
+        rows = Rows(values[places], self.rows.bfloat16)
+        return replace(self, rows=rows, labels=self.labels[places], weights=weights, index=None)
 
 
 def as_predictions(
@@ -116,6 +114,9 @@ def as_predictions(
         raise InputError("logits", "True or False", repr(logits), "pass True if probs are logits, else False")
     if notion is not None:
         check_choice("notion", notion, get_args(Notion))
+    index_of_rows = index_of(probs)
+    for name, column in (("targets", targets), ("weights", weights)):
+        index_of_rows = check_index(name, column, index_of_rows)
     ignored = _ignore_index(ignore_index)
     names = None if class_names is None else names_of(class_names)
     values = as_array("probs", probs)
@@ -148,44 +149,24 @@ def as_predictions(
         logits=bool(logits),
         tolerance=sum_tolerance("bfloat16" if bfloat16 else values.dtype.name),
         class_names=names,
+        index=index_of_rows,
     )
 
 
-def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[np.intp]]]:
-    """Return the name of each group and the indices of its judged rows; omit groups without a judged row.
-
-    Raises
-    ------
-    InputError
-        If the number of names differs from the number of predictions, for a missing name, and for more than
-        `MOST_GROUPS` groups.
-    """
-    # NumPy would write a missing value among strings as the string "nan".
-    mixed = isinstance(groups, (list, tuple)) and any(isinstance(name, str) for name in groups)
-    array = as_typed("groups", np.array(groups, dtype=object)) if mixed else as_array("groups", groups)
-    if array.size != predictions.n:
-        expected = f"{predictions.n} names, one for each prediction"
-        raise InputError("groups", expected, f"shape {array.shape}", "pass the column with the group of each row")
-    flat = array.reshape(-1)
-    missing = np.isnan(flat) if flat.dtype.kind == "f" else np.isnat(flat) if flat.dtype.kind in "mM" else flat != flat
-    if missing.any():
-        row = int(np.flatnonzero(missing)[0])
-        raise refuse("groups", Fault.MISSING, MissingFacts(entry="name", place=Place(row)))
-    names, group_of_row = np.unique(flat, return_inverse=True)
-    if len(names) > MOST_GROUPS:
-        remedy = "pass a column with fewer groups; one that names a patient or a question may be for clusters"
-        raise InputError("groups", f"at most {MOST_GROUPS:,} different names", f"{len(names):,}", remedy)
-    judged = np.flatnonzero(predictions.judged)
-    group_of_judged = group_of_row.reshape(-1)[judged]
-    order = np.argsort(group_of_judged, kind="stable")
-    places = np.split(judged[order], np.cumsum(np.bincount(group_of_judged, minlength=len(names)))[:-1])
-    return [(group_name(name), rows) for name, rows in zip(names, places, strict=True) if len(rows)]
+def index_of(column: Any) -> Any:
+    """Return the index of a Series or a DataFrame of pandas; None for anything else."""
+    return getattr(column, "index", None) if type(column).__module__.partition(".")[0] == "pandas" else None
 
 
-def group_name(value: Any) -> str:
-    """Return the name of a group; an integer value of any type is written without a decimal point."""
-    number = float(value) if isinstance(value, (float, np.floating)) else math.nan
-    return str(int(number)) if abs(number) < 2**53 and number.is_integer() else str(value)
+def check_index(name: str, column: Any, index: Any) -> Any:
+    """Reject a column of pandas whose index differs from that of the columns before it; return the index."""
+    own = index_of(column)
+    if index is None or own is None:
+        return own if index is None else index
+    if len(own) == len(index) and not own.equals(index):
+        remedy = "align them, or pass .to_numpy() to pair the rows by their positions"
+        raise InputError(name, "the index of the columns before it", "a Series with another index", remedy)
+    return index
 
 
 def sum_tolerance(dtype: str) -> float:

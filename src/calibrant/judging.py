@@ -13,7 +13,8 @@ from calibrant.clusters import ClusterLabels, ClusterSums, labels_of
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned
 from calibrant.estimators.certified import Certified
-from calibrant.inputs import Notion, Predictions, as_groups
+from calibrant.grouping import as_groups
+from calibrant.inputs import Notion, Predictions
 from calibrant.measures.histograms import ClassHistograms, table_histograms
 from calibrant.notions import NOTIONS, PER_CLASS, Events, class_events, read, read_squared
 from calibrant.sampling.class_rows import ClassRows

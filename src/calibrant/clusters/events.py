@@ -12,7 +12,7 @@ from calibrant.clusters.cells import CLASS_CELLS
 from calibrant.clusters.labels import ClusterLabels, as_clusters
 from calibrant.clusters.sums import BucketSums
 from calibrant.errors import InputError
-from calibrant.inputs import Notion, Predictions
+from calibrant.inputs import Notion, Predictions, check_index
 from calibrant.notions import PER_CLASS, Events, class_events, scores_of_rows
 from calibrant.scores import event_row_scores
 
@@ -113,6 +113,7 @@ def labels_of(clusters: Any, predictions: Predictions) -> ClusterLabels:
     InputError
         As `as_clusters`.
     """
+    check_index("clusters", clusters, predictions.index)
     n, each = predictions.n, predictions.rows.values.shape[2]
     size = len(clusters) if isinstance(clusters, ClusterLabels) else np.size(clusters)
     if each > 1 and size == n // each:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from calibrant.clusters import SEPARATOR, ClusterLabels, as_clusters, escaped, label_texts
 from calibrant.errors import FileError
-from calibrant.inputs import group_name
+from calibrant.grouping import group_name
 
 PERCENT_REMEDY = "pass --percent if the numbers are per cent"
 

@@ -10,7 +10,8 @@ from calibrant import grid as grids
 from calibrant.errors import CalibrantError, InputError, NothingJudgedError
 from calibrant.frames import buckets, cells, faults
 from calibrant.frames.columns import alike_in_engines, as_frame, resolve_columns, resolve_judgement
-from calibrant.inputs import Notion, group_name
+from calibrant.grouping import group_name
+from calibrant.inputs import Notion
 from calibrant.sketch import CalibrationSketch
 
 

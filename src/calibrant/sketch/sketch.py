@@ -14,7 +14,8 @@ from calibrant import grid as grids
 from calibrant.arrays import as_array
 from calibrant.clusters import BucketSums, ClusterLabels, ClusterSums, check_notion, labels_of
 from calibrant.errors import InputError, NothingJudgedError, check_choice
-from calibrant.inputs import Layout, Notion, Predictions, as_groups, as_predictions, names_of
+from calibrant.grouping import as_groups
+from calibrant.inputs import Layout, Notion, Predictions, as_predictions, names_of
 from calibrant.kernels.loading import following
 from calibrant.notions import NOTIONS, PER_CLASS, resolve
 from calibrant.sketch import storage

@@ -1,0 +1,79 @@
+"""The groups of rows: their names in order, and the rows of each."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.arrays import as_array, as_typed
+from calibrant.errors import InputError
+from calibrant.faults import Fault, MissingFacts, Place
+from calibrant.inputs import Predictions, check_index
+from calibrant.wording import refuse
+
+#: Groups of one evaluation: more are names of rows, not of groups.
+MOST_GROUPS: Final = 10_000
+
+
+def as_groups(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[np.intp]]]:
+    """Return the name of each group and the indices of its judged rows; omit groups without a judged row.
+
+    Raises
+    ------
+    InputError
+        If the number of names differs from the number of predictions, for a missing name, and for more than
+        `MOST_GROUPS` groups.
+    """
+    check_index("groups", groups, predictions.index)
+    names, group_of_row, size = _ordered(groups) or _sorted(groups)
+    if len(group_of_row) != predictions.n:
+        expected = f"{predictions.n} names, one for each prediction"
+        raise InputError("groups", expected, f"shape {size}", "pass the column with the group of each row")
+    if (group_of_row < 0).any():
+        place = Place(int(np.argmax(group_of_row < 0)))
+        raise refuse("groups", Fault.MISSING, MissingFacts(entry="name", place=place))
+    if len(names) > MOST_GROUPS:
+        remedy = "pass a column with fewer groups; one that names a patient or a question may be for clusters"
+        raise InputError("groups", f"at most {MOST_GROUPS:,} different names", f"{len(names):,}", remedy)
+    judged = np.flatnonzero(predictions.judged)
+    group_of_judged = group_of_row[judged]
+    order = np.argsort(group_of_judged, kind="stable")
+    places = np.split(judged[order], np.cumsum(np.bincount(group_of_judged, minlength=len(names)))[:-1])
+    return [(group_name(name), rows) for name, rows in zip(names, places, strict=True) if len(rows)]
+
+
+#: The distinct groups in order, the number of each row's (-1 if it is missing), and the shape of the column.
+_Groups = tuple[Any, NDArray[np.integer[Any]], tuple[int, ...]]
+
+
+def _ordered(groups: Any) -> _Groups | None:
+    """Return ordered categories, intervals or periods of pandas in their own order; None for anything else."""
+    dtype = getattr(groups, "dtype", None)
+    if type(dtype).__module__.partition(".")[0] != "pandas":
+        return None
+    kind, ordered = type(dtype).__name__, getattr(dtype, "ordered", False)
+    if kind not in ("IntervalDtype", "PeriodDtype") and not (kind == "CategoricalDtype" and ordered):
+        return None
+    column = groups.astype("category")
+    categories = getattr(column, "cat", column)  # of a Series; an array has them itself
+    return list(categories.categories), np.asarray(categories.codes), column.shape
+
+
+def _sorted(groups: Any) -> _Groups:
+    """Return the distinct groups of any other column, sorted."""
+    # NumPy would write a missing value among strings as the string "nan".
+    mixed = isinstance(groups, (list, tuple)) and any(isinstance(name, str) for name in groups)
+    array = as_typed("groups", np.array(groups, dtype=object)) if mixed else as_array("groups", groups)
+    flat = array.reshape(-1)
+    missing = np.isnan(flat) if flat.dtype.kind == "f" else np.isnat(flat) if flat.dtype.kind in "mM" else flat != flat
+    names, group_of_row = np.unique(flat, return_inverse=True)
+    return names, np.where(missing, -1, group_of_row.reshape(-1)), array.shape
+
+
+def group_name(value: Any) -> str:
+    """Return the name of a group; an integer value of any type is written without a decimal point."""
+    number = float(value) if isinstance(value, (float, np.floating)) else math.nan
+    return str(int(number)) if abs(number) < 2**53 and number.is_integer() else str(value)
