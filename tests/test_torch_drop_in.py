@@ -158,7 +158,7 @@ def naive_brier(probs, target, top):
     return ((p - truth[:, None]) ** 2).sum(2).mean(1)
 
 
-SHAPES = [(n, members) for n in (1, 2, 3, 4) for members in (None, 1, 3, n)]
+SHAPES = [(n, members) for n in (1, 2, 3, 4) for members in dict.fromkeys((None, 1, 3, n))]
 
 
 @pytest.mark.parametrize(("width", "members"), SHAPES)

@@ -12,13 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant.errors import InputError, NothingJudgedError, check_choice
+from calibrant.errors import InputError, NothingJudgedError
 from calibrant.faults import MAY_BE_LOGITS, Fault
 from calibrant.inputs import Layout, Notion, Predictions, as_predictions, sum_tolerance
 from calibrant.kernels import cuda, dispatch, tensors
 from calibrant.kernels.loading import following
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
 from calibrant.notions import DEFAULTS, NOTIONS
+from calibrant.torch.arguments import batch_of, check_notion, check_tensor
 from calibrant.torch.sharing import SharingMetric
 from calibrant.torch.tracing import untraced
 from calibrant.wording import Terms, translate
@@ -197,7 +198,7 @@ class ProbabilityMetric(SharingMetric):
     @untraced
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return the value of this batch alone. It is read once, before anything changes."""
-        preds, target = _batch_of("forward", *args, **kwargs)
+        preds, target = batch_of("forward", *args, **kwargs)
         self._batch = self._read(preds, target)
         try:
             return super().forward(preds, target)
@@ -222,7 +223,7 @@ class ProbabilityMetric(SharingMetric):
         target : (N,) or (N, ...) tensor
             0 or 1, or class indices; ``targets`` is the same.
         """
-        preds, target = _batch_of("update", preds, target, probs=probs, targets=targets)
+        preds, target = batch_of("update", preds, target, probs=probs, targets=targets)
         if self._batch is not None:  # of `forward`, which a collection calls of each metric
             self._add(self._batch)
             return
@@ -262,8 +263,8 @@ class ProbabilityMetric(SharingMetric):
 
     def _checked(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Check types, shapes and devices of a batch. A single event comes back as (n,)."""
-        _check_tensor("preds", preds, self.device)
-        _check_tensor("target", target, self.device)
+        check_tensor("preds", preds, self.device)
+        check_tensor("target", target, self.device)
         if preds.dtype not in _FLOATS:
             expected = "float16, bfloat16, float32 or float64"
             raise InputError("preds", expected, str(preds.dtype), "pass probabilities or logits")
@@ -448,22 +449,6 @@ class ProbabilityMetric(SharingMetric):
         return torch.cat(state) if state else torch.zeros((0, *columns), dtype=dtype)
 
 
-def _batch_of(
-    method: str, preds: Any = None, target: Any = None, *, probs: Any = None, targets: Any = None
-) -> tuple[Any, Any]:
-    """Return the two arguments of a method; each has two names."""
-    given = []
-    for names, values in ((("preds", "probs"), (preds, probs)), (("target", "targets"), (target, targets))):
-        known = [value for value in values if value is not None]
-        if not known:
-            message = f"{method}() missing 1 required positional argument: {names[0]!r}"
-            raise TypeError(message)
-        if len(known) > 1:
-            raise InputError(names[0], f"a tensor, as {names[0]} or {names[1]}", "both", "pass one of the two")
-        given += known
-    return given[0], given[1]
-
-
 @cache
 def _seen(logits: bool, double: bool, width: int) -> Tensor:
     return torch.tensor([int(not logits), int(logits), int(double), width])
@@ -480,15 +465,6 @@ def tally(
     return dispatch.tally(probs, targets, uppers=uppers, tolerance=tolerance, fold=fold, half=half)
 
 
-def _check_tensor(name: str, value: object, device: torch.device) -> None:
-    if not isinstance(value, Tensor):
-        remedy = "convert it, or use the functions of calibrant itself"
-        raise InputError(name, "a tensor", f"a {type(value).__name__}", remedy)
-    if value.device != device:
-        expected, remedy = f"a tensor on {device}, the metric's device", "move one of them with .to(device)"
-        raise InputError(name, expected, f"a tensor on {value.device}", remedy)
-
-
 def _look_normalised(preds: Tensor) -> bool:
     """Return whether a batch of class scores could be probabilities."""
     inside = bool(((preds >= 0) & (preds <= 1)).all())
@@ -497,12 +473,3 @@ def _look_normalised(preds: Tensor) -> bool:
 
 def _tolerance(dtype: torch.dtype) -> float:
     return sum_tolerance(str(dtype).removeprefix("torch."))
-
-
-def check_notion(notion: object, choices: tuple[str, ...], num_classes: int | None = None) -> None:
-    """Reject a notion that the metric does not judge."""
-    if notion is not None:
-        check_choice("notion", notion, choices)
-    if notion == "positive" and num_classes not in (None, 1, 2):
-        remedy = "pass one class's column, or another notion"
-        raise InputError("notion", f"'top-label' or 'classwise' for {num_classes} classes", "'positive'", remedy)

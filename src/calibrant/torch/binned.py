@@ -16,7 +16,8 @@ from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels.tensors import Reading
 from calibrant.plot import stacked
 from calibrant.table import ReliabilityTable
-from calibrant.torch.base import Increments, ProbabilityMetric, check_notion, tally
+from calibrant.torch.arguments import check_classes, check_notion
+from calibrant.torch.base import Increments, ProbabilityMetric, tally
 from calibrant.torch.bins import bins_of, bins_of_device, bins_of_host, histograms_of, increments_of, uppers
 from calibrant.torch.tables import State, TableMetric
 
@@ -437,12 +438,3 @@ def _check_bins(num_bins: object, norm: object, closed: object) -> None:
         binned.check_bins(num_bins, "uniform", norm, closed)
     except InputError as error:
         raise error.renamed({"n_bins": "num_bins"}) from None
-
-
-def check_classes(num_classes: object) -> None:
-    """Reject a number of classes that is not an integer from 2."""
-    if isinstance(num_classes, bool) or not isinstance(num_classes, int):
-        message = f"num_classes: expected an integer, got {num_classes!r}; pass the number of columns of preds"
-        raise TypeError(message)
-    if num_classes < 2:
-        raise InputError("num_classes", "an integer from 2", repr(num_classes), "for one event use task='binary'")

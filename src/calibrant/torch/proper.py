@@ -17,7 +17,8 @@ from calibrant.kernels.tensors import Reading
 from calibrant.notions import read, scores_of_rows
 from calibrant.scores import event_row_scores
 from calibrant.table import ReliabilityTable
-from calibrant.torch.base import Batch, Increments, ProbabilityMetric, check_notion
+from calibrant.torch.arguments import check_columns, check_notion
+from calibrant.torch.base import Batch, Increments, ProbabilityMetric
 from calibrant.torch.sums import score_increments, score_terms, summed
 
 Reduction = Literal["mean", "sum", "none"]
@@ -44,11 +45,8 @@ class _MeanScore(ProbabilityMetric):
         logits: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        if num_classes is not None and (isinstance(num_classes, bool) or not isinstance(num_classes, int)):
-            message = (
-                f"num_classes: expected an integer, got {num_classes!r}; pass the number of columns, or leave it out"
-            )
-            raise TypeError(message)
+        if num_classes is not None:
+            check_columns(num_classes)
         if reduction is not None:
             check_choice("reduction", reduction, get_args(Reduction))
         check_notion(notion, ("positive", "top-label", "multilabel"), num_classes)

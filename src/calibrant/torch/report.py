@@ -24,7 +24,8 @@ from calibrant.report import Report
 from calibrant.results import ReliabilityDiagram
 from calibrant.sampling.means import PredictionMeans
 from calibrant.sampling.resampling import Resampling, Rng
-from calibrant.torch.base import Batch, Increments, check_notion
+from calibrant.torch.arguments import check_notion
+from calibrant.torch.base import Batch, Increments
 from calibrant.torch.bins import uppers, uppers_on
 from calibrant.torch.sums import score_increments, totals_of_device
 from calibrant.torch.tables import State, TableMetric

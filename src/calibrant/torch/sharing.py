@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -85,9 +86,9 @@ class SharingMetric(UntracedMetric):
                 self._take(preds, target)
         return True
 
+    @abstractmethod
     def _take(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch to the states."""
-        raise NotImplementedError
 
     def _offer(self, preds: object, target: object) -> None:
         """Let other metrics of a group read the batch that was just added."""

@@ -12,7 +12,7 @@ from calibrant.estimators import smooth, smooth_mesh
 from calibrant.estimators.certified import Certified
 from calibrant.inputs import Notion
 from calibrant.table import ReliabilityTable
-from calibrant.torch.base import check_notion
+from calibrant.torch.arguments import check_notion
 from calibrant.torch.tables import State, TableMetric
 
 

@@ -1,4 +1,4 @@
-"""Keep the compilers of torch out of metrics: they would trace NumPy for seconds, and gain nothing."""
+"""Keep the compilers of torch out of metrics: to trace NumPy would take them time, and gain nothing."""
 
 from __future__ import annotations
 
