@@ -219,14 +219,14 @@ class CalibrationReport(TableMetric):
         return report
 
     def plot(self, title: Any = "Reliability Diagram", ax: Any = None) -> tuple[Any, Any]:
-        """Draw the reliability diagram of all batches so far; on ``ax`` without the histogram below.
+        """Draw the reliability diagram of all batches so far; on ``ax`` without the histogram.
 
         A report may be given first, as by torchmetrics, which then stands for the batches.
         """
         report: Report = title if isinstance(title, Report) else self.compute()
         title = title if isinstance(title, str) else "Reliability Diagram"
         if ax is not None:
-            reliability_diagram(report, ax=ax).set_title(title)
+            reliability_diagram(report, counts=False, ax=ax).set_title(title)
             return ax.figure, ax
         words = stacked.WORDS["positive" if report.notion == "positive" else "top-label"]
         number = f"ECE = {report['ece'].value:.2%}"
