@@ -360,6 +360,20 @@ def test_bin_pooled_is_its_twin(dtype, n_bins, weighted):
 
 
 @pytest.mark.parametrize("unsigned", [np.uint32, np.uint64])
+@pytest.mark.parametrize("bits", [1, 8, 31, 63])
+@pytest.mark.parametrize("n", [0, 1, 2, 5_000])
+def test_sort_keys_is_its_twin(unsigned, bits, n):
+    bits = min(bits, 8 * unsigned().itemsize - 1)
+    keys = np.random.default_rng([24, n, bits]).integers(0, 1 << bits, n, dtype=unsigned)
+    keys |= unsigned(1 << bits)  # a byte that all keys share, whatever their number
+    expected = sorted(keys.tolist())
+    for module in (host_tables, reference_tables):
+        own = keys.copy()
+        module.sort_keys(own)
+        assert own.tolist() == expected
+
+
+@pytest.mark.parametrize("unsigned", [np.uint32, np.uint64])
 @pytest.mark.parametrize("n", [1, 2, 300])
 def test_the_runs_are_their_twins(unsigned, n):
     rng = np.random.default_rng([5, n])

@@ -364,11 +364,11 @@ def pack(scores: Floats, outcomes: UInt8s) -> NDArray[np.unsignedinteger[Any]]:
 def distinct_keys(keys: NDArray[np.unsignedinteger[Any]]) -> tuple[Floats, Int64s, Int64s]:
     """Return the distinct scores of packed events in order, their counts and their counts of outcomes 1, exactly.
 
-    The keys are sorted in place: NumPy's vectorised integer sort does most of the work.
+    The keys are sorted in place.
     """
     kernels = kernels_for("tables", len(keys))
 
-    keys.sort()
+    kernels.sort_keys(keys)
     n = kernels.count_runs(keys)
     bits, counts, positives = np.empty(n, keys.dtype), np.empty(n, np.int64), np.empty(n, np.int64)
     if n:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.kernels import reference
-from calibrant.kernels.bin_lookup import CHUNK, bin_of, bounds_of, cell_of, start_of
+from calibrant.kernels.bin_lookup import CHUNK, add_tallies, bin_of, bounds_of, cell_of, start_of, tallies_of
 from calibrant.kernels.bits import bits_of, exp, float_of, log, signed, unsigned
 from calibrant.kernels.compiled import inlined, kernel
 from calibrant.kernels.reference import BRIER, BRIER_SQUARES, CLEAN, CORRECT, IGNORED, INFINITE, NLL, NLL_SQUARES
@@ -378,7 +378,7 @@ def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: A
     keep = keys.shape[0] > 0
     bounds = bounds_of(uppers)
     n_bins = uppers.shape[0]
-    cells = np.zeros((2 * n_bins, 4))  # two sets, rows in turn: no addition waits; the last column is padding
+    tallies = tallies_of(n_bins)
     for i in range(n):
         y = targets[i]
         if y < 0 or y >= size:
@@ -402,11 +402,10 @@ def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: A
         if keep:
             keys[i] = 2 * np.int64(pattern) + np.int64(hit)
         else:
-            b = bin_of(largest, bounds) + n_bins * (i & 1)
-            cells[b, 0] += 1.0
-            cells[b, 1] += np.float64(largest)
-            cells[b, 2] += hit
-    sums += (cells[:n_bins] + cells[n_bins:]).T[:3]
+            place = np.uint64(2 * (bin_of(largest, bounds) + n_bins * (i & 1)) + np.int64(hit))
+            tallies[place, 0] += 1.0
+            tallies[place, 1] += np.float64(largest)
+    add_tallies(tallies, sums)
     return CLEAN
 
 
@@ -419,7 +418,7 @@ def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, su
     keep = keys.shape[0] > 0
     bounds = bounds_of(uppers)
     n_bins = uppers.shape[0]
-    cells = np.zeros((2 * n_bins, 4))  # two sets, as in tally_classes
+    tallies = tallies_of(n_bins)
     for i in range(probs.shape[0]):
         y = targets[i]
         if y < 0 or y > 1 or bits[i] > one:
@@ -432,11 +431,10 @@ def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, su
         if keep:
             keys[i] = 2 * np.int64(bits_of(p)) + y
         else:
-            b = bin_of(p, bounds) + n_bins * (i & 1)
-            cells[b, 0] += 1.0
-            cells[b, 1] += np.float64(p)
-            cells[b, 2] += y
-    sums += (cells[:n_bins] + cells[n_bins:]).T[:3]
+            place = np.uint64(2 * (bin_of(p, bounds) + n_bins * (i & 1)) + y)
+            tallies[place, 0] += 1.0
+            tallies[place, 1] += np.float64(p)
+    add_tallies(tallies, sums)
     return CLEAN
 
 

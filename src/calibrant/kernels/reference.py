@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.kernels.reference_lookup import Float64s, Floats, Int64s, UInt8s, UInt16s, bins_of
-from calibrant.kernels.reference_tables import bin_rows, cell_rows
+from calibrant.kernels.reference_tables import cell_rows
 
 #: The reading passes return this if every row is valid; else the index of the first invalid row of the block.
 CLEAN = -1
@@ -348,6 +348,6 @@ def _tally(
     if len(keys):
         keys[:] = 2 * scores.view(keys.dtype) + outcomes
     else:
-        squares = np.zeros((4, len(uppers)))
-        bin_rows(scores, outcomes, np.empty(0), False, uppers, squares)
-        sums += squares[:3]
+        bins = bins_of(scores, uppers)
+        for total, values in zip(sums, (np.ones(len(bins)), scores, outcomes), strict=True):
+            total += np.bincount(bins, values, len(uppers))

@@ -13,23 +13,24 @@ Int64s = NDArray[np.int64]
 UInt8s = NDArray[np.uint8]
 UInt16s = NDArray[np.uint16]
 
+_MANY = 1 << 11  # scores
 _EVEN = 1e-3  # bins that the largest member of one may be off for bins of equal width
 
 
 def bins_of(p: Floats, uppers: Floats) -> NDArray[np.intp]:
     """Return the index of the first bin whose largest member is not below p, for each p; p is in [0, 1].
 
-    With bins of equal width p M is at most one bin off, which takes less than a binary search.
+    With bins of equal width p M is at most one bin off. For many scores that takes less than a binary search.
     """
     n_bins = len(uppers)
-    bins: NDArray[np.intp]
-    if p.size == 0 or np.abs(n_bins * uppers.astype(np.float64) - np.arange(1, n_bins + 1)).max() > _EVEN:
-        bins = np.minimum(np.searchsorted(uppers, p, side="left"), n_bins - 1)
-        return bins
+    if p.size < _MANY or np.abs(n_bins * uppers.astype(np.float64) - np.arange(1, n_bins + 1)).max() > _EVEN:
+        return np.asarray(np.minimum(np.searchsorted(uppers, p, side="left"), n_bins - 1))
     bins = np.minimum((p * p.dtype.type(n_bins)).astype(np.intp), n_bins - 1)
-    bins -= p <= np.concatenate([[-np.inf], uppers[:-1]])[bins]
-    bins += p > np.concatenate([uppers[:-1], [np.inf]])[bins]
-    return bins
+    ends = np.concatenate([[-np.inf], uppers[:-1], [np.inf]]).astype(uppers.dtype)
+    below, above = p <= ends.take(bins), p > ends[1:].take(bins)
+    bins -= below
+    bins += above
+    return np.asarray(bins)
 
 
 def cells_of(p: Floats, edges: Floats, starts: UInt16s, shift: int, first: int) -> NDArray[np.intp]:

@@ -24,10 +24,10 @@ def bin_rows(
     scores: Floats, outcomes: UInt8s, weights: Float64s, weighted: bool, uppers: Floats, sums: Float64s
 ) -> None:
     """Add judged rows to a histogram: ``sums`` (4, M) of weight, w p, w y and w (p - y)^2 in each bin."""
-    p, y, bins = scores.astype(np.float64), outcomes.astype(np.float64), bins_of(scores, uppers)
-    w = weights if weighted else np.ones(len(p))
-    for total, values in zip(sums, (w, w * p, w * y, w * (p - y) ** 2), strict=True):
-        total += np.bincount(bins, values, len(uppers))
+    p, bins = scores.astype(np.float64), bins_of(scores, uppers)
+    columns: tuple[NDArray[Any], ...] = (np.ones(len(p)), p, outcomes, (p - outcomes) ** 2)
+    for total, values in zip(sums, columns, strict=True):
+        total += np.bincount(bins, weights * values if weighted else values, len(uppers))
 
 
 def cell_rows(
@@ -73,6 +73,11 @@ def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any]) ->
     """Return the sums of n, n p, k and (n - k) p^2 + k (1 - p)^2 over the rows of a table."""
     total, score_sum, positive_sum, squares = _pooled_sums(scores.astype(np.float64), counts, positives)
     return float(total.sum()), float(score_sum.sum()), float(positive_sum.sum()), float(squares.sum())
+
+
+def sort_keys(keys: NDArray[np.unsignedinteger[Any]]) -> None:
+    """Sort packed events (bits << 1 | outcome) in place."""
+    keys.sort()
 
 
 def count_runs(keys: NDArray[np.unsignedinteger[Any]]) -> int:
@@ -165,15 +170,26 @@ def isotonic_fits(counts: Float64s, positives: Float64s, fits: Float64s) -> None
     A cell of no weight has the value of the block on its left, or, before all others, of the first block.
     """
     if len(counts) > _WIDE and counts.all():
-        from scipy.optimize import isotonic_regression
-
-        for row, fit in zip(positives, fits, strict=True):
-            fit[:] = isotonic_regression(row / counts, weights=counts).x
-        return
-    places, mass, positive_sums = _pool(counts, positives)
+        places = _pool_stacked(counts, positives)
+        mass = np.add.reduceat(np.tile(counts, len(positives)), places)
+        positive_sums = np.add.reduceat(positives.ravel(), places)
+    else:
+        places, mass, positive_sums = _pool(counts, positives)
     with np.errstate(invalid="ignore"):  # no cell may have weight
         rates = positive_sums / mass
     fits[:] = np.repeat(rates, np.diff(places, append=fits.size)).reshape(fits.shape)
+
+
+def _pool_stacked(counts: Float64s, positives: Float64s) -> NDArray[np.intp]:
+    """Return the place in the flat rows of positives, (B, K), where each block of the fits starts.
+
+    SciPy takes one row. So each row is lifted above the one before, by more than its rates differ: none are pooled.
+    """
+    from scipy.optimize import isotonic_regression
+
+    rates = positives / counts
+    rates += (np.ptp(rates) + 1) * np.arange(len(rates))[:, None]
+    return np.asarray(isotonic_regression(rates.ravel(), weights=np.tile(counts, len(rates))).blocks[:-1])
 
 
 def _pool(counts: NDArray[Any], positives: NDArray[Any]) -> tuple[NDArray[np.intp], Float64s, Float64s]:

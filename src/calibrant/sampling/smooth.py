@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ from calibrant.estimators import cosines
 from calibrant.estimators.roots import root
 from calibrant.sampling.binned import FEWEST, blend, thinned, unbiased_end
 from calibrant.sampling.cells import Cells
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Float64s = NDArray[np.float64]
 
@@ -34,6 +38,7 @@ _STEPS_PER_SD = 8.0  # mesh widths in one bandwidth, at least: the mesh then wid
 _STEPS_OF_DRAWS = 4.0  # where replicates are integrated: S is then 3 parts in 1,000 larger, of the data and of draws
 _AT_ONCE = 1 << 16  # nodes of replicates that are in the cache together
 _REACH = 6.0  # the series is cut after this value of pi k s
+_FAR = 6.0  # bandwidths from an end, where exp(-x^2) is lost in rounding
 _ROOT_STEPS = 4  # bandwidths at which the law under calibration is evaluated
 _SPAN = 2.0  # the largest of them over the middle; beyond it the law is continued
 _STEP = 0.25  # of log s, in the search for an end
@@ -138,32 +143,25 @@ class Mesh:
         return self.at_cells(self._on_nodes(spectrum, bandwidth))
 
     @cached_property
-    def _place(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Float64s]:
-        """The node at the left of each cell, the node at its right, the share of the right one.
+    def _weights(self) -> csr_array:
+        """The linear weights (K, M) of the nodes next to each cell; beyond the outermost lie their reflections."""
+        from scipy.sparse import csr_array
 
-        Beyond the outermost nodes lie their reflections.
-        """
         position = self.cells.scores * self.size - 0.5
         left = np.floor(position)
-        left = np.maximum.accumulate(left)  # mean scores of neighbouring cells increase, but for rounding
-        nodes = (np.clip(left + shift, 0, self.size - 1).astype(np.intp) for shift in (0, 1))
-        return *nodes, position - left
+        share = position - left
+        nodes = np.clip(np.stack([left, left + 1], axis=-1), 0, self.size - 1).astype(np.intp)
+        starts = 2 * np.arange(len(position) + 1)
+        shape = (len(position), self.size)
+        return csr_array((np.stack([1 - share, share], axis=-1).ravel(), nodes.ravel(), starts), shape=shape)
 
     def _laid(self, sums: Float64s) -> Float64s:
         """Lay (..., K) sums of cells on the (..., M) nodes."""
-        left, right, share = self._place
-        by_cell = np.ascontiguousarray(sums.T)  # so that whole rows are added
-        beyond = by_cell * share.reshape(-1, *(1,) * (sums.ndim - 1))
-        laid = np.zeros((self.size, *by_cell.shape[1:]))
-        for nodes, parts in ((left, by_cell - beyond), (right, beyond)):
-            runs = np.flatnonzero(np.diff(nodes, prepend=-1))
-            laid[nodes[runs]] += np.add.reduceat(parts, runs, axis=0)
-        return np.ascontiguousarray(laid.T)
+        return np.ascontiguousarray(sums @ self._weights)
 
     def at_cells(self, values: Float64s) -> Float64s:
         """Interpolate values on the nodes at the cells."""
-        left, right, share = self._place
-        return np.asarray(values[left] * (1 - share) + values[right] * share)
+        return np.asarray(self._weights @ values)
 
     # ------------------------------------------------------------ what intervals and replicates need
 
@@ -180,7 +178,8 @@ class Mesh:
         laid = self.smoothed(variances, bandwidth / math.sqrt(2))
         squares = np.maximum(laid, 0.0) / (2 * bandwidth * math.sqrt(math.pi))
         for t, c in ((self.nodes, self.cells.scores), (1 - self.nodes, 1 - self.cells.scores)):
-            mass = float(np.sum(variances * np.exp(-((c / bandwidth) ** 2))))
+            near = c < _FAR * bandwidth
+            mass = float(np.sum(variances[near] * np.exp(-((c[near] / bandwidth) ** 2))))
             squares += mass / (math.pi * bandwidth**2) * np.exp(-((t / bandwidth) ** 2))
         return np.asarray(squares)
 
@@ -239,6 +238,7 @@ def _ends(cells: Cells, s: float, z: float) -> tuple[float, float]:
 def crossing(end: Callable[[float], float], start: float, *, up: bool) -> float:
     """Return the s at which an end of the interval for S(s), which falls with s, equals s."""
 
+    @cache
     def excess(log_s: float) -> float:
         return end(math.exp(log_s)) - math.exp(log_s)
 
@@ -294,9 +294,16 @@ class NullSmooth:
 def expected(cells: Cells) -> float:
     """Return the s at which S(s) has mean s under calibration: the integral of sqrt(2 / pi) tau_0(t) dt = s."""
 
-    def mean(s: float) -> float:
+    @cache
+    def excess(log_s: float) -> float:
+        s = math.exp(log_s)
         mesh = Mesh.fine_enough(cells, s)
-        root = np.sqrt(mesh.variance(cells.null_variances, s))
-        return math.sqrt(2 / math.pi) * float(mesh.integral(root)) / cells.total
+        deviation = np.sqrt(mesh.variance(cells.null_variances, s)) / cells.total
+        mean = math.sqrt(2 / math.pi) * float(mesh.integral(deviation))
+        return math.log(max(mean, np.finfo(float).tiny)) - log_s
 
-    return crossing(mean, max(cells.effective_n, 1.0) ** -(2 / 3) / 2, up=True)
+    near = math.log(max(cells.effective_n, 1.0) ** -(2 / 3) / 2)
+    far = min(near + excess(near), 0.0)  # the mean falls with s: the root is between s and the mean at s
+    if far <= near:
+        return math.exp(near)
+    return math.exp(far if excess(far) > 0 else root(excess, near, far, xtol=1e-4))
