@@ -120,7 +120,7 @@ MISCALIBRATION = Measure(
     name="miscalibration",
     label="miscalibration",
     meaning="The part of the Brier score that the best monotone recalibration would take away.",
-    computed="The miscalibration is the Brier score less that of the isotonic (CORP) fit of outcomes on scores",
+    computed="The miscalibration is what the isotonic (CORP) fit of outcomes on scores takes off the Brier score",
     sources=("Dimitriadis et al. 2021",),
     profiles=frozenset({"standard", "forecast"}),
     value=lambda event: event.decomposition.miscalibration,
@@ -135,7 +135,7 @@ DISCRIMINATION = Measure(
     name="discrimination",
     label="discrimination",
     meaning="The part of the Brier score that telling cases apart earns. Larger is better.",
-    computed="The discrimination is the Brier score of the base rate less that of the isotonic fit of outcomes on "
+    computed="The discrimination is the Brier score of the base rate less the one of the isotonic fit of outcomes on "
     "scores (CORP)",
     sources=("Dimitriadis et al. 2021",),
     profiles=frozenset({"standard", "forecast"}),

@@ -96,7 +96,8 @@ BRIER_SKILL = Measure(
     name="brier_skill",
     label="Brier skill",
     meaning="1 - Brier score / Brier score of always predicting the base rates. 1 is perfect, 0 no better than these.",
-    computed="The Brier skill is 1 minus the Brier score over that of always predicting the base rates of these rows",
+    computed="The Brier skill is 1 minus the Brier score over the one of always predicting the base rates of these "
+    "rows",
     sources=("Brier 1950", "Kattan and Gerds 2018"),
     value=_value,
     profiles=frozenset({"standard", "clinical", "forecast"}),

@@ -297,7 +297,7 @@ def _bands(summary: Summary) -> Iterable[str]:
         yield f"{isotonic} no confidence band"
     if "loess" in PROFILES[summary["profile"]].curves:
         yield (
-            "The flexible calibration curve is that of the ICI, kept within 0 and 1, with a pointwise "
+            "The flexible calibration curve is the loess curve of the ICI, kept within 0 and 1, with a pointwise "
             f"{level} band by the normal law of sums of outcomes with these rates"
         )
     yield (
