@@ -6,6 +6,7 @@ compile soonest; how the cache is handled is tested on a kernel of one line.
 
 from __future__ import annotations
 
+import contextvars
 import copy
 import errno
 import functools
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numba
@@ -26,6 +28,7 @@ from calibrant import ReliabilityTable, expected_calibration_error
 from calibrant.cached import cached_property
 from calibrant.errors import InputError
 from calibrant.kernels import compiled, dispatch
+from calibrant.kernels.blocks import in_order
 
 #: Few resamples: what is tested is that they do not depend on threads and processes.
 evaluate = functools.partial(calibrant.evaluate, n_resamples=70)
@@ -64,6 +67,47 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch, arguments):
         monkeypatch.setenv("CALIBRANT_NUM_THREADS", threads)
         reports.append(evaluate(*args, **options).to_json())
     assert reports[1:] == reports[:1] * 2
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_blocks_come_in_order_and_the_first_that_fails_is_the_error(monkeypatch, threads):
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", str(threads))
+    before = threading.active_count()
+    seen = contextvars.ContextVar("seen", default="nothing")
+    seen.set("the caller's")
+
+    def work(block):
+        time.sleep(0.005 * (1 + block % 3))
+        if block in (20, 21, 25):
+            raise ValueError(block)
+        return block, threading.get_ident(), seen.get()
+
+    blocks, workers, contexts = zip(*in_order(work, 15), strict=True)
+    assert blocks == tuple(range(15))
+    assert len(set(workers)) == threads
+    assert set(contexts) == {"the caller's"}
+    found = in_order(work, 60)
+    assert [next(found)[0] for _ in range(20)] == list(range(20))
+    with pytest.raises(ValueError, match="20"):
+        next(found)
+    assert threading.active_count() == before
+
+
+def test_blocks_that_nobody_asks_for_are_not_worked_on(monkeypatch):
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", "2")
+    done = []
+
+    def work(block):
+        time.sleep(0.001)
+        done.append(block)
+
+    found = in_order(work, 1_000)
+    next(found)
+    found.close()
+    assert 1 <= len(done) < 1_000
+    n = len(done)
+    time.sleep(0.02)
+    assert len(done) == n, "no thread is left"
 
 
 def test_two_threads_at_once_give_the_same_bits(monkeypatch):

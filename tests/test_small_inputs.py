@@ -91,6 +91,27 @@ def test_a_metric_of_many_batches_takes_compiled_kernels(monkeypatch):
     assert [name.rpartition(".")[2] for name in seen] == ["reference", "reference", "host"]
 
 
+def test_the_size_of_the_input_decides_for_its_table_too(monkeypatch):
+    monkeypatch.delenv("CALIBRANT_KERNELS", raising=False)
+    monkeypatch.setattr(loading, "SMALL", 2_500)
+    seen = []
+    monkeypatch.setattr(
+        dispatch, "kernels_for", lambda *args: seen.append(loading.kernels_for(*args).__name__) or kernels_for(*args)
+    )
+    p, y, _ = events(1_300)
+    probs, labels, halves = np.column_stack([1 - p, p]), y.astype(int), np.arange(1_300) % 2
+
+    def kernels_of(rows, **groups):
+        seen.clear()
+        calibrant.evaluate(probs[:rows], labels[:rows], level=None, **groups)
+        return [name.rpartition(".")[2] for name in seen]
+
+    small, large = kernels_of(1_250), kernels_of(1_300)
+    assert set(small) == {"reference", "reference_tables"}
+    assert large == [name.replace("reference", "host") for name in small]
+    assert kernels_of(1_300, groups=halves)[-1] == "reference_tables", "each group is a small input of its own"
+
+
 def test_other_kernels_are_an_error(monkeypatch):
     with pytest.raises(InputError, match="CALIBRANT_KERNELS: expected numpy or numba, got 'cython'; correct or unset"):
         forced(monkeypatch, "cython", kernels_for, "rows", 1)

@@ -10,12 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import mistakes
-from calibrant.errors import InputError
+from calibrant.errors import InputError, MissingDependencyError
 from calibrant.faults import ArrayFacts, Fault, MissingFacts, Mistake, Place, Suspicion, TextFacts
 from calibrant.wording import refuse
 
 #: What every row of an argument should have; for other arguments it is a number.
 _ENTRIES: Final[Mapping[str, Literal["label", "name"]]] = {"targets": "label", "groups": "name"}
+
+
+def import_pyarrow() -> Any:
+    """Return PyArrow, which exchanges tables with other libraries."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise MissingDependencyError("pyarrow", "to exchange Arrow tables", "report") from None
+    return pa
 
 
 def is_masked(x: Any) -> bool:

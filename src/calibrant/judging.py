@@ -20,6 +20,7 @@ from calibrant.estimators.certified import Certified
 from calibrant.grouping import as_groups
 from calibrant.inference.multicalibration import MulticalibrationError, Sums, multicalibration_of_sums
 from calibrant.inputs import SURE, Layout, Notion, Predictions, in_unit_interval
+from calibrant.kernels.loading import of_input
 from calibrant.measures.event import Classes
 from calibrant.measures.histograms import ClassHistograms, table_histograms
 from calibrant.notions import NOTIONS, PER_CLASS, Events, class_events, read, read_squared
@@ -74,6 +75,8 @@ class Judged:
         A warning about the rows; empty without one.
     choices : Choices
         What was passed, for the paragraph of methods.
+    numbers : int
+        How many numbers were read, of predictions: they decide which kernels compute the rest.
     """
 
     notion: Notion
@@ -90,6 +93,7 @@ class Judged:
     alone: bool = False
     flag: str = ""
     choices: Choices = field(default_factory=Choices)
+    numbers: int = 0
 
     @property
     def one_cluster(self) -> bool:
@@ -225,6 +229,13 @@ def _of_rows(
     predictions: Predictions, notion: Notion, labels: ClusterLabels | None, n_bins: int, *, classwise: bool
 ) -> Judged:
     """Return what is judged of rows, from one read of them."""
+    with of_input(predictions.rows.values.size):
+        return _of_input(predictions, notion, labels, n_bins, classwise=classwise)
+
+
+def _of_input(
+    predictions: Predictions, notion: Notion, labels: ClusterLabels | None, n_bins: int, *, classwise: bool
+) -> Judged:
     layout, uppers, per_class = predictions.layout, None, notion in PER_CLASS
     if layout == "multiclass" and classwise and notion != "classwise":
         uppers = _uppers(predictions, n_bins)
@@ -259,6 +270,7 @@ def _of_rows(
         class_rows=ClassRows(predictions, _uppers(predictions, n_bins)) if several and layout == "multiclass" else None,
         flag="" if integer_weights(weights) else heavy(deciding_rows(_power(weights, 2), _power(weights, 4))),
         choices=_choices(predictions, n),
+        numbers=predictions.rows.values.size,
     )
     if labels is None:
         return judged

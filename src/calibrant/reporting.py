@@ -17,6 +17,7 @@ from calibrant.clustered.rows import ClusteredRows
 from calibrant.inference.decision import decide, one_sided
 from calibrant.inference.findings import DECIDING, Evidence
 from calibrant.judging import Judged
+from calibrant.kernels.loading import of_input
 from calibrant.measures.brier import BRIER, EVENT_BRIER
 from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.classwise import worst_class
@@ -108,7 +109,8 @@ class Reported(NamedTuple):
 
 def report_on(judged: Judged, settings: Settings) -> Reported:
     """Return the report, and the estimates that decide."""
-    return (_class_report if judged.notion in PER_CLASS else _event_report)(judged, settings)
+    with of_input(judged.numbers):
+        return (_class_report if judged.notion in PER_CLASS else _event_report)(judged, settings)
 
 
 def _event_report(judged: Judged, settings: Settings) -> Reported:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import grid as grids
+from calibrant.arrays import import_pyarrow
 from calibrant.cached import cached_property
-from calibrant.errors import InputError, MissingDependencyError, check_choice
+from calibrant.errors import InputError, check_choice
 from calibrant.inputs import Notion, as_predictions
 from calibrant.kernels import dispatch
 from calibrant.notions import PER_CLASS, Events, read, resolve
@@ -229,7 +230,8 @@ class ReliabilityTable:
             raise InputError(
                 "grid", repr(self.grid), repr(grid), "keep this grid, or build the table again from the scores"
             )
-        cells = _cells_of_sorted(self.scores, grid)
+        bounds = _bounds_of_cells(self.scores, grid)
+        cells = np.flatnonzero(np.diff(bounds))
         scores = self.scores.astype(np.float64)
         columns = {
             "counts": self.counts,
@@ -240,7 +242,7 @@ class ReliabilityTable:
         }
         if self.square_weights is not None:
             columns["square_weights"] = self.square_weights
-        return _pooled(cells, columns, n=self.n, grid=grid)
+        return _summed(cells, bounds[cells], columns, n=self.n, grid=grid)
 
     @classmethod
     def of_cells(
@@ -325,7 +327,7 @@ class ReliabilityTable:
         wrong = (self.scores == 0) * self.positives + (self.scores == 1) * (self.counts - self.positives)
         return float(wrong.sum())
 
-    @property
+    @cached_property
     def residuals(self) -> NDArray[np.float64]:
         """The sum of outcome - score in each row."""
         scores = self.score_sums if self.score_sums is not None else self.counts * self.scores.astype(np.float64)
@@ -385,7 +387,7 @@ class ReliabilityTable:
 
     def to_arrow(self) -> pa.Table:
         """Return the table as a `pyarrow.Table`, with its kind in the schema's metadata."""
-        pa = _pyarrow()
+        pa = import_pyarrow()
         names = (*_COLUMNS, *_GRID_COLUMNS)
         columns = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.square_weights is not None:
@@ -436,25 +438,17 @@ def _square_weights(weights: NDArray[np.float64], outcomes: NDArray[np.uint8]) -
     return np.asarray(weights**2 * np.stack([outcomes == 0, outcomes == 1]))
 
 
-def _cells_of_sorted(scores: NDArray[np.floating[Any]], grid: grids.Grid) -> NDArray[np.int64]:
-    """Return the cell of each of these increasing scores, by a search for the edges among the scores."""
+def _bounds_of_cells(scores: NDArray[np.floating[Any]], grid: grids.Grid) -> NDArray[np.int64]:
+    """Return where each cell begins among these increasing scores, and the end of the last one."""
     table = grids.edges(grid).astype(scores.dtype)
-    ends = np.concatenate([np.searchsorted(scores, table, side="right"), [len(scores)]])
+    bounds = np.concatenate([[0], np.searchsorted(scores, table, side="right"), [len(scores)]])
     below_one = np.searchsorted(scores, table[-1], side="left")
-    ends[:-1] = np.minimum(ends[:-1], below_one)  # p = 1 has its own cell, also where other edges round to 1
-    return np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+    bounds[:-1] = np.minimum(bounds[:-1], below_one)  # p = 1 has its own cell, also where other edges round to 1
+    return bounds
 
 
 def _kind(table: ReliabilityTable) -> str:
     return f"exact, {table.scores.dtype}" if table.grid is None else f"{table.grid} grid"
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise MissingDependencyError("pyarrow", "to exchange Arrow tables", "report") from None
-    return pa
 
 
 def _pooled(
@@ -465,12 +459,18 @@ def _pooled(
     The keys are in increasing order: cells of the grid, or scores without one.
     """
     first = np.flatnonzero(np.diff(keys, prepend=-1))
-    rows = keys[first]
+    return _summed(keys[first], first, columns, n=n, grid=grid)
+
+
+def _summed(
+    keys: NDArray[Any], first: NDArray[np.int64], columns: dict[str, NDArray[Any]], *, n: int, grid: grids.Grid | None
+) -> ReliabilityTable:
+    """Return the table with these distinct keys; ``first`` has the place in the columns where each begins."""
     sums = {name: np.add.reduceat(x, first, axis=-1) if len(first) else x for name, x in columns.items()}
     if grid is None:
-        return ReliabilityTable(scores=rows, n=n, grid=None, **sums)
-    scores = _in_cells(sums["score_sums"] / sums["counts"], rows, grid)
-    return ReliabilityTable(scores=scores, n=n, grid=grid, cells=rows, **sums)
+        return ReliabilityTable(scores=keys, n=n, grid=None, **sums)
+    scores = _in_cells(sums["score_sums"] / sums["counts"], keys, grid)
+    return ReliabilityTable(scores=scores, n=n, grid=grid, cells=keys, **sums)
 
 
 def _in_cells(means: NDArray[np.float64], cells: NDArray[np.int64], grid: grids.Grid) -> NDArray[np.float64]:

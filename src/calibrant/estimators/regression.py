@@ -67,7 +67,7 @@ def cox_fit(table: ReliabilityTable, eps: float | None = None) -> CoxFit:
     smallest score of the other.
     """
     x, positives, negatives = _columns(table, eps)
-    issued = _log_likelihood(x, positives, negatives)
+    issued = _log_likelihood(x, _small(x), positives, negatives)
     free = 1 if x[0] == x[-1] else 2
     fit = partial(CoxFit, calibrated_log_likelihood=issued, free=free)
     if not (positives.any() and negatives.any()):
@@ -101,10 +101,15 @@ def _columns(table: ReliabilityTable, eps: float | None) -> tuple[Float64s, Floa
     return log_odds(scores if eps is None else np.clip(scores, eps, 1 - eps)), positives, negatives
 
 
-def _log_likelihood(log_odds: Float64s, positives: Float64s, negatives: Float64s) -> float:
-    """Return sum positives log s(t) + negatives log s(-t), s(t) = 1 / (1 + exp(-t)), without overflow."""
+def _small(log_odds: Float64s) -> Float64s:
+    """Return exp(-|t|), which never overflows."""
+    return np.exp(-np.abs(log_odds))
+
+
+def _log_likelihood(log_odds: Float64s, small: Float64s, positives: Float64s, negatives: Float64s) -> float:
+    """Return sum positives log s(t) + negatives log s(-t), s(t) = 1 / (1 + exp(-t)), with `_small` of t."""
     # log(1 + exp(t)) = max(t, 0) + log(1 + exp(-|t|)), and log(1 + exp(-t)) = max(-t, 0) + the same
-    shared = np.log1p(np.exp(-np.abs(log_odds)))
+    shared = np.log1p(small)
     larger = np.maximum(log_odds, 0.0)
     return -float(positives @ (larger - log_odds) + negatives @ larger + (positives + negatives) @ shared)
 
@@ -123,16 +128,15 @@ def _intercept(x: Float64s, positives: Float64s, negatives: Float64s) -> float:
     """
 
     def residual(a: float) -> float:
-        up, down = _rates(a + x)
+        up, down = _rates(a + x, _small(a + x))
         return float(np.sum(positives * down - negatives * up))
 
     middle = math.log(float(positives.sum() / negatives.sum()))
     return root(residual, middle - float(x[-1]) - 1, middle - float(x[0]) + 1, xtol=1e-15)
 
 
-def _rates(log_odds: Float64s) -> tuple[Float64s, Float64s]:
-    """Return s(t) and 1 - s(t), both to full relative precision."""
-    small = np.exp(-np.abs(log_odds))
+def _rates(log_odds: Float64s, small: Float64s) -> tuple[Float64s, Float64s]:
+    """Return s(t) and 1 - s(t), both to full relative precision, with `_small` of t."""
     more = 1 / (1 + small)
     less = small * more
     above = log_odds >= 0
@@ -159,8 +163,9 @@ def _fit(x: Float64s, positives: Float64s, negatives: Float64s, issued: float) -
     if issued > value:
         a, b, value = centre, scale, issued
     t = a + b * z
+    small = _small(t)
     for _ in range(_MOST_STEPS):
-        up, down = _rates(t)
+        up, down = _rates(t, small)
         residuals, weight = positives * down - negatives * up, counts * up * down
         mass, gradient = float(weight.sum()), float(residuals.sum())
         mean = float(weight @ z) / mass
@@ -173,14 +178,16 @@ def _fit(x: Float64s, positives: Float64s, negatives: Float64s, issued: float) -
         if farthest > _FREE:
             part = min(1.0, max(_FREE, float(np.abs(t).max())) / farthest)
         for _ in range(_HALVINGS):
-            reached = _log_likelihood(t + part * step, positives, negatives)
+            moved = a + part * (gradient / mass - step_b * mean), b + part * step_b
+            there = moved[0] + moved[1] * z
+            small = _small(there)
+            reached = _log_likelihood(there, small, positives, negatives)
             if reached > value or gain <= _CLOSE * abs(value):
                 break
             part /= 2
         else:
             break
-        a, b, value = a + part * (gradient / mass - step_b * mean), b + part * step_b, reached
-        t = a + b * z
+        (a, b), t, value = moved, there, reached
         if gain <= _ROUNDING * abs(value):
             break
     return float(a - b * centre / scale), float(b / scale), value

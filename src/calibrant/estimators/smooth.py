@@ -179,14 +179,18 @@ class _Smoother:
         return self.spectra[n_cells][:n_terms]
 
     def _moment_spectrum(self, n_cells: int) -> Float64s:
-        """Return the cosine sums from the moments of cells: exp(-i k (c + d)) is expanded in d around the middle c."""
+        """Return the cosine sums from the moments of cells: exp(-i k (c + d)) is expanded in d around the middle c.
+
+        A bandwidth of so many cells needs no more terms than these.
+        """
         moments = dispatch.residual_moments(self.scores, self.residuals, n_cells)
-        width = math.pi * np.arange(n_cells) / n_cells  # pi k w
-        spectrum = np.zeros(n_cells, dtype=np.complex128)
-        for power in range(dispatch.N_MOMENTS):
-            sums = np.fft.rfft(moments[:, power], 2 * n_cells)[:n_cells]
-            spectrum += (-1j * width) ** power / math.factorial(power) * sums
-        return np.asarray((spectrum * np.exp(-0.5j * width)).real)
+        terms = math.ceil(_REACH / _CELLS_PER_SD * n_cells / math.pi) + 1
+        width = -1j * math.pi / n_cells * np.arange(terms)  # -i pi k w
+        spectrum = np.zeros(terms, dtype=np.complex128)
+        for power in reversed(range(dispatch.N_MOMENTS)):
+            spectrum *= width / (power + 1)
+            spectrum += np.fft.rfft(moments[:, power], 2 * n_cells)[:terms]
+        return np.asarray((spectrum * np.exp(width / 2)).real)
 
     @cached_property
     def _filled(self) -> float:

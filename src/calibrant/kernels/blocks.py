@@ -8,10 +8,13 @@ for a fork to break.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,17 +60,56 @@ def n_threads(most: int | None = None) -> int:
 
 
 def in_order(work: Callable[[int], Result], n: int) -> Iterator[Result]:
-    """Yield ``work(0)``, ``work(1)``, ... in order while later ones are computed on other threads."""
-    threads = n_threads(n)
-    if threads <= 1:
+    """Yield ``work(0)``, ``work(1)``, ... in order while this thread and others compute later ones."""
+    helpers = n_threads(n) - 1
+    if helpers <= 0:
         yield from map(work, range(n))
         return
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            yield from pool.map(work, range(n))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    waiting, done = deque(range(n)), SimpleQueue[_Outcome[Result]]()
+    threads = [Thread(target=copy_context().run, args=(_work_off, work, waiting, done)) for _ in range(helpers)]
+    ready: dict[int, _Outcome[Result]] = {}
+    try:
+        for thread in threads:
+            thread.start()
+        for block in range(n):
+            while block not in ready:
+                outcome = (_next(work, waiting) if done.empty() else None) or done.get()
+                ready[outcome.block] = outcome
+            outcome = ready.pop(block)
+            if outcome.error is not None:
+                raise outcome.error
+            yield cast("Result", outcome.result)
+    finally:
+        waiting.clear()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+
+
+class _Outcome(NamedTuple, Generic[Result]):
+    """What the work on a block returned, or the error that it raised."""
+
+    block: int
+    result: Result | None = None
+    error: BaseException | None = None
+
+
+def _next(work: Callable[[int], Result], waiting: deque[int]) -> _Outcome[Result] | None:
+    """Work on the next block; return None if no block waits."""
+    try:
+        block = waiting.popleft()
+    except IndexError:
+        return None
+    try:
+        return _Outcome(block, work(block))
+    except BaseException as error:
+        return _Outcome(block, error=error)
+
+
+def _work_off(work: Callable[[int], Result], waiting: deque[int], done: SimpleQueue[_Outcome[Result]]) -> None:
+    """Work on blocks until none waits."""
+    while (outcome := _next(work, waiting)) is not None:
+        done.put(outcome)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ and itself imports what later calls need.
 
 from __future__ import annotations
 
-import concurrent.futures.thread  # noqa: F401 - its hook, see below
-import logging  # noqa: F401 - likewise
+import logging  # noqa: F401 - its hook, see below
 import os
 import sys
 import warnings
@@ -42,6 +41,7 @@ _LATER: Final = ("scipy.special",)
 _readable: dict[str, ModuleType] = {}
 _compiled: dict[str, ModuleType] = {}
 _before: Final = ContextVar("numbers read before", default=0)
+_whole: Final = ContextVar("numbers of the whole input", default=0)
 
 
 @contextmanager
@@ -57,11 +57,25 @@ def following(numbers: int) -> Iterator[None]:
         _before.reset(token)
 
 
+@contextmanager
+def of_input(numbers: int) -> Iterator[None]:
+    """Take all that is computed inside as parts of one input of so many numbers.
+
+    50,000 rows of 1,000 classes are a large input, and so is their table of 50,000 scores.
+    """
+    token = _whole.set(numbers)
+    try:
+        yield
+    finally:
+        _whole.reset(token)
+
+
 def kernels_for(family: str, size: int) -> ModuleType:
     """Return the kernels for an input of ``size`` numbers: compiled ones above `SMALL`, else NumPy's.
 
-    The size alone decides, with what came before it in a stream (`following`). ``CALIBRANT_KERNELS`` can force one of
-    the two, ``numpy`` or ``numba``. Without Numba all inputs take NumPy's, and the first large one warns.
+    The size alone decides, with what came before it in a stream (`following`), or that of the whole input of which it
+    is a part (`of_input`). ``CALIBRANT_KERNELS`` can force one of the two, ``numpy`` or ``numba``. Without Numba all
+    inputs take NumPy's, and the first large one warns.
     """
     readable, compiled = TWINS[family]
     forced = os.environ.get("CALIBRANT_KERNELS")
@@ -71,7 +85,8 @@ def kernels_for(family: str, size: int) -> ModuleType:
         raise InputError(
             "CALIBRANT_KERNELS", "numpy or numba", repr(forced), "correct or unset this environment variable"
         )
-    if forced == "numpy" or (forced is None and (size + _before.get() <= SMALL or not numba_is_there())):
+    decisive = max(size + _before.get(), _whole.get())
+    if forced == "numpy" or (forced is None and (decisive <= SMALL or not numba_is_there())):
         if readable not in _readable:
             _readable[readable] = import_module(f"{__package__}.{readable}")
         return _readable[readable]
@@ -104,6 +119,6 @@ def _before_fork() -> None:
             import_module(name)  # waits for the thread that imports it
 
 
-# Hooks run backwards. A thread that holds LOADING may ask for the locks of these two, so ours must run before theirs.
+# Hooks run backwards. A thread that holds LOADING may ask for the lock of logging, so ours must run before its hook.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=LOADING.release, after_in_child=LOADING.release)

@@ -90,17 +90,23 @@ class BaseRates:
         single = predictions.layout == "binary"
         if predictions.layout == "multilabel" or (single and notion == "positive"):
             return cls.of_tables(tables)
-        kinds, weights = predictions.targets[predictions.judged].astype(np.intp), predictions.weights
-        weights = np.ones(len(kinds)) if weights is None else weights[predictions.judged]
+        kinds, weights = predictions.targets[predictions.judged], predictions.weights
+        weights = None if weights is None else weights[predictions.judged]
         n_kinds = 2 if single else predictions.n_classes
-        squares = weights if integer_weights(weights) else weights**2
+        squares = weights if weights is None or integer_weights(weights) else weights**2
 
-        def by_kind(values: Float64s) -> Float64s:
+        def by_kind(values: Float64s | None) -> Float64s:
             return np.bincount(kinds, values, n_kinds).astype(np.float64, copy=False)
 
+        def brier() -> Float64s:
+            scores = scores_of_rows(predictions)[0]
+            return by_kind(scores if squares is None else squares * scores)
+
         few = predictions.n * predictions.rows.width <= _READ_AGAIN
-        brier = Late(lambda: by_kind(squares * scores_of_rows(predictions)[0])) if few else None
-        return cls.of_classes(by_kind(weights), by_kind(squares), brier, single=single)
+        masses = by_kind(weights)
+        return cls.of_classes(
+            masses, masses if squares is weights else by_kind(squares), Late(brier) if few else None, single=single
+        )
 
     @property
     def score(self) -> float:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError, MissingDependencyError
+from calibrant.arrays import import_pyarrow
+from calibrant.errors import InputError
 from calibrant.faults import Fault
 from calibrant.sketch.cells import put_together
 from calibrant.sketch.content import (
@@ -281,10 +282,7 @@ def _from_lists(columns: Any, types: dict[str, str]) -> Columns:
 
 def to_arrow(content: Content) -> pa.Table:
     """Return the occupied cells as an Arrow table, the head and the sums over buckets in the schema's metadata."""
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise MissingDependencyError("pyarrow", "to exchange Arrow tables", "report") from None
+    pa = import_pyarrow()
     columns, head = columns_of_cells(content), head_of(content)
     lists = {name: column.tolist() for name, column in columns.items()}
     cells = {name: columns.pop(name) for name in cell_names(weighted=content.weighted)}
