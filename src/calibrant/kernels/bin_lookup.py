@@ -12,6 +12,9 @@ from calibrant.kernels.compiled import inlined
 #: Entries that a kernel handles together: part of the work on them runs in vector lanes.
 CHUNK = 64
 
+#: Sums of a cell that have room next to each other in one line of the processor's cache: 64 bytes.
+LINE = 8
+
 
 @inlined()
 def bounds_of(uppers: Any) -> Any:

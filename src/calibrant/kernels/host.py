@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.kernels import reference
-from calibrant.kernels.bin_lookup import CHUNK, add_tallies, bin_of, bounds_of, cell_of, start_of, tallies_of
+from calibrant.kernels.bin_lookup import CHUNK, LINE, add_tallies, bin_of, bounds_of, cell_of, start_of, tallies_of
 from calibrant.kernels.bits import bits_of, exp, float_of, log, signed, unsigned
 from calibrant.kernels.compiled import inlined, kernel
 from calibrant.kernels.reference import BRIER, BRIER_SQUARES, CLEAN, CORRECT, IGNORED, INFINITE, NLL, NLL_SQUARES
@@ -445,6 +445,7 @@ def sum_events(
     """See `reference.sum_events`."""
     one, half = probs.dtype.type(1), probs.dtype.type(0.5)
     places, losses = np.empty(CHUNK, np.uint32), np.empty(CHUNK)
+    sums = np.zeros(cells.shape[0] * LINE)
     # A sum for each entry of a chunk: one sum of all rows would be slower, since every addition waits for the last.
     brier, brier_squares, nll, nll_squares = np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(CHUNK)
     infinite: Any = 0  # integers: a sum of floats would prevent vector lanes
@@ -476,12 +477,16 @@ def sum_events(
             nll[j] += loss
             nll_squares[j] += loss * loss
         for j in range(size):
-            p = scores[j]
-            cell = cell_of(p, starts[places[j]], edges)
-            y, x = np.uint64(outcomes[j]), np.float64(p)
-            cells[cell, y] += 1.0
-            cells[cell, np.uint64(2) + y] += x
-            cells[cell, np.uint64(4)] += x * x
+            places[j] = np.uint32(LINE) * np.uint32(cell_of(scores[j], starts[places[j]], edges))
+        for j in range(size):
+            x, cell = np.float64(scores[j]), np.uint64(places[j])
+            own = cell + np.uint64(outcomes[j])
+            sums[own] += 1.0
+            sums[own + np.uint64(2)] += x
+            sums[cell + np.uint64(4)] += x * x
+    for cell in range(cells.shape[0]):
+        for k in range(cells.shape[1]):
+            cells[cell, k] += sums[LINE * cell + k]
     totals[BRIER] += brier.sum()
     totals[BRIER_SQUARES] += brier_squares.sum()
     totals[NLL] += nll.sum()
