@@ -19,7 +19,7 @@ from calibrant.grid import Grid
 from calibrant.inputs import Notion
 
 #: Numbers in a chunk, and its rows at least where every class is judged.
-_CHUNK: Final = 2_000_000
+_CHUNK: Final = 1 << 20
 _CHUNK_OF_CLASSES: Final = 16_384
 
 #: Called with the bytes done, the bytes in all, and the rows.

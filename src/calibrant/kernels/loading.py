@@ -25,7 +25,7 @@ from typing import Final
 LOADING: Final = RLock()
 
 #: Up to so many numbers, NumPy runs the kernels: it needs no machine code, and takes milliseconds.
-SMALL: Final = 1 << 20
+SMALL: Final = (1 << 20) - 1
 
 #: For each family of kernels, its readable module and its compiled one.
 TWINS: Final = {
