@@ -484,9 +484,9 @@ def sum_events(
             sums[own] += 1.0
             sums[own + np.uint64(2)] += x
             sums[cell + np.uint64(4)] += x * x
-    for cell in range(cells.shape[0]):
-        for k in range(cells.shape[1]):
-            cells[cell, k] += sums[LINE * cell + k]
+    for i in range(cells.shape[0]):
+        for j in range(cells.shape[1]):
+            cells[i, j] += sums[LINE * i + j]
     totals[BRIER] += brier.sum()
     totals[BRIER_SQUARES] += brier_squares.sum()
     totals[NLL] += nll.sum()

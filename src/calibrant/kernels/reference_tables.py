@@ -170,8 +170,7 @@ def isotonic_fits(counts: Float64s, positives: Float64s, fits: Float64s) -> None
     A cell of no weight has the value of the block on its left, or, before all others, of the first block.
     """
     if len(counts) > _WIDE and counts.all():
-        places = _pool_stacked(counts, positives)
-        mass = np.add.reduceat(np.tile(counts, len(positives)), places)
+        places, mass = _pool_stacked(counts, positives)
         positive_sums = np.add.reduceat(positives.ravel(), places)
     else:
         places, mass, positive_sums = _pool(counts, positives)
@@ -180,8 +179,8 @@ def isotonic_fits(counts: Float64s, positives: Float64s, fits: Float64s) -> None
     fits[:] = np.repeat(rates, np.diff(places, append=fits.size)).reshape(fits.shape)
 
 
-def _pool_stacked(counts: Float64s, positives: Float64s) -> NDArray[np.intp]:
-    """Return the place in the flat rows of positives, (B, K), where each block of the fits starts.
+def _pool_stacked(counts: Float64s, positives: Float64s) -> tuple[NDArray[np.intp], Float64s]:
+    """Return the place in the flat rows of positives, (B, K), where each block of the fits starts, and its weight.
 
     SciPy takes one row. So each row is lifted above the one before, by more than its rates differ: none are pooled.
     """
@@ -189,7 +188,8 @@ def _pool_stacked(counts: Float64s, positives: Float64s) -> NDArray[np.intp]:
 
     rates = positives / counts
     rates += (np.ptp(rates) + 1) * np.arange(len(rates))[:, None]
-    return np.asarray(isotonic_regression(rates.ravel(), weights=np.tile(counts, len(rates))).blocks[:-1])
+    fit = isotonic_regression(rates.ravel(), weights=np.tile(counts, len(rates)))
+    return fit.blocks[:-1], fit.weights
 
 
 def _pool(counts: NDArray[Any], positives: NDArray[Any]) -> tuple[NDArray[np.intp], Float64s, Float64s]:

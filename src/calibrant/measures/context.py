@@ -344,10 +344,10 @@ class Replicates:
     @cached_property
     def uniform_squares(self) -> Float64s:
         """The sum of (score - outcome)^2 of each equal-width bin, (B, M), in units of squared weight."""
-        cells = self.inference.cells
+        cells, over_bins = self.inference.cells, self.inference.uniform.over_bins
         exact = cells.table.square_scores
         squares = cells.counts * cells.scores**2 if exact is None else exact
-        return self.inference.uniform.over_bins(cells.units * (squares + self.positives * (1 - 2 * cells.scores)))
+        return over_bins(cells.units * squares) + over_bins(self.positives * (cells.units * (1 - 2 * cells.scores)))
 
     @cached_property
     def uniform_rates(self) -> Float64s:
