@@ -89,7 +89,6 @@ class ClusterNull:
         self, statistic: Callable[[GapSums], Float64s], resampling: Resampling, *, independent: bool = False
     ) -> Float64s:
         """Return a statistic on all replicates, (B, ...): of these clusters, or of independent rows."""
-        statistic(self.observed)  # fills the caches before several threads need them
         draw, stream = (self.independent, Stream.REFITTED) if independent else (self.drawn, Stream.CALIBRATED)
 
         def block(rng: np.random.Generator, size: int) -> Float64s:

@@ -367,7 +367,7 @@ def _drawn_p_value(cells: Cells, resampling: Resampling) -> float:
     """Return the p-value of the range of cumulative residuals, from outcomes drawn with the scores."""
     value = float(cumulated_range(np.cumsum(cells.gap_sums)))
 
-    def drawn() -> Iterator[NDArray[np.float64]]:  # not all at once on threads: most groups need few
+    def drawn() -> Iterator[NDArray[np.float64]]:
         for block, first in enumerate(range(0, resampling.n_resamples, _TOGETHER)):
             rng = generator(resampling.seed, Stream.CALIBRATED, block)
             outcomes = cells.calibrated.draw(rng, min(_TOGETHER, resampling.n_resamples - first))

@@ -86,7 +86,7 @@ def consistency(
     Notes
     -----
     Valid for any statistic. With clusters the replicates are nearly normal sums: a bin should hold several clusters.
-    Cost: B calls of the statistic, on tables of 4,396 rows at most. The statistic is called on several threads at once.
+    Cost: B calls of the statistic, on tables of 4,396 rows at most.
 
     References
     ----------
@@ -168,7 +168,7 @@ def bootstrap(
 
     Notes
     -----
-    Cost: B multinomial draws of at most 8,792 counts and as many calls of the statistic, on several threads.
+    Cost: B multinomial draws of at most 8,792 counts and as many calls of the statistic.
 
     References
     ----------

@@ -214,7 +214,6 @@ class Inference:
                 work[measure] = null.replicate or partial(_values, measure)
                 if null.statistic is not None:
                     work[measure, "statistic"] = null.statistic
-        # The data come first: they fill the caches that all replicates share, before several threads need them.
         observed = {key: function(self.observed) for key, function in work.items()}
         blocks = list(self._blocks(work, self.resampling.n_resamples))
         draws = {key: Draws(observed[key].flat[0], np.concatenate([one[key] for one in blocks])) for key in work}

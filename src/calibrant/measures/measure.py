@@ -114,7 +114,7 @@ class Measure:
         The papers to cite, such as "Brier 1950".
     value : callable
         A function from a `calibrant.measures.Event` to a float: NaN if these data have no value. ``event.table`` is the
-        `ReliabilityTable` of the judged event. It is called from several threads at once.
+        `ReliabilityTable` of the judged event.
     judges : {"event", "predictions", "classes"}, default "event"
         What it is a function of: the judged event's table, means over whole predictions, or every class's bins.
     scale : {"probability", "square", "score", "ratio"}, default "probability"

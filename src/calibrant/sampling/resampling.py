@@ -1,4 +1,4 @@
-"""Draws of a table's cells, in blocks of bounded memory: the same bits for any number of threads."""
+"""Draws of a table's cells, in blocks of bounded memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.kernels import blocks
 from calibrant.results import Bands
 from calibrant.sampling.cells import Cells
 
@@ -166,7 +165,10 @@ def in_blocks(
     *,
     cells: int = _ENTRIES,
 ) -> Iterator[Result]:
-    """Yield ``work(generator, size)`` of each block of replicates in order, computed on several threads.
+    """Yield ``work(generator, size)`` of each block of replicates in order.
+
+    One thread computes them. Several would wait for the interpreter's lock: SciPy's isotonic regression holds it, as do
+    NumPy's cumulative sums and the start of every call.
 
     The number of ``cells`` of a replicate decides how many are drawn together.
     """
@@ -176,7 +178,7 @@ def in_blocks(
     def block(i: int) -> Result:
         return work(generator(seed, stream, i), min(together, n_resamples - i * together))
 
-    return blocks.in_order(block, -(-n_resamples // together))
+    return map(block, range(-(-n_resamples // together)))
 
 
 def draw_rows(cells: Cells, rng: np.random.Generator) -> NDArray[np.int64]:
