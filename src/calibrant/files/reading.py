@@ -473,9 +473,6 @@ class _Reader:
         common |= {"arrays": arrays, "class_names": first.class_names, "columns": first.names()}
         common["find_row"] = lambda number, row: sources[number].row_of(row)
         common["targets_from"] = sources[0].targets_from
-        logits = [
-            (names, arrays[argument]) for argument, names in first.names().items() if argument.startswith("probs")
-        ]
         probs = [(names, arrays[argument]) for argument, names in first.names().items() if argument[:5] == "probs"]
         logits = [(names, array) for names, array in probs if self._judging.logits or are_logits(names)]
         doubtful = [names for names, array in logits if len(array) >= SURE and in_unit_interval(array)]

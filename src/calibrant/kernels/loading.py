@@ -73,9 +73,9 @@ def of_input(numbers: int) -> Iterator[None]:
 def kernels_for(family: str, size: int) -> ModuleType:
     """Return the kernels for an input of ``size`` numbers: compiled ones above `SMALL`, else NumPy's.
 
-    The size alone decides, with what came before it in a stream (`following`), or that of the whole input of which it
-    is a part (`of_input`). ``CALIBRANT_KERNELS`` can force one of the two, ``numpy`` or ``numba``. Without Numba all
-    inputs take NumPy's, and the first large one warns.
+    The size alone decides: with what came before in a stream (`following`), or the size of the whole input
+    (`of_input`). ``CALIBRANT_KERNELS`` can force one of the two, ``numpy`` or ``numba``. Without Numba all inputs take
+    NumPy's, and the first large one warns.
     """
     readable, compiled = TWINS[family]
     forced = os.environ.get("CALIBRANT_KERNELS")

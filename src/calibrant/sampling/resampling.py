@@ -168,7 +168,7 @@ def in_blocks(
     """Yield ``work(generator, size)`` of each block of replicates in order.
 
     One thread computes them. Several would wait for the interpreter's lock: SciPy's isotonic regression holds it, as do
-    NumPy's cumulative sums and the start of every call.
+    NumPy's cumulative sums along rows and the start of every call.
 
     The number of ``cells`` of a replicate decides how many are drawn together.
     """
