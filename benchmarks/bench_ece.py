@@ -26,7 +26,7 @@ def test_uniform(contest: Contest, long: Sample) -> None:
             "torchmetrics": lambda: float(binary_calibration_error(scores, targets, n_bins=N_BINS)),
             "scikit-learn": lambda: calibration_curve(long.targets, long.probs, n_bins=N_BINS),
         },
-        goals=[faster_than("torchmetrics", 8)],
+        goals=[faster_than("torchmetrics", 12)],
         peer_rounds=9,
     )
     bins = naive.uniform_bins(long.probs, N_BINS)

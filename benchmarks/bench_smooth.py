@@ -17,7 +17,7 @@ def test_exact(contest: Contest, long: Sample) -> None:
         lambda: calibrant.smooth_calibration_error(long.probs, long.targets),
         floor=long.probs,
         peers={"relplot": lambda: float(relplot.smECE(long.probs, long.targets))},
-        goals=[faster_than("relplot", 50)],
+        goals=[faster_than("relplot", 60)],
     )
     assert answers.ours == pytest.approx(naive.smooth_error(long.probs, long.targets), abs=2e-7)
     # relplot resolves the bandwidth to 1/1024 and returns S(s) in place of s.

@@ -55,7 +55,7 @@ def test_report_of_a_file(contest: Contest, tmp_path: Path, quick: bool, types: 
         f"{n:,} rows of Parquet ({types}) to a report, values alone; floor: pyarrow reads the two columns",
         lambda: report_of(path, Options()),
         floor=lambda: pq.read_table(path, columns=COLUMNS).num_rows,
-        goals=[at_most_floors(1.5)],
+        goals=[at_most_floors(2)],
         rounds=15,
     )
     report = answers.ours

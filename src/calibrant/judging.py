@@ -229,13 +229,6 @@ def _of_rows(
     predictions: Predictions, notion: Notion, labels: ClusterLabels | None, n_bins: int, *, classwise: bool
 ) -> Judged:
     """Return what is judged of rows, from one read of them."""
-    with of_input(predictions.rows.values.size):
-        return _of_input(predictions, notion, labels, n_bins, classwise=classwise)
-
-
-def _of_input(
-    predictions: Predictions, notion: Notion, labels: ClusterLabels | None, n_bins: int, *, classwise: bool
-) -> Judged:
     layout, uppers, per_class = predictions.layout, None, notion in PER_CLASS
     if layout == "multiclass" and classwise and notion != "classwise":
         uppers = _uppers(predictions, n_bins)
@@ -245,8 +238,10 @@ def _of_input(
         rows = predictions.judged
         n, weights = int(np.count_nonzero(rows)), None if predictions.weights is None else predictions.weights[rows]
     squared = None if integer_weights(weights) else read_squared(predictions, notion, uppers=uppers)
-    event = ReliabilityTable.pool(reading.events)
-    tables = [ReliabilityTable.pool(events) for events, _ in class_events(predictions)] if per_class else [event]
+    numbers = predictions.rows.values.size
+    with of_input(numbers):
+        event = ReliabilityTable.pool(reading.events)
+        tables = [ReliabilityTable.pool(events) for events, _ in class_events(predictions)] if per_class else [event]
     histograms = None
     if uppers is not None:
         squares = None if squared is None else squared.histograms
@@ -270,7 +265,7 @@ def _of_input(
         class_rows=ClassRows(predictions, _uppers(predictions, n_bins)) if several and layout == "multiclass" else None,
         flag="" if integer_weights(weights) else heavy(deciding_rows(_power(weights, 2), _power(weights, 4))),
         choices=_choices(predictions, n),
-        numbers=predictions.rows.values.size,
+        numbers=numbers,
     )
     if labels is None:
         return judged

@@ -18,7 +18,8 @@ from calibrant.files.values import Column, Piece, join, rows_of
 from calibrant.grid import Grid
 from calibrant.inputs import Notion
 
-#: Numbers in a chunk, and its rows at least where every class is judged.
+#: Numbers in a chunk at least, as many as the rows of a row group that PyArrow writes: such columns are not copied. And
+#: its rows at least where every class is judged.
 _CHUNK: Final = 1 << 20
 _CHUNK_OF_CLASSES: Final = 16_384
 
@@ -80,7 +81,7 @@ class Plan:
         per_class, classes = judging.notion in ("classwise", "multilabel"), bool(classwise) and several
         curves = width if per_class else 1 + width * classes
         per_row = _CHUNK_OF_CLASSES if (per_class or classes) and curves <= MOST_CURVES else 1
-        return cls(classwise, curves, max(_CHUNK // width, per_row), width * (per_class or classes))
+        return cls(classwise, curves, max(-(-_CHUNK // width), per_row), width * (per_class or classes))
 
     def check(self, source: Source, groups: int) -> None:
         """Reject more classes or groups than a sketch has curves for."""
