@@ -433,6 +433,17 @@ def test_isotonic_fits_is_its_twin(cells, weighted):
     np.testing.assert_allclose(fast[0][held], sklearn_isotonic(counts[held], positives[0][held]), rtol=1e-9)
 
 
+@pytest.mark.parametrize("module", [host_tables, reference_tables])
+@pytest.mark.parametrize("cells", [50, 5_000])
+def test_a_block_of_outcomes_1_has_a_fit_of_1_with_any_weights(module, cells):
+    rng = np.random.default_rng(cells)
+    counts = rng.random(cells) + 0.1
+    positives = (rng.random((20, cells)) < np.linspace(0, 1.5, cells)) * counts
+    fits = np.empty_like(positives)
+    module.isotonic_fits(counts, positives, fits)
+    assert (fits[:, -1] == 1.0).all()
+
+
 def test_pooling_one_neighbour_after_the_other_is_no_slower_than_many_at_once():
     # The heavy last cell pools one block at a time, in more rounds than there are: the loop pools what is left.
     cells, counts = 500, np.ones(500)

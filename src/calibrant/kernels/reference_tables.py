@@ -182,14 +182,16 @@ def isotonic_fits(counts: Float64s, positives: Float64s, fits: Float64s) -> None
 def _pool_stacked(counts: Float64s, positives: Float64s) -> tuple[NDArray[np.intp], Float64s]:
     """Return the place in the flat rows of positives, (B, K), where each block of the fits starts, and its weight.
 
-    SciPy takes one row. So each row is lifted above the one before, by more than its rates differ: none are pooled.
+    SciPy takes one row. So each row is lifted above the one before, by more than its rates differ: none are pooled. Its
+    own weights of the blocks are added in another order than the positives: rates could be above 1.
     """
     from scipy.optimize import isotonic_regression
 
     rates = positives / counts
     rates += (np.ptp(rates) + 1) * np.arange(len(rates))[:, None]
-    fit = isotonic_regression(rates.ravel(), weights=np.tile(counts, len(rates)))
-    return fit.blocks[:-1], fit.weights
+    weights = np.tile(counts, len(rates))
+    places = isotonic_regression(rates.ravel(), weights=weights).blocks[:-1]
+    return places, np.add.reduceat(weights, places)
 
 
 def _pool(counts: NDArray[Any], positives: NDArray[Any]) -> tuple[NDArray[np.intp], Float64s, Float64s]:
