@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from calibrant.kernels import reference_tables
-from calibrant.kernels.bin_lookup import CHUNK, bin_of, bounds_of, cell_of, start_of
+from calibrant.kernels.bin_lookup import CHUNK, LINE, bin_of, bounds_of, cell_of, start_of
 from calibrant.kernels.compiled import inlined, kernel
+from calibrant.kernels.reference_tables import N_MOMENTS
 
 
 @kernel(reference_tables.bin_rows)
@@ -281,23 +282,22 @@ def residuals(scores: Any, outcomes: Any, weights: Any, weighted: Any, out: Any)
 def residual_moments(scores: Any, residuals: Any, moments: Any) -> Any:
     """See `reference_tables.residual_moments`."""
     n_cells = moments.shape[0]
-    for i in range(scores.shape[0]):
-        place = np.float64(scores[i]) * n_cells
-        c = min(int(place), n_cells - 1)
-        d = place - c - 0.5
-        r = residuals[i]
-        cell = moments[c]
-        cell[0] += r
-        r *= d
-        cell[1] += r
-        r *= d
-        cell[2] += r
-        r *= d
-        cell[3] += r
-        r *= d
-        cell[4] += r
-        r *= d
-        cell[5] += r
+    last = np.int32(n_cells - 1)
+    cells, offsets, sums = np.empty(CHUNK, np.int32), np.empty(CHUNK), np.zeros(n_cells * LINE)
+    for begin in range(0, scores.shape[0], CHUNK):
+        size = min(CHUNK, scores.shape[0] - begin)
+        for j in range(size):
+            place = np.float64(scores[begin + j]) * n_cells
+            c = min(np.int32(place), last)
+            cells[j], offsets[j] = c, place - c - 0.5
+        for j in range(size):
+            at, d, r = np.uint64(LINE * cells[j]), offsets[j], residuals[begin + j]
+            for power in range(N_MOMENTS):
+                sums[at + np.uint64(power)] += r
+                r *= d
+    for i in range(n_cells):
+        for power in range(N_MOMENTS):
+            moments[i, power] += sums[LINE * i + power]
 
 
 @kernel(reference_tables.cosine_sums)
