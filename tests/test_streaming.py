@@ -46,6 +46,7 @@ from calibrant.files.background import Background
 from calibrant.files.engine import Engines, Stopped
 from calibrant.files.paths import check_text
 from calibrant.files.sources import open_sources
+from calibrant.kernels.loading import SMALL
 from calibrant.writing import replace_file
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
@@ -154,6 +155,14 @@ def nothing_is_few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ---------------------------------------------------------------- the sketch is that of the arrays
+
+
+@pytest.mark.parametrize("width", [1, 3, 10, 1_000])
+def test_a_chunk_is_a_large_input_for_any_number_of_columns(tmp_path: Path, width: int) -> None:
+    pq.write_table(pa.table({"score": P, "outcome": Y}), tmp_path / "rows.parquet")
+    opened = open_sources([str(tmp_path / "rows.parquet")], Options(), None, engines=Engines(), keep_going=False)
+    plan = chunks.Plan.of(width, Judging(classwise=False), opened.first)
+    assert SMALL < plan.chunk * width <= SMALL + width
 
 
 @pytest.mark.slow

@@ -181,7 +181,7 @@ class _Smoother:
     def _moment_spectrum(self, n_cells: int) -> Float64s:
         """Return the cosine sums from the moments of cells: exp(-i k (c + d)) is expanded in d around the middle c.
 
-        A bandwidth of so many cells needs no more terms than these.
+        There are as many as the smallest bandwidth needs that these cells are narrow enough for.
         """
         moments = dispatch.residual_moments(self.scores, self.residuals, n_cells)
         terms = math.ceil(_REACH / _CELLS_PER_SD * n_cells / math.pi) + 1

@@ -18,8 +18,8 @@ from calibrant.files.values import Column, Piece, join, rows_of
 from calibrant.grid import Grid
 from calibrant.inputs import Notion
 
-#: Numbers in a chunk at least, as many as the rows of a row group that PyArrow writes: such columns are not copied. And
-#: its rows at least where every class is judged.
+#: The least numbers in a chunk, and its least rows where every class is judged. PyArrow writes row groups of as many
+#: rows, so that columns of one event are handed on without a copy.
 _CHUNK: Final = 1 << 20
 _CHUNK_OF_CLASSES: Final = 16_384
 
