@@ -349,5 +349,4 @@ def _tally(
         keys[:] = 2 * scores.view(keys.dtype) + outcomes
     else:
         bins = bins_of(scores, uppers)
-        for total, values in zip(sums, (np.ones(len(bins)), scores, outcomes), strict=True):
-            total += np.bincount(bins, values, len(uppers))
+        sums += [np.bincount(bins, values, len(uppers)) for values in np.stack((np.ones(len(bins)), scores, outcomes))]
