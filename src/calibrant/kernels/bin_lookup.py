@@ -8,6 +8,7 @@ import numpy as np
 
 from calibrant.kernels.bits import bits_of
 from calibrant.kernels.compiled import inlined
+from calibrant.kernels.reference_lookup import LOWERED
 
 #: Entries that a kernel handles together: part of the work on them runs in vector lanes.
 CHUNK = 64
@@ -17,24 +18,13 @@ LINE = 8
 
 
 @inlined()
-def bounds_of(uppers: Any) -> Any:
-    """Return the largest members of the bins, after a number that is below every score."""
-    bounds = np.empty(uppers.shape[0] + 1, uppers.dtype)
-    bounds[0] = -1
-    bounds[1:] = uppers
-    return bounds
+def bin_of(p: Any, uppers: Any) -> Any:
+    """Return the first bin whose largest member is not below p, without a branch; p is in [0, 1].
 
-
-@inlined()
-def bin_of(p: Any, bounds: Any) -> Any:
-    """Return the bin with bounds[b] < p <= bounds[b + 1]: floor(p M), off by at most one, corrected without a branch.
-
-    The edges are j / M, rounded to the scores' type. For M up to a million the product is in the right bin or in a
-    neighbour of it.
+    The largest members are j / M, rounded to the scores' type, or the number before. See `LOWERED`.
     """
-    last = bounds.shape[0] - 2
-    b = min(int(np.float64(p) * (last + 1)), last)
-    return b - (p <= bounds[b]) + (p > bounds[b + 1])
+    b = np.uint64(np.int64(p * uppers.dtype.type(uppers.shape[0] * LOWERED)))
+    return b + np.uint64(p > uppers[b])
 
 
 @inlined()
@@ -67,6 +57,15 @@ def tallies_of(n_bins: Any) -> Any:
     Rows take the sets in turn. A place is twice the bin plus the outcome: that is faster than a third sum.
     """
     return np.zeros((4 * n_bins, 2))
+
+
+@inlined()
+def add_tally(p: Any, y: Any, turn: Any, uppers: Any, tallies: Any) -> Any:
+    """Add a score and its outcome to the first or the second set of tallies."""
+    b = bin_of(p, uppers) + np.uint64(uppers.shape[0] * turn)
+    place = b + b + np.uint64(y)
+    tallies[place, 0] += 1.0
+    tallies[place, 1] += np.float64(p)
 
 
 @inlined()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.kernels import reference
-from calibrant.kernels.bin_lookup import CHUNK, LINE, add_tallies, bin_of, bounds_of, cell_of, start_of, tallies_of
+from calibrant.kernels.bin_lookup import CHUNK, LINE, add_tallies, add_tally, bin_of, cell_of, start_of, tallies_of
 from calibrant.kernels.bits import bits_of, exp, float_of, log, signed, unsigned
 from calibrant.kernels.compiled import inlined, kernel
 from calibrant.kernels.reference import BRIER, BRIER_SQUARES, CLEAN, CORRECT, IGNORED, INFINITE, NLL, NLL_SQUARES
@@ -23,7 +23,7 @@ from calibrant.kernels.reference import BRIER, BRIER_SQUARES, CLEAN, CORRECT, IG
 
 @inlined(reassociate=True)
 def _bin_row(
-    rows: Any, i: Any, y: Any, w: Any, plain: Any, bounds: Any, threshold: Any, counts: Any, sums: Any, positives: Any
+    rows: Any, i: Any, y: Any, w: Any, plain: Any, uppers: Any, threshold: Any, counts: Any, sums: Any, positives: Any
 ) -> Any:
     """Add one row of class probabilities to the histograms of all classes."""
     row = rows[i]
@@ -31,7 +31,7 @@ def _bin_row(
     if plain:
         # Most classes of most rows are in the first bin: their scores are added without a branch. A row of
         # probabilities has fewer entries above 1/M than there are bins: only those move to another bin.
-        low = bounds[1]
+        low = uppers[0]
         for start in range(0, size, CHUNK):
             stop = min(start + CHUNK, size)
             above = 0
@@ -43,20 +43,20 @@ def _bin_row(
                 for j in range(start, stop):
                     p = row[j]
                     if p > low:
-                        b = bin_of(p, bounds)
+                        b = bin_of(p, uppers)
                         counts[b, j] += 1.0
                         counts[0, j] -= 1.0
                         sums[b, j] += np.float64(p)
-        positives[bin_of(row[y], bounds), y] += 1.0
+        positives[bin_of(row[y], uppers), y] += 1.0
     else:
         for j in range(size):
             p = row[j]
             if p >= threshold:
-                b = bin_of(p, bounds)
+                b = bin_of(p, uppers)
                 counts[b, j] += w
                 sums[b, j] += w * np.float64(p)
         if row[y] >= threshold:
-            positives[bin_of(row[y], bounds), y] += w
+            positives[bin_of(row[y], uppers), y] += w
 
 
 @inlined()
@@ -109,7 +109,6 @@ def read_probs(
     one = unsigned(np.ones(1, dtype=probs.dtype))[0]
     classwise = histograms.size > 0
     plain = not weighted and threshold <= 0.0
-    bounds = bounds_of(uppers)
     counts, sums, positives = histograms[0], histograms[1], histograms[2]
     judged = 0
     for i in range(n):
@@ -152,7 +151,7 @@ def read_probs(
                 totals[INFINITE] += w
             totals[CORRECT] += w * hit
         if classwise:
-            _bin_row(probs, i, y, w, plain, bounds, threshold, counts, sums, positives)
+            _bin_row(probs, i, y, w, plain, uppers, threshold, counts, sums, positives)
     if classwise and plain:
         for j in range(size):
             counts[0, j] += judged
@@ -185,7 +184,6 @@ def read_logits(
     infinite = signed(np.full(1, np.inf, dtype=logits.dtype))[0]
     classwise = histograms.size > 0
     plain = not weighted and threshold <= 0.0
-    bounds = bounds_of(uppers)
     counts, sums, positives = histograms[0], histograms[1], histograms[2]
     ceiling = -np.log(eps) if eps > 0.0 else np.inf
     judged = 0
@@ -252,7 +250,7 @@ def read_logits(
                     if logits[i, j] == -np.inf:
                         probs[at, j] = 0
         if classwise:
-            _bin_row(probs, at, y, w, plain, bounds, threshold, counts, sums, positives)
+            _bin_row(probs, at, y, w, plain, uppers, threshold, counts, sums, positives)
     if classwise and plain:
         for j in range(size):
             counts[0, j] += judged
@@ -376,9 +374,7 @@ def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: A
     bits = unsigned(probs)
     one = unsigned(np.ones(1, dtype=probs.dtype))[0]
     keep = keys.shape[0] > 0
-    bounds = bounds_of(uppers)
-    n_bins = uppers.shape[0]
-    tallies = tallies_of(n_bins)
+    tallies = tallies_of(uppers.shape[0])
     for i in range(n):
         y = targets[i]
         if y < 0 or y >= size:
@@ -402,9 +398,7 @@ def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: A
         if keep:
             keys[i] = 2 * np.int64(pattern) + np.int64(hit)
         else:
-            place = np.uint64(2 * (bin_of(largest, bounds) + n_bins * (i & 1)) + np.int64(hit))
-            tallies[place, 0] += 1.0
-            tallies[place, 1] += np.float64(largest)
+            add_tally(largest, hit, i & 1, uppers, tallies)
     add_tallies(tallies, sums)
     return CLEAN
 
@@ -416,9 +410,7 @@ def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, su
     unit = np.ones(1, dtype=probs.dtype)  # for 1 - p in the type of p
     one = unsigned(unit)[0]
     keep = keys.shape[0] > 0
-    bounds = bounds_of(uppers)
-    n_bins = uppers.shape[0]
-    tallies = tallies_of(n_bins)
+    tallies = tallies_of(uppers.shape[0])
     for i in range(probs.shape[0]):
         y = targets[i]
         if y < 0 or y > 1 or bits[i] > one:
@@ -431,9 +423,7 @@ def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, su
         if keep:
             keys[i] = 2 * np.int64(bits_of(p)) + y
         else:
-            place = np.uint64(2 * (bin_of(p, bounds) + n_bins * (i & 1)) + y)
-            tallies[place, 0] += 1.0
-            tallies[place, 1] += np.float64(p)
+            add_tally(p, y, i & 1, uppers, tallies)
     add_tallies(tallies, sums)
     return CLEAN
 

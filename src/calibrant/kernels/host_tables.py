@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.kernels import reference_tables
-from calibrant.kernels.bin_lookup import CHUNK, LINE, bin_of, bounds_of, cell_of, start_of
+from calibrant.kernels.bin_lookup import CHUNK, LINE, bin_of, cell_of, start_of
 from calibrant.kernels.compiled import inlined, kernel
 from calibrant.kernels.reference_tables import N_MOMENTS
 
@@ -18,12 +18,11 @@ from calibrant.kernels.reference_tables import N_MOMENTS
 @kernel(reference_tables.bin_rows)
 def bin_rows(scores: Any, outcomes: Any, weights: Any, weighted: Any, uppers: Any, sums: Any) -> Any:
     """See `reference_tables.bin_rows`."""
-    bounds = bounds_of(uppers)
     n_bins = uppers.shape[0]
     cells = np.zeros((2 * n_bins, 4))  # a bin's four sums are adjacent; two sets, for rows in turn: no addition waits
     for i in range(scores.shape[0]):
         w = weights[i] if weighted else 1.0
-        b = bin_of(scores[i], bounds) + n_bins * (i & 1)
+        b = bin_of(scores[i], uppers) + np.uint64(n_bins * (i & 1))
         p = np.float64(scores[i])
         y = np.float64(outcomes[i])
         cells[b, 0] += w
@@ -60,10 +59,9 @@ def cell_rows(
 @kernel(reference_tables.bin_pooled)
 def bin_pooled(scores: Any, counts: Any, positives: Any, uppers: Any, sums: Any) -> Any:
     """See `reference_tables.bin_pooled`."""
-    bounds = bounds_of(uppers)
     cells = np.zeros((uppers.shape[0], 4))
     for i in range(scores.shape[0]):
-        b = bin_of(scores[i], bounds)
+        b = bin_of(scores[i], uppers)
         p = np.float64(scores[i])
         n = np.float64(counts[i])
         k = np.float64(positives[i])
