@@ -51,22 +51,22 @@ def _exp32(x: Any) -> Any:
     """Return exp(x) for x <= 0 in float32, relative error below 1e-7; exp(-87) for anything smaller.
 
     x = k ln 2 + r with |r| <= ln(2) / 2: adding 1.5 * 2^23 rounds x / ln 2 to the integer k and leaves k in the low
-    bits. From there it is shifted into the exponent. exp(r) is its Taylor polynomial of degree 7 (remainder 5e-9).
+    bits. From there it is added to the exponent of exp(r) = 1 + r + r^2 q(r), with q the polynomial of degree 4 whose
+    largest relative error is least (3.1e-9, found by linear programming on 2,001 Chebyshev points).
     """
     x = max(x, _f32(-87.0))
     shifted = x * _f32(_LOG2E) + _f32(12582912.0)
     k = shifted - _f32(12582912.0)
     r = x - k * _f32(0.693359375)  # ln 2 in two parts: the first has few bits, so its product with k is exact
     r = r - k * _f32(-2.12194440e-4)
-    p = _f32(1 / 5040)
-    p = p * r + _f32(1 / 720)
-    p = p * r + _f32(1 / 120)
-    p = p * r + _f32(1 / 24)
-    p = p * r + _f32(1 / 6)
-    p = p * r + _f32(0.5)
+    p = _f32(0.001381449248314885)
+    p = p * r + _f32(0.008368716347018757)
+    p = p * r + _f32(0.0416683899301085)
+    p = p * r + _f32(0.16666520636848478)
+    p = p * r + _f32(0.49999993440200224)
     p = p * r + _f32(1)
     p = p * r + _f32(1)
-    return p * float_of(np.int32((bits_of(shifted) << np.int32(23)) + np.int32(0x3F800000)))
+    return float_of(np.int32(bits_of(p) + (bits_of(shifted) << np.int32(23))))
 
 
 @inlined()
@@ -91,7 +91,7 @@ def _exp64(x: Any) -> Any:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    return p * float_of(np.int64((bits_of(shifted) << np.int64(52)) + np.int64(0x3FF0000000000000)))
+    return float_of(np.int64(bits_of(p) + (bits_of(shifted) << np.int64(52))))
 
 
 def exp(x: Any) -> Any:
