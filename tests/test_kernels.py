@@ -23,7 +23,7 @@ import calibrant
 from calibrant import grid
 from calibrant.errors import InputError
 from calibrant.estimators.binned import largest_members, uniform_edges
-from calibrant.kernels import dispatch, host, host_tables, loading, reference, reference_tables
+from calibrant.kernels import dispatch, host, host_tables, loading, reference, reference_tables, sorting
 
 DTYPES = ("float32", "float64")
 CLASSES = (1, 2, 63, 64, 65, 1000)  # one; the least; the histogram's chunk of 64, one less and one more; many chunks
@@ -369,8 +369,50 @@ def test_sort_keys_is_its_twin(unsigned, bits, n):
     expected = sorted(keys.tolist())
     for module in (host_tables, reference_tables):
         own = keys.copy()
-        module.sort_keys(own)
+        module.sort_keys(own, np.empty_like(own))
         assert own.tolist() == expected
+
+
+@pytest.mark.parametrize("unsigned", [np.uint32, np.uint64])
+def test_count_places_is_its_twin(unsigned):
+    keys = np.random.default_rng(30).integers(0, 99, 500).astype(unsigned)
+    expected = [1 + sum(max(k - 40, 0) // 4 == place for k in keys.tolist()) for place in range(15)]
+    for module in (host_tables, reference_tables):
+        counts = np.ones(15, np.int64)
+        module.count_places(keys, unsigned(40), unsigned(2), counts)
+        assert counts.tolist() == expected
+
+
+@pytest.mark.parametrize("unsigned", [np.uint32, np.uint64])
+def test_move_keys_is_its_twin(unsigned):
+    keys = np.random.default_rng(31).integers(0, 99, 500).astype(unsigned)
+    part_of = np.repeat([0, 1, 2], [3, 9, 3])
+    for module in (host_tables, reference_tables):
+        nexts, target = np.array([0, 400, 800]), np.zeros(1200, unsigned)
+        module.move_keys(keys, unsigned(40), unsigned(2), part_of, nexts, target)
+        for part in range(3):
+            moved = [k for k in keys.tolist() if part_of[max(k - 40, 0) // 4] == part]
+            assert target[400 * part : nexts[part]].tolist() == moved
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("part", [1, 50, 10_000])
+def test_parts_hold_every_score_once_and_whole(monkeypatch, dtype, part):
+    """Scores below 2^-32 share a place, 0 and 1 are ends, and many rows of one score fill a part."""
+    monkeypatch.setattr(sorting, "SMALL", 99)
+    monkeypatch.setattr(sorting, "_PART", part)
+    monkeypatch.setattr(sorting, "lanes_of", lambda n, _width, _cost: [(a, min(a + 77, n)) for a in range(0, n, 77)])
+    rng = np.random.default_rng([32, part])
+    tiny = 2.0 ** -rng.uniform(30, 149, 50)
+    scores = np.concatenate([rng.random(200), tiny, np.repeat([0.0, 0.25, 1.0, 2.0**-32, 2.0**-33], 40)]).astype(dtype)
+    for chosen in (scores, np.zeros(150, dtype), np.ones(150, dtype), scores[:3], scores[:0]):
+        outcomes = rng.integers(0, 2, len(chosen)).astype(np.uint8)
+        found = sorting.distinct_keys(dispatch.pack(chosen, outcomes))
+        expected, places, counts = np.unique(chosen, return_inverse=True, return_counts=True)
+        columns = expected, counts, np.bincount(places, outcomes, len(expected)).astype(np.int64)
+        for own, column in zip(found, columns, strict=True):
+            assert own.dtype == column.dtype
+            assert own.tolist() == column.tolist()
 
 
 @pytest.mark.parametrize("unsigned", [np.uint32, np.uint64])

@@ -70,7 +70,7 @@ HOUSE = (
                 "bits blocks reference",
                 "bin_lookup cuda_kernels",
                 "host host_classes host_clusters host_tables cuda",
-                "dispatch tensors",
+                "dispatch sorting tensors",
                 "cuda_cells",
             ),
         ),

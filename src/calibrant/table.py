@@ -17,7 +17,7 @@ from calibrant.arrays import import_pyarrow
 from calibrant.cached import cached_property
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs import Notion, as_predictions
-from calibrant.kernels import dispatch
+from calibrant.kernels import dispatch, sorting
 from calibrant.notions import PER_CLASS, Events, read, resolve
 from calibrant.weights import MOST_ROWS, integer_weights
 
@@ -300,8 +300,8 @@ class ReliabilityTable:
 
     @classmethod
     def unpack(cls, keys: NDArray[np.unsignedinteger[Any]]) -> ReliabilityTable:
-        """Return the table of events that `dispatch.pack` packed into integers; the keys are sorted in place."""
-        return cls(*dispatch.distinct_keys(keys), n=len(keys))
+        """Return the table of events that `dispatch.pack` packed into integers; the keys may be overwritten."""
+        return cls(*sorting.distinct_keys(keys), n=len(keys))
 
     @property
     def provenance(self) -> dict[str, str]:

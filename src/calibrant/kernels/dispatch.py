@@ -41,7 +41,6 @@ __all__ = [
     "bucket_rows",
     "cell_rows",
     "cosine_sums",
-    "distinct_keys",
     "isotonic_fits",
     "n_threads",
     "number_rows",
@@ -359,21 +358,6 @@ def pack(scores: Floats, outcomes: UInt8s) -> NDArray[np.unsignedinteger[Any]]:
     keys = np.left_shift(scores.view(unsigned), 1)  # the sign bit of -0.0 is shifted out
     keys |= outcomes
     return np.asarray(keys)
-
-
-def distinct_keys(keys: NDArray[np.unsignedinteger[Any]]) -> tuple[Floats, Int64s, Int64s]:
-    """Return the distinct scores of packed events in order, their counts and their counts of outcomes 1, exactly.
-
-    The keys are sorted in place.
-    """
-    kernels = kernels_for("tables", len(keys))
-
-    kernels.sort_keys(keys)
-    n = kernels.count_runs(keys)
-    bits, counts, positives = np.empty(n, keys.dtype), np.empty(n, np.int64), np.empty(n, np.int64)
-    if n:
-        kernels.fill_runs(keys, bits, counts, positives)
-    return bits.view(np.float32 if keys.dtype.itemsize == 4 else np.float64), counts, positives
 
 
 def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], uppers: Floats) -> Float64s:

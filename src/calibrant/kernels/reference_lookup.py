@@ -12,6 +12,7 @@ Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 UInt8s = NDArray[np.uint8]
 UInt16s = NDArray[np.uint16]
+Keys = NDArray[np.unsignedinteger[Any]]  # packed events: bits << 1 | outcome
 
 #: p M times this is never above the bin of p, and at most one bin below, for M up to a million equal bins: rounding the
 #: edge, the factor and the product to single precision changes it by less than a part in 2^22, and 2^-21 M is below 1.

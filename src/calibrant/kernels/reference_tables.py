@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.kernels.reference_lookup import Float64s, Floats, Int64s, UInt8s, UInt16s, bins_of, cells_of
+from calibrant.kernels.reference_lookup import Float64s, Floats, Int64s, Keys, UInt8s, UInt16s, bins_of, cells_of
 
 #: Moments of the residuals that `residual_moments` keeps for each cell: powers 0 to 5 of the offset from the middle.
 N_MOMENTS: Final = 6
@@ -75,25 +75,52 @@ def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any]) ->
     return float(total.sum()), float(score_sum.sum()), float(positive_sum.sum()), float(squares.sum())
 
 
-def sort_keys(keys: NDArray[np.unsignedinteger[Any]]) -> None:
-    """Sort packed events (bits << 1 | outcome) in place."""
+def sort_keys(keys: Keys, room: Keys) -> None:
+    """Sort packed events (bits << 1 | outcome) in place; ``room`` for as many may be overwritten."""
+    del room
     keys.sort()
 
 
-def count_runs(keys: NDArray[np.unsignedinteger[Any]]) -> int:
+def _places_of(keys: Keys, least: np.unsignedinteger[Any], shift: np.unsignedinteger[Any]) -> NDArray[np.intp]:
+    places: NDArray[np.intp] = ((np.maximum(keys, least) - least) >> shift).astype(np.intp)
+    return places
+
+
+def count_places(keys: Keys, least: np.unsignedinteger[Any], shift: np.unsignedinteger[Any], counts: Int64s) -> None:
+    """Add keys to the counts of their places: what a key exceeds ``least`` by, without its last ``shift`` bits."""
+    counts += np.bincount(_places_of(keys, least, shift), minlength=len(counts))
+
+
+def move_keys(
+    keys: Keys,
+    least: np.unsignedinteger[Any],
+    shift: np.unsignedinteger[Any],
+    part_of: Int64s,
+    nexts: Int64s,
+    target: Keys,
+) -> None:
+    """Write keys to ``target``, each to where the next key of the part of its place goes, and move that on."""
+    parts = part_of[_places_of(keys, least, shift)]
+    order = np.argsort(parts, kind="stable")
+    sizes = np.bincount(parts, minlength=len(nexts))
+    target[np.repeat(nexts - np.cumsum(sizes) + sizes, sizes) + np.arange(len(keys))] = keys[order]
+    nexts += sizes
+
+
+def count_runs(keys: Keys) -> int:
     """Return the number of distinct scores among sorted keys (bits << 1 | outcome)."""
     return len(_first_of_runs(keys))
 
 
-def _first_of_runs(keys: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.intp]:
+def _first_of_runs(keys: Keys) -> NDArray[np.intp]:
     bits, starts = keys >> keys.dtype.type(1), np.ones(len(keys), bool)
     np.not_equal(bits[1:], bits[:-1], out=starts[1:])
     return starts.nonzero()[0]
 
 
 def fill_runs(
-    keys: NDArray[np.unsignedinteger[Any]],
-    bits: NDArray[np.unsignedinteger[Any]],
+    keys: Keys,
+    bits: Keys,
     counts: Int64s,
     positives: Int64s,
 ) -> None:
