@@ -19,8 +19,6 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
 import zipfile
 from collections.abc import Callable
 from functools import cache
@@ -295,6 +293,9 @@ def _names(fsspec: Any, url: str) -> list[str]:
 
 
 def _open_web(url: str) -> IO[bytes]:
+    import urllib.error  # loads slowly, and most files are local
+    import urllib.request
+
     try:
         stream: IO[bytes] = urllib.request.urlopen(url, timeout=PATIENCE)
     except urllib.error.HTTPError as error:
