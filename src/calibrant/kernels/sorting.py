@@ -5,9 +5,11 @@ A part fits into a processor's cache, where sorting takes half as long; and part
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.kernels.blocks import in_order, lanes_of
 from calibrant.kernels.loading import SMALL, kernels_for
@@ -25,17 +27,17 @@ def distinct_keys(keys: Keys) -> tuple[Floats, Int64s, Int64s]:
     The keys may be overwritten.
     """
     kernels, floats = kernels_for("tables", len(keys)), np.dtype(f"f{keys.itemsize}")
-    moved, ends = _parted(keys, floats) if len(keys) > SMALL else (keys.copy(), np.array([len(keys)]))
-    parts, rooms = np.split(moved, ends[:-1]), np.split(keys, ends[:-1])
+    moved, ends = _parted(keys, floats) if len(keys) > SMALL else (keys.copy(), [len(keys)])
+    parts, rooms = _cut(moved, ends), _cut(keys, ends)
 
     def count(part: int) -> int:
         kernels.sort_keys(parts[part], rooms[part])
         return int(kernels.count_runs(parts[part]))
 
-    numbers = np.cumsum(list(in_order(count, len(parts))))
-    n = int(numbers[-1])
+    numbers = list(accumulate(in_order(count, len(parts))))
+    n = numbers[-1]
     columns = np.empty(n, keys.dtype), np.empty(n, np.int64), np.empty(n, np.int64)
-    runs = list(zip(*(np.split(column, numbers[:-1]) for column in columns), strict=True))
+    runs = list(zip(*(_cut(column, numbers) for column in columns), strict=True))
 
     def fill(part: int) -> None:
         if len(parts[part]):
@@ -47,7 +49,11 @@ def distinct_keys(keys: Keys) -> tuple[Floats, Int64s, Int64s]:
     return bits.view(floats), counts, positives
 
 
-def _parted(keys: Keys, floats: np.dtype[Any]) -> tuple[Keys, Int64s]:
+def _cut(column: NDArray[Any], ends: list[int]) -> list[NDArray[Any]]:
+    return [column[a:b] for a, b in pairwise([0, *ends])]
+
+
+def _parted(keys: Keys, floats: np.dtype[Any]) -> tuple[Keys, list[int]]:
     """Return the keys moved into parts in the order of their scores, and where each part ends.
 
     The leading bits of a key are its place. Parts hold whole places, so that equal scores are together.
@@ -77,4 +83,4 @@ def _parted(keys: Keys, floats: np.dtype[Any]) -> tuple[Keys, Int64s]:
 
     for _ in in_order(move, len(lanes)):
         pass
-    return target, stops[:, -1]
+    return target, stops[:, -1].tolist()
