@@ -10,7 +10,8 @@ from calibrant.kernels.bits import bits_of
 from calibrant.kernels.compiled import inlined
 from calibrant.kernels.reference_lookup import LOWERED
 
-#: Entries that a kernel handles together: part of the work on them runs in vector lanes.
+#: Entries that a kernel handles together: part of the work on them runs in vector lanes. The kernel takes a view of
+#: them first. Numba cannot rule out that ``first + j`` is negative, and such an index keeps a loop out of the lanes.
 CHUNK = 64
 
 #: Sums of a cell that have room next to each other in one line of the processor's cache: 64 bytes.

@@ -33,20 +33,20 @@ def _bin_row(
         # probabilities has fewer entries above 1/M than there are bins: only those move to another bin.
         low = uppers[0]
         for start in range(0, size, CHUNK):
-            stop = min(start + CHUNK, size)
+            part, lowest = row[start : start + CHUNK], sums[0, start : start + CHUNK]
             above = 0
-            for j in range(start, stop):
-                p = row[j]
-                sums[0, j] += np.float64(p) if p <= low else 0.0
+            for j in range(part.shape[0]):
+                p = part[j]
+                lowest[j] += np.float64(p) if p <= low else 0.0
                 above += p > low
             if above > 0:
-                for j in range(start, stop):
-                    p = row[j]
+                for j in range(part.shape[0]):
+                    p = part[j]
                     if p > low:
-                        b = bin_of(p, uppers)
-                        counts[b, j] += 1.0
-                        counts[0, j] -= 1.0
-                        sums[b, j] += np.float64(p)
+                        b, k = bin_of(p, uppers), start + j
+                        counts[b, k] += 1.0
+                        counts[0, k] -= 1.0
+                        sums[b, k] += np.float64(p)
         positives[bin_of(row[y], uppers), y] += 1.0
     else:
         for j in range(size):

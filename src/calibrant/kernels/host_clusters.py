@@ -123,18 +123,19 @@ def bucket_rows(
     one, width, flat = scores.dtype.type(1), np.uint32(sums.shape[1]), sums.reshape(-1, 3)
     for begin in range(0, scores.shape[0], CHUNK):
         size = min(CHUNK, scores.shape[0] - begin)
+        some, hits = scores[begin : begin + size], outcomes[begin : begin + size]
         for j in range(size):
-            places[j] = start_of(scores[begin + j], one, shift, first)
-            gaps[j] = np.float64(scores[begin + j]) - np.float64(outcomes[begin + j])
+            places[j] = start_of(some[j], one, shift, first)
+            gaps[j] = np.float64(some[j]) - np.float64(hits[j])
         if weighted:
             for j in range(size):
                 masses[j] = weights[begin + j]
                 gaps[j] *= weights[begin + j]
         for j in range(size):
-            cell = coarse[cell_of(scores[begin + j], starts[places[j]], edges)]
+            cell = coarse[cell_of(some[j], starts[places[j]], edges)]
             places[j] = np.uint32(buckets[begin + j]) * width + np.uint32(cell)
         for j in range(size):
             at = np.uint64(places[j])
             flat[at, np.uint64(0)] += masses[j]
-            flat[at, np.uint64(1)] += masses[j] * np.float64(outcomes[begin + j])
+            flat[at, np.uint64(1)] += masses[j] * np.float64(hits[j])
             flat[at, np.uint64(2)] += gaps[j]

@@ -43,12 +43,13 @@ def cell_rows(
     one, yes = scores.dtype.type(1), np.uint64(1)
     for begin in range(0, scores.shape[0], CHUNK):
         size = min(CHUNK, scores.shape[0] - begin)
+        some, hits = scores[begin : begin + size], outcomes[begin : begin + size]
         for j in range(size):
-            places[j] = start_of(scores[begin + j], one, shift, first)
+            places[j] = start_of(some[j], one, shift, first)
         for j in range(size):
-            p = scores[begin + j]
+            p = some[j]
             cell = cell_of(p, starts[places[j]], edges)
-            y = np.uint64(outcomes[begin + j])
+            y = np.uint64(hits[j])
             w = weights[begin + j] if weighted else 1.0
             x = w * np.float64(p)
             sums[cell, y] += w
@@ -315,12 +316,13 @@ def residual_moments(scores: Any, residuals: Any, moments: Any) -> Any:
     cells, offsets, sums = np.empty(CHUNK, np.int32), np.empty(CHUNK), np.zeros(n_cells * LINE)
     for begin in range(0, scores.shape[0], CHUNK):
         size = min(CHUNK, scores.shape[0] - begin)
+        some, sizes = scores[begin : begin + size], residuals[begin : begin + size]
         for j in range(size):
-            place = np.float64(scores[begin + j]) * n_cells
+            place = np.float64(some[j]) * n_cells
             c = min(np.int32(place), last)
             cells[j], offsets[j] = c, place - c - 0.5
         for j in range(size):
-            at, d, r = np.uint64(LINE * cells[j]), offsets[j], residuals[begin + j]
+            at, d, r = np.uint64(LINE * cells[j]), offsets[j], sizes[j]
             for power in range(N_MOMENTS):
                 sums[at + np.uint64(power)] += r
                 r *= d
