@@ -92,6 +92,7 @@ HOUSE = (
         Room("plain", "results as plain Python values that are strict JSON", "report"),
     ),
     (Room("notions", "which event is judged, in one read of the N x C numbers", "laws"),),
+    (Room("table_arrow", "the columns of a table in Arrow, every number checked", "table_arrow"),),
     (Room("table", "`ReliabilityTable`: sorted, free of ties, additive", "laws"),),
     (Room("units", "tables in the units of weights that results are computed in", "weights"),),
     (

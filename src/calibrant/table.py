@@ -13,18 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import grid as grids
-from calibrant.arrays import import_pyarrow
+from calibrant import table_arrow
 from calibrant.cached import cached_property
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs import Notion, as_predictions
 from calibrant.kernels import dispatch, sorting
 from calibrant.notions import PER_CLASS, Events, read, resolve
+from calibrant.table_arrow import COLUMNS, GRID_COLUMNS
 from calibrant.weights import MOST_ROWS, integer_weights
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_VERSION = 1
 
 
 class TableSums(NamedTuple):
@@ -375,7 +374,7 @@ class ReliabilityTable:
             raise InputError("tables", "at most 2^63 - 1 rows in all", got, "keep several tables")
         keys = np.concatenate([self._keys, other._keys])
         order = np.argsort(keys, kind="stable")
-        names = _COLUMNS[1:] if self.grid is None else (*_COLUMNS[1:], *_GRID_COLUMNS[1:])
+        names = COLUMNS[1:] if self.grid is None else (*COLUMNS[1:], *GRID_COLUMNS[1:])
         columns = {name: np.concatenate([getattr(self, name), getattr(other, name)])[order] for name in names}
         if self.square_weights is not None or other.square_weights is not None:
             columns["square_weights"] = np.concatenate([self.own_weights, other.own_weights], axis=1)[:, order]
@@ -387,13 +386,9 @@ class ReliabilityTable:
 
     def to_arrow(self) -> pa.Table:
         """Return the table as a `pyarrow.Table`, with its kind in the schema's metadata."""
-        pa = import_pyarrow()
-        names = (*_COLUMNS, *_GRID_COLUMNS)
+        names = (*COLUMNS, *GRID_COLUMNS)
         columns = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        if self.square_weights is not None:
-            columns |= dict(zip(_SQUARES, self.square_weights, strict=True))
-        metadata = {"calibrant.table": str(_VERSION), "calibrant.n": str(self.n), "calibrant.grid": self.grid or ""}
-        return pa.table(columns).replace_schema_metadata(metadata)
+        return table_arrow.to_arrow(columns, self.square_weights, self.n, self.grid)
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> ReliabilityTable:
@@ -402,33 +397,9 @@ class ReliabilityTable:
         Raises
         ------
         InputError
-            For a `pyarrow.Table` without this metadata or these columns.
+            For a `pyarrow.Table` that is none of these, and for a number that no table has.
         """
-        entries = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-        if entries.get("calibrant.table") != str(_VERSION):
-            raise InputError(
-                "table",
-                f"a pyarrow.Table with metadata calibrant.table = {_VERSION}",
-                f"metadata {sorted(entries) or 'missing'}",
-                "write it with ReliabilityTable.to_arrow",
-            )
-        grid = entries["calibrant.grid"] or None
-        names = _COLUMNS if grid is None else (*_COLUMNS, *_GRID_COLUMNS)
-        missing = [name for name in names if name not in table.column_names]
-        if missing:
-            raise InputError(
-                "table", f"columns {', '.join(names)}", f"no column {missing[0]!r}", "write the table again"
-            )
-        columns = {name: np.ascontiguousarray(table.column(name).to_numpy()) for name in names}
-        squares = None
-        if all(name in table.column_names for name in _SQUARES):
-            squares = np.stack([table.column(name).to_numpy() for name in _SQUARES])
-        return cls(n=int(entries["calibrant.n"]), grid=grid, square_weights=squares, **columns)
-
-
-_COLUMNS = ("scores", "counts", "positives")
-_GRID_COLUMNS = ("cells", "score_sums", "positive_scores", "square_scores")
-_SQUARES = ("square_weights_0", "square_weights_1")
+        return cls(**table_arrow.from_arrow(table))
 
 
 def _square_weights(weights: NDArray[np.float64], outcomes: NDArray[np.uint8]) -> NDArray[np.float64] | None:
