@@ -17,6 +17,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 from sklearn.isotonic import IsotonicRegression
 
 import calibrant
@@ -24,6 +25,7 @@ from calibrant import grid
 from calibrant.errors import InputError
 from calibrant.estimators.binned import largest_members, uniform_edges
 from calibrant.kernels import dispatch, host, host_tables, loading, reference, reference_tables, sorting
+from calibrant.kernels.bits import EXP_TERMS
 
 DTYPES = ("float32", "float64")
 CLASSES = (1, 2, 63, 64, 65, 1000)  # one; the least; the histogram's chunk of 64, one less and one more; many chunks
@@ -365,7 +367,7 @@ def test_bin_pooled_is_its_twin(dtype, n_bins, weighted):
 def test_sort_keys_is_its_twin(unsigned, bits, n):
     bits = min(bits, 8 * unsigned().itemsize - 1)
     keys = np.random.default_rng([24, n, bits]).integers(0, 1 << bits, n, dtype=unsigned)
-    keys |= unsigned(1 << bits)  # a byte that all keys share, whatever their number
+    keys |= unsigned(1 << bits)  # the highest bit is in all keys, whatever their number
     expected = sorted(keys.tolist())
     for module in (host_tables, reference_tables):
         own = keys.copy()
@@ -659,11 +661,11 @@ def read(probs, targets, n_bins=0, closed="right", threshold=0.0, weights=None, 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_bins", [100, 257, 3600, 99_991, 1_000_000])
 def test_many_bins_belong_where_the_search_puts_them(dtype, n_bins):
-    # The fast loop guesses floor(p M) and moves by one at most; a binary search needs no guess.
+    # Arithmetic guesses the bin or the one below, in NumPy for as many scores as here; a binary search needs no guess.
     rng = np.random.default_rng(20)
-    j = rng.integers(0, n_bins + 1, 500)
+    j = rng.integers(0, n_bins + 1, 600)
     edges = (j / n_bins).astype(dtype)
-    scores = np.concatenate([edges, np.nextafter(edges, dtype(-1)), np.nextafter(edges, dtype(2)), rng.random(500)])
+    scores = np.concatenate([edges, np.nextafter(edges, dtype(-1)), np.nextafter(edges, dtype(2)), rng.random(600)])
     scores = np.clip(scores, 0, 1).astype(dtype)
     for closed in ("right", "left"):
         uppers = uppers_of(n_bins, dtype, closed)
@@ -793,6 +795,22 @@ def test_exp32_is_within_its_bound():
     assert max(map(off, np.expm1(losses), high)) <= 1e-7 + 2e-8
     # Smaller arguments are raised to -87, in no sum to be seen.
     assert calibrant.negative_log_likelihood(np.array([[0, -1e4]], np.float32), [1], logits=True) == 1e4
+
+
+def test_the_terms_of_exp32_have_the_least_error():
+    """min e with |r^2 q(r) - (exp(r) - 1 - r)| <= e exp(r) is a linear program in q and e."""
+    r = np.cos(np.pi * (np.arange(2000) + 0.5) / 2000) * np.log(2) / 2
+    powers, target = r[:, None] ** np.arange(2, 7), np.expm1(r) - r
+    error = np.abs(powers @ EXP_TERMS - target) / np.exp(r)
+    rows, right, e = powers * 1e9 / np.exp(r)[:, None], target * 1e9 / np.exp(r), -np.ones((len(r), 1))
+    best = linprog(
+        [0, 0, 0, 0, 0, 1],
+        A_ub=np.vstack([np.hstack([rows, e]), np.hstack([-rows, e])]),
+        b_ub=np.concatenate([right, -right]),
+        bounds=(None, None),
+    )
+    assert error.max() == pytest.approx(best.fun / 1e9, rel=1e-2)
+    assert error.max() < 3.1e-9
 
 
 def test_exp64_is_within_its_bound():

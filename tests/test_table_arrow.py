@@ -9,6 +9,7 @@ import pytest
 
 import calibrant
 from calibrant import ReliabilityTable
+from calibrant import grid as grids
 from calibrant.errors import InputError
 
 pa = pytest.importorskip("pyarrow")
@@ -41,8 +42,14 @@ DAMAGED = {
     "infinite scores": (None, "scores", put(slice(28, 30), np.inf), "scores[28] = inf"),
     "scores in another order": (None, "scores", lambda column: column[::-1], "scores[1] = "),
     "a score twice": (None, "scores", lambda column: np.maximum(column, column[1]), "scores[1] = "),
-    "scores of half precision": (None, "scores", lambda column: column.astype(np.float16), "scores of type float16"),
-    "text": (None, "scores", lambda column: [str(x) for x in column], "scores of type object"),
+    "scores of half precision": (
+        None,
+        "scores",
+        lambda column: column.astype(np.float16),
+        "scores of type halffloat",
+    ),
+    "text": (None, "scores", lambda column: [str(x) for x in column], "scores of type string with 0 nulls"),
+    "a null": (None, "scores", lambda column: [None, *column[1:]], "scores of type double with 1 nulls"),
     "a count of 0": (None, "counts", put(3, 0), "counts[3] = 0"),
     "counts that overflow": (None, "counts", lambda column: column + 2**62, "counts that add up to 1.38"),
     "short counts": (None, "counts", lambda column: column.astype(np.int32), "counts of type int32"),
@@ -64,10 +71,45 @@ def test_a_damaged_column_is_rejected(damage):
     assert caught.value.argument == "table"
 
 
-def test_a_damaged_weight_is_rejected():
-    damaged = with_column(written(weights=WEIGHTS), "square_weights_1", put(5, np.inf))
-    with pytest.raises(InputError, match=re.escape("got square_weights_1[5] = inf")):
-        ReliabilityTable.from_arrow(damaged)
+@pytest.mark.parametrize(
+    ("name", "row", "value"),
+    [
+        ("square_weights_1", 5, np.inf),
+        ("square_weights_0", 6, -1.0),
+        ("counts", 3, 0.0),
+        ("counts", 4, np.inf),
+        ("counts", 4, np.nan),
+        ("counts", 4, 1e70),
+    ],
+)
+def test_a_damaged_weight_is_rejected(name, row, value):
+    with pytest.raises(InputError, match=re.escape(f"got {name}[{row}] = {value}")):
+        ReliabilityTable.from_arrow(with_column(written(weights=WEIGHTS), name, put(row, value)))
+
+
+def test_one_column_of_two_squares_is_rejected():
+    with pytest.raises(InputError, match="one column 'square_weights_0'"):
+        ReliabilityTable.from_arrow(written(weights=WEIGHTS).drop_columns(["square_weights_0"]))
+
+
+def test_a_column_twice_is_rejected():
+    table = written()
+    with pytest.raises(InputError, match="one column 'counts'"):
+        ReliabilityTable.from_arrow(table.append_column("counts", table.column("counts")))
+
+
+@pytest.mark.parametrize("other", [np.arange(3), {"scores": [0.5]}, None])
+def test_no_arrow_table_is_rejected(other):
+    with pytest.raises(InputError, match=re.escape("a pyarrow.Table with metadata")):
+        ReliabilityTable.from_arrow(other)
+
+
+def test_metadata_in_no_text_are_rejected():
+    table = written()
+    with pytest.raises(InputError, match=r"calibrant\.grid"):
+        ReliabilityTable.from_arrow(
+            table.replace_schema_metadata({**table.schema.metadata, b"calibrant.grid": b"\xff"})
+        )
 
 
 @pytest.mark.parametrize(
@@ -89,18 +131,19 @@ def test_damaged_metadata_are_rejected(key, value):
 
 
 def test_a_missing_column_is_named():
-    with pytest.raises(InputError, match="a column 'positives'"):
+    with pytest.raises(InputError, match="one column 'positives'"):
         ReliabilityTable.from_arrow(written().drop_columns(["positives"]))
 
 
-@pytest.mark.parametrize("weights", [None, WEIGHTS, np.full(30, 0.3)])
+@pytest.mark.parametrize("weights", [None, WEIGHTS, np.full(30, 0.3), 1e30 * WEIGHTS, 1e-30 * WEIGHTS])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("grid", [None, "standard", "fine"])
 def test_sums_of_tables_come_back(grid, dtype, weights):
-    """The last outcomes are all 1: sums of the same weights are equal, and no rounding is an error."""
-    scores = np.concatenate([SCORES, [0.0, 1.0, 1.0]]).astype(dtype)
-    w = None if weights is None else np.append(weights, [0.1, 0.2, 0.7])
-    table = ReliabilityTable.from_scores(scores, np.append(OUTCOMES, [1, 1, 1]), weights=w, grid=grid)
+    """Nothing that `to_arrow` writes is rejected: scores on edges, weights of any size, sums with outcomes 1 alone."""
+    scores = np.concatenate([SCORES, grids.edges("standard"), [0.0, 1.0, 1.0]]).astype(dtype)
+    n_more = len(scores) - 30
+    w = None if weights is None else np.append(weights, np.resize(weights, n_more))
+    table = ReliabilityTable.from_scores(scores, np.append(OUTCOMES, np.ones(n_more)), weights=w, grid=grid)
     total = table + table + table
     back = ReliabilityTable.from_arrow(total.to_arrow())
     assert calibrant.expected_calibration_error(back) == calibrant.expected_calibration_error(total)

@@ -397,7 +397,7 @@ class ReliabilityTable:
         Raises
         ------
         InputError
-            For a `pyarrow.Table` that is none of these, and for a number that no table has.
+            For a table that `to_arrow` did not write, and for one with a number that no reliability table has.
         """
         return cls(**table_arrow.from_arrow(table))
 

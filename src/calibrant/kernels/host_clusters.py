@@ -128,9 +128,10 @@ def bucket_rows(
             places[j] = start_of(some[j], one, shift, first)
             gaps[j] = np.float64(some[j]) - np.float64(hits[j])
         if weighted:
+            own = weights[begin : begin + size]
             for j in range(size):
-                masses[j] = weights[begin + j]
-                gaps[j] *= weights[begin + j]
+                masses[j] = own[j]
+                gaps[j] *= own[j]
         for j in range(size):
             cell = coarse[cell_of(some[j], starts[places[j]], edges)]
             places[j] = np.uint32(buckets[begin + j]) * width + np.uint32(cell)

@@ -1,6 +1,6 @@
 """Sort packed events on threads, and count the distinct scores: many events are first moved into parts by their score.
 
-A part fits into a processor's cache, where sorting takes half as long; and parts are sorted at the same time.
+A part fits into a processor's cache, where sorting is faster; and parts are sorted at the same time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from calibrant.kernels.blocks import in_order, lanes_of
 from calibrant.kernels.loading import SMALL, kernels_for
 from calibrant.kernels.reference_lookup import Floats, Int64s, Keys
 
-_PART = 1 << 16  # keys
+_PART = 1 << 16  # keys, about
 _OCTAVES = 32  # scores below 2^-32 share a place
 _FINE = 9  # bits of a mantissa that separate places
 _PLACES = (_OCTAVES << _FINE) + 1  # the last one for the score 1
