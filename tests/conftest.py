@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator, Iterator
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
 
 import pytest
@@ -51,8 +51,13 @@ def _one_engine() -> Iterator[None]:
 
     from calibrant.files import engine
 
-    shared = cache(partial(duckdb.connect, ":memory:", config=engine.SETTINGS))
+    @cache
+    def shared(timezone: str) -> duckdb.DuckDBPyConnection:
+        opened = duckdb.connect(":memory:", config=engine.SETTINGS)
+        engine.settle(opened, timezone)
+        return opened
+
     with pytest.MonkeyPatch.context() as patch:
         # A test may say that the engine is missing.
-        patch.setattr(engine, "open_engine", lambda purpose, _: engine.load("duckdb", purpose) and shared())
+        patch.setattr(engine, "open_engine", lambda purpose, _, zone: engine.load("duckdb", purpose) and shared(zone))
         yield

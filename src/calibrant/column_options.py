@@ -15,6 +15,7 @@ class Options:
     target: str | None = None
     weight: str | None = None
     where: str | None = None
+    timezone: str = "UTC"
     class_names: tuple[str, ...] | None = None
     models: tuple[str, ...] = ()
     by: tuple[str, ...] = ()

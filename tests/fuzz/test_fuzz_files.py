@@ -106,7 +106,7 @@ def test_the_engine_sees_no_variable() -> None:
     numbers = pa.table({"x": [1]})
     assert numbers.num_rows == 1
     with pytest.raises(Exception, match="Table with name numbers does not exist"):
-        open_engine("for a test", []).execute("SELECT count(*) FROM numbers")
+        open_engine("for a test", [], "UTC").execute("SELECT count(*) FROM numbers")
 
 
 @pytest.mark.usefixtures("own_engine")

@@ -50,6 +50,10 @@ _BYTES_OF_A_THREAD = 100_000_000
 #: Nothing is fetched from the network.
 SETTINGS = dict.fromkeys(("autoinstall_known_extensions", "autoload_known_extensions"), "false")
 
+#: What reads the least and the largest value of a column, or of a part of it, to fold a condition or to leave the part
+#: out. Most writers of Parquet leave NaN out of the two, and DuckDB has NaN above all numbers.
+_BY_STATISTICS = ("compressed_materialization", "filter_pushdown", "join_filter_pushdown", "statistics_propagation")
+
 #: What a column of a type of the engine holds, in words.
 _HELD = {
     **dict.fromkeys(("VARCHAR", "JSON", "ENUM"), "texts"),
@@ -76,18 +80,25 @@ class Stopped(Exception):
     """Nobody waits for the work any more."""
 
 
-def open_engine(purpose: str, paths: Collection[str]) -> Any:
+def open_engine(purpose: str, paths: Collection[str], timezone: str) -> Any:
     """Open DuckDB in memory. It reads these files and nothing else, writes no file, and keeps its settings."""
     load("pyarrow", purpose)
     memory = max_memory() // 2
     threads = max(1, min(n_threads(), memory // _BYTES_OF_A_THREAD))
     limits = {"memory_limit": f"{memory}B", "threads": str(threads), "temp_directory": ""}
     engine = load("duckdb", purpose).connect(":memory:", config={**SETTINGS, **limits})
+    settle(engine, timezone)
     names = {name for path in paths for name in (literal(utf8_path(os.path.abspath(located(path)))), engine_path(path))}
     engine.execute(f"SET allowed_paths=[{', '.join(sorted(names))}]")
     engine.execute("SET enable_external_access=false")  # which also hides the variables of this program
     engine.execute("SET lock_configuration=true")
     return engine
+
+
+def settle(engine: Any, timezone: str) -> None:
+    """Have every connection of an engine find the same rows, whoever wrote the file and wherever this machine is."""
+    engine.execute(f"SET GLOBAL disabled_optimizers={literal(','.join(_BY_STATISTICS))}")
+    engine.execute(f"SET GLOBAL TimeZone={literal(timezone)}")  # of one connection alone without GLOBAL
 
 
 class Engines:
@@ -97,10 +108,13 @@ class Engines:
     ----------
     paths : sequence of str
         The files that it may read; they are settled once it is open.
+    timezone : str
+        The zone of times that have one.
     """
 
-    def __init__(self, paths: Sequence[str] = ()) -> None:
+    def __init__(self, paths: Sequence[str] = (), timezone: str = "UTC") -> None:
         self.paths = paths
+        self.timezone = timezone
         self._engine: Any = None
         self._copies: dict[str, str] | None = None
         self._running: list[Any] = []
@@ -110,7 +124,7 @@ class Engines:
     def connect(self, purpose: str) -> Any:
         """Open a connection of its own to the engine; opening the engine itself takes as long as a small file."""
         if self._engine is None:
-            self._engine = open_engine(purpose, [*self.paths, *self._without_marks().values()])
+            self._engine = open_engine(purpose, [*self.paths, *self._without_marks().values()], self.timezone)
         return self._engine.cursor()
 
     def without_mark(self, path: str) -> str:

@@ -136,7 +136,7 @@ def _read(
     keep_going: bool = False,
     progress: Progress | None,
 ) -> FileRows | FileSketch:
-    engines, left_out = Engines(), set[Source]()
+    engines, left_out = Engines(timezone=options.timezone), set[Source]()
 
     def work() -> Iterator[Any]:
         opened = open_sources(patterns, options, targets_file, engines=engines, keep_going=keep_going)

@@ -257,13 +257,19 @@ def alike_in_engines(
 
     Decimals become the doubles nearest to them: Arrow multiplies by a power of ten and so reads .35 as
     .35000000000000003, but every engine reads a text right. Groups -0.0 and 0.0 are one: Arrow would tell them apart.
+    NaN is found in a Parquet file whose statistics leave it out: DuckDB concludes from them that there is none, but it
+    concludes nothing about a choice between a number and null.
     """
     schema, names = frame.collect_schema(), (*columns.scores, columns.target, columns.weight)
     decimals = [name for name in dict.fromkeys(names) if name is not None and schema[name].is_decimal()]
     changed = {name: nw.col(name).cast(nw.String).cast(nw.Float64) for name in decimals}
-    if columns.group is not None and schema[columns.group].is_float():
-        group = nw.col(columns.group)
-        changed[columns.group] = nw.when(group == 0).then(group.abs()).otherwise(group)
+    group = columns.group
+    if group is not None and schema[group].is_float():
+        changed[group] = nw.when(nw.col(group) == 0).then(nw.col(group).abs()).otherwise(nw.col(group))
+    if frame.implementation.is_duckdb() or frame.implementation.is_ibis():
+        for name in dict.fromkeys((*names, group, *(label.column for label in columns.labels))):
+            if name is not None and schema[name].is_float():
+                changed[name] = nw.when(~nw.col(name).is_null()).then(changed.get(name, nw.col(name)))
     return frame.with_columns(**changed) if changed else frame
 
 
