@@ -90,6 +90,8 @@ def _column(x: Any) -> NDArray[Any]:
     data = nw.from_native(x, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(data, nw.DataFrame) and data.shape[1] == 1:
         data = data.get_column(data.columns[0])
+    if isinstance(data, nw.Series) and data.dtype == nw.String:  # NumPy's strings would end before a NUL
+        return np.array(data.to_list(), dtype=object)
     return _stacked(data.to_numpy() if isinstance(data, (nw.DataFrame, nw.Series)) else np.asarray(data))
 
 
@@ -152,6 +154,8 @@ def as_typed(argument: str, array: NDArray[Any]) -> NDArray[Any]:
             got = f"strings such as {entries[place]!r} in column {place % array.shape[1]}, and numbers"
             raise InputError(argument, "numbers", got, "pass the columns of the probabilities alone")
         raise InputError(argument, "numbers or strings", "a mixture of both", "convert all of them to one type")
+    if argument in ("groups", "clusters") and any(isinstance(entry, str) and entry.endswith("\0") for entry in entries):
+        return array  # NumPy's strings end before such characters
     try:
         typed = np.array(entries)
         return (typed.astype(np.float64) if typed.dtype == object else typed).reshape(array.shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
@@ -111,6 +112,27 @@ def _sorted(groups: Any) -> _Groups:
 
 
 def group_name(value: Any) -> str:
-    """Return the name of a group; an integer value of any type is written without a decimal point."""
+    """Return the name of a group, the same for a value of any type.
+
+    An integer value is written without a decimal point, a time without zeros at its end: of midnight the day is left. A
+    time with a zone is written in UTC.
+    """
+    if isinstance(value, (datetime, np.datetime64)):
+        return _time_name(value)
     number = float(value) if isinstance(value, (float, np.floating)) else math.nan
     return str(int(number)) if abs(number) < 2**53 and number.is_integer() else str(value)
+
+
+def _time_name(time: datetime | np.datetime64) -> str:
+    if isinstance(time, datetime):
+        plain = time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
+        exact = getattr(plain, "to_datetime64", None)  # of pandas, with nanoseconds
+        time = np.datetime64(plain) if exact is None else exact()
+    unit = np.datetime_data(time.dtype)[0]
+    day, _, hours = str(time.astype("M8[s]") if unit in ("h", "m") else time).partition("T")
+    return day if hours == "" or not hours.strip("0:.") else f"{day} {without_zeros(hours)}"
+
+
+def without_zeros(hours: str) -> str:
+    """Return a time of the day without the zeros at the end of its seconds."""
+    return hours.rstrip("0").rstrip(".") if "." in hours else hours

@@ -28,6 +28,7 @@ from calibrant.files.values import (
     is_signed,
     shown,
 )
+from calibrant.grouping import group_name, without_zeros
 
 
 def pieces(table: Table, selection: Selection) -> Generator[Piece, None, None]:
@@ -83,13 +84,21 @@ class _Reader:
         return self._words(name, column) if words or labels else self._numbers(name, column, percent)
 
     def _group(self, name: str, column: Any) -> Words:
-        """Return the names of groups; numbers may be cut, and times end where only zeros follow."""
-        self._check_flat(name, column)
-        if self._types.is_timestamp(column.type):
-            text, zeros = column.cast(self._arrow.large_string()), r"( 00:00:00)?(\.0+)?(Z?)$"
-            column = self._compute.replace_substring_regex(text, zeros, r"\3")
-        words, cuts = self._words(name, column), self._selection.cuts.get(name)
+        """Return the names of groups; numbers may be cut, and times are named as `group_name` does."""
+        kind = self._check_flat(name, column)
+        words = self._times(name, column) if self._types.is_timestamp(kind) else self._words(name, column)
+        if self._types.is_time(kind):
+            words = Words(np.array([without_zeros(text) for text in words.names], object), words.codes)
+        cuts = self._selection.cuts.get(name)
         return words if cuts is None else cut(words, cuts)
+
+    def _times(self, name: str, column: Any) -> Words:
+        """Return the names of times: of those with a zone, which Arrow has in UTC, in the zone that is asked for."""
+        column, zone = self._decoded(name, column), self._selection.timezone
+        if column.type.tz is not None and zone != "UTC":
+            column = self._compute.local_timestamp(column.cast(self._arrow.timestamp(column.type.unit, zone)))
+        words = Words.of(column.to_numpy(zero_copy_only=False))
+        return Words(np.array([group_name(time) for time in words.names], object), words.codes)
 
     def _check_flat(self, name: str, column: Any) -> Any:
         """Return the type of a column of single values."""

@@ -51,7 +51,8 @@ def period(sql: str, *, spark: bool = False) -> str:
         return sql
     unit, of = match["unit"].lower(), match["of"]
     if not spark:
-        return f"strftime(CAST({of} AS TIMESTAMP), {literal(_PERIODS[unit])})"
+        # A cast of a text to a time without a zone would drop the zone that is in it.
+        return f"strftime(CAST(CAST({of} AS TIMESTAMPTZ) AS TIMESTAMP), {literal(_PERIODS[unit])})"
     if unit == "month":
         return f"date_format({of}, 'yyyy-MM')"
     return f"concat(extract(YEAROFWEEK FROM {of}), '-W', lpad(weekofyear({of}), 2, '0'))"

@@ -13,7 +13,7 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from calibrant.errors import CalibrantError, FileError
@@ -36,7 +36,8 @@ NUMBERS = "DOUBLE[]"
 TRUTH = "BOOLEAN"
 TEXT = "VARCHAR"
 MIXED = "MIXED"
-KINDS = (TRUTH, WHOLE, NUMBER, NUMBERS, "DATE", "TIMESTAMP")
+TIMES = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
+KINDS = (TRUTH, WHOLE, NUMBER, NUMBERS, *TIMES)
 _AS_LISTS = "write one column of lists, as Parquet or an array"
 
 
@@ -71,11 +72,14 @@ class CsvTable(EngineTable):
         """Type the columns of the condition by all their cells, and the targets by the first ones."""
         self._types, self.casts = {}, {}
         asked = [*selection.targets[:1], *selection.probs[:1], *(columns[0] for _, columns in selection.models)]
+        names = [name for name in (*selection.groups, *selection.clusters, *selection.keys) if name in self.columns]
         sql = [*self.expressions(selection), *([] if self.where is None else [self.where])]
-        if not sql:
-            kinds = self._kinds(asked, f" LIMIT {SAMPLE}")
-        else:
-            kinds = self._sure_kinds([*asked, *(name for each in sql for name in self.mentioned(each))])
+        mentioned = [name for each in sql for name in self.mentioned(each)]
+        kinds = self._sure_kinds([*asked, *names, *mentioned]) if sql else self._kinds(asked, f" LIMIT {SAMPLE}")
+        if names and not sql:
+            kinds |= self._sure_kinds(names)
+        numbers = self._plain_numbers([name for name in dict.fromkeys(names) if kinds[name] == NUMBER])
+        if sql:
             # A column with a single bad cell stays text: the condition may be there to leave that row out.
             self._types = {name: kind for name, kind in kinds.items() if kind not in (TEXT, MIXED, NUMBERS)}
         for name in used_numbers(selection):
@@ -87,19 +91,16 @@ class CsvTable(EngineTable):
         if len(selection.targets) == 1:
             name = selection.targets[0]
             kind = kinds[name]
-            if selection.labels or kind in (TEXT, "DATE", "TIMESTAMP"):
+            if selection.labels or kind in (TEXT, *TIMES):
                 self.casts[name] = self.text_of(name)
             else:
                 self._cast(name, NUMBER if kind in (WHOLE, MIXED) else kind)
                 self.integers = frozenset([name]) if kind == WHOLE else frozenset()
-        groups = [name for name in selection.groups if name in self.columns]
-        columns = [name for name in (*selection.clusters, *selection.keys) if name in self.columns]
-        whole = {name for name, kind in self._sure_kinds(columns).items() if kind == WHOLE} if columns else set()
-        for name in (*groups, *columns):
-            if name in whole and name not in groups:  # a number has the same label in every kind of file
-                self._cast(name, WHOLE)
+        for name in names:
+            if kinds[name] in (WHOLE, *TIMES) or name in numbers or (kinds[name] == TRUTH and name in selection.groups):
+                self._cast(name, kinds[name])  # it has the same name in every kind of file
             elif name not in self.casts:
-                self.casts[name] = self.text_of(name)  # names, whatever they look like
+                self.casts[name] = self.text_of(name)
         return self._any
 
     def _cast(self, name: str, kind: str) -> None:
@@ -127,6 +128,25 @@ class CsvTable(EngineTable):
             unsure = [name for name, sure in zip(checks, row, strict=True) if not sure]
             kinds |= self._kinds(unsure, "") if unsure else {}
         return kinds
+
+    def _plain_numbers(self, names: Sequence[str]) -> frozenset[str]:
+        """Return the columns whose texts are no more than numbers: one text for each number, as programs write them.
+
+        Codes have zeros at the start (02134), versions zeros at the end (1.10 beside 1.9), and long codes more digits
+        than a double tells apart.
+        """
+        if not names:
+            return frozenset()
+        checks = []
+        for cell in (f"trim({identifier(name)})" for name in names):
+            number, decimals = f"TRY_CAST({cell} AS DOUBLE)", f"length(regexp_extract({cell}, '[.]([0-9]*)', 1))"
+            plain = f"regexp_full_match({cell}, '-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]+)?')"
+            short = f"length(regexp_replace({cell}, '[eE].*|[^0-9]', '', 'g')) <= 15"
+            sure = f"NOT isfinite({number}) OR ({plain} AND ({short} OR CAST({number} AS VARCHAR) = {cell}))"
+            ends = f"count(*) FILTER (regexp_matches({cell}, '[.][0-9]+0$'))"
+            checks.append(f"bool_and({sure}) AND ({ends} = 0 OR min({decimals}) = max({decimals}))")
+        row = self.ask(f"SELECT {', '.join(checks)} FROM {self.relation()}")[0]
+        return frozenset(name for name, sure in zip(names, row, strict=True) if sure)
 
 
 def header(path: str) -> tuple[str, ...]:
@@ -184,14 +204,17 @@ def _fields(path: str, between: str) -> list[str]:
 def _counts(name: str) -> dict[str, str]:
     """Return the SQL that counts a column's cells of each kind."""
     cell = f"trim({identifier(name)})"
+    zoned = f"regexp_matches({cell}, ':.*[-+A-Za-z]')"
     return {
         TRUTH: f"count(*) FILTER (lower({cell}) IN ('true', 'false'))",
         # Written back as it stood: nothing was rounded.
         WHOLE: f"count(*) FILTER (CAST(TRY_CAST({cell} AS BIGINT) AS VARCHAR) = {cell})",
         NUMBER: f"count({number_of(identifier(name))})",
         NUMBERS: f"count(*) FILTER (starts_with({cell}, '['))",
-        "DATE": f"count(TRY_CAST({cell} AS DATE))",
-        "TIMESTAMP": f"count(TRY_CAST({cell} AS TIMESTAMP))",
+        # A cast to a date drops the time, and one to a time without a zone drops the zone.
+        "DATE": f"count(TRY_CAST({cell} AS DATE)) FILTER (NOT contains({cell}, ':'))",
+        "TIMESTAMP": f"count(TRY_CAST({cell} AS TIMESTAMP)) FILTER (NOT {zoned})",
+        "TIMESTAMPTZ": f"count(TRY_CAST({cell} AS TIMESTAMPTZ)) FILTER ({zoned})",
     }
 
 
