@@ -54,6 +54,7 @@ def main() -> None:
 @shared.by_values
 @shared.cluster
 @shared.where
+@shared.time_zone
 @click.option("--logits", is_flag=True, help="The numbers are logits, not probabilities.")
 @shared.percent
 @click.option(
@@ -232,6 +233,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 @shared.by_values
 @shared.cluster
 @shared.where
+@shared.time_zone
 @click.option("--logits", is_flag=True, help="The numbers of all models are logits, not probabilities.")
 @shared.percent
 @click.option(

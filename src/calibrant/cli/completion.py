@@ -116,6 +116,13 @@ def profiles(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
     return _starting(list(PROFILES), incomplete)
 
 
+def timezones(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the time zones."""
+    import zoneinfo
+
+    return _starting(sorted(zoneinfo.available_timezones() - {"localtime"}), incomplete)
+
+
 def columns(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the columns of the files that are typed already."""
     return _starting(_columns(ctx), incomplete)

@@ -34,6 +34,7 @@ _FIXED_BY_SKETCH: Final = (
     "by_values",
     "clusters",
     "where",
+    "timezone",
     "logits",
     "percent",
     "notion",
@@ -250,8 +251,8 @@ def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions)
 def _check_sketch_options(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that cannot change a sketch."""
     flags = {param.name: max(param.opts, key=len) for param in ctx.command.params}
-    values = {flags[name]: getattr(options, name) for name in _FIXED_BY_SKETCH if name in flags}
-    useless = [flag for flag, value in values.items() if value is not None and value is not False and value != ()]
+    named = [name for name in _FIXED_BY_SKETCH if name in flags]
+    useless = [flags[name] for name in named if getattr(options, name) not in (False, getattr(CommandOptions, name))]
     if options.engine != ENGINES[0]:
         useless.append("--engine")
     if options.classwise is False:

@@ -63,6 +63,11 @@ class CommandOptions(Options):
     gate: bool = False
 
     @property
+    def timezone_used(self) -> str | None:
+        """The zone of times in SQL and in groups; None where there are none of these."""
+        return self.timezone if self.where is not None or self.by or self.clusters else None
+
+    @property
     def outputs(self) -> dict[str, str]:
         """The paths to write to, by option."""
         paths = {

@@ -60,6 +60,8 @@ def write(result: Report | Comparison, predictions: FileRead, options: CommandOp
     event = _event(summary, predictions, options)
     sources = {"files": list(predictions.paths), "columns": predictions.columns_read, "where": options.where}
     sources["event"] = event
+    if options.timezone_used is not None:
+        sources["timezone"] = options.timezone_used
     used = predictions.described()
     if isinstance(result, Report):
         summary["methods"] = methods.paragraph({**summary, "source": sources})
@@ -139,6 +141,7 @@ def _for_readers(predictions: FileRead, options: CommandOptions) -> dict[str, An
     """Return the title, the columns and the names of files, without folders, for a page and for Markdown."""
     names = [Path(path).name for path in predictions.paths]
     sources = {"files": names, "where": options.where, "protocol": predictions.protocol}
+    sources["timezone"] = options.timezone_used
     if options.config is not None:
         sources["config"] = str(replace(options.config, path=Path(options.config.path).name)).removeprefix("options ")
     return {"title": options.title or _title(names), "used": predictions.described(), "sources": sources}

@@ -64,6 +64,21 @@ def _check(ctx: click.Context, option: click.Parameter, **chosen: Any) -> None:
         raise click.BadParameter(hint, ctx, option) from None
 
 
+def timezone(ctx: click.Context, option: click.Parameter, name: str) -> str:
+    """Return the name of a time zone."""
+    import zoneinfo
+
+    if name == "UTC":  # also where the system has no list of zones
+        return name
+    known = zoneinfo.available_timezones() - {"localtime"}  # which is that of the machine
+    if name not in known:
+        from calibrant.errors import nearest
+
+        hint = f"there is no time zone {name!r}; {nearest(name, sorted(known))}"
+        raise click.BadParameter(hint, ctx, option)
+    return name
+
+
 def standard_output(_ctx: click.Context, _option: click.Parameter, path: str | None) -> str | None:
     """Return "-" for any name of standard output: a report after the JSON would spoil it."""
     from calibrant.writing import descriptor_of
@@ -122,6 +137,15 @@ cluster = click.option(
     shell_complete=completion.columns,
 )
 where = click.option("--where", metavar="SQL", help="Leave out the rows that do not meet this condition.")
+time_zone = click.option(
+    "--timezone",
+    metavar="NAME",
+    callback=timezone,
+    default=CommandOptions.timezone,
+    show_default=True,
+    help="The zone in which SQL and groups see times that have a zone, such as Europe/Berlin.",
+    shell_complete=completion.timezones,
+)
 percent = click.option("--percent", is_flag=True, help="The numbers are per cent, or text such as '85%'.")
 n_bins = click.option(
     "--n-bins",

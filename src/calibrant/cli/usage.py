@@ -37,7 +37,7 @@ SECTIONS: Final = {
         "paired",
     ),
     "What the columns hold": ("logits", "percent", "labels", "class_names"),
-    "What is judged": ("where", "ignore_index", "notion", "classwise", "n_bins"),
+    "What is judged": ("where", "timezone", "ignore_index", "notion", "classwise", "n_bins"),
     "Intervals": ("level", "n_resamples", "rng", "bands"),
     "Decisions": ("tolerance", "tolerance_of", "gate", "conditions"),
     "Many rows and files": ("exact", "keep_going", "engine", "master"),

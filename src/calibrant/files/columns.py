@@ -71,8 +71,8 @@ class Selection:
     columns of probabilities are named by something else than 0 to C - 1. ``models`` are the columns of each of several
     models, where several are read: then ``probs`` are those of all of them. ``percent`` is true where these are per
     cents. ``groups`` and ``clusters`` are columns, or expressions in SQL, whose values together name the group and the
-    cluster of a row, and `keys` the row itself; `cuts` are the numbers among the groups' columns that are cut. Groups of
-    times with a zone are named by their time in ``timezone``.
+    cluster of a row, and `keys` the row itself; `cuts` are the numbers among the groups' columns that are cut.
+    Groups of times with a zone are named by their time in ``timezone``.
     """
 
     probs: tuple[str, ...]

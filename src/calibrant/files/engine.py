@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import importlib
+import itertools
 import os
 import re
 import secrets
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, meant
+from calibrant.files import expressions
 from calibrant.files.columns import Selection, listed
 from calibrant.files.local import first_line, located, temporary_folder
 from calibrant.files.paths import (
@@ -329,12 +331,10 @@ class EngineTable(Table):
     def mentioned(self, sql: str) -> list[str]:
         """Return the columns that a condition or an expression may use."""
         sql = sql.lower()
-        if "columns" in sql:
-            return list(self.columns)
         return [name for name in self.columns if name.lower().replace('"', '""') in sql]
 
     def _check_sql(self, selection: Selection) -> None:
-        """Reject SQL of the user's own that is not exactly one expression: it cannot end the query it is put into."""
+        """Reject SQL of the user's own that is not exactly one expression, or says what is not listed."""
         where = {} if self.where is None else {self.where: "--where"}
         self._sql = where | self.expressions(selection)
         for sql, option in self._sql.items():
@@ -347,6 +347,23 @@ class EngineTable(Table):
                     raise self._not_one_value(option, sql) from None
                 problem = f"{option} {sql!r} is not one expression but several"
                 raise FileError(self.path, problem, "join conditions with AND") from None
+            with self._engines.running(self._engines.connect(f"for {option}")) as connection:
+                self._check_tree(connection, option, sql)
+
+    def _check_tree(self, connection: Any, option: str, sql: str) -> None:
+        tree = expressions.parse(connection, sql)
+        if tree is None:
+            raise FileError(self.path, f"{option} {sql!r} is nested too deeply", "write it with fewer brackets")
+        if option != "--where" and expressions.makes_several(tree):
+            raise self._not_one_value(option, sql)
+        refused = expressions.refusal(tree, self.columns, connection)
+        if refused is not None:
+            raise FileError(self.path, f"{option} {sql!r}: {refused[0]}", refused[1])
+        known = {name.lower() for name in self.columns}
+        for name in expressions.columns_of(tree):
+            ends = itertools.accumulate(name.lower().split("."), "{}.{}".format)
+            if known.isdisjoint(ends):  # the engine would find more, such as rowid
+                raise self._no_column(option, sql, name)
 
     def _check_expressions(self, connection: Any, selection: Selection) -> None:
         """Reject an expression of groups or clusters that is not one value of each row."""
@@ -376,7 +393,7 @@ class EngineTable(Table):
         """Reject a query that is no condition: DuckDB would take a number other than 0 for true."""
         if self.where is None:
             return
-        # DuckDB finds the types of the query and does not run it. COLUMNS(...) may stand for several conditions.
+        # DuckDB finds the types of the query and does not run it.
         kinds = {str(kind) for kind in connection.sql(f"SELECT (\n{self.where}\n) FROM {self.relation()}").types}
         if kinds <= {"BOOLEAN", '"NULL"', "NULL"}:
             return
@@ -434,12 +451,13 @@ class EngineTable(Table):
 
     def _wrong_sql(self, option: str, sql: str, error: Exception) -> FileError:
         """Return an error about SQL of the user's own."""
-        short = _short(error)
-        unknown = re.search(r'column "([^"]+)" not found', short)
-        hint = meant(unknown[1], self.columns) if unknown else ""
-        hint = (_for_text(sql, unknown[1]) if unknown and option == "--where" else "") + f"{hint} ".lstrip()
-        short = f"there is no column {unknown[1]!r}" if unknown else short
-        return FileError(self.path, f"{option} {sql!r}: {short}", f"{hint}the columns are {listed(self.columns)}")
+        return FileError(self.path, f"{option} {sql!r}: {_short(error)}", f"the columns are {listed(self.columns)}")
+
+    def _no_column(self, option: str, sql: str, name: str) -> FileError:
+        hint = _for_text(sql, name) if option == "--where" else ""
+        hint += f"{meant(name, self.columns)} ".lstrip()
+        problem = f"{option} {sql!r}: there is no column {name!r}"
+        return FileError(self.path, problem, f"{hint}the columns are {listed(self.columns)}")
 
     def _query(self, what: str, numbered: bool = False) -> str:
         table = self.relation()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Mapping
@@ -26,7 +27,8 @@ _RESERVED = frozenset(
 
 #: How the periods of dates are written; of months and weeks alone SQL has the numbers, of all years together.
 _PERIODS = {"month": "%Y-%m", "week": "%G-W%V"}
-_PERIOD = re.compile(r"\s*(?P<unit>month|week)\s*\((?P<of>[^()]+)\)\s*", re.IGNORECASE)
+_PERIOD = re.compile(r"\s*(?P<unit>month|week)\s*\((?P<of>.+)\)\s*", re.IGNORECASE | re.DOTALL)
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`""")
 
 
 def identifier(name: str) -> str:
@@ -47,7 +49,7 @@ def number_of(text: str, kind: str = "DOUBLE") -> str:
 def period(sql: str, *, spark: bool = False) -> str:
     """Return the SQL of an expression: ``month(date)`` is the month of its year, 2026-11, and week(date) 2026-W47."""
     match = _PERIOD.fullmatch(sql)
-    if match is None:
+    if match is None or not _is_closed(match["of"]):
         return sql
     unit, of = match["unit"].lower(), match["of"]
     if not spark:
@@ -56,6 +58,12 @@ def period(sql: str, *, spark: bool = False) -> str:
     if unit == "month":
         return f"date_format({of}, 'yyyy-MM')"
     return f"concat(extract(YEAROFWEEK FROM {of}), '-W', lpad(weekofyear({of}), 2, '0'))"
+
+
+def _is_closed(sql: str) -> bool:
+    """Whether no bracket closes that was opened before: ``a) + month(b`` is a part of two calls."""
+    depths = itertools.accumulate({"(": 1, ")": -1}.get(character, 0) for character in _QUOTED.sub("", sql))
+    return min(depths, default=0) >= 0
 
 
 def struct_paths(types: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:

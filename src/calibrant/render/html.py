@@ -170,6 +170,7 @@ def facts(summary: Summary, sources: Mapping[str, Any], used: str) -> list[tuple
     if tolerated:
         rows.append(("tolerance", tolerated))
     source_texts = {"files": ", ".join(sources.get("files", [])), "columns": used, "condition": sources.get("where")}
+    source_texts["time zone"] = sources.get("timezone")
     source_texts["protocol"] = sources.get("protocol")
     source_texts["options"] = sources.get("config")
     rows += [(name, text) for name, text in source_texts.items() if text]
