@@ -2,25 +2,69 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
 from calibrant.column_options import Options
 from calibrant.errors import FileError
 from calibrant.files.choices import QUESTION
+from calibrant.files.engine import Engines
+from calibrant.files.expressions import parse, year_of
 from calibrant.files.groups import Values
 from calibrant.files.logs import name_questions
 from calibrant.files.sources import Opened, Source
+from calibrant.files.sql import period
+from calibrant.grouping import group_name
 
 if TYPE_CHECKING:
+    from calibrant.files.columns import Selection
     from calibrant.files.values import Words
 
 
-def looked_at(opened: Opened, options: Options, check: Callable[[], None], keep_going: bool) -> Opened:
+def looked_at(opened: Opened, options: Options, engines: Engines, keep_going: bool) -> Opened:
     """Return the files with the cuts of `--by`, and with the questions of logs as clusters if they are repeated."""
-    return with_questions(with_cuts(opened, options, check, keep_going), options, check, keep_going)
+    opened = with_years(with_cuts(opened, options, engines.check, keep_going), engines, keep_going)
+    return with_questions(opened, options, engines.check, keep_going)
+
+
+def with_years(opened: Opened, engines: Engines, keep_going: bool) -> Opened:
+    """Return the files with a caution if a part of dates in `--by`, such as the quarter, puts several years together."""
+    first = opened.first
+    for name, year in _years(opened, engines).items():
+        years: dict[str, set[int]] = {}
+        for source in opened.sources:
+            asked = replace(_groups_alone(source), clusters=(year,))
+            with suppress(FileError) if keep_going else nullcontext(), closing(source.pieces(asked)) as pieces:
+                for piece in pieces:
+                    engines.check()
+                    words, found = cast("Words", piece["groups"]), np.asarray(piece["clusters"])
+                    for code in np.unique(words.codes):
+                        held = np.unique(found[words.codes == code]).tolist()
+                        years.setdefault(group_name(words.names[code]), set()).update(held)
+        pooled = next((held for held in years.values() if len(held) > 1), None)
+        if pooled is not None:
+            together = f"{min(map(min, years.values()))} to {max(map(max, years.values()))} together"
+            caution = f"--by {name!r} puts {together}; add --by {year!r} for groups of each year"
+            described = {**opened.described, "groups": f"{first.sources()['groups']} ({together})"}
+            return replace(opened, described=described, cautions=(caution,))
+    return opened
+
+
+def _years(opened: Opened, engines: Engines) -> dict[str, str]:
+    """Return the SQL of the years of dates of which `--by` takes a part, by its expressions."""
+    found = {}
+    for name in opened.first.groups:
+        if opened.first.noun == "column" and not re.fullmatch(r"\w+", name) and period(name) == name:
+            with engines.running(engines.connect("for --by")) as connection, suppress(Exception):  # said with the rows
+                tree = parse(connection, name)
+                year = None if tree is None else year_of(tree, name)
+                found |= {} if year is None else {name: year}
+    return found
 
 
 def with_questions(opened: Opened, options: Options, check: Callable[[], None], keep_going: bool) -> Opened:
@@ -74,10 +118,11 @@ def _look(source: Source, name: str, values: Values, check: Callable[[], None]) 
 
 def _column(source: Source, name: str, check: Callable[[], None]) -> Iterator[Words]:
     """Yield the values of one column of a file, some rows at a time."""
-    asked = replace(
-        source.selection, probs=(), targets=(), weights=None, models=(), clusters=(), keys=(), groups=(name,)
-    )
-    with closing(source.pieces(asked)) as pieces:
+    with closing(source.pieces(replace(_groups_alone(source), groups=(name,)))) as pieces:
         for piece in pieces:
             check()
             yield cast("Words", piece["groups"])
+
+
+def _groups_alone(source: Source) -> Selection:
+    return replace(source.selection, probs=(), targets=(), weights=None, models=(), clusters=(), keys=())

@@ -49,7 +49,8 @@ _TYPES: Final = frozenset(
         BOOL, BOOLEAN, TINYINT, SMALLINT, INT, INTEGER, BIGINT, HUGEINT, UTINYINT, USMALLINT, UINTEGER, UBIGINT
         UHUGEINT, INT1, INT2, INT4, INT8, SHORT, LONG, SIGNED, FLOAT, FLOAT4, FLOAT8, REAL, DOUBLE
         DOUBLE PRECISION, DECIMAL, NUMERIC, VARCHAR, CHARACTER VARYING, CHAR, TEXT, STRING, UUID, DATE, TIME
-        TIMESTAMP, DATETIME, TIMESTAMP_S, TIMESTAMP_MS, TIMESTAMP_US, TIMESTAMP_NS, TIMESTAMPTZ, TIMESTAMP WITH TIME ZONE, INTERVAL
+        TIMESTAMP, DATETIME, TIMESTAMP_S, TIMESTAMP_MS, TIMESTAMP_US, TIMESTAMP_NS, TIMESTAMPTZ
+        TIMESTAMP WITH TIME ZONE, INTERVAL
         """,
     )
 )
@@ -73,7 +74,8 @@ _VOLATILE: Final = frozenset(
         random setseed uuid uuidv4 uuidv7 gen_random_uuid now today current_date current_time current_timestamp
         localtime localtimestamp current_localtime current_localtimestamp get_current_time get_current_timestamp
         transaction_timestamp nextval currval setval getenv getvariable current_setting
-        current_user user session_user current_catalog current_database current_schema current_schemas current_query version txid_current
+        current_user user session_user current_catalog current_database current_schema current_schemas
+        current_query version txid_current
         """,
     )
 )
@@ -81,6 +83,14 @@ _VOLATILE: Final = frozenset(
 #: How often one expression may join texts, each as long as the row or as a text in quotes; and bytes of the latter.
 _MOST_JOINED: Final = 20
 _LONGEST_CONSTANT: Final = 1_000
+
+#: Parts of dates that come back each year, and what tells the years apart; letters of strftime alike.
+_OF_A_YEAR: Final = frozenset(
+    ("quarter", "month", "monthname", "week", "weekofyear", "day", "dayofmonth", "dayofyear", "doy")
+)
+_YEARS: Final = frozenset(("year", "isoyear", "yearweek", "decade", "date_trunc", "datetrunc", "epoch"))
+_PARTS: Final = ("date_part", "datepart")
+_LETTERS_OF_A_YEAR, _LETTERS_OF_YEARS = re.compile("%-?[mbBUVWjd]"), re.compile("%-?[yYGcxs]")
 
 _CONTAINERS: Final = ("list_value", "struct_pack", "row", "map")
 
@@ -119,6 +129,26 @@ def nodes(tree: Node) -> Iterator[Node]:
 def columns_of(tree: Node) -> list[str]:
     """Return the columns that an expression names, those of structs with their paths."""
     return [".".join(node["column_names"]) for node in nodes(tree) if node["class"] == "COLUMN_REF"]
+
+
+def year_of(tree: Node, sql: str) -> str | None:
+    """Return the SQL of the year of a date of which an expression takes a part without it, such as the quarter."""
+    found = None
+    for node in nodes(tree):
+        if node["class"] != "FUNCTION":
+            continue
+        name, arguments = node["function_name"].lower(), _arguments(node)
+        texts = [_constant(argument) or "" for argument in arguments]
+        part = texts[0].lower() if name in _PARTS else name
+        words = "".join(texts) if name == "strftime" else ""
+        if part in _YEARS or _LETTERS_OF_YEARS.search(words):
+            return None
+        if part in _OF_A_YEAR or _LETTERS_OF_A_YEAR.search(words):
+            found = found or next((each for each in arguments if each["class"] != "CONSTANT"), None)
+    if found is None or not (length := found.get("query_location_length")):  # DuckDB 1 does not say the length
+        return None
+    start = found["query_location"] - len("SELECT (\n")
+    return f"year({sql.encode()[start : start + length].decode()})"
 
 
 def makes_several(tree: Node) -> bool:

@@ -140,7 +140,7 @@ def _read(
 
     def work() -> Iterator[Any]:
         opened = open_sources(patterns, options, targets_file, engines=engines, keep_going=keep_going)
-        opened = looked_at(opened, options, engines.check, keep_going)
+        opened = looked_at(opened, options, engines, keep_going)
         yield opened
         yield from chunks(opened, judging, left_out, keep_going, progress)
 
@@ -441,7 +441,7 @@ class _Reader:
         state, self._before = self._state, None  # which would hold the rows that are kept
         omitted = tuple(sorted(self._omitted, key=lambda each: self._opened.paths.index(each.path)))
         common: Any = {"paths": paths, "rows": tuple(self._counts.values()), "omitted": omitted}
-        common["sources"] = state.described
+        common["sources"], common["doubts"] = state.described, self._opened.cautions
         if state.kept is not None:
             return self._rows(state.kept, common)
         if state.not_logits is not None and not state.surely_logits:
@@ -450,7 +450,7 @@ class _Reader:
             self._explain(state.unjudged)
         names = state.groups.names if self._opened.first.groups else None
         if state.unit_rows >= SURE and not state.surely_logits:
-            common["doubts"] = (doubt_about_logits(self._opened.first.probs[0], self._opened.first.logits),)
+            common["doubts"] += (doubt_about_logits(self._opened.first.probs[0], self._opened.first.logits),)
         return FileSketch(sketch=state.sums.total(names), **common)
 
     def _check_some(self, paths: Sequence[str]) -> None:
@@ -476,7 +476,7 @@ class _Reader:
         probs = [(names, arrays[argument]) for argument, names in first.names().items() if argument[:5] == "probs"]
         logits = [(names, array) for names, array in probs if self._judging.logits or are_logits(names)]
         doubtful = [names for names, array in logits if len(array) >= SURE and in_unit_interval(array)]
-        common["doubts"] = tuple(doubt_about_logits(names[0], are_logits(names)) for names in doubtful)
+        common["doubts"] += tuple(doubt_about_logits(names[0], are_logits(names)) for names in doubtful)
         if not first.models:
             return FilePredictions(**common, logits=first.logits)
         models = {model: f"probs[{model!r}]" for model, _ in first.models}

@@ -148,7 +148,8 @@ class Opened:
     """Files of one kind with the same columns, and those that were left out.
 
     ``paths`` are all files, ``sources`` those that are read, in the order of their rows; ``first`` is what is read of
-    each of them, with the classes in the order of the first file's columns; ``described`` says it for people.
+    each of them, with the classes in the order of the first file's columns; ``described`` says it for people, and
+    ``cautions`` what in it may be a mistake.
     """
 
     paths: list[str]
@@ -157,6 +158,7 @@ class Opened:
     described: dict[str, str]
     omitted: list[Omitted]
     where: str | None = None
+    cautions: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int | None:

@@ -78,7 +78,7 @@ class CsvTable(EngineTable):
         kinds = self._sure_kinds([*asked, *names, *mentioned]) if sql else self._kinds(asked, f" LIMIT {SAMPLE}")
         if names and not sql:
             kinds |= self._sure_kinds(names)
-        numbers = self._plain_numbers([name for name in dict.fromkeys(names) if kinds[name] == NUMBER])
+        numbers = self._plain_numbers([name for name in selection.groups if kinds.get(name) == NUMBER])
         if sql:
             # A column with a single bad cell stays text: the condition may be there to leave that row out.
             self._types = {name: kind for name, kind in kinds.items() if kind not in (TEXT, MIXED, NUMBERS)}
@@ -97,7 +97,8 @@ class CsvTable(EngineTable):
                 self._cast(name, NUMBER if kind in (WHOLE, MIXED) else kind)
                 self.integers = frozenset([name]) if kind == WHOLE else frozenset()
         for name in names:
-            if kinds[name] in (WHOLE, *TIMES) or name in numbers or (kinds[name] == TRUTH and name in selection.groups):
+            is_truth = kinds[name] == TRUTH and name in selection.groups
+            if kinds[name] in (WHOLE, *TIMES) or is_truth or name in numbers:
                 self._cast(name, kinds[name])  # it has the same name in every kind of file
             elif name not in self.casts:
                 self.casts[name] = self.text_of(name)
