@@ -74,7 +74,7 @@ def test_markdown_is_that_of_the_report_with_its_source() -> None:
     table = rows()
     home = table[table[:, 3] == 1]
     summary = calibrant.evaluate(home[:, 0], home[:, 2], n_resamples=0).to_dict()
-    sources = {"files": ["games.csv"], "where": "home = 1"}
+    sources = {"files": ["games.csv"], "where": "home = 1", "timezone": "UTC"}
     summary["source"] = {"event": "won = 1"}
     expected = markdown.render(summary, title="games.csv", used="probs: win, targets: won", sources=sources)
     assert Path("summary.md").read_text(encoding="utf-8") == expected

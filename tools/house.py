@@ -194,9 +194,9 @@ HOUSE = (
         Room(
             "files",
             "files into arrays and sketches; the logs of evaluation harnesses into tables",
-            "files files_json files_local files_logs streaming",
+            "files files_json files_local files_logs files_sql streaming",
             (
-                "local",
+                "expressions local",
                 "arrow_messages background cuts paths predictions",
                 "choices columns zipped",
                 "harness inspect_log values",

@@ -76,10 +76,10 @@ CONDITIONS = {
     "a union": ("true) UNION ALL SELECT * FROM (SELECT 1, 1 WHERE true", "syntax error"),
     "two expressions": ("score > 0, outcome = 1", "is not one expression but several; join conditions with AND"),
     "another table": ("score > 0 FROM other", "FROM|from"),
-    "another file": ("(SELECT count(*) FROM read_text('{folder}/secret.txt')) > 0", "disabled by configuration"),
-    "another file by its name": ("(SELECT count(*) FROM '{folder}/other.csv') > 0", "disabled by configuration"),
-    "names of files": ("(SELECT count(*) FROM glob('{folder}/*')) > 0", "disabled by configuration"),
-    "the network": ("(SELECT count(*) FROM read_csv('https://example.com/x.csv')) > 0", "disabled by configuration"),
+    "another file": ("(SELECT count(*) FROM read_text('{folder}/secret.txt')) > 0", "a subquery is not allowed"),
+    "another file by its name": ("(SELECT count(*) FROM '{folder}/other.csv') > 0", "a subquery is not allowed"),
+    "names of files": ("(SELECT count(*) FROM glob('{folder}/*')) > 0", "a subquery is not allowed"),
+    "the network": ("(SELECT count(*) FROM read_csv('https://example.com/x.csv')) > 0", "a subquery is not allowed"),
 }
 
 

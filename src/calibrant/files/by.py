@@ -33,7 +33,7 @@ def looked_at(opened: Opened, options: Options, engines: Engines, keep_going: bo
 
 
 def with_years(opened: Opened, engines: Engines, keep_going: bool) -> Opened:
-    """Return the files with a caution if a part of dates in `--by`, such as the quarter, puts several years together."""
+    """Return the files with a caution where a part of dates in `--by`, such as the quarter, puts years together."""
     first = opened.first
     for name, year in _years(opened, engines).items():
         years: dict[str, set[int]] = {}

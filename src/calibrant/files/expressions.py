@@ -100,15 +100,18 @@ def parse(connection: Any, sql: str) -> Node | None:
 
     Raises
     ------
-    Exception
-        Of the engine, for what it cannot parse.
+    ValueError
+        For what the engine cannot parse.
     """
     # The line breaks keep a comment from swallowing the bracket.
     (text,) = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT (\n{sql}\n)"]).fetchone()
     try:
-        (expression,) = json.loads(text)["statements"][0]["node"]["select_list"]
+        answer = json.loads(text)
     except RecursionError:
         return None
+    if answer["error"]:
+        raise ValueError(answer["error_message"])
+    (expression,) = answer["statements"][0]["node"]["select_list"]
     found: Node = expression
     return found
 

@@ -36,8 +36,9 @@ NUMBERS = "DOUBLE[]"
 TRUTH = "BOOLEAN"
 TEXT = "VARCHAR"
 MIXED = "MIXED"
-TIMES = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
+TIMES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ")
 KINDS = (TRUTH, WHOLE, NUMBER, NUMBERS, *TIMES)
+_TEXT_OF = "calibrant text of "
 _AS_LISTS = "write one column of lists, as Parquet or an array"
 
 
@@ -47,6 +48,7 @@ class CsvTable(EngineTable):
     def __init__(self, path: str, where: str | None, engines: Engines | None = None) -> None:
         super().__init__(path, where, engines)
         self._types: dict[str, str] = {}
+        self._as_text: list[str] = []  # columns with a type, whose text names groups
         self._any = True
         check_text(path, self._engines.check, LONGEST_LINE)
         self.columns = header(path)
@@ -66,11 +68,12 @@ class CsvTable(EngineTable):
         casts = ", ".join(
             f"CAST(trim({identifier(n)}) AS {kind}) AS {identifier(n)}" for n, kind in self._types.items()
         )
-        return f"(SELECT * REPLACE ({casts}) FROM {table})"
+        texts = "".join(f", {identifier(n)} AS {identifier(_TEXT_OF + n)}" for n in self._as_text)
+        return f"(SELECT * REPLACE ({casts}){texts} FROM {table})"
 
     def learn(self, selection: Selection) -> bool:
         """Type the columns of the condition by all their cells, and the targets by the first ones."""
-        self._types, self.casts = {}, {}
+        self._types, self.casts, self._as_text = {}, {}, []
         asked = [*selection.targets[:1], *selection.probs[:1], *(columns[0] for _, columns in selection.models)]
         names = [name for name in (*selection.groups, *selection.clusters, *selection.keys) if name in self.columns]
         sql = [*self.expressions(selection), *([] if self.where is None else [self.where])]
@@ -100,6 +103,9 @@ class CsvTable(EngineTable):
             is_truth = kinds[name] == TRUTH and name in selection.groups
             if kinds[name] in (WHOLE, *TIMES) or is_truth or name in numbers:
                 self._cast(name, kinds[name])  # it has the same name in every kind of file
+            elif name in self._types and name not in self._as_text:
+                self._as_text.append(name)
+                self.casts[name] = identifier(_TEXT_OF + name)
             elif name not in self.casts:
                 self.casts[name] = self.text_of(name)
         return self._any
@@ -214,6 +220,7 @@ def _counts(name: str) -> dict[str, str]:
         NUMBERS: f"count(*) FILTER (starts_with({cell}, '['))",
         # A cast to a date drops the time, and one to a time without a zone drops the zone.
         "DATE": f"count(TRY_CAST({cell} AS DATE)) FILTER (NOT contains({cell}, ':'))",
+        "TIME": f"count(TRY_CAST({cell} AS TIME)) FILTER (regexp_matches({cell}, '^[0-9]+:[^-+A-Za-z]*$'))",
         "TIMESTAMP": f"count(TRY_CAST({cell} AS TIMESTAMP)) FILTER (NOT {zoned})",
         "TIMESTAMPTZ": f"count(TRY_CAST({cell} AS TIMESTAMPTZ)) FILTER ({zoned})",
     }
@@ -285,16 +292,30 @@ class JsonTable(EngineTable):
             kind = self._types[name]
             if kind == "JSON":
                 self.casts[name] = self.text_of(name) if selection.labels else number_of(self.text_of(name))
-            elif kind in ("DATE", "TIME", "TIMESTAMP", "UUID"):
+            elif kind in ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID"):
                 # A label that looks like a date is a label.
                 if name in self._paths:
                     self.casts[name] = self.text_of(name)
                 else:
                     self._types[name] = TEXT
-        for name in (*selection.groups, *selection.clusters, *selection.keys):
-            if name in self.columns and self._types[name] == "JSON":
+        names = [name for name in (*selection.groups, *selection.clusters, *selection.keys) if name in self.columns]
+        for name in names:
+            if self._types[name] == "JSON":
                 self.casts.setdefault(name, self.text_of(name))
+        sql = [*self.expressions(selection), *([] if self.where is None else [self.where])]
+        self._find_times([*names, *(name for each in sql for name in self.mentioned(each))])
         return True
+
+    def _find_times(self, names: Iterable[str]) -> None:
+        """Give texts the type of times where all of them are: the engine finds them in some spellings alone."""
+        texts = [name for name in dict.fromkeys(names) if self._types[name] == TEXT and name not in self._paths]
+        if not texts:
+            return
+        counts = [f"[count({identifier(name)}), {', '.join(_counts(name)[kind] for kind in TIMES)}]" for name in texts]
+        row = self.ask(f"SELECT {', '.join(counts)} FROM {self.relation()}")[0]
+        for name, (cells, *times) in zip(texts, row, strict=True):
+            if cells and cells in times:
+                self._types[name] = TIMES[times.index(cells)]
 
     def explain(self, error: Exception, condition: bool = True) -> CalibrantError:
         """Turn an error of the engine into one line; a malformed line is looked for, as the engine miscounts them."""
