@@ -342,3 +342,51 @@ def test_files_of_two_places(tmp_path: Path) -> None:
     assert (
         "s3a://bucket/*.parquet: is in another place than the other files; pass files from one place at a time" in err
     )
+
+
+# ---------------------------------------------------------------- the same rows and names as without Spark
+
+
+def test_rows_and_groups_are_those_of_the_embedded_engine(tmp_path: Path) -> None:
+    """NaN is above all numbers, also in files whose statistics leave it out; times are in UTC, or in --timezone."""
+    n = 48
+    seconds = 1_706_691_600 + 10_800 * np.arange(n)  # every three hours around the end of a month
+    values = np.where(np.arange(n) % 4 == 0, np.nan, 1.0 * (np.arange(n) % 50))
+    columns = {
+        "score": np.linspace(0, 1, n),
+        "outcome": np.arange(n) % 2,
+        "x": values,
+        "t": pa.array(seconds * 1_000_000, pa.timestamp("us", tz="UTC")),
+        "half": np.arange(n) % 2 / 2,
+        "sure": np.arange(n) % 3 == 0,
+    }
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), path, row_group_size=12)
+    day = "CAST(t AS DATE)"
+    for options in (
+        ("--where", "x <= 70"),
+        ("--where", "x > 70"),
+        ("--where", "NOT (x >= 0)"),
+        ("--where", "t >= TIMESTAMP '2024-02-01 00:00:00'", "--by", day),
+        ("--where", "t >= TIMESTAMP '2024-02-01 00:00:00'", "--by", day, "--timezone", "Asia/Tokyo"),
+        ("--by", "t", "--timezone", "America/Los_Angeles"),
+        ("--by", "month(t)", "--timezone", "America/Los_Angeles"),
+        ("--by", "half"),
+        ("--by", "sure"),
+        ("--by", "half", "--by", "sure"),
+    ):
+        found = []
+        for engine in (("--sketch", tmp_path / "a.cal"), ("--engine", "spark")):
+            status, out, err = run("report", path, *options, *engine, *FAST, "--json", "-")
+            assert status == 0, err
+            summary = json.loads(out)
+            found.append((summary["n"], [(group["name"], group["n"]) for group in summary["groups"]]))
+        assert found[0] == found[1], options
+
+
+@pytest.mark.parametrize("sql", ["rand() > 0.5", "now() > t", "current_date > t", "uuid() <> 'x'"])
+def test_sql_that_changes_from_run_to_run_is_refused(sql: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", {"score": P, "outcome": Y, "t": K})
+    for option in ("--where", "--by"):
+        status, _, err = run("report", path, option, sql, "--engine", "spark", *FAST)
+        assert (status, "may differ from run to run, and is not allowed; write a fixed value" in err) == (1, True)

@@ -447,7 +447,8 @@ def test_the_page_lists_the_functions() -> None:
     page = (Path(__file__).parents[1] / "docs" / "service.md").read_text(encoding="utf-8")
     for about, names in expressions.FUNCTIONS.items():
         (row,) = re.findall(rf"^\| {about} \| (.*) \|$", page, re.MULTILINE)
-        assert {name for name in names.split() if name.isidentifier()} <= set(re.findall(r"`(\w+)`", row)), about
+        written_so = {name for name in names.split() if name.isidentifier() and not name.endswith("_escape")}
+        assert written_so <= set(re.findall(r"`(\w+)`", row)), about
         assert set(re.findall(r"`([a-z]\w+)`", row)) <= set(names.split()), about
 
 

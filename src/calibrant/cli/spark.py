@@ -52,11 +52,18 @@ _OF_MISTAKES: Final = {
     Mistake.NESTED: "write a column for each class",
 }
 
+#: Functions of chance and of the time, some of them also without brackets.
+_VOLATILE: Final = re.compile(
+    r"\b(?:current_(?:date|timestamp|time)|localtimestamp)\b"
+    r"|\b(?:rand|randn|random|randstr|uniform|uuid|shuffle|now|curdate|curtime|unix_timestamp *\( *\)"
+    r"|monotonically_increasing_id|spark_partition_id|input_file_name) *\(",
+    re.IGNORECASE,
+)
+
 _LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _SETTINGS: Final = {
     "spark.sql.ansi.enabled": "true",  # a cell that is not a number is an error, not a null
     "spark.sql.caseSensitive": "true",
-    "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -71,7 +78,7 @@ def load(ctx: click.Context, options: CommandOptions, patterns: Sequence[str]) -
     paths, kind, title = _paths(patterns)
     if kind not in _KINDS:
         raise FileError(title, "has a format that --engine spark cannot read", "pass .parquet, .csv or .jsonl files")
-    with _session(options.master) as session, _without_logs():
+    with _session(options.master) as session, _settled(session, options.timezone), _without_logs():
         try:
             frame = _read(session, paths, kind, title)
             selection, frame = _select(frame, title, options)
@@ -190,6 +197,23 @@ def _session(master: str | None) -> Iterator[Any]:
 
 
 @contextmanager
+def _settled(session: Any, timezone: str) -> Iterator[None]:
+    """Have a session find the same rows, whoever wrote the files and wherever it runs; it may be the caller's own.
+
+    Most writers of Parquet leave NaN out of the statistics of a row group, and Spark has NaN above all numbers.
+    """
+    wanted = {"spark.sql.session.timeZone": timezone, "spark.sql.parquet.filterPushdown": "false"}
+    before = {name: session.conf.get(name) for name in wanted}
+    for name, value in wanted.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            session.conf.set(name, value)
+
+
+@contextmanager
 def _silent() -> Iterator[str]:
     """Redirect standard error of this process and its children to a file; yield its name."""
     sys.stderr.flush()
@@ -272,6 +296,7 @@ def _select(frame: Any, title: str, options: CommandOptions) -> tuple[Selection,
         raise FileError(title, "holds one-hot targets", "name a column of class indices with --target")
     if options.where is not None:
         frame = frame.where(options.where)
+        _check_repeatable(frame, "--where", options.where, title)
     return selection, frame
 
 
@@ -351,13 +376,28 @@ def _with_group(
         cut = None if options.by_values else _cut(frame, column)
         if cut is not None:
             cuts[name], frame = cut
-        columns.append(functions.col(_quoted(column)))
-    if len(names) == 1:
-        return frame, names[0], replace(selection, cuts=cuts)
+        columns.append(_group_name(functions, column, dict(frame.dtypes)[column], alone=len(names) == 1))
     group = _unused("group", frame)
+    if len(names) == 1:
+        return frame.withColumn(group, columns[0]), group, replace(selection, cuts=cuts)
     between = [functions.lit(BETWEEN)] * len(columns)
     parts = [part for pair in zip(between, columns, strict=True) for part in pair][1:]
     return frame.withColumn(group, functions.concat(*parts)), group, replace(selection, cuts=cuts)
+
+
+def _group_name(functions: Any, name: str, kind: str, *, alone: bool) -> Any:
+    """Return the names of groups as `calibrant.grouping.group_name` writes them; of a column alone Python does."""
+    column = functions.col(_quoted(name))
+    if kind.startswith("timestamp"):
+        text = functions.date_format(column, "yyyy-MM-dd HH:mm:ss.SSSSSS")
+        return functions.regexp_replace(functions.regexp_replace(text, r"[.]?0*$", ""), " 00:00:00$", "")
+    if alone:
+        return column
+    if kind == "boolean":
+        return functions.initcap(column.cast("string"))
+    if kind in ("float", "double"):
+        return functions.when(~functions.isnan(column), _spelled(functions, name, kind))
+    return _spelled(functions, name, kind) if kind.startswith("decimal") else column
 
 
 def _cut(frame: Any, name: str) -> tuple[Cuts, Any] | None:
@@ -408,8 +448,22 @@ def _with_values(frame: Any, option: str, wanted: Sequence[str], title: str) -> 
                 frame = frame.withColumn(name, value)
             except PySparkException as error:
                 raise FileError(title, f"{option} {sql!r}: {_message(error)}", _SPARK_SQL) from error
+            _check_repeatable(frame, option, sql, title)
         names.append(name)
     return frame, names
+
+
+def _check_repeatable(frame: Any, option: str, sql: str, title: str) -> None:
+    """Reject SQL whose value changes from run to run: with chance, or with the time."""
+    from calibrant.errors import FileError
+    from calibrant.files.sql import without_quoted
+
+    plan = getattr(frame, "_jdf", None)  # a remote session has no plan here
+    changes = plan is not None and not plan.queryExecution().analyzed().deterministic()
+    named = [match[0].rstrip("( ") for match in _VOLATILE.finditer(without_quoted(sql))]
+    if changes or any(name not in frame.columns for name in named):
+        problem = f"{option} {sql!r}: {', '.join(named) or 'a function'} may differ from run to run"
+        raise FileError(title, f"{problem}, and is not allowed", "write a fixed value")
 
 
 def _remedy(error: InputError) -> str:

@@ -62,8 +62,13 @@ def period(sql: str, *, spark: bool = False) -> str:
 
 def _is_closed(sql: str) -> bool:
     """Whether no bracket closes that was opened before: ``a) + month(b`` is a part of two calls."""
-    depths = itertools.accumulate({"(": 1, ")": -1}.get(character, 0) for character in _QUOTED.sub("", sql))
+    depths = itertools.accumulate({"(": 1, ")": -1}.get(character, 0) for character in without_quoted(sql))
     return min(depths, default=0) >= 0
+
+
+def without_quoted(sql: str) -> str:
+    """Return SQL without its texts and names in quotes."""
+    return _QUOTED.sub("", sql)
 
 
 def struct_paths(types: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
