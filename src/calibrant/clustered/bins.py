@@ -21,6 +21,7 @@ from calibrant.clustered.sums import (
     Clustered,
     Spread,
     around_mean,
+    centred,
     freedom,
     spread_of,
     upper_quantile,
@@ -100,7 +101,7 @@ class ClusterBins:
     @cached_property
     def around(self) -> Float64s:
         """u, the sums S_h less the share of S that the weight of the bucket suggests, (H, M)."""
-        return np.asarray(self.gaps - np.outer(self.weights / self.moments.weight, self.moments.gap_sums))
+        return centred(self.gaps, self.weights)
 
     @cached_property
     def within(self) -> Float64s:
@@ -188,15 +189,15 @@ class ClusterBins:
         bins = self.moments
         sums = self.gaps @ slopes
         mean = float(np.sum(slopes * bins.gap_sums)) / bins.weight
-        centred = sums - self.weights / self.weights.sum() * float(sums.sum())
+        own = centred(sums, self.weights)
         if self.shared:
             df, share = freedom(self.sizes, max(self.rho, 0.0))
             unseen = np.maximum(self.variances - bins.squared_residuals * self.deff, 0.0)
-            return Spread(float(np.sum(centred**2)) / share + float(np.sum(slopes**2 * unseen)), math.nan, df)
+            return Spread(float(np.sum(own**2)) / share + float(np.sum(slopes**2 * unseen)), math.nan, df)
         linear, total = float(np.sum(slopes * bins.squared_gaps)), bins.weight**2 / bins.effective_n
         seen = around_mean(float(np.sum(slopes**2 * bins.squared_residuals)), mean, linear, total)
         blended = blend(self.clusters, bins.squared_residuals, bins.null_variances)
-        found = spread_of(centred, seen, self.sizes)
+        found = spread_of(own, seen, self.sizes)
         variance = around_mean(float(np.sum(slopes**2 * blended)), mean, linear, total)
         return Spread(max(variance, 0.0) * found.deff, found.deff, found.freedom)
 
@@ -408,7 +409,7 @@ def maximum_interval(bins: ClusterBins, value: float, level: float, *, rejected:
 def _mean_variances(bins: ClusterBins) -> Float64s:
     """Return the variance of the mean score of each bin: by its buckets, but not below that of independent rows."""
     moments, k = bins.moments, bins.clusters
-    centred = bins.score_sums - bins.n * (moments.score_sums / moments.counts)
+    own = bins.score_sums - bins.n * (moments.score_sums / moments.counts)
     several = k > _FEW
-    by_bucket = np.where(several, k / np.where(several, k - 1, 1.0), 0.0) * np.sum(centred**2, axis=0)
+    by_bucket = np.where(several, k / np.where(several, k - 1, 1.0), 0.0) * np.sum(own**2, axis=0)
     return np.asarray(np.maximum(moments.mean_variances, by_bucket / moments.counts**2))

@@ -51,7 +51,8 @@ class DesignEffects:
         near = np.maximum(smoothed(rows.n), 0.0)
         clusters = np.maximum(near.sum(axis=0), _SMALLEST) ** 2 / np.maximum(np.sum(near**2, axis=0), _SMALLEST**2)
         overall = float(own.sum() / independent.sum())
-        shown = np.where(independent > _NOTHING * independent.max(), own / independent, overall)
+        several = independent > _NOTHING * independent.max()
+        shown = np.divide(own, independent, out=np.full_like(own, overall), where=several)
         return cls((clusters * shown + PRIOR_ROWS * overall) / (clusters + PRIOR_ROWS), clusters)
 
     def at(self, scores: Float64s) -> tuple[Float64s, Float64s]:
@@ -81,7 +82,7 @@ def _ends(rows: Clustered, effects: DesignEffects, s: float, level: float) -> tu
     density = mesh.smoothed(cells.gap_sums, s) / n
     deff = effects.at(mesh.nodes)[0]
     deviation = np.sqrt(mesh.variance(v, s) * deff) / n
-    deviation = np.maximum(deviation, _NOTHING * deviation.max() + _TINY)
+    deviation = np.maximum(deviation, _NOTHING * max(float(deviation.max()), float(np.abs(density).max())) + _TINY)
     g, slope = thinned(density / deviation)
 
     def spread(direction: Float64s) -> Spread:

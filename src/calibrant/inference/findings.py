@@ -127,7 +127,7 @@ class Evidence:
         facts = {"value": value, "low": low, "high": high, **facts}
         if off and self.test is not None and not self._rejected:
             parts = self.test.details["parts"]
-            facts |= {"by_itself": parts[part], "looks": len(parts)}
+            facts |= {"by_itself": parts.get(part, self.test.p_value), "looks": len(parts)}
         return Finding(code, facts)
 
     def _leads(self, part: str) -> bool:
