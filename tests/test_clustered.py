@@ -449,6 +449,7 @@ RECORDED = [
 @pytest.mark.parametrize("record", RECORDED, ids=lambda record: f"slope {record[1]}")
 def test_numbers_of_the_research_program(record, monkeypatch):
     monkeypatch.setattr(bins, "unbiased_end", lambda *_args, **_settings: math.inf)  # an end that came later
+    monkeypatch.setattr(ClusterBins, "common", [])  # directions that came later
     seed, slope, expected = record
     rows = clustered(*dependent(seed, slope=slope))
     found, errors = uniform(rows), errors_of(rows)
@@ -607,6 +608,7 @@ SMOOTH_RECORDS = [
 @pytest.mark.parametrize("record", SMOOTH_RECORDS, ids=lambda record: f"slope {record[2]}")
 def test_intervals_without_bins_are_those_of_the_research_program(record, monkeypatch):
     monkeypatch.setattr(smooth, "unbiased_end", lambda *_args, **_settings: math.inf)  # an end that came later
+    monkeypatch.setattr(smooth, "common_signs", lambda *_args: [])  # directions that came later
     seed, n_clusters, slope, ks, smece, part = record
     rows = clustered(*dependent(seed, n_clusters, slope))
     law = ClusterNull.of(rows, 15)
@@ -1133,3 +1135,17 @@ def test_the_bins_of_classes_hold_their_ends():
     )
     np.testing.assert_array_equal(found.n.sum(axis=0), found.moments.counts)
     np.testing.assert_allclose(found.gaps.sum(axis=0), found.moments.gap_sums, atol=EXACT)
+
+
+def test_gaps_that_clusters_move_together_widen_the_upper_end():
+    # Half of the clusters have an outcome of 1 in every row, half of 0. Gaps are -.1 and .1, and their signs cancel in
+    # each bucket. The sum of all gaps has the bucket sums +-m / 2, so the variance k m^2 / 4 k / (k - 1), with the
+    # quantile of k - 1 degrees of freedom.
+    k, m, level = 20, 30, 0.9
+    labels = np.repeat(np.arange(k), m)
+    p = np.tile([0.4, 0.6], k * m // 2)
+    rows = clustered(p, labels % 2, labels)
+    _, high = bins.absolute_interval(uniform(rows, 2), 0.0, level, rejected=False)
+    plain = t_quantile(level, k - 1) * math.sqrt(m**2 / 4 * k * k / (k - 1)) / (k * m)
+    # The variance is blended with that of independent rows, five of 25 clusters, with Q = .26 and V0 = .24 each row.
+    assert high == pytest.approx(0.1 + plain * math.sqrt((20 * 0.26 + 5 * 0.24) / 25 / 0.26), rel=0.01)

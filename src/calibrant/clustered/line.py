@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibrant.clustered.sums import Clustered, correlation, freedom, spread_of
+from calibrant.clustered.bins import ClusterBins
+from calibrant.clustered.sums import Clustered, centred, correlation, freedom, spread_of, upper_quantile
 from calibrant.estimators.regression import cox_fit, log_odds
-from calibrant.sampling.line import CERTAIN, Large, at_slope_one
+from calibrant.sampling.line import CERTAIN, FALLING, Large, at_slope_one, centred_scores
 from calibrant.sampling.resampling import t_quantile
 
 
@@ -58,6 +59,23 @@ def log_odds_line(rows: Clustered) -> ClusterLine:
     rho = correlation(float(variances[1]) / independent, rows.sizes) if independent > 0 else 1.0
     errors = np.sqrt(variances)
     return ClusterLine(fit.intercept, fit.slope, float(errors[0]), float(errors[1]), freedom(rows.sizes, rho)[0])
+
+
+def falls(bins: ClusterBins) -> bool:
+    """Return whether the outcome rate clearly falls as the mean scores of bins rise.
+
+    It is `sampling.line.falls`, with the variance of its sums over buckets and the quantile of Student's law whose tail
+    is that of 4 standard errors.
+    """
+    from scipy.special import ndtr
+
+    moments = bins.moments
+    slopes, rate = centred_scores(moments)
+    own = (bins.score_sums - bins.gaps - rate * bins.n) @ slopes
+    square = float(np.sum(moments.square_weights * slopes**2)) * rate * (1 - rate)
+    found = spread_of(centred(own, bins.weights), square, bins.sizes)
+    tail = float(ndtr(-FALLING))
+    return float(own.sum()) < -float(upper_quantile(tail, np.array(found.freedom))) * math.sqrt(found.variance)
 
 
 def in_the_large(rows: Clustered, level: float) -> Large:

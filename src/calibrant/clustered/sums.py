@@ -7,6 +7,8 @@ N_h the weight of bucket h, N that of all rows, K the number of coarse cells wit
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +20,7 @@ from calibrant.clusters import BucketSums
 from calibrant.errors import InputError
 from calibrant.estimators.binned import quantile_bin_of, uniform_bin_of
 from calibrant.sampling.cells import Cells
+from calibrant.sampling.resampling import t_quantile
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
@@ -267,8 +270,8 @@ def freedom(sizes: Float64s, rho: float) -> tuple[float, float]:
     N_h (1 + (N_h - 1) rho), independent normal, the sum is nearly a scaled chi-square with 2 mean^2 / variance degrees
     of freedom (Satterthwaite; Bell and McCaffrey 2002). With equal sizes that is H - 1, and the share is (H - 1) / H.
 
-    The mean is the trace of M D and half the variance that of (M D)^2, M = I - f 1' - 1 f' + s 1 1' and D = diag(v). The
-    heaviest bucket stands alone in both, so that no difference cancels where it has nearly all the rows.
+    The mean is the trace of M D and half the variance that of (M D)^2, M = I - f 1' - 1 f' + s 1 1' and D = diag(v).
+    The heaviest bucket stands alone in both, so that no difference cancels where it has nearly all the rows.
     """
     heaviest = int(np.argmax(sizes))
     v = sizes * (1 - rho + sizes * rho)
@@ -307,3 +310,17 @@ def upper_quantile(tail: float, df: Float64s) -> Float64s:
     from scipy.special import stdtrit
 
     return np.asarray(stdtrit(df, 1 - tail))
+
+
+def common_signs(scores: Float64s, middle: float) -> list[Float64s]:
+    """Return the signs of gaps that move alike, and of those that turn at the mean score."""
+    return [np.ones(len(scores)), np.where(scores > middle, 1.0, -1.0)]
+
+
+def widest(spreads: Sequence[Spread], level: float) -> float:
+    """Return the largest t sd of several sums: with slopes that were seen, and for gaps that clusters move together.
+
+    The signs that were seen are those of noise where a common effect of the clusters has moved S close to 0: the sum
+    over bins of |S| then varies with that effect, and the sum with those signs does not.
+    """
+    return max(t_quantile(level, each.freedom) * math.sqrt(each.variance) for each in spreads)

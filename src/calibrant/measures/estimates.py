@@ -24,7 +24,6 @@ from calibrant.sampling.resampling import Resampling
 from calibrant.table import ReliabilityTable
 
 NO_BUCKETS: Final = "no interval by cluster: bins of equal mass differ from class to class; judge one class at a time"
-NOT_FINITE: Final = "no interval: its ends are not finite, because the rows that decide are too few"
 NO_MEAN: Final = "no interval: none is known for this measure's mean over classes; judge one class at a time"
 
 
@@ -40,15 +39,7 @@ def estimate(measure: Measure, event: Event, inference: Inference | None = None)
     if inference is None or method:
         return plain
     law = inference.law(measure)
-    low, high, method = math.nan, math.nan, ""
-    if isinstance(measure.interval, Unavailable):
-        method = measure.interval.reason
-    else:
-        low, high, method = measure.interval(inference)
-        if measure.better == "lower" and measure.scale != "ratio" and high > 1 and measure.judges != "predictions":
-            high = max(value, 1.0)  # no error is above 1
-    if not (math.isfinite(low) and math.isfinite(high)) and not method.startswith(("no interval", "not available")):
-        low, high, method = math.nan, math.nan, NOT_FINITE
+    low, high, method = inference.interval(measure)
     return inference.finish(measure, _with_law(plain, (low, high), inference.resampling.level, law, method))
 
 
