@@ -155,6 +155,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         test=None if tested is None else tested.test,
         decision=decision,
         line=None if inference is None or settings.tests_alone else inference.rows.line(inference.level),
+        falls=inference is not None and not settings.tests_alone and inference.rows.falls(),
         rarer=math.inf if inference is None else inference.rarer,
     )
     return _report(
@@ -238,6 +239,7 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
         test=None if tested is None else tested.test,
         decision=decision,
         line=None,
+        falls=False,
         rarer=math.inf,
     )
     errors = None if classes is None else classes.errors

@@ -21,9 +21,12 @@ from calibrant.clustered.sums import (
     Clustered,
     Spread,
     around_mean,
+    centred,
+    common_signs,
     freedom,
     spread_of,
     upper_quantile,
+    widest,
 )
 from calibrant.estimators.binned import LEAST_ROWS, enough_rows
 from calibrant.sampling.binned import (
@@ -100,7 +103,7 @@ class ClusterBins:
     @cached_property
     def around(self) -> Float64s:
         """u, the sums S_h less the share of S that the weight of the bucket suggests, (H, M)."""
-        return np.asarray(self.gaps - np.outer(self.weights / self.moments.weight, self.moments.gap_sums))
+        return centred(self.gaps, self.weights)
 
     @cached_property
     def within(self) -> Float64s:
@@ -171,6 +174,18 @@ class ClusterBins:
         return blend(self.clusters, self.moments.within, self.moments.null_variances) * self.gap_deff
 
     @cached_property
+    def common(self) -> list[Float64s]:
+        """The signs of the bins' gaps where clusters move them together, (M,) each.
+
+        They move all bins alike, or those above the mean score against those below it, as the mean and the slope of the
+        log-odds do. None where a row is in several bins, as in those of classes: over classes its gaps add up to 0.
+        """
+        if self.shared:
+            return []
+        bins = self.moments
+        return common_signs(bins.score_sums / bins.counts, float(bins.score_sums.sum()) / bins.weight)
+
+    @cached_property
     def directions(self) -> Directions:
         """The correlations of the bins' S."""
         return Directions.of(self.around)
@@ -188,15 +203,15 @@ class ClusterBins:
         bins = self.moments
         sums = self.gaps @ slopes
         mean = float(np.sum(slopes * bins.gap_sums)) / bins.weight
-        centred = sums - self.weights / self.weights.sum() * float(sums.sum())
+        own = centred(sums, self.weights)
         if self.shared:
             df, share = freedom(self.sizes, max(self.rho, 0.0))
             unseen = np.maximum(self.variances - bins.squared_residuals * self.deff, 0.0)
-            return Spread(float(np.sum(centred**2)) / share + float(np.sum(slopes**2 * unseen)), math.nan, df)
+            return Spread(float(np.sum(own**2)) / share + float(np.sum(slopes**2 * unseen)), math.nan, df)
         linear, total = float(np.sum(slopes * bins.squared_gaps)), bins.weight**2 / bins.effective_n
         seen = around_mean(float(np.sum(slopes**2 * bins.squared_residuals)), mean, linear, total)
         blended = blend(self.clusters, bins.squared_residuals, bins.null_variances)
-        found = spread_of(centred, seen, self.sizes)
+        found = spread_of(own, seen, self.sizes)
         variance = around_mean(float(np.sum(slopes**2 * blended)), mean, linear, total)
         return Spread(max(variance, 0.0) * found.deff, found.deff, found.freedom)
 
@@ -231,19 +246,20 @@ def absolute_interval(bins: ClusterBins, value: float, level: float, *, rejected
     """Return the interval of the l1 error.
 
     low = [G - t sd[g']] / N with G = sum sqrt(v) g(S / sqrt v). The upper end is the smallest of T + t sd[sign] / N, G
-    with its largest bias and the same spread, and a bound by Cauchy and Schwarz, as in
-    `sampling.binned.absolute_interval`. sd[f] is that of sum f r over rows, with the t of its own degrees of freedom.
+    with its largest bias and t sd[g'] / N, and a bound by Cauchy and Schwarz, as in
+    `sampling.binned.absolute_interval`. sd[f] is that of sum f r over rows, with the t of its own degrees of freedom;
+    for the upper end it is not below that for gaps which clusters move together, `widest`.
     """
     v, s = bins.variances, bins.moments.gap_sums
     g, slope = thinned(s / np.sqrt(v))
     thin, sign = bins.spread(slope), bins.spread(np.sign(s))
-    t = t_quantile(level, sign.freedom)
-    half, sd = t_quantile(level, thin.freedom) * math.sqrt(thin.variance), math.sqrt(sign.variance)
+    common = [bins.spread(signs) for signs in bins.common]
     middle, roots = float(np.sum(np.sqrt(v) * g)), float(np.sum(np.sqrt(v)))
-    jensen = float(np.sum(np.abs(s))) + t * sd
-    least_biased = unbiased_end(middle, roots, half, several=roots**2 >= FEWEST * sign.variance)
-    high = min(jensen, least_biased, _cauchy_schwarz(bins, t)) / bins.moments.total
-    low = max((middle - half) / bins.moments.total, 0.0) if rejected else 0.0
+    jensen = float(np.sum(np.abs(s))) + widest([sign, *common], level)
+    several = all(roots**2 >= FEWEST * each.variance for each in (sign, *common))
+    least_biased = unbiased_end(middle, roots, widest([thin, *common], level), several=several)
+    high = min(jensen, least_biased, _cauchy_schwarz(bins, t_quantile(level, sign.freedom))) / bins.moments.total
+    low = max((middle - widest([thin], level)) / bins.moments.total, 0.0) if rejected else 0.0
     return min(low, value), max(high, value)
 
 
@@ -251,8 +267,8 @@ def _cauchy_schwarz(bins: ClusterBins, t: float) -> float:
     """Return the bound sqrt(sum W m), W = sqrt V0 and m the upper end of sum S^2 / W, whose variance grows with it.
 
     A = sum (S^2 - Q deff) / W estimates m. Its variance is 4 rho m + B, B = 2 sum_bc Sigma_bc^2 / (W_b W_c) the one
-    without gaps, rho the largest of those for gaps that are large in the direction of the signs, of what was seen, or
-    in each bin by itself.
+    without gaps, rho the largest of those for gaps that are large in the direction of the signs, of what was seen, of a
+    common effect of the clusters, or in each bin by itself.
     """
     moments, v = bins.moments, bins.variances
     uncertain = moments.null_variances > 0
@@ -272,7 +288,7 @@ def _cauchy_schwarz(bins: ClusterBins, t: float) -> float:
         largest = np.maximum(v, w**2 * bins.deff)
         spread = 2 * bins.directions.squares(np.where(uncertain, largest / w, 0.0))
         signs, h = np.where(s >= 0, 1.0, -1.0), np.where(uncertain, np.maximum(s**2 - own, 0.0), 0.0)
-        rho = max(over(v), quadratic(signs)) / over(w)
+        rho = max(over(v), *map(quadratic, (signs, *bins.common))) / over(w)
         if h.any():
             rho = max(rho, max(quadratic(signs * np.sqrt(h) / w), over(h * v / w**2)) / over(h / w))
         excess = over((s**2 - own) / w)
@@ -348,10 +364,11 @@ def square_interval(bins: ClusterBins, value: float, level: float, *, rejected: 
 
 
 def _growth(bins: ClusterBins, parts: Influences) -> float:
-    """Return a quarter of the growth of the square's variance with its true value: in the worst of three directions."""
+    """Return a quarter of the growth of the square's variance with its true value: in the worst direction."""
     roots = np.sqrt(bins.gap_variances) / bins.moments.total
     signs = np.where(bins.moments.gap_sums >= 0, 1.0, -1.0)
-    growth = max(float(np.sum(roots**2)), bins.gap_directions.quadratic(signs * roots))
+    directions = [bins.gap_directions.quadratic(x * roots) for x in (signs, *bins.common)]
+    growth = max(float(np.sum(roots**2)), *directions)
     if parts.mean > 0:
         growth = max(growth, bins.gap_directions.quadratic(parts.gaps * roots) / parts.mean)
     return growth
@@ -408,7 +425,7 @@ def maximum_interval(bins: ClusterBins, value: float, level: float, *, rejected:
 def _mean_variances(bins: ClusterBins) -> Float64s:
     """Return the variance of the mean score of each bin: by its buckets, but not below that of independent rows."""
     moments, k = bins.moments, bins.clusters
-    centred = bins.score_sums - bins.n * (moments.score_sums / moments.counts)
+    own = bins.score_sums - bins.n * (moments.score_sums / moments.counts)
     several = k > _FEW
-    by_bucket = np.where(several, k / np.where(several, k - 1, 1.0), 0.0) * np.sum(centred**2, axis=0)
+    by_bucket = np.where(several, k / np.where(several, k - 1, 1.0), 0.0) * np.sum(own**2, axis=0)
     return np.asarray(np.maximum(moments.mean_variances, by_bucket / moments.counts**2))

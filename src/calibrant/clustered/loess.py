@@ -6,14 +6,13 @@ the buckets show, and Student's quantiles.
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.clustered.means import gap_spread
-from calibrant.clustered.sums import Clustered
+from calibrant.clustered.sums import Clustered, Spread, common_signs, widest
 from calibrant.results import CalibrationCurve
 from calibrant.sampling.binned import PRIOR_ROWS, blend, thinned
 from calibrant.sampling.loess import banded, variances, window_rows
@@ -43,14 +42,14 @@ def interval(rows: Clustered, value: float, level: float, *, rejected: bool) -> 
     gaps, deviations = curve.gaps(cells.gap_sums), np.sqrt(curve.squares @ v * design_effects(rows)) + _TINY
     g, slope = thinned(gaps / deviations)
 
-    def half(direction: Float64s) -> float:
+    def spread(direction: Float64s) -> Spread:
         moved = (curve.shares * direction) @ curve.weights
         found = rows.gap_spread(moved)
-        variance = max(rows.row_square(moved, v), 0.0) * found.deff
-        return t_quantile(level, found.freedom) * math.sqrt(variance)
+        return Spread(max(rows.row_square(moved, v), 0.0) * found.deff, found.deff, found.freedom)
 
-    low = max(float(curve.shares @ (deviations * g)) - half(slope), 0.0) if rejected else 0.0
-    return min(low, value), value + half(np.sign(gaps))
+    low = max(float(curve.shares @ (deviations * g)) - widest([spread(slope)], level), 0.0) if rejected else 0.0
+    common = common_signs(curve.anchors, float(cells.score_sums.sum()) / rows.total)
+    return min(low, value), value + widest([spread(signs) for signs in (np.sign(gaps), *common)], level)
 
 
 def loess_curve(rows: Clustered, shown: NDArray[np.intp], resampling: Resampling) -> CalibrationCurve:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clustered.sums import Clustered, Spread, around_mean, spread_of
+from calibrant.clustered.sums import Clustered, Spread, around_mean, centred, spread_of
 from calibrant.clusters import BucketSums
 from calibrant.sampling.area import area_interval as sampling_area
 from calibrant.sampling.area import area_square, influences
@@ -68,7 +68,7 @@ def gap_interval(rows: Clustered, value: float, level: float) -> tuple[float, fl
 
 def ratio_interval(rows: Clustered, ratio: float, level: float) -> tuple[float, float]:
     """Return the interval of the ratio t of observed to expected outcomes, by the sums of y - t p over buckets."""
-    own = rows.y.sum(axis=1) - ratio * (rows.gaps + rows.y).sum(axis=1)
+    own = rows.centred(rows.y.sum(axis=1) - ratio * (rows.gaps + rows.y).sum(axis=1))
     spread = spread_of(own, ratio_square(rows.fine, ratio), rows.sizes)
     error = math.sqrt(spread.variance) / float(rows.cells.positives.sum())
     return sampling_ratio(ratio, error, t_quantile(level, spread.freedom))
@@ -76,8 +76,8 @@ def ratio_interval(rows: Clustered, ratio: float, level: float) -> tuple[float, 
 
 def score_spread(rows: Clustered, value: float) -> Spread:
     """Return the spread of the sum of the scores, whose mean is ``value``."""
-    sums, fine = rows.cells.pool(rows.fine.score_sums), rows.fine
-    own = (rows.gaps + rows.y).sum(axis=1) - rows.weights * (float(sums.sum()) / rows.total)
+    fine = rows.fine
+    own = rows.centred((rows.gaps + rows.y).sum(axis=1))
     square = float(np.sum(fine.square_weights * (fine.scores - value) ** 2))
     return spread_of(own, square if square > _ROUNDING * rows.total * rows.unit else 0.0, rows.sizes)
 
@@ -116,7 +116,7 @@ def loss_spread(rows: Clustered, score: Score, means: PredictionMeans, sums: Flo
         expected, square = implied(fine.scores, score)
         spread = float(np.sum(fine.square_weights * (square - mean * (2 * expected - mean))))
         n, implied_variance = np.array([rows.effective_n]), np.array([spread / (rows.unit * rows.total)])
-        variance = float(blend(n, np.array([variance]), implied_variance)[0])
+        variance = max(float(blend(n, np.array([variance]), implied_variance)[0]), 0.0)
     whole = variance * rows.unit * rows.total * unbiased(rows.effective_n)
     return Spread(whole * found.deff, found.deff, found.freedom)
 
@@ -129,7 +129,7 @@ def _sum_spread(
     ``weights`` are those of the buckets, by default of all.
     """
     weights = rows.weights if weights is None else weights
-    own = sums - weights * (float(sums.sum()) / rows.total)
+    own = centred(sums, weights)
     square = variance * rows.unit * rows.total
     return spread_of(own, square if variance > _ROUNDING * (mean**2 + variance) else 0.0, weights / rows.unit)
 
@@ -274,6 +274,6 @@ def flag_of(rows: Clustered) -> str:
         many = f"{number} cluster{'s' * (number != 1)} with the rarer outcome"
         flags.append(f"{many}: fewer than {MINORITY}, intervals may be too short")
     if rows.largest_share > _LARGE:
-        share = f"{100 * rows.largest_share:.2g} %"
+        share = f"{100 * rows.largest_share:.0f} %"
         flags.append(f"one cluster holds {share} of the rows: intervals are wide, p-values careful")
     return "; ".join(flags)

@@ -11,7 +11,7 @@ from calibrant.cached import cached_property
 from calibrant.clustered import bins as clustered_bins
 from calibrant.clustered import closed_form, corp, cumulative, curves, loess, means, smooth
 from calibrant.clustered.bins import ClusterBins, held_bins, per_pair
-from calibrant.clustered.line import in_the_large, log_odds_line
+from calibrant.clustered.line import falls, in_the_large, log_odds_line
 from calibrant.clustered.null import ClusterNull, scaled_sums
 from calibrant.clustered.sums import Clustered, Spread
 from calibrant.clusters import BucketSums
@@ -236,6 +236,10 @@ class ClusteredRows:
         found = log_odds_line(self.clusters)
         half = t_quantile(level, found.freedom) * found.error
         return Line(found.slope, found.slope - half, found.slope + half)
+
+    def falls(self) -> bool:
+        """Return whether the outcome rate clearly falls as scores rise."""
+        return falls(self.law.uniform)
 
     def in_the_large(self, level: float) -> Large:
         """Return the intercept of the log-odds at slope 1 with the ends of its interval."""

@@ -6,16 +6,14 @@ smoothed residuals of the buckets show, and Student's quantiles.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clustered.sums import Clustered, Spread
+from calibrant.clustered.sums import Clustered, Spread, common_signs, widest
 from calibrant.sampling.binned import FEWEST, PRIOR_ROWS, blend, thinned, unbiased_end
-from calibrant.sampling.resampling import t_quantile
 from calibrant.sampling.smooth import Mesh, crossing
 
 Float64s = NDArray[np.float64]
@@ -51,7 +49,8 @@ class DesignEffects:
         near = np.maximum(smoothed(rows.n), 0.0)
         clusters = np.maximum(near.sum(axis=0), _SMALLEST) ** 2 / np.maximum(np.sum(near**2, axis=0), _SMALLEST**2)
         overall = float(own.sum() / independent.sum())
-        shown = np.where(independent > _NOTHING * independent.max(), own / independent, overall)
+        several = independent > _NOTHING * independent.max()
+        shown = np.divide(own, independent, out=np.full_like(own, overall), where=several)
         return cls((clusters * shown + PRIOR_ROWS * overall) / (clusters + PRIOR_ROWS), clusters)
 
     def at(self, scores: Float64s) -> tuple[Float64s, Float64s]:
@@ -81,7 +80,7 @@ def _ends(rows: Clustered, effects: DesignEffects, s: float, level: float) -> tu
     density = mesh.smoothed(cells.gap_sums, s) / n
     deff = effects.at(mesh.nodes)[0]
     deviation = np.sqrt(mesh.variance(v, s) * deff) / n
-    deviation = np.maximum(deviation, _NOTHING * deviation.max() + _TINY)
+    deviation = np.maximum(deviation, _NOTHING * max(float(deviation.max()), float(np.abs(density).max())) + _TINY)
     g, slope = thinned(density / deviation)
 
     def spread(direction: Float64s) -> Spread:
@@ -89,11 +88,10 @@ def _ends(rows: Clustered, effects: DesignEffects, s: float, level: float) -> tu
         found = rows.gap_spread(moved)
         return Spread(max(rows.row_square(moved, v), 0.0) * found.deff / n**2, found.deff, found.freedom)
 
-    def half(found: Spread) -> float:
-        return t_quantile(level, found.freedom) * math.sqrt(found.variance)
-
     thin, sign = spread(slope), spread(np.sign(density))
+    common = [spread(signs) for signs in common_signs(mesh.nodes, float(cells.score_sums.sum()) / n)]
     middle, roots = float(mesh.integral(deviation * g)), float(mesh.integral(deviation))
-    jensen = float(mesh.integral(np.abs(density))) + half(sign)
-    least_biased = unbiased_end(middle, roots, half(thin), several=roots**2 >= FEWEST * sign.variance)
-    return middle - half(thin), min(jensen, least_biased)
+    jensen = float(mesh.integral(np.abs(density))) + widest([sign, *common], level)
+    several = all(roots**2 >= FEWEST * each.variance for each in (sign, *common))
+    least_biased = unbiased_end(middle, roots, widest([thin, *common], level), several=several)
+    return middle - widest([thin], level), min(jensen, least_biased)

@@ -7,6 +7,8 @@ N_h the weight of bucket h, N that of all rows, K the number of coarse cells wit
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +20,7 @@ from calibrant.clusters import BucketSums
 from calibrant.errors import InputError
 from calibrant.estimators.binned import quantile_bin_of, uniform_bin_of
 from calibrant.sampling.cells import Cells
+from calibrant.sampling.resampling import t_quantile
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
@@ -26,6 +29,7 @@ Float64s = NDArray[np.float64]
 NOTHING: Final = 1e-10
 
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
+_LEAST_SHARE: Final = 1e-150  # of the variance of the buckets that is left around their common mean
 
 
 class Spread(NamedTuple):
@@ -191,8 +195,7 @@ class Clustered:
 
     def centred(self, sums: Float64s) -> Float64s:
         """Return the sums of buckets, (H, ...), less the shares of the total that their weights suggest."""
-        shares = self.weights / self.total
-        return np.asarray(sums - np.multiply.outer(shares, sums.sum(axis=0)))
+        return centred(sums, self.weights)
 
     def row_square(self, slopes: Float64s, squares: Float64s | None = None) -> float:
         """Return sum w^2 (f r - m)^2 over rows, m the mean of f r, f a slope of each coarse cell.
@@ -241,6 +244,19 @@ def around_mean(square: float, mean: float, linear: float, total: float) -> floa
     return rest if rest > _ROUNDING * square else 0.0
 
 
+def centred(sums: Float64s, weights: Float64s) -> Float64s:
+    """Return the sums of buckets, (H, ...), less the shares of the total that their weights, (H,), suggest.
+
+    They add up to 0. That of the heaviest bucket is minus the sum of the others: its own difference is rounding where
+    it has nearly all the weight.
+    """
+    around = np.asarray(sums - np.multiply.outer(weights / weights.sum(), sums.sum(axis=0)))
+    heaviest = int(np.argmax(weights))
+    around[heaviest] = 0.0
+    around[heaviest] = -around.sum(axis=0)
+    return around
+
+
 def correlation(raw: float, sizes: Float64s) -> float:
     """Return the correlation of rows in a cluster, in [0, 1], at which a sum has the design effect ``raw``."""
     pairs = float(np.sum(sizes**2)) / float(sizes.sum()) - 1
@@ -253,14 +269,24 @@ def freedom(sizes: Float64s, rho: float) -> tuple[float, float]:
     u_h = E_h - f_h sum E with f_h = N_h / N is a sum of a bucket around the common mean. For var E_h = v_h =
     N_h (1 + (N_h - 1) rho), independent normal, the sum is nearly a scaled chi-square with 2 mean^2 / variance degrees
     of freedom (Satterthwaite; Bell and McCaffrey 2002). With equal sizes that is H - 1, and the share is (H - 1) / H.
+
+    The mean is the trace of M D and half the variance that of (M D)^2, M = I - f 1' - 1 f' + s 1 1' and D = diag(v).
+    The heaviest bucket stands alone in both, so that no difference cancels where it has nearly all the rows.
     """
-    f = sizes / sizes.sum()
-    v = sizes * (1 + (sizes - 1) * rho)
-    s, whole, moved = float(np.sum(f**2)), float(v.sum()), float(np.sum(f * v))
-    mean = float(np.sum(v * (1 - 2 * f + s)))
-    within = float(np.sum(v**2 * (1 - 4 * f + 2 * s)))
-    between = 2 * float(np.sum(f**2 * v)) * whole + 2 * moved**2 + (s * whole) ** 2 - 4 * s * moved * whole
-    return max(mean**2 / (within + between), 1.0), mean / whole
+    heaviest = int(np.argmax(sizes))
+    v = sizes * (1 - rho + sizes * rho)
+    v = v / v.sum()
+    rest = np.delete(sizes, heaviest) / sizes.sum()  # f of the other buckets
+    first, others = float(v[heaviest]), np.delete(v, heaviest)
+    missing, small = float(rest.sum()), float(np.sum(rest**2))  # 1 - f of the heaviest, and s without it
+    s, whole, moved = small + (1 - missing) ** 2, float(others.sum()), float(np.sum(rest * others))
+    own = first * (missing**2 + small)
+    mean = own + float(np.sum(others * (1 - 2 * rest + s)))
+    within = own**2 + float(np.sum(others**2 * (1 - 4 * rest + 2 * s)))
+    between = 2 * first * float(np.sum(others * (small - (1 - missing) * missing - rest) ** 2))
+    between += 2 * float(np.sum(rest**2 * others)) * whole + 2 * moved**2 + (s * whole) ** 2 - 4 * s * moved * whole
+    square = within + between
+    return (max(mean**2 / square, 1.0), mean) if square > 0 else (1.0, _LEAST_SHARE)
 
 
 def spread_of(sums: Float64s, square: float, sizes: Float64s) -> Spread:
@@ -284,3 +310,17 @@ def upper_quantile(tail: float, df: Float64s) -> Float64s:
     from scipy.special import stdtrit
 
     return np.asarray(stdtrit(df, 1 - tail))
+
+
+def common_signs(scores: Float64s, middle: float) -> list[Float64s]:
+    """Return the signs of gaps that move alike, and of those that turn at the mean score."""
+    return [np.ones(len(scores)), np.where(scores > middle, 1.0, -1.0)]
+
+
+def widest(spreads: Sequence[Spread], level: float) -> float:
+    """Return the largest t sd of several sums: with slopes that were seen, and for gaps that clusters move together.
+
+    The signs that were seen are those of noise where a common effect of the clusters has moved S close to 0: the sum
+    over bins of |S| then varies with that effect, and the sum with those signs does not.
+    """
+    return max(t_quantile(level, each.freedom) * math.sqrt(each.variance) for each in spreads)

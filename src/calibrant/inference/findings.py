@@ -22,7 +22,6 @@ from calibrant.sampling.resampling import alpha_of
 DECIDING: Final = (MEAN_CONFIDENCE, MEAN_GAP, ECE, MISCALIBRATION, DISCRIMINATION, UNCERTAINTY)
 
 _NOTHING: Final = 0.0005  # gaps below a twentieth of a point count as 0
-_FALLING: Final = 4.0  # standard errors of the slope
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,6 +48,8 @@ class Evidence:
         Whether an error is below a tolerance; None without one.
     line : Line or None
         The log-odds line of the judged event; None if every class is judged, and without intervals.
+    falls : bool
+        Whether the outcome rate clearly falls as the score of the judged event rises.
     rarer : float
         The effective sample size of the rarer outcome.
     """
@@ -62,6 +63,7 @@ class Evidence:
     test: TestResult | None
     decision: Decision | None
     line: Line | None
+    falls: bool
     rarer: float
 
     def findings(self) -> tuple[Finding, ...]:
@@ -75,7 +77,7 @@ class Evidence:
             findings.append(self._spread(self.line))
         findings.append(self._gain())
         if self.diagram is not None and self.level is not None:
-            if self._falls(self.diagram):
+            if self.falls:
                 findings.append(Finding(Code.FALLING_CURVE))
             if rare(self.rarer):
                 findings.append(Finding(Code.RARE_OUTCOME, {"rows": self.rarer, "enough": MINORITY}))
@@ -127,7 +129,7 @@ class Evidence:
         facts = {"value": value, "low": low, "high": high, **facts}
         if off and self.test is not None and not self._rejected:
             parts = self.test.details["parts"]
-            facts |= {"by_itself": parts[part], "looks": len(parts)}
+            facts |= {"by_itself": parts.get(part, self.test.p_value), "looks": len(parts)}
         return Finding(code, facts)
 
     def _leads(self, part: str) -> bool:
@@ -144,16 +146,6 @@ class Evidence:
             self.estimates[measure.name].value for measure in (MISCALIBRATION, DISCRIMINATION, UNCERTAINTY)
         )
         return Finding(Code.RECALIBRATION_GAIN, {"gain": gain, "score": gain - discrimination + uncertainty})
-
-    def _falls(self, diagram: ReliabilityDiagram) -> bool:
-        """Return whether the outcome rate clearly falls as the score rises."""
-        filled = ~np.isnan(diagram.confidences)
-        columns = (diagram.proportions, diagram.confidences, diagram.accuracies)
-        shares, scores, rates = (column[filled] for column in columns)
-        centred = scores - np.sum(shares * scores)
-        together = float(np.sum(shares * centred * (rates - self.outcome_rate)))
-        variance = float(np.sum(shares * centred**2)) * self.outcome_rate * (1 - self.outcome_rate) / self.n
-        return together < -_FALLING * math.sqrt(max(variance, 0.0))
 
 
 def _decided(decision: Decision) -> Finding:

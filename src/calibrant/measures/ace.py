@@ -9,6 +9,7 @@ from calibrant.estimators.binned import Norm
 from calibrant.inputs import Notion
 from calibrant.measures.arguments import binned_error
 from calibrant.measures.context import Inference, Null
+from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure, OverClasses
 from calibrant.sampling.null import Interval
 from calibrant.sketch import Arguments
@@ -65,6 +66,7 @@ ACE = Measure(
     binning="quantile",
     bound=lambda event: 0.0 if event.certified is None else event.certified.ace(event.n_bins),
     interval=_interval,
+    implied=largest_gap,
     null=Null(
         replicate=lambda replicates: replicates.inference.quantile.absolute(replicates.quantile_gaps),
         closed_form=lambda inference: inference.rows.absolute_law("quantile", inference.level),

@@ -26,7 +26,7 @@ from calibrant.sampling.binned import BinStatistics
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.groups import GroupTest
 from calibrant.sampling.means import flag_of, rarer_rows
-from calibrant.sampling.null import Law, floor_of, least_of, p_value, sequential_p_value
+from calibrant.sampling.null import Interval, Law, floor_of, least_of, p_value, sequential_p_value
 from calibrant.sampling.resampling import Resampling, Stream, in_blocks
 from calibrant.sampling.rows import IndependentRows
 from calibrant.sampling.smooth import NullSmooth
@@ -62,6 +62,8 @@ class OwnLaw:
     law: Callable[[Inference], Law | None]
 
 
+_NOT_FINITE: Final = "no interval: its ends are not finite, because the rows that decide are too few"
+_RAISED: Final = "upper end raised to what the intervals of other errors imply"
 _BAND: Final = "band"  # the keys of the two bands among the draws
 _CURVE: Final = "curve"
 VERDICT: Final = "verdict"  # the key of the verdict's statistic
@@ -101,6 +103,7 @@ class Inference:
     smooth_bandwidth: float | None = None
     with_curves: bool = True
     _laws: dict[Computable, Law | None] = field(default_factory=dict, init=False, repr=False)
+    _intervals: dict[Computable, Interval] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(
@@ -166,6 +169,30 @@ class Inference:
         """
         law = self.law(measure)
         return law is not None and law.p_value <= self.resampling.tail
+
+    def interval(self, measure: Computable) -> Interval:
+        """Return the interval of a measure, computed once; NaN with the reason if it has none.
+
+        The upper end of an error is not below what the intervals of other errors imply: else a report would contradict
+        itself.
+        """
+        if measure not in self._intervals:
+            self._intervals[measure] = self._interval(measure)
+        return self._intervals[measure]
+
+    def _interval(self, measure: Computable) -> Interval:
+        if isinstance(measure.interval, Unavailable):
+            return Interval(math.nan, math.nan, measure.interval.reason)
+        low, high, method = measure.interval(self)
+        if not (math.isfinite(low) and math.isfinite(high)):
+            known = method.startswith(("no interval", "not available"))
+            return Interval(math.nan, math.nan, method if known else _NOT_FINITE)
+        implied = -math.inf if measure.implied is None else measure.implied(self)
+        if implied > high:
+            high, method = implied, f"{method}; {_RAISED}"
+        if measure.better == "lower" and measure.scale != "ratio" and high > 1 and measure.judges != "predictions":
+            high = max(self.event.value(measure), 1.0)  # no error is above 1
+        return Interval(low, high, method)
 
     def replicates_of(self, measure: Computable) -> Float64s:
         """Return the values of a measure on the B replicates, (B,)."""

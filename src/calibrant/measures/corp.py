@@ -12,6 +12,7 @@ from calibrant.inputs import Notion
 from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.event import Unavailable
+from calibrant.measures.gap import largest_gap
 from calibrant.measures.histograms import table_bins
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import ScoreDecomposition
@@ -128,6 +129,7 @@ MISCALIBRATION = Measure(
     details=lambda event: {"brier_of_event": event.decomposition.score},
     bound=lambda event: event.recalibrated_bound,
     interval=_miscalibration_interval,
+    implied=lambda inference: largest_gap(inference) ** 2,  # which moving all scores by the mean gap takes away
     null=Null(replicate=_replicate),
 )
 

@@ -12,6 +12,7 @@ from calibrant.inputs import Notion
 from calibrant.measures.arguments import binned_error
 from calibrant.measures.context import Inference, Null
 from calibrant.measures.event import Event
+from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Difference, Measure, OverClasses
 from calibrant.sampling import paired, unpaired
 from calibrant.sampling.null import Interval
@@ -134,6 +135,7 @@ ECE = Measure(
     details=_details,
     bound=lambda event: 0.0 if event.certified is None else event.certified.ece(event.n_bins),
     interval=_interval,
+    implied=largest_gap,
     null=Null(
         replicate=lambda replicates: replicates.inference.uniform.absolute(replicates.uniform_gaps),
         closed_form=lambda inference: inference.rows.absolute_law("uniform", inference.level),

@@ -39,13 +39,7 @@ def estimate(measure: Measure, event: Event, inference: Inference | None = None)
     if inference is None or method:
         return plain
     law = inference.law(measure)
-    low, high, method = math.nan, math.nan, ""
-    if isinstance(measure.interval, Unavailable):
-        method = measure.interval.reason
-    else:
-        low, high, method = measure.interval(inference)
-        if measure.better == "lower" and measure.scale != "ratio" and high > 1 and measure.judges != "predictions":
-            high = max(value, 1.0)  # no error is above 1
+    low, high, method = inference.interval(measure)
     return inference.finish(measure, _with_law(plain, (low, high), inference.resampling.level, law, method))
 
 

@@ -23,6 +23,16 @@ def _interval(inference: Inference) -> Interval:
     return Interval(max(low, -1.0), min(high, 1.0), NORMAL)
 
 
+def largest_gap(inference: Inference) -> float:
+    """Return the largest size of the mean gap within its interval: errors that add up sizes of gaps are not below it.
+
+    The size of a sum is at most the sum of the sizes. So it holds for mean gaps over bins of any edges, for the gap
+    after smoothing, which keeps the sum, and for the largest cumulative sum, the last of which is the sum.
+    """
+    low, high, _ = inference.interval(MEAN_GAP)
+    return max(-low, high)
+
+
 def _law(inference: Inference) -> Law:
     """Return the floor of the gap's absolute value, and the two-sided p-value of the gap."""
     return inference.rows.gap_law(inference.event.value(MEAN_GAP), inference.level)

@@ -6,6 +6,7 @@ import numpy as np
 
 from calibrant.estimators import cumulative
 from calibrant.measures.context import Inference, Null, Replicates
+from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure
 from calibrant.sampling.null import Interval
 from calibrant.sampling.resampling import Float64s
@@ -31,5 +32,6 @@ KS = Measure(
     value=lambda event: cumulative.ks_error(event.table),
     bound=lambda event: 0.0 if event.certified is None else event.certified.ks(),
     interval=_interval,
+    implied=largest_gap,
     null=Null(replicate=_replicate, closed_form=lambda inference: inference.rows.cumulative_law(inference.level)),
 )

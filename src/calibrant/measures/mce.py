@@ -17,6 +17,7 @@ from calibrant.measures.arguments import binned_error
 from calibrant.measures.context import Inference, Null
 from calibrant.measures.event import Event
 from calibrant.measures.measure import Measure, OverClasses
+from calibrant.measures.rmsce import RMSCE
 from calibrant.sampling.null import Interval
 from calibrant.sketch import Arguments
 from calibrant.weights import tidy_weight
@@ -112,6 +113,16 @@ def _interval(inference: Inference) -> Interval:
     return Interval(*ends, f"over bins with {LEAST_ROWS} rows{clusters}; Clopper-Pearson")
 
 
+def _implied(inference: Inference) -> float:
+    """Return the largest end m that the interval of the RMSCE implies: its square is at most s m^2 + 1 - s.
+
+    s is the share of the rows in the bins that take part; the gaps of the others are at most 1.
+    """
+    share = float(inference.event.bins.counts[_held(inference.event)].sum()) / inference.event.table.total
+    square = inference.interval(RMSCE).high ** 2 - (1 - share)
+    return math.sqrt(square / share) if square > 0 else 0.0
+
+
 def _bound(event: Event) -> float:
     return 0.0 if event.certified is None else event.certified.mce(event.n_bins, event.value(MCE))
 
@@ -128,6 +139,7 @@ MCE = Measure(
     details=_details,
     bound=_bound,
     interval=_interval,
+    implied=_implied,
     null=Null(
         replicate=lambda replicates: replicates.inference.uniform.maximum(replicates.uniform_gaps),
         statistic=lambda replicates: replicates.inference.uniform.standard_maximum(replicates.uniform_gaps),

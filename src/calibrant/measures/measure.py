@@ -135,6 +135,9 @@ class Measure:
         The certified error of the value on a sketch.
     interval : callable or Unavailable
         The confidence interval, from an `Inference`.
+    implied : callable, optional
+        For an error that is never below others: a function from an `Inference` to the largest upper end that their
+        intervals imply. The measure's own upper end is raised to it.
     null : Null, OwnLaw or Unavailable, optional
         The law under calibration: noise floor and p-value.
     spread : callable, optional
@@ -184,6 +187,7 @@ class Measure:
     details: Callable[[Event], Mapping[str, Any]] = no_details
     bound: Callable[[Event], float] | Unavailable = NO_BOUND
     interval: Callable[[Inference], Interval] | Unavailable = NO_INTERVAL
+    implied: Callable[[Inference], float] | None = None
     null: Null | OwnLaw | Unavailable | None = None
     spread: Callable[[ClusterInference], Spread] | None = None
     over_classes: OverClasses | Unavailable = field(default_factory=OverClasses)

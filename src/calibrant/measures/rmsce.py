@@ -12,6 +12,7 @@ from calibrant.estimators.binned import Binning, Closed
 from calibrant.inputs import Notion
 from calibrant.measures.arguments import binned_error, bins_with_rows
 from calibrant.measures.context import Inference, Null, Replicates
+from calibrant.measures.ece import ECE
 from calibrant.measures.event import Event
 from calibrant.measures.measure import Difference, Measure, OverClasses
 from calibrant.sampling import paired, unpaired
@@ -120,6 +121,7 @@ RMSCE = Measure(
     details=_details,
     bound=_bound,
     interval=_interval,
+    implied=lambda inference: inference.interval(ECE).high,  # a root mean square is not below the mean of sizes
     null=Null(replicate=replicate, closed_form=lambda inference: inference.rows.square_laws(inference.level)[0]),
     over_classes=OverClasses(norm="l2"),
     functions=(root_mean_square_calibration_error,),
@@ -136,6 +138,7 @@ DEBIASED_SQUARE = Measure(
     binning="uniform",
     bound=_debiased_bound,
     interval=lambda inference: Interval(*_square_ends(inference), _METHOD),
+    implied=lambda inference: inference.interval(RMSCE).high ** 2,
     null=Null(
         replicate=_debiased_replicate,
         statistic=replicate,

@@ -13,6 +13,7 @@ from calibrant.estimators.certified import Certified
 from calibrant.inputs import Notion
 from calibrant.measures.arguments import judged_event
 from calibrant.measures.context import Inference, Null
+from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure
 from calibrant.sampling.null import Interval
 from calibrant.sketch import Arguments
@@ -163,6 +164,7 @@ SMECE = Measure(
     value=lambda event: event.smooth_error.value,
     bound=lambda event: event.smooth_error.error_bound,
     interval=_interval,
+    implied=largest_gap,
     null=Null(
         replicate=lambda replicates: replicates.smooth[0],
         statistic=lambda replicates: replicates.smooth[1],

@@ -32,6 +32,8 @@ def area_square(cells: Cells) -> float:
     """
     squares, moved = cells.table.own_weights, influences(cells)
     n = effective_n(_kinds(cells), squares.sum(axis=1))
+    if np.any(n <= 1):
+        return math.nan
     return float(np.sum(np.sum(squares * moved**2, axis=1) * n / (n - 1)))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.estimators.regression import cox_fit, in_the_large, log_odds
+from calibrant.sampling.binned import BinMoments
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.resampling import normal_quantile
 from calibrant.table import ReliabilityTable
@@ -17,6 +18,10 @@ Float64s = NDArray[np.float64]
 
 #: Scores are moved in from 0 and 1 by this, because their log-odds are infinite.
 CERTAIN: Final = 1e-6
+
+
+#: Standard errors by which the outcome rate falls as scores rise, for a finding.
+FALLING: Final = 4.0
 
 
 class Large(NamedTuple):
@@ -60,6 +65,24 @@ def log_odds_line(cells: Cells, level: float) -> Line:
         return Line(fit.slope, math.nan, math.nan)
     half = normal_quantile(level) * math.sqrt(max(float((inverse @ scores @ inverse)[1, 1]), 0.0))
     return Line(fit.slope, fit.slope - half, fit.slope + half)
+
+
+def falls(bins: BinMoments) -> bool:
+    """Return whether the outcome rate clearly falls as the mean scores of bins rise, in independent rows.
+
+    The sum of w c (y - r), c the mean score of the bin around that of all rows and r the base rate, is then below -4
+    standard errors: the root of sum w^2 c^2 r (1 - r), as if scores told nothing of the outcomes.
+    """
+    centred, rate = centred_scores(bins)
+    together = float(np.sum(centred * (bins.counts * (bins.rates - rate))))
+    variance = float(np.sum(bins.square_weights * centred**2)) * rate * (1 - rate)
+    return together < -FALLING * math.sqrt(variance)
+
+
+def centred_scores(bins: BinMoments) -> tuple[Float64s, float]:
+    """Return the mean score of each bin less that of all rows, and the base rate."""
+    mean, rate = (float(np.sum(x)) / bins.total for x in (bins.score_sums, bins.counts * bins.rates))
+    return bins.score_sums / bins.counts - mean, rate
 
 
 def calibration_in_the_large(cells: Cells, level: float) -> Large:

@@ -296,5 +296,5 @@ def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
     """Return Wilson's interval (1927) of a share seen in n rows."""
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    low = 0.0 if share <= 0 else max(middle - half, 0.0)
-    return low, 1.0 if share >= 1 else min(middle + half, 1.0)
+    low = 0.0 if share <= 0 else min(max(middle - half, 0.0), share)
+    return low, 1.0 if share >= 1 else max(min(middle + half, 1.0), share)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from calibrant.sampling.cells import Cells
+
+_LARGEST: Final = 700.0  # exp of more is no float
 
 
 def ratio_square(cells: Cells, ratio: float) -> float:
@@ -20,4 +23,5 @@ def ratio_square(cells: Cells, ratio: float) -> float:
 
 def ratio_interval(ratio: float, error: float, quantile: float) -> tuple[float, float]:
     """Return t exp(-+ z se), se the standard error of log t."""
-    return ratio * math.exp(-quantile * error), ratio * math.exp(quantile * error)
+    half = quantile * error
+    return ratio * math.exp(-half), ratio * math.exp(half) if half < _LARGEST else math.inf

@@ -21,7 +21,7 @@ from calibrant.sampling.area import area_interval, area_square
 from calibrant.sampling.base_rates import BaseRates
 from calibrant.sampling.binned import BinMoments, BinStatistics, clopper_pearson, consistency_band
 from calibrant.sampling.cells import Cells
-from calibrant.sampling.line import Large, Line, calibration_in_the_large, log_odds_line
+from calibrant.sampling.line import Large, Line, calibration_in_the_large, falls, log_odds_line
 from calibrant.sampling.means import PredictionMeans, normal_interval, wilson_interval
 from calibrant.sampling.null import Interval, Law
 from calibrant.sampling.ratio import ratio_interval, ratio_square
@@ -191,6 +191,10 @@ class IndependentRows:
     def line(self, level: float) -> Line:
         """Return the slope of the log-odds line with the ends of its interval."""
         return log_odds_line(self.cells, level)
+
+    def falls(self) -> bool:
+        """Return whether the outcome rate clearly falls as scores rise."""
+        return falls(self.uniform.bins)
 
     def in_the_large(self, level: float) -> Large:
         """Return the intercept of the log-odds at slope 1 with the ends of its interval."""
