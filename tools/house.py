@@ -247,14 +247,14 @@ HOUSE = (
         Room(
             "torch",
             "torchmetrics metrics",
-            "torch torch_sketch torch_golden torch_distributed torch_drop_in torch_uncertainty",
+            "torch torch_classes torch_sketch torch_golden torch_distributed torch_drop_in torch_uncertainty",
             (
                 "arguments tracing",
                 "sharing",
                 "base",
                 "bins cells sums",
                 "tables",
-                "binned functions proper smooth",
+                "binned classwise functions proper smooth",
                 "report",
             ),
         ),

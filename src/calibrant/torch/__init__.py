@@ -1,7 +1,15 @@
 """The measures as torchmetrics metrics: drop-ins for those of TorchUncertainty and torchmetrics."""
 
 from calibrant.torch import tracing  # noqa: F401 - first: its error says what to install if torch is missing
-from calibrant.torch.binned import AdaptiveCalibrationError, CalibrationError, ClasswiseCalibrationError
+from calibrant.torch.binned import (
+    AdaptiveCalibrationError,
+    BinaryAdaptiveCalibrationError,
+    BinaryCalibrationError,
+    CalibrationError,
+    MulticlassAdaptiveCalibrationError,
+    MulticlassCalibrationError,
+)
+from calibrant.torch.classwise import ClasswiseCalibrationError
 from calibrant.torch.functions import (
     AUROC,
     CalibrationIntercept,
@@ -19,6 +27,8 @@ from calibrant.torch.smooth import SmoothCalibrationError
 __all__ = [
     "AUROC",
     "AdaptiveCalibrationError",
+    "BinaryAdaptiveCalibrationError",
+    "BinaryCalibrationError",
     "BrierScore",
     "CalibrationError",
     "CalibrationIntercept",
@@ -28,6 +38,8 @@ __all__ = [
     "IntegratedCalibrationIndex",
     "KuiperCalibrationError",
     "LipschitzCalibrationError",
+    "MulticlassAdaptiveCalibrationError",
+    "MulticlassCalibrationError",
     "NegativeLogLikelihood",
     "ObservedExpectedRatio",
     "SmoothCalibrationError",
