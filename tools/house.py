@@ -43,6 +43,7 @@ class Room:
 HOUSE = (
     (
         Room("cached", "properties that are computed once, without a lock", "concurrency"),
+        Room("lazy", "names of packages, imported at their first use", "architecture"),
         Room(
             "faults",
             "what can be wrong with an argument, as values: faults, their facts and the likely mistakes",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from calibrant.errors import InputError, nearest
-from calibrant.measures.accuracy import ACCURACY
+from calibrant.measures.accuracy_of_labels import ACCURACY
 from calibrant.measures.ace import ACE
 from calibrant.measures.brier import BRIER, EVENT_BRIER
 from calibrant.measures.class_scores import ranked_probability_score, spherical_score
