@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import doctest
 import functools
+import graphlib
 import importlib
 import importlib.util
 import inspect
@@ -17,6 +18,7 @@ import pickle
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import house
@@ -188,12 +190,141 @@ def test_what_a_script_imports_of_the_package_exists(script: Path) -> None:
             assert not missing, f"{script} imports {missing} from {node.module}"
 
 
-def test_a_package_init_only_imports_and_lists() -> None:
-    for path in set(SOURCE.rglob("__init__.py")) - {SOURCE / "__init__.py"}:  # the top one imports lazily
-        for node in ast.parse(path.read_text("utf-8")).body:
-            names = [target.id for target in node.targets] if isinstance(node, ast.Assign) else []
-            docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-            assert isinstance(node, ast.ImportFrom) or docstring or names[0] in ("__all__", "__version__"), path
+PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_init_imports_no_module_of_its_own(package: str) -> None:
+    """It lists names, and `lazy` imports them: a thread that imports one of the modules never waits for the package."""
+    tree, listed = tree_of((package, "__init__")), set()
+    for node in tree.body:
+        match node:
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                listed = {(f"{part.module}", alias.name) for part in node.body for alias in part.names}  # type: ignore[attr-defined]
+            case ast.ImportFrom(module=module):
+                assert module in ("typing", "calibrant.lazy", "calibrant.errors"), package
+            case ast.Try() | ast.Expr(value=ast.Constant()):
+                assert not imports(node, (package, "__init__")), package
+            case ast.Assign():
+                assert ast.unparse(node.targets[0]) in ("__all__", "(__getattr__, __dir__)"), package
+            case _:
+                pytest.fail(f"{package}: {ast.unparse(node)}")
+    if package == "torch":
+        pytest.importorskip("torchmetrics")
+    if listed:
+        module = importlib.import_module(f"calibrant.{package}")
+        assert sorted(name for _, name in listed) == sorted(module.__all__)
+        for home, name in listed:
+            assert getattr(module, name) is getattr(importlib.import_module(home), name), name
+        assert set(module.__all__) <= set(dir(module))
+        with pytest.raises(AttributeError, match=f"module 'calibrant.{package}' has no attribute 'evalute'"):
+            module.evalute  # noqa: B018
+
+
+#: What `import calibrant` imports. Nobody imports these by themselves: they import the standard library alone.
+FIRST = {"calibrant.process", "calibrant.kernels", "calibrant.kernels.loading"}
+
+
+def loaded_by(module: tuple[str, ...]) -> set[str]:
+    """Return what importing a module imports: its packages, and what its body imports outside of functions."""
+    name = ".".join(("calibrant", *module)).removesuffix(".__init__")
+    parts = name.split(".")
+    found = {".".join(parts[:end]) for end in range(1, len(parts))}
+    nodes = list(tree_of(module).body)
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        nodes += list(ast.iter_child_nodes(node))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("calibrant"):
+            for alias in node.names:
+                package, inner = importlib.import_module(str(node.module)), f"{node.module}.{alias.name}"
+                is_module = resolve(tuple(inner.split(".")[1:])) == tuple(inner.split(".")[1:])
+                # A name of a package is imported from its home when it is taken.
+                home = inner if is_module else getattr(getattr(package, alias.name), "__module__", node.module)
+                found |= {str(node.module), home if str(home).startswith("calibrant") else str(node.module)}
+    return found - {name}
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Two threads that import in a circle wait for each other; without one they cannot, whatever they begin with."""
+    skipped = ("cuda_kernels", "__main__") if importlib.util.find_spec("triton") is None else ("__main__",)
+    graph = {
+        ".".join(("calibrant", *module)).removesuffix(".__init__"): loaded_by(module)
+        for module in MODULES
+        if module[-1] not in skipped and (module[0] != "torch" or importlib.util.find_spec("torchmetrics"))
+    }
+    assert {name for name in graph["calibrant"] if name.startswith("calibrant.")} <= FIRST
+    for name in FIRST:
+        assert graph[name] <= {"calibrant", *FIRST}
+    graph["calibrant"] = set()
+    try:
+        tuple(graphlib.TopologicalSorter(graph).static_order())
+    except graphlib.CycleError as error:
+        pytest.fail(f"{error}")
+
+
+#: Each public module, and a name of it to take.
+PUBLIC = {
+    "calibrant": "evaluate",
+    "calibrant.compat.bensemble": "brier_score",
+    "calibrant.compat.pyhealth": "ece_classwise",
+    "calibrant.compat.triples": "compute_ece",
+    "calibrant.errors": "InputError",
+    "calibrant.files": "read_predictions",
+    "calibrant.frames": "sketch",
+    "calibrant.inference": "ks_test",
+    "calibrant.measures": "ranked_probability_score",
+    "calibrant.measures.listed": "BY_NAME",
+    "calibrant.plot": "reliability_diagram",
+    "calibrant.sketch": "CalibrationSketch",
+    "calibrant.sklearn": "make_scorer",
+}
+TOGETHER = """
+import importlib, sys, threading
+start, failed = threading.Barrier(2), []
+def load(name, attribute):
+    start.wait()
+    try:
+        value = getattr(importlib.import_module(name), attribute)
+        if attribute == "evaluate":
+            value([0.1, 0.9, 0.4], [0, 1, 1], n_resamples=0)
+    except BaseException as error:
+        failed.append(repr(error))
+threads = [threading.Thread(target=load, args=pair.split("/"), daemon=True) for pair in sys.argv[1:]]
+for thread in threads: thread.start()
+for thread in threads: thread.join(60)
+print(*failed, *("waits for ever" for thread in threads if thread.is_alive()), end="")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", PUBLIC)
+def test_two_threads_may_import_any_two_modules_at_once(first: str) -> None:
+    for second in PUBLIC:
+        pair = [f"{name}/{PUBLIC[name]}" for name in (first, second)]
+        done = subprocess.run([sys.executable, "-c", TOGETHER, *pair], capture_output=True, text=True, check=True)
+        assert done.stdout == "", pair
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("second", ["calibrant", "calibrant.sklearn", "calibrant.measures"])
+def test_a_thread_may_import_the_metrics_meanwhile(second: str) -> None:
+    pytest.importorskip("torchmetrics")
+    pair = ["calibrant.torch/CalibrationError", f"{second}/{PUBLIC[second]}"]
+    done = subprocess.run([sys.executable, "-c", TOGETHER, *pair], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+
+
+def test_a_lazy_name_is_one_object_in_every_thread() -> None:
+    """All threads ask at once, and the package forgets what it has between the rounds."""
+    module = importlib.import_module("calibrant.measures")
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(20):
+            vars(module).pop("auroc", None)
+            assert len(set(map(id, pool.map(lambda _: module.auroc, range(16))))) == 1
 
 
 def run(code: str) -> str:
@@ -239,7 +370,7 @@ def test_computing_imports_nothing_heavy_but_scipy(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_command_line_loads_nothing_heavy_but_click() -> None:
-    code = "import sys, json, calibrant.cli; print(json.dumps(sorted(sys.modules)))"
+    code = "import sys, json; from calibrant.cli import main; print(json.dumps(sorted(sys.modules)))"
     assert {name.partition(".")[0] for name in json.loads(run(code))} & {"numpy", *HEAVY} == {"click"}
 
 

@@ -312,6 +312,85 @@ def test_half_precision_neither_overflows_nor_is_infinite():
     assert triples.compute_ece(probs[:, 0], np.zeros(70_000, int), targets)[0] == 0.25
 
 
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("threshold", [0.0, 0.3])
+@pytest.mark.parametrize("kind", ["several labels", "one-hot", "classes"])
+def test_pyhealths_classwise_error_judges_each_class_by_itself(kind, threshold, adaptive):
+    """Rows may have any sum and any number of labels: PyHealth's code looks at one column after the other."""
+    rng = np.random.default_rng(5)
+    prob = rng.random((60, 4))
+    several = (rng.random((60, 4)) < prob).astype(int)
+    classes = rng.integers(0, 4, 60)
+    one_hot = np.eye(4, dtype=int)[classes]
+    label = {"several labels": several, "one-hot": one_hot, "classes": classes}[kind]
+    outcomes = several if kind == "several labels" else one_hot
+    kept = [prob[:, k] >= threshold for k in range(4)]
+    errors = [
+        pyhealth.ece_confidence_binary(prob[keep, k], outcomes[keep, k], adaptive=adaptive)
+        for k, keep in enumerate(kept)
+    ]
+    value = pyhealth.ece_classwise(prob, label, threshold=threshold, adaptive=adaptive)
+    assert value == pytest.approx(np.mean(errors), rel=NEAR)
+    if not (threshold or adaptive):
+        own = calibrant.classwise_calibration_error(prob, outcomes, n_bins=20, notion="multilabel")
+        assert value == pytest.approx(own, rel=NEAR)
+
+
+@pytest.mark.parametrize("kind", ["several labels", "classes"])
+@pytest.mark.parametrize("size", [50, 20_000])
+@pytest.mark.parametrize("kernels", ["numpy", "numba"])
+def test_pyhealths_classwise_error_still_refuses_what_is_no_probability(kind, size, kernels, monkeypatch):
+    monkeypatch.setenv("CALIBRANT_KERNELS", kernels)
+    rng = np.random.default_rng(6)
+    prob, label = rng.random((size, 4)), rng.integers(0, 4, size)
+    label = label if kind == "classes" else np.eye(4, dtype=int)[label]
+    for value, match in (
+        (np.nan, "prob: expected finite numbers, got nan at row 7"),
+        (1.5, r"prob: .*\[0, 1\], got 1.5"),
+    ):
+        spoiled = prob.copy()
+        spoiled[7, 2] = value
+        with pytest.raises(InputError, match=match):
+            pyhealth.ece_classwise(spoiled, label)
+
+
+@pytest.mark.parametrize("edges", [[0, 0.2, 0.5, 1], [0.1, 0.4, 0.9], [0, 1], np.arange(11) / 10, (0.25, 0.75)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_pyhealths_bins_may_be_a_list_of_edges(edges, dtype):
+    """As in PyHealth, a score is in the first bin whose upper edge it does not exceed; outer bins reach to 0 and 1."""
+    rng = np.random.default_rng(7)
+    p = np.round(rng.random(90), 1).astype(dtype)
+    y = rng.integers(0, 2, 90)
+    uppers = [*np.asarray(edges)[1:-1].astype(dtype), 1]
+    parts = [
+        [i for i, q in enumerate(p) if next(k for k, e in enumerate(uppers) if q <= e) == b] for b in range(len(uppers))
+    ]
+    expected = sum(abs(sum(float(p[i]) - y[i] for i in part)) for part in parts) / 90
+    assert pyhealth.ece_confidence_binary(p, y, bins=edges) == pytest.approx(expected, rel=NEAR)
+    both = np.stack([1 - p, p], axis=1)
+    classwise = [pyhealth.ece_confidence_binary(both[:, k], y == k, bins=edges) for k in (0, 1)]
+    assert pyhealth.ece_classwise(both, y, bins=edges) == pytest.approx(np.mean(classwise), rel=NEAR)
+    top = pyhealth.ece_confidence_binary(both.max(1), both.argmax(1) == y, bins=edges)
+    assert pyhealth.ece_confidence_multiclass(both, y, bins=edges) == pytest.approx(top, rel=NEAR)
+
+
+@pytest.mark.parametrize(
+    ("bins", "adaptive", "match"),
+    [
+        ([0, 0.5, 0.5, 1], False, "bins: expected two or more edges in"),
+        ([0.5], False, "bins: expected two or more edges in"),
+        ([0, np.nan, 1], False, "bins: expected two or more edges in"),
+        ([0, 50, 100], False, "bins: expected two or more edges in"),
+        (["0", "1"], False, "bins: expected real numbers"),
+        ([0, 0.5, 1], True, "bins: expected a number of bins for adaptive=True"),
+        ("20", False, "bins: expected an integer from 1"),
+    ],
+)
+def test_edges_that_are_no_edges(bins, adaptive, match):
+    with pytest.raises(InputError, match=match):
+        pyhealth.ece_confidence_binary([0.2, 0.7], [0, 1], bins=bins, adaptive=adaptive)
+
+
 def test_a_confidence_of_0_is_counted():
     ece, data = triples.compute_ece([0.0, 1.0], [0, 1], [0, 1])
     assert ece == 0.5
@@ -417,14 +496,17 @@ def test_columns_and_lists_and_read_only_arrays():
         (lambda: bensemble.negative_log_likelihood([[2.0, -1.0]], [1]), "probs: expected values in"),
         (lambda: pyhealth.ece_confidence_multiclass([0.2, 0.8], [0, 1]), r"prob: expected shape \(N, C\)"),
         (lambda: pyhealth.ece_confidence_multiclass([[0.2, 0.8]], [3]), "label: expected class indices"),
-        (lambda: pyhealth.ece_confidence_multiclass([[0.2, 0.8]], [1], bins=[0, 1]), "bins: expected an integer"),
+        (
+            lambda: pyhealth.ece_confidence_multiclass([[0.2, 0.8]], [1], bins=[0, 2]),
+            "bins: expected two or more edges",
+        ),
         (lambda: pyhealth.ece_confidence_multiclass([[0.2, 0.8]], [1], adaptive=3), "adaptive: expected True or False"),
         (lambda: pyhealth.ece_confidence_binary([[0.2, 0.3, 0.5]], [1]), "prob: expected one or two columns, got 3"),
         (lambda: pyhealth.ece_confidence_binary([0.2, 1.5], [0, 1]), "prob: expected values in"),
         (lambda: pyhealth.ece_confidence_binary([0.2, 0.5], [0, 2]), "label: expected outcomes 0 or 1"),
         (lambda: pyhealth.ece_classwise([0.2, 0.5], [0, 1]), "prob|notion"),
         (lambda: pyhealth.ece_classwise([[0.2, 0.8]], [1], threshold=2), r"threshold: expected a number in \[0, 1\]"),
-        (lambda: pyhealth.ece_classwise([[0.2, 0.9]], [1]), "prob: expected rows that sum to 1"),
+        (lambda: pyhealth.brier_top1([[0.2, 0.9]], [1]), "prob: expected rows that sum to 1"),
         (lambda: pyhealth.brier_top1([0.2, 0.8], [0, 1]), r"prob: expected shape \(N, C\)"),
         (lambda: triples.compute_ece([0.2, 1.2], [1, 1], [1, 0]), "confidences: expected values in"),
         (lambda: triples.compute_ece([0.2, np.nan], [1, 1], [1, 0]), "confidences: expected finite numbers"),

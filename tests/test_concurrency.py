@@ -13,6 +13,7 @@ import functools
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -29,6 +30,7 @@ from calibrant.cached import cached_property
 from calibrant.errors import InputError
 from calibrant.kernels import compiled, dispatch
 from calibrant.kernels.blocks import in_order
+from calibrant.sketch.sums import SketchSums
 
 #: Few resamples: what is tested is that they do not depend on threads and processes.
 evaluate = functools.partial(calibrant.evaluate, n_resamples=70)
@@ -359,6 +361,108 @@ def test_a_fork_during_the_first_call_of_another_thread(tmp_path, call, empty):
     if not empty:
         answer(start(code.replace("WARM", "True"), **environment))
     assert answer(start(code.replace("WARM", "False"), **environment)) == "True\n"
+
+
+FORK_DURING_UPDATES = """
+import os, signal, threading, time, warnings
+import numpy as np
+import calibrant
+
+warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+rng = np.random.default_rng(3)
+probs, targets = rng.random(50), rng.integers(0, 2, 50)
+groups, clusters = np.arange(50) % 2, np.arange(50) // 2
+sketch, other, over = calibrant.CalibrationSketch(), calibrant.CalibrationSketch(), threading.Event()
+
+def work(sketch):
+    while not over.is_set():
+        sketch.update(probs, targets, groups=groups, clusters=clusters)
+
+def child():
+    signal.alarm(20)  # a child that waits for a lock of no thread is ended by this signal
+    n = sketch.n
+    sketch.update(probs, targets, groups=groups, clusters=clusters)
+    both = sketch + other
+    whole = n % 50 == 0 and sketch.n == n + 50 == sum(group.n for group in sketch.groups.values())
+    os._exit(0 if whole and both.n == sketch.table.total + other.n == both.table.total else 1)
+
+sketch.update(probs, targets, groups=groups, clusters=clusters)
+other.update(probs, targets, groups=groups, clusters=clusters)
+threads = [threading.Thread(target=work, args=(each,)) for each in (sketch, sketch, other)]
+for thread in threads:
+    thread.start()
+ends = []
+for _ in range(FORKS):
+    time.sleep(rng.uniform(0, 0.01))
+    pid = os.fork()
+    if pid == 0:
+        child()
+    ends.append(os.waitpid(pid, 0)[1])
+over.set()
+for thread in threads:
+    thread.join()
+assert not any(ends), ends
+print(sketch.n == sketch.table.total)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_while_other_threads_update_a_sketch_has_whole_sums():
+    """Threads of BLAS are another matter (docs/sketches.md): one thread here."""
+    code = FORK_DURING_UPDATES.replace("FORKS", "40")
+    assert answer(start(code, OPENBLAS_NUM_THREADS="1")) == "True\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_waits_for_an_update_that_is_under_way(monkeypatch):
+    """The thread that adds signals when it holds the lock, and adds a little later."""
+    held, adds = threading.Event(), SketchSums.add
+
+    def slowly(self, other):
+        held.set()
+        time.sleep(0.2)
+        return adds(self, other)
+
+    sketch = calibrant.CalibrationSketch()
+    sketch.update([0.2, 0.8], [0, 1])
+    monkeypatch.setattr(SketchSums, "add", slowly)
+    thread = threading.Thread(target=sketch.update, args=([0.2, 0.8], [0, 1]))
+    thread.start()
+    held.wait(20)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        os._exit(sketch.n)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+    thread.join()
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("kind", ["empty", "event", "weights", "classes", "groups", "clusters"])
+def test_sketches_go_through_every_protocol(kind, protocol):
+    probs, targets, weights = predictions(n=200)
+    sketch = calibrant.CalibrationSketch(classwise=kind == "classes", class_names=list("abcde"))
+    extra = {"weights": weights} if kind == "weights" else {}
+    extra |= {kind: np.arange(200) // 50} if kind in ("groups", "clusters") else {}
+    if kind != "empty":
+        sketch.update(probs, targets, **extra)
+    other = pickle.loads(pickle.dumps(sketch, protocol))
+    assert other == sketch == copy.deepcopy(sketch)
+    other.update(probs, targets, **extra)
+    assert other.n == sketch.n + 200
+    assert {name: group.n for name, group in sketch.groups.items()} == (
+        {} if kind != "groups" else dict.fromkeys("0123", 50)
+    )
+
+
+def test_no_class_refuses_the_oldest_protocols():
+    """Protocols 0 and 1 refuse slots without a ``__getstate__``; frozen dataclasses have one."""
+    for module in [module for name, module in sys.modules.items() if name.startswith("calibrant")]:
+        for kind in [value for value in vars(module).values() if isinstance(value, type)]:
+            if kind.__module__.startswith("calibrant") and getattr(kind, "__slots__", ()):
+                assert kind.__getstate__ is not object.__getstate__, kind
 
 
 def test_a_property_is_computed_once_and_holds_no_lock():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import importlib.util
 import math
@@ -392,3 +393,39 @@ def test_the_maximum_is_over_the_bins_that_hold_enough_rows(least_rows: int) -> 
         assert evaluate(scores, outcomes, n_bins=3, level=None)["mce"].value == pytest.approx(0.4)
     with pytest.raises(InputError, match="least_rows: expected an integer from 1, got 0"):
         calibrant.maximum_calibration_error(scores, outcomes, least_rows=0)
+
+
+# ---------------------------------------------------------------- other processes
+
+
+@each_measure
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_measure_of_calibrant_is_pickled_by_its_name(measure: Measure, protocol: int) -> None:
+    assert pickle.loads(pickle.dumps(measure, protocol)) is measure
+    assert len(pickle.dumps(measure, protocol)) < 200
+    assert copy.copy(measure) is copy.deepcopy(measure) is measure
+
+
+def test_pickles_of_workers_hold_measures_by_name_too() -> None:
+    """cloudpickle pickles functions by value: joblib, Spark, Dask and Ray use it or a copy of it."""
+    cloudpickle = pytest.importorskip("cloudpickle")
+    sent = pickle.loads(cloudpickle.dumps([*MEASURES, own(lambda event: event.table.total)]))
+    assert all(ours is theirs for ours, theirs in zip(MEASURES, sent, strict=False))
+    report = evaluate(*rows(0), measures=[BY_NAME["ece"], *sent[-1:]], level=None)
+    assert report["mine"].value == 400
+    assert pickle.loads(pickle.dumps(own(largest_excess))).value is largest_excess
+
+
+def test_a_measure_that_this_version_lacks_is_named() -> None:
+    other = pickle.dumps(BY_NAME["smece"], 0).replace(b"smece", b"smecc")
+    with pytest.raises(InputError, match="measures: expected the key of a measure, got 'smecc'; did you mean 'smece'"):
+        pickle.loads(other)
+
+
+@pytest.mark.slow
+def test_workers_of_joblib_compute_a_list_of_measures() -> None:
+    joblib = pytest.importorskip("joblib")
+    measures = [*MEASURES[:3], BY_NAME["ece"], own(largest_excess)]
+    call = joblib.delayed(evaluate)(*rows(0), measures=measures, n_resamples=20)
+    for report in joblib.Parallel(n_jobs=2)([call, call]):
+        assert report.to_json() == evaluate(*rows(0), measures=measures, n_resamples=20).to_json()

@@ -27,6 +27,8 @@ MAKES = {
     "smooth": lambda: ct.SmoothCalibrationError("reflected"),
     "brier": lambda: ct.BrierScore(),
     "nll": lambda: ct.NegativeLogLikelihood(),
+    "brier of rows": lambda: ct.BrierScore(reduction="none"),
+    "nll of rows": lambda: ct.NegativeLogLikelihood(reduction=None),
     "report": lambda: ct.CalibrationReport(n_resamples=20),
 }
 # Rows of each rank, in batches: alike, uneven, one precision here and another there, nothing at all on one rank.
@@ -35,6 +37,15 @@ SPLITS = {
     "uneven": (((0, 7), (7, 260), (260, 261)), ((261, 400),)),
     "one is empty": (((0, 100), (100, 400)), ()),
     "the other is empty": ((), ((0, 400),)),
+}
+
+# Whether the batches of each rank are double: alike, mixed among and within ranks, without a batch on one rank.
+PRECISIONS = {
+    "double": ((True, True), (True, True)),
+    "mixed ranks": ((False, False), (True, True)),
+    "mixed batches": ((True, False), (False, True)),
+    "double and empty": ((True, False), ()),
+    "empty and double": ((), (True,)),
 }
 
 # Of metrics that keep a sketch.
@@ -53,7 +64,8 @@ def batch(name, start, stop, double=False):
 
 
 def plain(value):
-    return {k: value[k].value for k in value} if hasattr(value, "diagram") else value.tolist()
+    """Return what compute gives; the scores of rows in their own order, since the ranks come one after the other."""
+    return {k: value[k].value for k in value} if hasattr(value, "diagram") else value.sort().values.tolist()
 
 
 def sketch_batch(name, start, stop):
@@ -99,9 +111,12 @@ def worker(rank, folder):
                 metric.unsync()
                 metric.update(*batch(name, 0, 50))  # ranks go on by themselves
                 found[split, name] = plain(value), states, plain(metric.compute())
-        mixed = ct.SmoothCalibrationError("reflected")
-        mixed.update(*batch("smooth", 0 if rank else 200, 200 if rank else 400, double=bool(rank)))
-        found["mixed"] = plain(mixed.compute())
+        for name, make in MAKES.items():
+            for kind, doubles in PRECISIONS.items():
+                mixed = make()
+                for bounds, double in zip(((0, 150), (150, 200)), doubles[rank], strict=False):
+                    mixed.update(*batch(name, *(200 * rank + bound for bound in bounds), double=double))
+                found[kind, name] = plain(mixed.compute())
         # Each step's value is that of both ranks' batches together.
         step = ct.CalibrationError("binary", dist_sync_on_step=True)
         found["step"] = [plain(step(*batch("binary", *bounds))) for bounds in ((rank * 50, rank * 50 + 50),)]
@@ -166,12 +181,17 @@ def test_two_processes_are_one(ranks, split, name):
 
 
 @pytest.mark.slow
-def test_ranks_of_different_precision(ranks):
-    alone = ct.SmoothCalibrationError("reflected")
-    alone.update(*batch("smooth", 200, 400))
-    alone.update(*batch("smooth", 0, 200, double=True))
+@pytest.mark.parametrize("name", MAKES)
+@pytest.mark.parametrize("kind", PRECISIONS)
+def test_ranks_of_different_precision(ranks, kind, name):
+    """Values are double if any batch was; sums of two ranks round in another order, 1e-12 relative."""
+    alone = MAKES[name]()
+    for rank, doubles in enumerate(PRECISIONS[kind]):
+        for bounds, double in zip(((0, 150), (150, 200)), doubles, strict=False):
+            alone.update(*batch(name, *(200 * rank + bound for bound in bounds), double=double))
+    expected = plain(alone.compute())
     for found in ranks:
-        assert found["mixed"] == pytest.approx(alone.compute().item(), rel=1e-12)
+        assert found[kind, name] == pytest.approx(expected, rel=1e-12, nan_ok=True)
 
 
 @pytest.mark.slow

@@ -43,6 +43,7 @@ class Room:
 HOUSE = (
     (
         Room("cached", "properties that are computed once, without a lock", "concurrency"),
+        Room("lazy", "names of packages, imported at their first use", "architecture"),
         Room(
             "faults",
             "what can be wrong with an argument, as values: faults, their facts and the likely mistakes",
@@ -249,14 +250,14 @@ HOUSE = (
         Room(
             "torch",
             "torchmetrics metrics",
-            "torch torch_sketch torch_golden torch_distributed torch_drop_in torch_uncertainty",
+            "torch torch_classes torch_sketch torch_golden torch_distributed torch_drop_in torch_uncertainty",
             (
                 "arguments tracing",
                 "sharing",
                 "base",
                 "bins cells sums",
                 "tables",
-                "binned functions proper smooth",
+                "binned classwise functions proper smooth",
                 "report",
             ),
         ),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         NetBenefit,
         SquaredKernelError,
         VariationalError,
+        accuracy,
         adaptive_calibration_error,
         auroc,
         brier_score,
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
         truthful_calibration_error,
         variational_calibration_error,
     )
-    from calibrant.measures.accuracy import accuracy  # mypy mistakes it for the module if it comes from measures
     from calibrant.report import Report
     from calibrant.results import ClasswiseCalibration, Estimate, ReliabilityDiagram, ScoreDecomposition
     from calibrant.sketch import CalibrationSketch

@@ -8,13 +8,16 @@ their outcomes; edges are rounded to the type of the probabilities, so that 0.6 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from calibrant.arrays import as_array, as_numbers
 from calibrant.errors import InputError, renaming
 from calibrant.estimators import binned
-from calibrant.inputs import as_predictions
+from calibrant.inputs import Notion, as_predictions
 from calibrant.measures import top_label_brier_score
 from calibrant.measures.histograms import read_histograms
 from calibrant.notions import Events, class_events, read
@@ -22,10 +25,12 @@ from calibrant.table import ReliabilityTable
 
 __all__ = ["brier_top1", "ece_classwise", "ece_confidence_binary", "ece_confidence_multiclass"]
 
+Float64s = NDArray[np.float64]
+
 _NAMES = {"probs": "prob", "targets": "label", "n_bins": "bins"}
 
 
-def ece_confidence_multiclass(prob: Any, label: Any, bins: int = 20, adaptive: bool = False) -> float:
+def ece_confidence_multiclass(prob: Any, label: Any, bins: Any = 20, adaptive: bool = False) -> float:
     r"""Return the expected calibration error of the top class.
 
     .. math:: \mathrm{ECE} = \sum_{m=1}^{M} \frac{|B_m|}{N}\,|\mathrm{acc}(B_m) - \mathrm{conf}(B_m)|
@@ -39,8 +44,8 @@ def ece_confidence_multiclass(prob: Any, label: Any, bins: int = 20, adaptive: b
         Class probabilities; rows sum to 1.
     label : (N,) array, or one-hot (N, C)
         The true classes.
-    bins : int, default 20
-        The number of bins.
+    bins : int or list of float, default 20
+        The number of bins, or their edges. The first bin reaches down to 0 and the last up to 1, as in PyHealth.
     adaptive : bool, default False
         Whether bins have equal mass, not equal width.
 
@@ -64,14 +69,14 @@ def ece_confidence_multiclass(prob: Any, label: Any, bins: int = 20, adaptive: b
     0.36333333333333334
     """
     with renaming(**_NAMES):
-        _check(bins, adaptive)
+        edges = _edges(bins, adaptive)
         predictions = as_predictions(prob, label)
         if predictions.layout != "multiclass":
             raise InputError("probs", "shape (N, C)", "one column", "for one event use ece_confidence_binary")
-        return _error(read(predictions, "top-label", scoring=False).events, bins, adaptive)
+        return _error(read(predictions, "top-label", scoring=False).events, bins, edges, adaptive)
 
 
-def ece_confidence_binary(prob: Any, label: Any, bins: int = 20, adaptive: bool = False) -> float:
+def ece_confidence_binary(prob: Any, label: Any, bins: Any = 20, adaptive: bool = False) -> float:
     r"""Return the expected calibration error of the event "the label is 1", with the probability of class 1.
 
     The formula of `ece_confidence_multiclass`, with conf the mean probability of class 1 and acc the share of label 1.
@@ -95,15 +100,15 @@ def ece_confidence_binary(prob: Any, label: Any, bins: int = 20, adaptive: bool 
     0.266666666667
     """
     with renaming(**_NAMES):
-        _check(bins, adaptive)
+        edges = _edges(bins, adaptive)
         predictions = as_predictions(prob, label)
         if predictions.layout == "multiclass" and predictions.n_classes != 2:
             got = f"{predictions.n_classes} columns"
             raise InputError("probs", "one or two columns", got, "use ece_confidence_multiclass or ece_classwise")
-        return _error(read(predictions, "positive", scoring=False).events, bins, adaptive)
+        return _error(read(predictions, "positive", scoring=False).events, bins, edges, adaptive)
 
 
-def ece_classwise(prob: Any, label: Any, bins: int = 20, threshold: float = 0.0, adaptive: bool = False) -> float:
+def ece_classwise(prob: Any, label: Any, bins: Any = 20, threshold: float = 0.0, adaptive: bool = False) -> float:
     r"""Return the classwise expected calibration error: the mean of `ece_confidence_binary` over all classes.
 
     .. math:: \frac{1}{C'} \sum_k \mathrm{ECE}_k
@@ -114,9 +119,9 @@ def ece_classwise(prob: Any, label: Any, bins: int = 20, threshold: float = 0.0,
     Parameters
     ----------
     prob : (N, C) array
-        Class probabilities; rows sum to 1.
-    label : (N,) array, or one-hot (N, C)
-        The true classes.
+        Probabilities of the classes, or of independent labels. Rows may have any sum: each class is judged by itself.
+    label : (N,) array, or (N, C)
+        The true classes; or a 0 or 1 for each class, with any number of ones in a row.
     bins, adaptive
         As in `ece_confidence_multiclass`.
     threshold : float, default 0
@@ -133,18 +138,27 @@ def ece_classwise(prob: Any, label: Any, bins: int = 20, threshold: float = 0.0,
     >>> pred = [[0.2, 0.2, 0.6], [0.2, 0.31, 0.49], [0.1, 0.1, 0.8]]
     >>> round(ece_classwise(pred, [2, 1, 2], bins=2), 12)
     0.22
+
+    Independent labels:
+
+    >>> round(ece_classwise([[0.9, 0.8], [0.3, 0.1], [0.2, 0.7]], [[1, 1], [0, 0], [1, 1]], bins=2), 12)
+    0.225
     """
     with renaming(**_NAMES):
-        _check(bins, adaptive)
+        edges = _edges(bins, adaptive)
         binned.check_threshold(threshold)
-        predictions = as_predictions(prob, label, notion="classwise")
-        if predictions.layout != "multiclass":
+        several = as_array("targets", label).shape == as_array("probs", prob).shape
+        notion: Notion = "multilabel" if several else "classwise"
+        predictions = as_predictions(prob, label, notion=notion)
+        if predictions.layout == "binary":
             raise InputError("probs", "shape (N, C)", "one column", "for one event use ece_confidence_binary")
-        if not adaptive:
-            return read_histograms(predictions, "classwise", bins, threshold=float(threshold)).errors("l1").value
-        read(predictions, "top-label", scoring=False)
+        predictions = replace(predictions, tolerance=np.inf)  # every class is judged by itself
+        if edges is None and not adaptive:
+            return read_histograms(predictions, notion, bins, threshold=float(threshold)).errors("l1").value
+        read(predictions, "multilabel" if several else "top-label", scoring=False)
         events_by_class = [events for events, _ in class_events(predictions, float(threshold)) if len(events.scores)]
-        return binned.combine(np.array([_error(events, bins, adaptive) for events in events_by_class]), "l1")
+        errors = [_error(events, bins, edges, adaptive) for events in events_by_class]
+        return binned.combine(np.array(errors), "l1")
 
 
 def brier_top1(prob: Any, label: Any) -> float:
@@ -169,13 +183,25 @@ def brier_top1(prob: Any, label: Any) -> float:
         return top_label_brier_score(prob, label)
 
 
-def _check(bins: object, adaptive: object) -> None:
-    binned.check_bins(bins)
+def _edges(bins: Any, adaptive: object) -> Float64s | None:
+    """Return the edges of a list of bins; None for a number of bins. Reject what is neither."""
     if not isinstance(adaptive, (bool, np.bool_)):
         raise InputError("adaptive", "True or False", repr(adaptive), "say which bins are meant")
+    if np.ndim(bins) != 1:
+        binned.check_bins(bins)
+        return None
+    if adaptive:
+        raise InputError("n_bins", "a number of bins for adaptive=True", "a list of edges", "pass its length - 1")
+    edges = as_numbers("n_bins", as_array("n_bins", bins)).astype(np.float64)
+    if len(edges) < 2 or not (np.diff(edges) > 0).all() or not 0 <= edges[0] < edges[-1] <= 1:
+        remedy = "pass such as [0, 0.2, 0.5, 1], or the number of bins"
+        raise InputError("n_bins", "two or more edges in [0, 1], each above the one before", repr(bins), remedy)
+    return edges
 
 
-def _error(events: Events, bins: int, adaptive: bool) -> float:
+def _error(events: Events, bins: Any, edges: Float64s | None, adaptive: bool) -> float:
+    if edges is not None:
+        return binned.calibration_error(binned.edged_bins(events, edges), "l1")
     if not adaptive:
         return binned.calibration_error(binned.bin_events(events, bins), "l1")
     table = ReliabilityTable.pool(events)

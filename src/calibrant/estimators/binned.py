@@ -143,6 +143,13 @@ def bin_events(events: Events, n_bins: int, closed: Closed = "right") -> Bins:
     return Bins(edges, *dispatch.bin_rows(events.scores, events.outcomes, events.weights, uppers))
 
 
+def edged_bins(events: Events, edges: Float64s) -> Bins:
+    """Return the bins of events between these edges, closed on the right; the outer bins reach to 0 and 1."""
+    whole = np.concatenate([[0.0], edges[1:-1], [1.0]])
+    uppers = largest_members(whole, "right", events.scores.dtype)
+    return Bins(whole, *dispatch.bin_rows(events.scores, events.outcomes, events.weights, uppers))
+
+
 def bin_table(table: ReliabilityTable, n_bins: int, closed: Closed = "right") -> Bins:
     """Return the equal-width bins of the rows of a table, each row by its score."""
     edges = uniform_edges(n_bins)

@@ -1,22 +1,27 @@
 """Files of predictions, read into arrays or a sketch: ``.npz``, ``.npy``, CSV, Parquet, Arrow and JSON lines."""
 
-from calibrant.column_options import Options
-from calibrant.files.chunks import Judging
-from calibrant.files.matching import matched, model_names
-from calibrant.files.predictions import (
-    BadRows,
-    FileModels,
-    FilePredictions,
-    FileRead,
-    FileRows,
-    FileSketch,
-    FileSketches,
-    Omitted,
-)
-from calibrant.files.reading import read_models, read_predictions
-from calibrant.files.sketches import event_sketch, is_sketch_file, read_sketches, sketch_as_text, write_sketch
-from calibrant.files.sources import column_names, likely_outcome, likely_score, repeated_columns
-from calibrant.files.sql import sql_name, where_option
+from typing import TYPE_CHECKING
+
+from calibrant.lazy import names_of
+
+if TYPE_CHECKING:
+    from calibrant.column_options import Options
+    from calibrant.files.chunks import Judging
+    from calibrant.files.matching import matched, model_names
+    from calibrant.files.predictions import (
+        BadRows,
+        FileModels,
+        FilePredictions,
+        FileRead,
+        FileRows,
+        FileSketch,
+        FileSketches,
+        Omitted,
+    )
+    from calibrant.files.reading import read_models, read_predictions
+    from calibrant.files.sketches import event_sketch, is_sketch_file, read_sketches, sketch_as_text, write_sketch
+    from calibrant.files.sources import column_names, likely_outcome, likely_score, repeated_columns
+    from calibrant.files.sql import sql_name, where_option
 
 __all__ = [
     "BadRows",
@@ -45,3 +50,46 @@ __all__ = [
     "where_option",
     "write_sketch",
 ]
+
+__getattr__, __dir__ = names_of(
+    __name__,
+    {
+        "calibrant.column_options": ("Options",),
+        "calibrant.files.chunks": ("Judging",),
+        "calibrant.files.matching": (
+            "matched",
+            "model_names",
+        ),
+        "calibrant.files.predictions": (
+            "BadRows",
+            "FileModels",
+            "FilePredictions",
+            "FileRead",
+            "FileRows",
+            "FileSketch",
+            "FileSketches",
+            "Omitted",
+        ),
+        "calibrant.files.reading": (
+            "read_models",
+            "read_predictions",
+        ),
+        "calibrant.files.sketches": (
+            "event_sketch",
+            "is_sketch_file",
+            "read_sketches",
+            "sketch_as_text",
+            "write_sketch",
+        ),
+        "calibrant.files.sources": (
+            "column_names",
+            "likely_outcome",
+            "likely_score",
+            "repeated_columns",
+        ),
+        "calibrant.files.sql": (
+            "sql_name",
+            "where_option",
+        ),
+    },
+)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from calibrant.errors import InputError, nearest
-from calibrant.measures.accuracy import ACCURACY
+from calibrant.measures.accuracy_of_labels import ACCURACY
 from calibrant.measures.ace import ACE
 from calibrant.measures.brier import BRIER, EVENT_BRIER
 from calibrant.measures.class_scores import ranked_probability_score, spherical_score
@@ -83,6 +84,21 @@ FURTHER: Final[Mapping[Callable[..., float], Literal["lower", "higher"]]] = {
 }
 
 BY_NAME: Final = {measure.name: measure for measure in MEASURES}
+
+
+def _reduced(measure: Measure) -> Any:
+    """Pickle a measure of calibrant by its name: another process has it, and copies are the measure itself."""
+    if BY_NAME.get(measure.name) is measure:
+        return by_name, (measure.name,)
+    return measure.__reduce_ex__(2)
+
+
+def by_name(name: str) -> Measure:
+    """Return the measure of calibrant with this name; another version may lack it."""
+    return _one(name)
+
+
+copyreg.pickle(Measure, _reduced)  # type: ignore[arg-type]
 
 
 def compared() -> list[Measure]:

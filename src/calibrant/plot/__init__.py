@@ -5,12 +5,17 @@ returns the Axes. It estimates nothing, changes no settings, and takes ``ax`` to
 matplotlib.
 """
 
-from calibrant.plot.curves import calibration_curve
-from calibrant.plot.decisions import decision_curve, murphy_curve, roc_curve
-from calibrant.plot.diagrams import reliability_diagram, score_histogram
-from calibrant.plot.forest import groups
-from calibrant.plot.models import compare, differences
-from calibrant.plot.multiples import classwise
+from typing import TYPE_CHECKING
+
+from calibrant.lazy import names_of
+
+if TYPE_CHECKING:
+    from calibrant.plot.curves import calibration_curve
+    from calibrant.plot.decisions import decision_curve, murphy_curve, roc_curve
+    from calibrant.plot.diagrams import reliability_diagram, score_histogram
+    from calibrant.plot.forest import groups
+    from calibrant.plot.models import compare, differences
+    from calibrant.plot.multiples import classwise
 
 __all__ = [
     "calibration_curve",
@@ -24,3 +29,25 @@ __all__ = [
     "roc_curve",
     "score_histogram",
 ]
+
+__getattr__, __dir__ = names_of(
+    __name__,
+    {
+        "calibrant.plot.curves": ("calibration_curve",),
+        "calibrant.plot.decisions": (
+            "decision_curve",
+            "murphy_curve",
+            "roc_curve",
+        ),
+        "calibrant.plot.diagrams": (
+            "reliability_diagram",
+            "score_histogram",
+        ),
+        "calibrant.plot.forest": ("groups",),
+        "calibrant.plot.models": (
+            "compare",
+            "differences",
+        ),
+        "calibrant.plot.multiples": ("classwise",),
+    },
+)

@@ -1,6 +1,23 @@
 """Sketches: any number of predictions in constant memory, mergeable, as cells of a grid and exact sums."""
 
-from calibrant.sketch.as_table import Arguments, check_alone, table_of
-from calibrant.sketch.sketch import CalibrationSketch
+from typing import TYPE_CHECKING
+
+from calibrant.lazy import names_of
+
+if TYPE_CHECKING:
+    from calibrant.sketch.as_table import Arguments, check_alone, table_of
+    from calibrant.sketch.sketch import CalibrationSketch
 
 __all__ = ["Arguments", "CalibrationSketch", "check_alone", "table_of"]
+
+__getattr__, __dir__ = names_of(
+    __name__,
+    {
+        "calibrant.sketch.as_table": (
+            "Arguments",
+            "check_alone",
+            "table_of",
+        ),
+        "calibrant.sketch.sketch": ("CalibrationSketch",),
+    },
+)

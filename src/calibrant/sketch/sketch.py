@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from threading import Lock
-from typing import Any, Literal
+from threading import RLock
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -23,6 +24,13 @@ from calibrant.sketch.stored import StoredSketch
 from calibrant.sketch.sums import SEVERAL, SketchConfig, SketchSums, Totals
 from calibrant.sketch.units import in_units
 from calibrant.table import ReliabilityTable
+
+#: Held while a thread reads or changes the sums of a sketch. A fork waits for it: its child then has whole sums, and no
+#: lock of a thread that it lacks. Hooks run backwards, so a fork takes this lock before LOADING, as an update does.
+_SUMS: Final = RLock()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_SUMS.acquire, after_in_parent=_SUMS.release, after_in_child=_SUMS.release)
 
 
 class CalibrationSketch(StoredSketch):
@@ -95,7 +103,6 @@ class CalibrationSketch(StoredSketch):
         self._make = SketchConfig(notion=notion, classwise=bool(classwise), class_names=names, grid=grid)
         self._part: SketchSums | None = None
         self._groups: dict[str, CalibrationSketch] = {}
-        self._lock = Lock()
 
     # ------------------------------------------------------------ adding up
 
@@ -256,8 +263,10 @@ class CalibrationSketch(StoredSketch):
 
     def _snapshot(self) -> CalibrationSketch:
         """Return a consistent copy while other threads may add."""
-        with self._lock:
-            return copy.deepcopy(self)
+        with _SUMS:
+            now = self.of_parts(self._make, copy.deepcopy(self._part))
+            now._groups = {name: group._snapshot() for name, group in self._groups.items()}
+            return now
 
     def _check_make(self, other: Any) -> None:
         """Reject anything but a sketch with the same settings."""
@@ -269,7 +278,7 @@ class CalibrationSketch(StoredSketch):
         """Add a sketch that no other code uses."""
         if other._part is None:
             return
-        with self._lock:
+        with _SUMS:
             self._check_make(other)
             if self._part is None:
                 self._make, self._part, self._groups = other._make, other._part, other._groups
@@ -327,7 +336,7 @@ class CalibrationSketch(StoredSketch):
     @property
     def totals(self) -> Totals:
         """The current exact sums over all rows."""
-        with self._lock:
+        with _SUMS:
             return Totals() if self._part is None else replace(self._part.totals)
 
     @property
@@ -344,7 +353,7 @@ class CalibrationSketch(StoredSketch):
     @property
     def clusters(self) -> ClusterSums | None:
         """The sums over buckets of clusters; None if batches had none."""
-        with self._lock:
+        with _SUMS:
             return None if self._part is None else self._part.clusters
 
     @property
@@ -389,7 +398,7 @@ class CalibrationSketch(StoredSketch):
 
         Equal weights count as no weights; weights far from 1 are divided by a power of 2; else it is the sketch itself.
         """
-        with self._lock:
+        with _SUMS:
             part = None if self._part is None else in_units(self._part)
             if part is self._part:
                 return self
@@ -406,7 +415,7 @@ class CalibrationSketch(StoredSketch):
             raise InputError("sketch", "a sketch with at least one row", "an empty one", "update it first")
 
     def _tables(self, first: int, stop: int) -> list[ReliabilityTable]:
-        with self._lock:
+        with _SUMS:
             if self._part is None:
                 return []
             part = self._part
@@ -442,7 +451,4 @@ class CalibrationSketch(StoredSketch):
         return sketch
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=Lock())
+        return {**self.__dict__, **self._snapshot().__dict__}  # other threads may add while a pickle is written

@@ -93,7 +93,7 @@ class SketchConfig:
             raise InputError("probs", f"{self.shape}, as in the batches before", other.shape, SEVERAL)
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(kw_only=True)  # without slots: the oldest protocols of pickle refuse them
 class Totals:
     """Exact sums over all rows.
 
@@ -197,7 +197,7 @@ class Totals:
         return ScoreMeans(accuracy=accuracy, infinite=self.infinite, **means)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Curves:
     """Sums over the cells of a grid for M curves, K cells each.
 

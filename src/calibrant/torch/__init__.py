@@ -1,24 +1,45 @@
 """The measures as torchmetrics metrics: drop-ins for those of TorchUncertainty and torchmetrics."""
 
-from calibrant.torch import tracing  # noqa: F401 - first: its error says what to install if torch is missing
-from calibrant.torch.binned import AdaptiveCalibrationError, CalibrationError, ClasswiseCalibrationError
-from calibrant.torch.functions import (
-    AUROC,
-    CalibrationIntercept,
-    CalibrationSlope,
-    IntegratedCalibrationIndex,
-    KuiperCalibrationError,
-    LipschitzCalibrationError,
-    ObservedExpectedRatio,
-    TruthfulCalibrationError,
-)
-from calibrant.torch.proper import BrierScore, NegativeLogLikelihood
-from calibrant.torch.report import CalibrationReport
-from calibrant.torch.smooth import SmoothCalibrationError
+from typing import TYPE_CHECKING
+
+from calibrant.errors import MissingDependencyError
+from calibrant.lazy import names_of
+
+try:
+    import torch  # noqa: F401 - both, before a module needs them
+    import torchmetrics  # noqa: F401
+except ImportError as error:
+    raise MissingDependencyError(error.name or "torch", "for calibrant.torch", "torch") from error
+
+if TYPE_CHECKING:
+    from calibrant.torch.binned import (
+        AdaptiveCalibrationError,
+        BinaryAdaptiveCalibrationError,
+        BinaryCalibrationError,
+        CalibrationError,
+        MulticlassAdaptiveCalibrationError,
+        MulticlassCalibrationError,
+    )
+    from calibrant.torch.classwise import ClasswiseCalibrationError
+    from calibrant.torch.functions import (
+        AUROC,
+        CalibrationIntercept,
+        CalibrationSlope,
+        IntegratedCalibrationIndex,
+        KuiperCalibrationError,
+        LipschitzCalibrationError,
+        ObservedExpectedRatio,
+        TruthfulCalibrationError,
+    )
+    from calibrant.torch.proper import BrierScore, NegativeLogLikelihood
+    from calibrant.torch.report import CalibrationReport
+    from calibrant.torch.smooth import SmoothCalibrationError
 
 __all__ = [
     "AUROC",
     "AdaptiveCalibrationError",
+    "BinaryAdaptiveCalibrationError",
+    "BinaryCalibrationError",
     "BrierScore",
     "CalibrationError",
     "CalibrationIntercept",
@@ -28,8 +49,41 @@ __all__ = [
     "IntegratedCalibrationIndex",
     "KuiperCalibrationError",
     "LipschitzCalibrationError",
+    "MulticlassAdaptiveCalibrationError",
+    "MulticlassCalibrationError",
     "NegativeLogLikelihood",
     "ObservedExpectedRatio",
     "SmoothCalibrationError",
     "TruthfulCalibrationError",
 ]
+
+__getattr__, __dir__ = names_of(
+    __name__,
+    {
+        "calibrant.torch.binned": (
+            "AdaptiveCalibrationError",
+            "BinaryAdaptiveCalibrationError",
+            "BinaryCalibrationError",
+            "CalibrationError",
+            "MulticlassAdaptiveCalibrationError",
+            "MulticlassCalibrationError",
+        ),
+        "calibrant.torch.classwise": ("ClasswiseCalibrationError",),
+        "calibrant.torch.functions": (
+            "AUROC",
+            "CalibrationIntercept",
+            "CalibrationSlope",
+            "IntegratedCalibrationIndex",
+            "KuiperCalibrationError",
+            "LipschitzCalibrationError",
+            "ObservedExpectedRatio",
+            "TruthfulCalibrationError",
+        ),
+        "calibrant.torch.proper": (
+            "BrierScore",
+            "NegativeLogLikelihood",
+        ),
+        "calibrant.torch.report": ("CalibrationReport",),
+        "calibrant.torch.smooth": ("SmoothCalibrationError",),
+    },
+)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from calibrant.errors import InputError, check_choice
+from calibrant.estimators import binned
 
 
 def batch_of(
@@ -24,6 +29,40 @@ def batch_of(
             raise InputError(names[0], f"a tensor, as {names[0]} or {names[1]}", "both", "pass one of the two")
         given += known
     return given[0], given[1]
+
+
+def check_keywords(made: type, given: Mapping[str, Any]) -> None:
+    """Reject arguments that only the bases of a metric have, and the number of bins by another library's name.
+
+    A caller's own class may take what it likes. torchmetrics refuses all other names.
+    """
+    taken, known = _keywords(made)
+    for one, other in (("n_bins", "num_bins"), ("num_bins", "n_bins")):
+        if given.get(one) is not None and one not in taken and other in taken:
+            raise InputError(one, f"{other}, its name here", one, f"rename it to {other}")
+    name = next((name for name in given if name in known and name not in taken), None)
+    if name is not None:
+        remedy = "leave it out" + ", the shape of preds says it" * (name == "num_classes")
+        raise InputError(name, f"arguments that {made.__name__} has", f"{name}={given[name]!r}", remedy)
+
+
+@lru_cache(128)
+def _keywords(made: type) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the arguments that a class of calibrant takes, and those of its bases too.
+
+    Its own are its parameters and the keywords of its bases, up to the classes with ``make``, which it fills in.
+    """
+    bases = [inspect.signature(base.__init__).parameters for base in made.__mro__ if _is_own(base)]  # type: ignore[misc]
+    if not _is_own(made):
+        return frozenset(), frozenset()
+    taken = set(bases[0])
+    for parameters in takewhile(lambda parameters: "make" not in parameters, bases[1:]):
+        taken |= {name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
+    return frozenset(taken), frozenset().union(*bases) - {"self", "args", "kwargs", "options"}
+
+
+def _is_own(kind: type) -> bool:
+    return (getattr(kind.__init__, "__module__", None) or "").startswith("calibrant.")  # type: ignore[misc]
 
 
 def check_tensor(name: str, value: object, device: torch.device) -> None:
@@ -57,3 +96,11 @@ def check_notion(notion: object, choices: tuple[str, ...], num_classes: int | No
     if notion == "positive" and num_classes not in (None, 1, 2):
         remedy = "pass one class's column, or another notion"
         raise InputError("notion", f"'top-label' or 'classwise' for {num_classes} classes", "'positive'", remedy)
+
+
+def check_bins(num_bins: object, norm: object = "l1", closed: object = "left") -> None:
+    """Reject invalid options of uniform bins."""
+    try:
+        binned.check_bins(num_bins, "uniform", norm, closed)
+    except InputError as error:
+        raise error.renamed({"n_bins": "num_bins"}) from None

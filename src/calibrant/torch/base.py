@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cache
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -19,13 +19,25 @@ from calibrant.kernels import cuda, dispatch, tensors
 from calibrant.kernels.loading import following
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
 from calibrant.notions import DEFAULTS, NOTIONS
-from calibrant.torch.arguments import batch_of, check_notion, check_tensor
+from calibrant.torch.arguments import batch_of, check_keywords, check_notion, check_tensor
 from calibrant.torch.sharing import SharingMetric
 from calibrant.torch.tracing import untraced
 from calibrant.wording import Terms, translate
 
 #: What a batch adds to the states, by their names.
 Increments = dict[str, Tensor]
+
+
+class _History(NamedTuple):
+    """What the batches before say about the next one: `seen` here and on all ranks, and the number of columns."""
+
+    seen: Tensor
+    agreed: list[int] | None
+    width: int | None
+
+    def scales(self) -> list[int]:
+        """Return whether there were probabilities, and whether there were logits, on any rank."""
+        return (self.agreed or self.seen.tolist())[:2]
 
 
 class Batch(NamedTuple):
@@ -95,6 +107,10 @@ class ProbabilityMetric(SharingMetric):
 
     faults: Tensor
 
+    def __new__(cls, *_: Any, **kwargs: Any) -> Self:
+        check_keywords(cls, kwargs)
+        return super().__new__(cls)
+
     def __init__(
         self,
         *,
@@ -125,9 +141,10 @@ class ProbabilityMetric(SharingMetric):
         self._agreed: list[int] | None = None  # `seen` of all ranks, at the last compute
         self._lists: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
         self._numbers = 0  # read so far: a metric of a large stream takes compiled kernels
-        self._batch: Batch | None = None  # read by `forward`, for the updates that it calls
+        self._before: _History | None = None  # what `forward` resets, for the updates that it calls
         shape = (layout, num_classes) if by_shape else ()
-        self._add_make(*shape, notion, ignore_index, logits, *make)
+        reader = None if type(self).update is ProbabilityMetric.update else type(self)
+        self._add_make(*shape, notion, ignore_index, logits, *make, reader=reader)
         self.add_state("seen", torch.zeros(4, dtype=torch.int64), dist_reduce_fx="max")
         self.add_state("faults", torch.zeros(len(tensors.FAULTS), dtype=torch.int64), dist_reduce_fx="sum")
 
@@ -165,6 +182,8 @@ class ProbabilityMetric(SharingMetric):
                 setattr(self, name, convert(getattr(self, name)))
                 self._defaults[name] = convert(self._defaults[name])  # type: ignore[arg-type]
         for name, (dtype, _) in self._lists.items():
+            if dtype == torch.float32 and convert is tensors.paired:  # numbers of rows: of double batches, double
+                setattr(self, name, [x.float() for x in getattr(self, name)])
             if dtype == torch.float64:
                 pairs = [x if x.dtype == dtype else x.reshape(2, -1) for x in getattr(self, name)]
                 setattr(self, name, [convert(x).reshape(-1) for x in pairs])
@@ -183,12 +202,13 @@ class ProbabilityMetric(SharingMetric):
         self._width = self._agreed = None
 
     def sync(self, *args: Any, **kwargs: Any) -> None:
-        """Gather the states of all ranks; a rank without rows sends empty tensors of the right type."""
+        """Gather the states of all ranks in types that do not depend on the batches, which some ranks may lack."""
         for name, (dtype, columns) in self._lists.items():
             state = getattr(self, name)
-            if isinstance(state, list) and not state:  # a tensor has been gathered already
-                form = tensors.wide(self.device) if dtype == torch.float64 else dtype
-                setattr(self, name, [torch.zeros((0, *columns), dtype=form, device=self.device)])
+            form = tensors.wide(self.device) if dtype.is_floating_point else dtype
+            if isinstance(state, list):  # a tensor has been gathered already
+                empty = torch.zeros((0, *columns), dtype=form, device=self.device)
+                setattr(self, name, [x.to(form) for x in state] or [empty])
         with self._own_states():
             super().sync(*args, **kwargs)
 
@@ -197,13 +217,19 @@ class ProbabilityMetric(SharingMetric):
     @torch.jit.unused
     @untraced
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Add a batch and return the value of this batch alone. It is read once, before anything changes."""
-        preds, target = batch_of("forward", *args, **kwargs)
-        self._batch = self._read(preds, target)
+        """Add a batch with `update`, and return the value of this batch alone. An error leaves the metric as it was.
+
+        torchmetrics calls `update` after a reset. It reads the batch as the next one of those before.
+        """
+        before = {name: [*x] if isinstance(x, list) else x for name, x in self.__dict__.items()}
+        self._before = self._history()
         try:
-            return super().forward(preds, target)
+            return super().forward(*args, **kwargs)
+        except BaseException:
+            self.__dict__.update(before)
+            raise
         finally:
-            self._batch = None
+            self.__dict__.update(_before=None, _missed=before["_missed"])
 
     @untraced
     def update(
@@ -223,12 +249,14 @@ class ProbabilityMetric(SharingMetric):
         target : (N,) or (N, ...) tensor
             0 or 1, or class indices; ``targets`` is the same.
         """
-        preds, target = batch_of("update", preds, target, probs=probs, targets=targets)
-        if self._batch is not None:  # of `forward`, which a collection calls of each metric
-            self._add(self._batch)
-            return
+        method = "update" if self._before is None else "forward"
+        preds, target = batch_of(method, preds, target, probs=probs, targets=targets)
         self._take(preds, target)
-        self._offer(preds, target)
+        if self._before is None:  # a collection calls `forward` of each metric
+            self._offer(preds, target)
+
+    def _history(self) -> _History:
+        return self._before or _History(self.seen, self._agreed, self._width)
 
     def _take(self, preds: Tensor, target: Tensor) -> None:
         self._add(self._read(preds, target))
@@ -297,9 +325,10 @@ class ProbabilityMetric(SharingMetric):
         if self.num_classes is not None and width != self.num_classes:
             got, remedy = f"{width}", "check num_classes and the shape of preds"
             raise InputError("preds", f"{self.num_classes} columns, as num_classes says", got, remedy)
-        if self._width not in (None, width):
+        before = self._history().width
+        if before not in (None, width):
             got, remedy = f"{width}", "use a metric for each kind of predictions"
-            raise InputError("preds", f"{self._width} columns, as in the batches before", got, remedy)
+            raise InputError("preds", f"{before} columns, as in the batches before", got, remedy)
 
     def _read_host(self, preds: Tensor, target: Tensor, layout: Layout) -> Increments:
         logits = self._scale(preds, target, layout)
@@ -333,8 +362,7 @@ class ProbabilityMetric(SharingMetric):
 
     def _explained(self, error: InputError) -> InputError:
         translated = translate(error, _NAMES, _TERMS)
-        decided = any((self._agreed or self.seen.tolist())[:2])
-        if self.logits is None and decided and error.facts.mistake in MAY_BE_LOGITS:
+        if self.logits is None and any(self._history().scales()) and error.facts.mistake in MAY_BE_LOGITS:
             remedy = f"the first batch held probabilities; if they are logits, {_DECLARE}"
             return translated.reworded(translated.argument, remedy)
         return translated
@@ -343,7 +371,7 @@ class ProbabilityMetric(SharingMetric):
         """Return whether the batch holds logits: as declared, as decided before, or by its values."""
         if self.logits is not None:
             return self.logits
-        seen = self._agreed or self.seen.tolist()
+        seen = self._history().scales()
         if seen[PROBABILITIES]:
             return False
         if not seen[LOGITS]:
@@ -362,16 +390,16 @@ class ProbabilityMetric(SharingMetric):
         return True
 
     def _read_device(self, preds: Tensor, target: Tensor, layout: Layout) -> Increments:
-        declared = self.logits
-        if declared is None and self._agreed is not None and any(self._agreed[:2]):
-            declared = bool(self._agreed[LOGITS])
+        declared, before = self.logits, self._history()
+        if declared is None and before.agreed is not None and any(before.agreed[:2]):
+            declared = bool(before.agreed[LOGITS])
         if layout == "multiclass" and target.shape == preds.shape:
             target = target.argmax(1)
         judged = self._judged(layout)
         options: dict[str, Any] = {
             "ignore_index": self.ignore_index,
             "logits": declared,
-            "seen": self.seen,
+            "seen": before.seen,
             "tolerance": _tolerance(preds.dtype),
             "checked": self.validate_args,
         }

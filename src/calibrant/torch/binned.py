@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant.errors import InputError, check_choice
+from calibrant.errors import InputError, check_choice, renaming
 from calibrant.estimators import binned
 from calibrant.estimators.binned import Bins, Closed, Norm
 from calibrant.estimators.certified import Certified
@@ -16,13 +17,12 @@ from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.kernels.tensors import Reading
 from calibrant.plot import stacked
 from calibrant.table import ReliabilityTable
-from calibrant.torch.arguments import check_classes, check_notion
-from calibrant.torch.base import Increments, ProbabilityMetric, tally
+from calibrant.torch.arguments import check_bins, check_classes, check_notion
+from calibrant.torch.base import Increments, tally
 from calibrant.torch.bins import bins_of, bins_of_device, bins_of_host, histograms_of, increments_of, uppers
 from calibrant.torch.tables import State, TableMetric
 
 Task = Literal["binary", "multiclass"]
-Reduction = Literal["mean", "sum", "none"]
 
 TASKS: Final = ("binary", "multiclass")
 
@@ -30,7 +30,9 @@ TASKS: Final = ("binary", "multiclass")
 class CalibrationError(TableMetric):
     r"""Calibration error over bins of the score: ECE, MCE or RMSCE, in constant memory.
 
-    A drop-in for TorchUncertainty's `CalibrationError` and, with ``num_bins`` for ``n_bins``, for torchmetrics'. With
+    A drop-in for TorchUncertainty's `CalibrationError` and, with ``num_bins`` for ``n_bins``, for torchmetrics'. As
+    there, the metric that is made has the class of its task and bins: `BinaryCalibrationError`,
+    `MulticlassCalibrationError`, `BinaryAdaptiveCalibrationError` or `MulticlassAdaptiveCalibrationError`. With
     :math:`o_b` the share of the rows in bin b, :math:`P_b` their mean score and :math:`Y_b` their mean outcome:
 
     .. math:: \mathrm{ECE} = \sum_b o_b |P_b - Y_b| \;(\text{l1}), \quad
@@ -58,7 +60,7 @@ class CalibrationError(TableMetric):
 
     Parameters
     ----------
-    task : {"binary", "multiclass"}
+    task : {"binary", "multiclass"}, or torchmetrics' enumeration
         (N,) probabilities of class 1, or (N, C), (N, C, ...) probabilities of C classes.
     adaptive : bool, default False
         Whether bins have equal mass, not equal width. The state then grows, unless it is a sketch: see ``state``.
@@ -146,11 +148,10 @@ class CalibrationError(TableMetric):
         state: State = "rows",
         **kwargs: Any,
     ) -> None:
-        if "n_bins" in kwargs:
-            raise InputError("n_bins", "num_bins, its name here", "n_bins", "rename it; 10 is the default")
-        task = str(task).lower()  # type: ignore[assignment]
+        kwargs.pop("n_bins", None)  # None: `check_keywords` has refused numbers
+        task = str(task.value if isinstance(task, Enum) else task).lower()  # type: ignore[assignment]
         check_choice("task", task, TASKS)
-        _check_bins(num_bins, norm, closed)
+        check_bins(num_bins, norm, closed)
         if task == "multiclass":
             check_classes(num_classes)
         check_notion(notion, ("positive", "top-label", "classwise")[: 2 if task == "binary" else 3], num_classes)
@@ -182,6 +183,8 @@ class CalibrationError(TableMetric):
             self._add_counts("counts", num_bins, *columns)
             self._add_counts("positives", num_bins, *columns)
             self._add_sums("score_sums", num_bins, *columns)
+        if type(self) in (CalibrationError, AdaptiveCalibrationError):  # a caller's own subclass keeps its name
+            object.__setattr__(self, "__class__", _NAMED[task, bool(adaptive)])
 
     def _judged(self, layout: Layout) -> Notion:
         return "top-label" if self.adaptive and self.notion is None else super()._judged(layout)
@@ -329,112 +332,138 @@ class AdaptiveCalibrationError(CalibrationError):
         )
 
 
-class ClasswiseCalibrationError(ProbabilityMetric):
-    r"""Classwise (static) calibration error: the calibration error of each class, reduced over classes.
+class BinaryCalibrationError(CalibrationError):
+    """`CalibrationError` of one event, with the arguments of torchmetrics' class of this name.
 
-    .. math:: \frac1C \sum_k \mathrm{CE}_k, \qquad \mathrm{CE}_k \text{ over uniform bins of class k's score}
+    Parameters
+    ----------
+    n_bins : int, default 15
+        The number of bins of equal width.
+    norm, ignore_index, validate_args, notion, closed, logits, kwargs
+        As in `CalibrationError`.
 
-    A drop-in for TorchUncertainty's metric. The mean is in [0, 1], lower is better. It is the plain mean of the
-    classes' errors for every norm; `calibrant.classwise_calibration_error` combines l2 errors by the root of their
-    mean square. A class absent from the targets counts like any other.
+    Examples
+    --------
+    >>> import torch
+    >>> from calibrant.torch import BinaryCalibrationError
+    >>> metric = BinaryCalibrationError(n_bins=5)
+    >>> metric(torch.tensor([0.9, 0.8, 0.3, 0.2]), torch.tensor([1, 1, 0, 0]))
+    tensor(0.2000)
+    """
+
+    def __init__(
+        self,
+        n_bins: int = 15,
+        norm: Norm = "l1",
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        with renaming(num_bins="n_bins"):
+            super().__init__("binary", False, n_bins, norm, None, ignore_index, validate_args, **kwargs)
+
+
+class MulticlassCalibrationError(CalibrationError):
+    """`CalibrationError` of the top label of classes, with the arguments of torchmetrics' class of this name.
 
     Parameters
     ----------
     num_classes : int
         The number of classes.
-    num_bins : int, default 15
-        The number of bins of equal width, closed on the left as in `CalibrationError`.
-    norm : {"l1", "l2", "max"}, default "l1"
-        How the gaps of the bins combine within a class.
-    reduction : {"mean", "sum", "none"} or None, default "mean"
-        How the errors combine over classes; "none" and None return each error, (C,).
-    notion : {"classwise", "multilabel"}, optional
-        "multilabel" for independent labels: targets (N, C) of 0 and 1; rows need not sum to 1.
-    closed, ignore_index, validate_args, logits, kwargs
+    n_bins : int, default 15
+        The number of bins of equal width.
+    norm, ignore_index, validate_args, notion, closed, logits, kwargs
         As in `CalibrationError`.
-
-    Notes
-    -----
-    The state takes 24 bytes for each bin of each class, for any number of rows.
-
-    References
-    ----------
-    Kull et al. (2019), arXiv 1910.12656. Nixon et al. (2019), arXiv 1904.01685.
 
     Examples
     --------
     >>> import torch
-    >>> from calibrant.torch import ClasswiseCalibrationError
-    >>> metric = ClasswiseCalibrationError(num_classes=3, reduction="none")
+    >>> from calibrant.torch import MulticlassCalibrationError
+    >>> metric = MulticlassCalibrationError(num_classes=3, n_bins=2)
     >>> metric(torch.tensor([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3]]), torch.tensor([0, 2]))
-    tensor([0.3000, 0.4000, 0.4000])
+    tensor(0.0500)
     """
-
-    plot_upper_bound = 1.0
-
-    counts: Tensor
-    positives: Tensor
-    score_sums: Tensor
 
     def __init__(
         self,
         num_classes: int,
-        num_bins: int = 15,
+        n_bins: int = 15,
         norm: Norm = "l1",
-        reduction: Reduction | None = "mean",
-        *,
-        notion: Notion | None = None,
-        closed: Closed = "left",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        logits: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        _check_bins(num_bins, norm, closed)
-        check_classes(num_classes)
-        check_notion(notion, ("classwise", "multilabel"))
-        if reduction is not None:
-            check_choice("reduction", reduction, ("mean", "sum", "none"))
-        super().__init__(
-            layout="multilabel" if notion == "multilabel" else "multiclass",
-            num_classes=num_classes,
-            notion=notion or "classwise",
-            ignore_index=ignore_index,
-            logits=logits,
-            validate_args=validate_args,
-            make=("bins", num_bins, closed),
-            **kwargs,
-        )
-        self.num_bins = num_bins
-        self.norm: Norm = norm
-        self.reduction = reduction
-        self.closed: Closed = closed
-        self._add_counts("counts", num_bins, num_classes)
-        self._add_counts("positives", num_bins, num_classes)
-        self._add_sums("score_sums", num_bins, num_classes)
-
-    def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
-        return bins_of_host(predictions, notion, self.num_bins, self.closed)
-
-    def _read_device_batch(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
-        return bins_of_device(reading, layout, notion, self.num_bins, self.closed)
-
-    def _value(self) -> Tensor:
-        errors = binned.classwise_errors(histograms_of(self), 1.0, self.norm).errors
-        if self.reduction == "sum":
-            return self._scalar(errors.sum())
-        return self._scalar(errors.mean() if self.reduction == "mean" else errors)
-
-    def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
-        """Draw the metric's value, or ``val``, as torchmetrics does."""
-        return self._plot(val, ax)
+        with renaming(num_bins="n_bins"):
+            super().__init__("multiclass", False, n_bins, norm, num_classes, ignore_index, validate_args, **kwargs)
 
 
-# ---------------------------------------------------------------- arguments
+class BinaryAdaptiveCalibrationError(AdaptiveCalibrationError):
+    """`AdaptiveCalibrationError` of one event, with the arguments of TorchUncertainty's class of this name.
+
+    Parameters
+    ----------
+    n_bins : int, default 10
+        The number of bins of equal mass.
+    norm, ignore_index, validate_args, notion, logits, state, kwargs
+        As in `CalibrationError`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from calibrant.torch import BinaryAdaptiveCalibrationError
+    >>> BinaryAdaptiveCalibrationError(n_bins=2)(torch.tensor([0.9, 0.8, 0.3, 0.2]), torch.tensor([1, 1, 0, 0]))
+    tensor(0.2000)
+    """
+
+    def __init__(
+        self,
+        n_bins: int = 10,
+        norm: Norm = "l1",
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        with renaming(num_bins="n_bins"):
+            super().__init__("binary", n_bins, norm, None, ignore_index, validate_args, **kwargs)
 
 
-def _check_bins(num_bins: object, norm: object, closed: object) -> None:
-    try:
-        binned.check_bins(num_bins, "uniform", norm, closed)
-    except InputError as error:
-        raise error.renamed({"n_bins": "num_bins"}) from None
+class MulticlassAdaptiveCalibrationError(AdaptiveCalibrationError):
+    """`AdaptiveCalibrationError` of the top label, with the arguments of TorchUncertainty's class of this name.
+
+    Parameters
+    ----------
+    num_classes : int
+        The number of classes.
+    n_bins : int, default 10
+        The number of bins of equal mass.
+    norm, ignore_index, validate_args, notion, logits, state, kwargs
+        As in `CalibrationError`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from calibrant.torch import MulticlassAdaptiveCalibrationError
+    >>> metric = MulticlassAdaptiveCalibrationError(num_classes=3, n_bins=2)
+    >>> metric(torch.tensor([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3]]), torch.tensor([0, 2]))
+    tensor(0.4500)
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        n_bins: int = 10,
+        norm: Norm = "l1",
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        with renaming(num_bins="n_bins"):
+            super().__init__("multiclass", n_bins, norm, num_classes, ignore_index, validate_args, **kwargs)
+
+
+_NAMED: Final = {
+    ("binary", False): BinaryCalibrationError,
+    ("multiclass", False): MulticlassCalibrationError,
+    ("binary", True): BinaryAdaptiveCalibrationError,
+    ("multiclass", True): MulticlassAdaptiveCalibrationError,
+}

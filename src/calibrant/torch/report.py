@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.errors import InputError
-from calibrant.estimators import binned
 from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.judging import Judged
 from calibrant.kernels import tensors
@@ -27,7 +26,7 @@ from calibrant.sampling.base_rates import BaseRates
 from calibrant.sampling.means import ONLY_RIGHT, PredictionMeans
 from calibrant.sampling.resampling import Resampling, Rng
 from calibrant.table import ReliabilityTable
-from calibrant.torch.arguments import check_notion
+from calibrant.torch.arguments import check_bins, check_notion
 from calibrant.torch.base import Batch, Increments
 from calibrant.torch.bins import uppers, uppers_on
 from calibrant.torch.sums import score_increments, totals_of_device
@@ -99,10 +98,7 @@ class CalibrationReport(TableMetric):
         state: State = "rows",
         **kwargs: Any,
     ) -> None:
-        try:
-            binned.check_bins(num_bins)
-        except InputError as error:
-            raise error.renamed({"n_bins": "num_bins"}) from None
+        check_bins(num_bins)
         resampling = None if level is None else Resampling.of(level, n_resamples, rng)
         check_notion(notion, ("positive", "top-label"))
         make = ("report" if state == "rows" else "sketch report", num_bins)

@@ -41,11 +41,15 @@ class SharingMetric(UntracedMetric):
     make: Tensor
     seen: Tensor
 
-    def _add_make(self, *kind: Any) -> None:
-        """Add the state `make`: metrics with equal arguments may share their states."""
-        digest = hashlib.blake2b(repr(kind).encode(), digest_size=8).digest()
+    def _add_make(self, *kind: Any, reader: type | None) -> None:
+        """Add the state `make`: metrics with equal arguments may share their states.
+
+        ``reader`` is the class of a metric whose `update` is its own: it shares with metrics of this class alone.
+        """
+        own = () if reader is None else (f"{reader.__module__}.{reader.__qualname__}",)
+        digest = hashlib.blake2b(repr(kind + own).encode(), digest_size=8).digest()
         self.add_state("make", torch.tensor(list(digest)), dist_reduce_fx="max")
-        self.__dict__.update(_digest=digest, _last=None, _heard=-1)
+        self.__dict__.update(_digest=digest, _last=None, _heard=-1, _changes=reader is not None)
         self.__dict__.update(_left=False, _missed=False, _known=False, _gathers=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -80,7 +84,8 @@ class SharingMetric(UntracedMetric):
         if batch is not None and batch.number != own["_heard"]:
             preds, target = batch.preds(), batch.target()
             own["_heard"] = batch.number
-            if preds is None or target is None:
+            changed = own["_changes"] or first.__dict__["_changes"]  # by an `update` that only the other one has
+            if preds is None or target is None or changed:
                 own["_missed"] = True
             else:
                 self._take(preds, target)

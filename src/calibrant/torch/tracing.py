@@ -7,14 +7,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from calibrant.errors import MissingDependencyError
-
-try:
-    import torch
-    from torch import Tensor
-    from torchmetrics import Metric
-except ImportError as error:
-    raise MissingDependencyError(error.name or "torch", "for calibrant.torch", "torch") from error
+import torch
+from torch import Tensor
+from torchmetrics import Metric
 
 
 class UntracedMetric(Metric):
