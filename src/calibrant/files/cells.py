@@ -22,6 +22,7 @@ from calibrant.files.values import (
     Percents,
     Piece,
     Words,
+    check_per_cents,
     combined,
     is_missing,
     is_short,
@@ -47,6 +48,7 @@ def pieces(table: Table, selection: Selection) -> Generator[Piece, None, None]:
                 for argument, names in selection.names().items()
             }
             reader.start += batch.num_rows
+        reader.check_per_cents()
 
 
 class _Reader:
@@ -184,6 +186,13 @@ class _Reader:
 
         percents = self._percents.setdefault(name, Percents(self._table.path, place, remedy))
         return percents.fractions(values, self.start, width)
+
+    def check_per_cents(self) -> None:
+        """Reject a model whose numbers were read as per cents and may be fractions."""
+        for argument, names in self._selection.names().items():
+            if argument.startswith("probs"):
+                read = [self._percents[name].largest for name in names if name in self._percents]
+                check_per_cents(self._table.path, names, max(read, default=0))
 
     def _lists(self, name: str, column: Any, percent: bool) -> NDArray[Any]:
         lengths = self._array(self._compute.list_value_length(column))

@@ -23,12 +23,13 @@ from calibrant.files.arrays import (
     open_npz,
     rows_at_a_time,
 )
+from calibrant.files.cell_formats import are_fractions
 from calibrant.files.cells import pieces
 from calibrant.files.columns import Selection, Unnamed, check_same, select
 from calibrant.files.engine import Engines, Table
 from calibrant.files.groups import joined
 from calibrant.files.json_shapes import first_keys
-from calibrant.files.local import convert, located
+from calibrant.files.local import convert, is_workbook, located
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
 from calibrant.files.paths import check_bytes, expand, kind_of, reading
 from calibrant.files.predictions import Omitted
@@ -93,11 +94,14 @@ def _from_table(table: Table, selection: Selection) -> Source:
     """Return a file with columns as a source."""
     wide = np.dtype(np.float64)
     dtypes = [table.dtypes.get(name, wide) for name in selection.probs]
+    fractions = (
+        selection.percent and is_workbook(table.path) and are_fractions(table.path, table.columns, selection.probs)
+    )
     return Source(
         path=table.path,
         selection=selection,
         dtype=np.result_type(*(wide if selection.percent and dtype.kind != "f" else dtype for dtype in dtypes)),
-        pieces=lambda asked: pieces(table, asked),
+        pieces=lambda asked: pieces(table, replace(asked, percent=False) if fractions else asked),
         rows=table.rows,
         row_of=table.row_of,
     )
@@ -129,6 +133,7 @@ def _from_arrays(path: str, selection: Selection, arrays: Mapping[str, StoredArr
                         piece[name] = join(columns_of)
                 yield piece
                 columns.start += len(together[0])
+            columns.check_per_cents()
 
     return Source(path=path, selection=selection, dtype=np.result_type(*dtypes), pieces=read, rows=n)
 
@@ -306,7 +311,7 @@ def column_names(path: str) -> tuple[str, ...]:
         Whatever the reader of a damaged file raises.
     """
     kind = kind_of(path)
-    if path.lower().endswith(".xlsx"):
+    if is_workbook(path):
         convert(path)
     if kind in ("parquet", "arrow"):
         return table_of(path, kind, None).columns

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from calibrant.clusters import SEPARATOR, ClusterLabels, as_clusters, escaped, label_texts
 from calibrant.errors import FileError
-from calibrant.files.columns import Selection
+from calibrant.files.columns import Selection, listed
 from calibrant.grouping import group_name
 
 PERCENT_REMEDY = "pass --percent if the numbers are per cent"
@@ -228,6 +228,8 @@ class Percents:
         self._remedy = remedy
         self._has_sign = False
         self._unsigned: tuple[int, str] | None = None  # the first cell that may be a fraction: its row and its text
+        #: The largest number, less what rounding may add to it; infinite once a sign says that all are per cents.
+        self.largest = 0.0
 
     def fractions(self, values: Column, start: int, width: int = 1) -> NDArray[Any]:
         """Return the next values as fractions: ``width`` of each row, the first row at position ``start``.
@@ -253,6 +255,9 @@ class Percents:
             got = shown(text) if isinstance(values, Words) else text
             problem = f"{self._place(start + int(bad[0]) // width)}: {got} is not a per cent from 0 to 100"
             raise FileError(self._path, f"{problem}, such as 85 or '85%'", self._remedy(text))
+        rounding = 8 * float(np.finfo(shares.dtype).eps)
+        largest = math.inf if self._has_sign else 100 * float(shares.max(initial=0)) / (1 + rounding)
+        self.largest = max(self.largest, largest)
         return shares
 
     def _check_signs(self, texts: list[str], codes: NDArray[Any], start: int, width: int) -> None:
@@ -265,3 +270,18 @@ class Percents:
             row, text = self._unsigned
             problem = f"{self._place(row)}: {shown(text)} may be a fraction: it has no per-cent sign, and others have"
             raise FileError(self._path, f"{problem} one", "write all cells alike")
+
+
+def check_per_cents(path: str, names: Sequence[str], largest: float) -> None:
+    """Reject per cents of a model if none exceeds 1: they may be fractions. Zeros are zero in both.
+
+    Fractions that are divided by 100 again give a report without any other error.
+
+    Raises
+    ------
+    FileError
+        For such columns.
+    """
+    if 0 < largest <= 1:
+        problem = f"--percent is given, and no value of {listed(names)} exceeds 1: the numbers look like fractions"
+        raise FileError(path, problem, "leave --percent out, or write per cents with their sign, such as 0.5%")
