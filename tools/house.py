@@ -194,11 +194,11 @@ HOUSE = (
         Room(
             "files",
             "files into arrays and sketches; the logs of evaluation harnesses into tables",
-            "files files_json files_local files_logs streaming",
+            "files files_json files_local files_logs outcomes streaming",
             (
                 "local",
                 "arrow_messages background cuts paths predictions",
-                "choices columns zipped",
+                "cell_formats choices columns zipped",
                 "harness inspect_log values",
                 "groups json_shapes matching sql",
                 "arrays engine logs sketches",

@@ -287,7 +287,8 @@ def _sketch(
     from calibrant.files.values import check_per_cents
     from calibrant.sketch import CalibrationSketch
 
-    (target,), probs = selection.targets, selection.probs
+    probs = selection.probs
+    frame, (target,) = _with_values(frame, "--outcome", selection.targets, title)
     frame, labels = _with_values(frame, "--cluster", selection.clusters, title)
     frame, group, selection = _with_group(frame, selection, title, options)
     kinds = dict(frame.dtypes)

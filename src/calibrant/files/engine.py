@@ -308,8 +308,9 @@ class EngineTable(Table):
         return None if text is None else str(text)
 
     def expressions(self, selection: Selection) -> dict[str, str]:
-        """Return the expressions among the groups and clusters, those that are no columns, with their options."""
+        """Return the expressions of the outcome, groups and clusters, which are no columns, with their options."""
         asked = dict.fromkeys(selection.clusters, "--cluster") | dict.fromkeys(selection.groups, "--by")
+        asked |= dict.fromkeys(selection.targets, "--outcome")
         return {name: option for name, option in asked.items() if name not in self.columns}
 
     def mentioned(self, sql: str) -> list[str]:
@@ -335,7 +336,7 @@ class EngineTable(Table):
                 raise FileError(self.path, problem, "join conditions with AND") from None
 
     def _check_expressions(self, connection: Any, selection: Selection) -> None:
-        """Reject an expression of groups or clusters that is not one value of each row."""
+        """Reject an expression that is not one value of each row."""
         for sql, option in self.expressions(selection).items():
             try:
                 columns = len(connection.sql(f"SELECT * FROM {self.relation()}").types)
@@ -347,7 +348,8 @@ class EngineTable(Table):
 
     def _not_one_value(self, option: str, sql: str) -> FileError:
         problem = f"{option} {sql!r} is not one value of each row"
-        return FileError(self.path, problem, f"for several columns give {option} once for each")
+        remedy = f"for several columns give {option} once for each"
+        return FileError(self.path, problem, "write one condition" if option == "--outcome" else remedy)
 
     def check_names(self) -> None:
         """Reject names that differ only in case: DuckDB would take one column for the other."""

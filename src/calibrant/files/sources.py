@@ -292,9 +292,8 @@ def table_of(
     if kind == "json":
         return JsonTable(path, where, engines)
     stored = ParquetTable(path, engines) if kind == "parquet" else ArrowTable(path)
-    plain = where is None and all(
-        name in stored.columns or re.fullmatch(r"\w+", name) for name in (*options.by, *options.clusters)
-    )
+    sql = filter(None, (*options.by, *options.clusters, options.outcome))
+    plain = where is None and all(name in stored.columns or re.fullmatch(r"\w+", name) for name in sql)
     plain = plain and not any(f"{name}." in asked for name in stored.structs for asked in options.columns)
     return stored if plain else FilteredTable(stored, where, engines)
 

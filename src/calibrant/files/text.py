@@ -71,6 +71,7 @@ class CsvTable(EngineTable):
         """Type the columns of the condition by all their cells, and the targets by the first ones."""
         self._types, self.casts = {}, {}
         asked = [*selection.targets[:1], *selection.probs[:1], *(columns[0] for _, columns in selection.models)]
+        asked = [name for name in asked if name in self.columns]
         sql = [*self.expressions(selection), *([] if self.where is None else [self.where])]
         if not sql:
             kinds = self._kinds(asked, f" LIMIT {SAMPLE}")
@@ -84,8 +85,8 @@ class CsvTable(EngineTable):
             self.casts[name] = self.text_of(name)
             if kinds.get(name) == NUMBERS:
                 self.casts[name] = f"TRY_CAST(trim({identifier(name)}) AS {TEXT}[])"
-        if len(selection.targets) == 1:
-            name = selection.targets[0]
+        name = selection.targets[0] if len(selection.targets) == 1 else ""
+        if name in kinds:
             kind = kinds[name]
             if selection.labels or kind in (TEXT, "DATE", "TIMESTAMP"):
                 self.casts[name] = self.text_of(name)
@@ -256,8 +257,8 @@ class JsonTable(EngineTable):
                 self.casts[name] = (
                     f"CASE WHEN contains({texts}, '_') THEN NULL ELSE TRY_CAST({identifier(name)} AS {NUMBERS}) END"
                 )
-        if len(selection.targets) == 1:
-            name = selection.targets[0]
+        name = selection.targets[0] if len(selection.targets) == 1 else ""
+        if name in self.columns:
             kind = self._types[name]
             if kind == "JSON":
                 self.casts[name] = self.text_of(name) if selection.labels else number_of(self.text_of(name))
