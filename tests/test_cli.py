@@ -698,9 +698,9 @@ def test_no_file_is_wrong_usage() -> None:
     ("text", "options", "message"),
     [
         (
-            "s,y\n0.5,1\n0.5,0.5\n",
+            "s,y\n0.5,1\n0.5,0.5\n0.5,0\n",
             [],
-            "row 2, column 'y': expected outcomes 0 or 1, got 0.5; leave such rows out with --where \"y IN (0, 1)\"",
+            "row 2, column 'y': expected outcomes 0 or 1, got 0.5 in 1 row; if '1' is the event and all other values",
         ),
         (
             "s,y\n50,1\n90,0\n",
@@ -903,8 +903,9 @@ def test_the_baseball_file_names_its_row_and_the_remedy() -> None:
     status, _, err = run("report", path, "--score", "prob1", "--outcome", "prob1_outcome")
     assert status == 1
     assert err == (
-        f"calibrant: {path}: row 13,375, column 'prob1_outcome': expected outcomes 0 or 1, got 0.5; "
-        'leave such rows out with --where "prob1_outcome IN (0, 1)"\n'
+        f"calibrant: {path}: row 13,375, column 'prob1_outcome': expected outcomes 0 or 1, got 0.5 in 1 row; "
+        "if '1' is the event and all other values are not, type: "
+        f"calibrant report {path} --score prob1 --outcome 'prob1_outcome = 1'\n"
     )
 
 

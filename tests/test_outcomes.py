@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
+import shlex
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -13,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from reading_of import asked, read_predictions
+from test_cli_usage import FAST, run
 from test_files import TABULAR, write
 
 import calibrant
@@ -130,3 +135,84 @@ def test_a_missing_value_of_a_frame_makes_the_outcome_missing(engine):
     frame = FRAMES[engine]({"conf": [0.5, 0.25], "a": ["x", None], "b": ["x", "y"]})
     with pytest.raises(InputError, match=r"outcome: expected a \w+ in every row, got missing values .* in 1 row"):
         sketch(frame, score="conf", outcome=nw.col("a") == nw.col("b"))
+
+
+# ---------------------------------------------------------------- remedies
+
+#: Outcomes as files spell them; then the event, and the values whose rows the remedy leaves out.
+SPELLED: dict[str, tuple[list[str | None], set[str | None], set[str | None]]] = {
+    "a market": (["NO", "MKT", "YES", "NO", "CANCEL", "0.35"], {"YES"}, {"MKT", "CANCEL", "0.35"}),
+    "three results": (["win", "tie", "loss", "win", "loss"], {"win"}, set()),
+    "not sure": (["yes", "ambiguous", "no", "no", "yes"], {"yes"}, {"ambiguous"}),
+    "two labels": (["healthy", "sick", "sick", "healthy"], {"sick"}, set()),
+    "two labels and gaps": (["no", "yes", "NA", None, "no", "yes"], {"yes"}, {"NA", None}),
+    "two spellings": (["Yes", "yes", "No", "no", "YES"], {"Yes", "yes", "YES"}, set()),
+    "spellings and gaps": (["Won", "won", "lost", "?", "void"], {"Won", "won"}, {"?", "void"}),
+    "letters": (["W", "L", "T", "W", "L"], {"W"}, set()),
+    "quotes": (["it's", 'a "b"', "c", "it's"], {"it's"}, set()),
+    "commas": (["yes, sure", "no, never", "yes, sure"], {"yes, sure"}, set()),
+    "results and gaps": (["win", "tie", "loss", None, "n/a"], {"win"}, {None, "n/a"}),
+    "gaps alone": (["1", "0", "NA", "?", "0", "1"], {"1"}, {"NA", "?"}),
+    "draws": (["1", "0", "0.5", "1", "0"], {"1"}, set()),
+    "signs": (["1", "-1", "0", "-1", "1"], {"1"}, set()),
+    "from 1": (["1", "2", "2", "1"], {"2"}, set()),
+}
+
+
+@pytest.mark.parametrize("name", SPELLED)
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "arrow"])
+def test_one_command_judges_a_column_of_other_outcomes(tmp_path, name, ending):
+    """One message counts all values, and its command works: it drops no outcome, but rows whose outcome is unknown."""
+    values, event, left_out = SPELLED[name]
+    where = ("--where", "k < 9") if ending in ("arrow", "jsonl") else ()
+    numbers = name in ("draws", "signs", "from 1") and ending != "csv"  # columns of numbers
+    scores = [0.1 + 0.1 * k for k in range(len(values))]
+    outcomes = [float(value or "nan") for value in values] if numbers else values
+    columns = {"s": scores, "y": outcomes, "k": [2 + k for k in range(len(values))]}
+    path = str(tmp_path / f"f.{ending}")
+    if ending == "csv":
+        with open(path, "w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream).writerows([columns, *zip(*columns.values(), strict=True)])
+    else:
+        write(Path(path), columns)
+    status, _, err = run("report", path, "--score", "s", "--outcome", "y", *where)
+    assert (status, err.count("\n")) == (1, 1)
+    for value in set(values) - {"0", "1"} - ({"2"} if "1-based" in err else set()):
+        count = values.count(value)
+        assert re.search(rf"({re.escape(value)}'?|\(null\)) in {count}\b" if value else "null", err), (value, err)
+    if ": calibrant " not in err:
+        line = shlex.join(["report", path, "--score", "s", "--outcome", "y"]) + " --where " + err.split("--where ")[1]
+    else:
+        line = err.rpartition(": calibrant ")[2]
+    status, out, err = run(*shlex.split(line), *FAST, "--json", "-")
+    assert status == 0, (line, err)
+    report = json.loads(out)
+    kept = [value for value in values if value not in left_out]
+    assert report["n"] == len(kept)
+    np.testing.assert_allclose(report["outcome_rate"], np.mean([value in event for value in kept]))
+
+
+def test_a_predicted_label_beside_the_true_one_is_compared(tmp_path):
+    path = write(tmp_path / "f.csv", COLUMNS)
+    line = run("report", path, "--score", "conf", "--outcome", "true_label")[2].rpartition(": calibrant ")[2]
+    assert shlex.split(line)[-2:] == ["--outcome", IS_RIGHT]
+    report = json.loads(run(*shlex.split(line), *FAST, "--json", "-")[1])
+    np.testing.assert_allclose(report["outcome_rate"], np.mean(RIGHT))
+
+
+def test_labels_that_leave_values_out_are_completed(tmp_path):
+    """--labels names two of the values: the others are counted, and the command that leaves them out works."""
+    path = write(tmp_path / "f.csv", {"s": SCORES[:6], "y": SPELLED["a market"][0]})
+    status, _, err = run("report", path, "--score", "s", "--outcome", "y", "--labels", "NO,YES")
+    assert status == 1
+    assert "expected one of NO, YES, got '0.35' in 1 row, 'CANCEL' in 1, 'MKT' in 1; if 'YES' is" in err
+    assert run(*shlex.split(err.rpartition(": calibrant ")[2]), *FAST)[0] == 0
+
+
+@pytest.mark.parametrize("command", ["report", "compare"])
+def test_a_target_option_is_replaced_by_the_condition(tmp_path, command):
+    path = write(tmp_path / "f.csv", {"s": SCORES[:6], "t": SCORES[:6], "y": ["win", "tie", "loss"] * 2})
+    scores = ("--score", "s") if command == "report" else ("--scores", "s,t")
+    _, _, err = run(command, path, *scores, "--target", "y")
+    status, _, said = run(*shlex.split(err.rpartition(": calibrant ")[2]), *(FAST if command == "report" else ()))
+    assert status == 0, (err, said)

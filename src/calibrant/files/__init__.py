@@ -2,6 +2,7 @@
 
 from calibrant.column_options import Options
 from calibrant.files.chunks import Judging
+from calibrant.files.held import Held
 from calibrant.files.matching import matched, model_names
 from calibrant.files.predictions import (
     BadRows,
@@ -15,17 +16,27 @@ from calibrant.files.predictions import (
 )
 from calibrant.files.reading import read_models, read_predictions
 from calibrant.files.sketches import event_sketch, is_sketch_file, read_sketches, sketch_as_text, write_sketch
-from calibrant.files.sources import column_names, likely_outcome, likely_score, repeated_columns
+from calibrant.files.sources import (
+    column_names,
+    likely_outcome,
+    likely_prediction,
+    likely_score,
+    repeated_columns,
+    values_of,
+)
 from calibrant.files.sql import sql_name, where_option
+from calibrant.files.values import BadTarget, shown
 
 __all__ = [
     "BadRows",
+    "BadTarget",
     "FileModels",
     "FilePredictions",
     "FileRead",
     "FileRows",
     "FileSketch",
     "FileSketches",
+    "Held",
     "Judging",
     "Omitted",
     "Options",
@@ -33,6 +44,7 @@ __all__ = [
     "event_sketch",
     "is_sketch_file",
     "likely_outcome",
+    "likely_prediction",
     "likely_score",
     "matched",
     "model_names",
@@ -40,8 +52,10 @@ __all__ = [
     "read_predictions",
     "read_sketches",
     "repeated_columns",
+    "shown",
     "sketch_as_text",
     "sql_name",
+    "values_of",
     "where_option",
     "write_sketch",
 ]

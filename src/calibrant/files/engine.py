@@ -172,11 +172,15 @@ class Table(ABC):
         The number of rows, where the file says it.
     integers : frozenset of str
         Columns of floats that become integers where they are whole.
+    has_types : bool
+        Whether the file says what its columns hold, other than text.
     dtypes : dict of str to dtype
         What a column of numbers, or of lists of them, is read as; where it is not known, it is 64-bit floats.
     expected : dict of str to str
         What a column's cells should have been, where it is not numbers.
     """
+
+    has_types = True
 
     def __init__(self, path: str) -> None:
         self.path = path

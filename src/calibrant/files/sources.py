@@ -28,6 +28,7 @@ from calibrant.files.cells import pieces
 from calibrant.files.columns import Selection, Unnamed, check_same, select
 from calibrant.files.engine import Engines, Table
 from calibrant.files.groups import joined
+from calibrant.files.held import Held, held
 from calibrant.files.json_shapes import first_keys
 from calibrant.files.local import convert, is_workbook, located
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
@@ -48,6 +49,7 @@ from calibrant.files.text import CsvTable, JsonTable, header
 from calibrant.files.values import Piece, combined
 
 _NO_OPTIONS = Options()
+_PREDICTED = re.compile(r"pred|guess|assigned|output|(^|_)hat(_|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -349,6 +351,23 @@ def likely_score(path: str, outcome: str) -> str | None:
     likely = _look_at_file(path)
     pair = best_pair(likely.scores, [outcome], likely)
     return pair and pair[0]
+
+
+def likely_prediction(path: str, truth: str) -> str | None:
+    """Return the column that holds most likely the predicted labels beside the true ones, for the words of an error.
+
+    Its name says so, and its labels recur in the true ones.
+    """
+    of_columns = _look_at_file(path).words
+    words = of_columns.get(truth, frozenset())
+    alike = (name for name, others in of_columns.items() if name != truth and 2 * len(words & others) > len(others))
+    return next(filter(_PREDICTED.search, alike), None)
+
+
+def values_of(paths: Sequence[str], column: str, where: str | None) -> Held:
+    """Count the values of a column, or an expression, of the rows that meet a condition: for the words of an error."""
+    engines = Engines(paths)
+    return held([table_of(path, kind_of(path), where, engines, Options(outcome=column)) for path in paths], column)
 
 
 def _look_at_file(path: str) -> Likely:

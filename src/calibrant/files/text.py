@@ -43,6 +43,8 @@ _AS_LISTS = "write one column of lists, as Parquet or an array"
 class CsvTable(EngineTable):
     """A CSV or TSV: a header, then rows with exactly its number of fields."""
 
+    has_types = False
+
     def __init__(self, path: str, where: str | None, engines: Engines | None = None) -> None:
         super().__init__(path, where, engines)
         self._types: dict[str, str] = {}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.clusters import SEPARATOR, ClusterLabels, as_clusters, escaped, label_texts
-from calibrant.errors import FileError
+from calibrant.errors import FileError, quoted
 from calibrant.files.columns import Selection, listed
 from calibrant.grouping import group_name
 
@@ -22,6 +22,18 @@ PERCENT_REMEDY = "pass --percent if the numbers are per cent"
 _LONGEST = 40  # characters of a cell that an error shows
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?", "missing"}
 _PER_CENT = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*%?")
+
+
+class BadTarget(FileError):
+    """A cell of the only column of targets that is no number: the column may hold labels."""
+
+    def __init__(self, path: str, problem: str, remedy: str, column: str, score: str) -> None:
+        super().__init__(path, problem, remedy)
+        self.column = column
+        self.score = score
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.path, self.problem, self.remedy, self.column, self.score))
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +190,7 @@ def _spell(value: Any, labels: tuple[str, ...]) -> str:
 
 def shown(text: str) -> str:
     """Return a cell's text as errors show it."""
-    return repr(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
+    return quoted(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
 
 
 def is_short(text: str) -> bool:
