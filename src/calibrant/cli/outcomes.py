@@ -64,7 +64,10 @@ def are_two_labels(held: Held) -> bool:
 
 
 def _is_label(text: str) -> bool:
-    return text == text.strip() and text != "" and "," not in text
+    """Whether ``--labels`` can name a value; a number with a fraction, such as that of a draw, is no label."""
+    return (
+        text == text.strip() and text != "" and "," not in text and (not _is_number(text) or float(text).is_integer())
+    )
 
 
 def remedy(
