@@ -337,8 +337,8 @@ def test_another_column_is_proposed_for_outcomes_that_are_none(wrong: list[objec
         "; name the column that holds 0 and 1, such as: calibrant report a.csv --score win --outcome won"
     )
     path = table("b.csv", win=SCORES, season=wrong)
-    said = refused("report", path, "--score", "win", "--outcome", "season")
-    assert said.endswith("; name the column that holds 0 and 1 with --outcome")
+    report = mended("report", path, "--score", "win", "--outcome", "season")
+    assert (report["n"], report["outcome_rate"]) == (6, 1 / 3)  # one of three values is the event
 
 
 def test_another_column_is_proposed_for_scores_that_are_whole_numbers() -> None:
@@ -567,11 +567,12 @@ def test_labels_are_those_of_a_comparison_too() -> None:
     )
 
 
-def test_a_few_bad_outcomes_are_left_out_by_a_condition_where_there_can_be_one() -> None:
+def test_a_few_other_outcomes_are_kept_by_the_command_that_is_proposed() -> None:
     path = table("a.csv", score=SCORES, outcome=[0, 1, 1, 0.5, 0, 1])
-    assert refused("report", path).endswith('; leave such rows out with --where "outcome IN (0, 1)"')
+    report = mended("report", path)
+    assert (report["n"], report["outcome_rate"]) == (6, 0.5)
     np.savez("a.npz", score=SCORES, outcome=[0, 1, 1, 0.5, 0, 1])
-    assert refused("report", "a.npz").endswith("; leave such rows out before the arrays are saved")
+    assert refused("report", "a.npz").endswith("; save the outcomes as 0 and 1")
 
 
 # ---------------------------------------------------------------- the command reads facts, not words
@@ -713,7 +714,8 @@ QUOTED = {
     "and so on, type": "report patterned.csv",
     "expected one of": "report words.npz --labels cat,dgo,eel",
     "check that probs has a column for every class": "report beyond.npz",
-    "leave such rows out with": "report draw.csv",
+    "leave such rows out with": "report hole.csv",
+    "and all other values are not": "report draw.csv",
     "No such command": "reprot games.csv",
     "belongs to a command": "--score p plain.csv",
     "No such option": "report games.csv --sorce p",
@@ -763,7 +765,7 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
         "nan.csv": "score,outcome\nnan,1\n",
         "percent.csv": "score,outcome\n85,1\n",
         "logits.csv": "score,outcome\n-5,1\n",
-        "draw.csv": "score,outcome\n0.5,1\n0.5,0.5\n",
+        "draw.csv": "score,outcome\n0.5,1\n0.5,0.5\n0.5,0\n",
     }.items():
         write(name, text)
     table("rivals.csv", score=SCORES, prob=SCORES, label=WON, outcome=WON)

@@ -1609,6 +1609,42 @@ def test_a_fraction_is_seen_far_from_the_sign(tmp_path):
         read_predictions([path], percent=True)
 
 
+@pytest.mark.parametrize("ending", [*TABULAR, "npz"])
+@pytest.mark.parametrize("number", [1.0, 1, 0.004, 1.0000000000000002])
+def test_fractions_are_not_divided_by_100_again(tmp_path, ending, number):
+    """Any number up to 1, but for rounding, may be a fraction; zeros are zero in both."""
+    path = save(tmp_path / f"f.{ending}", [0, 0.2 if number != 1 else 0, number])
+    with pytest.raises(FileError, match=r"no value of .*score.* exceeds 1: .*; leave --percent out, or write per"):
+        read_predictions([path], percent=True)
+    assert read_predictions([save(tmp_path / f"g.{ending}", [0, 0.5, 1.1])], percent=True).probs[2] == 1.1 / 100
+    assert not read_predictions([save(tmp_path / f"z.{ending}", [0, 0])], percent=True).probs.any()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "npz"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_fractions_of_any_width_are_not_divided_by_100_again(tmp_path, ending, dtype):
+    scores = np.array([0.25, np.nextafter(np.array(1, dtype), np.array(2, dtype))], dtype)
+    path = save(tmp_path / f"f.{ending}", scores if ending == "npz" else pa.array(scores))
+    with pytest.raises(FileError, match="exceeds 1: the numbers look like fractions"):
+        read_predictions([path], percent=True)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "npz"])
+def test_each_model_and_each_file_must_be_in_per_cent(tmp_path, ending):
+    path = save(tmp_path / f"f.{ending}", [85.0, 20.0], new=[0.8, 0.3])
+    with pytest.raises(FileError, match=r"no value of .*new.* exceeds 1"):
+        read_models([path], scores=["score", "new"], percent=True)
+    other = save(tmp_path / f"g.{ending}", [0.85, 0.2])
+    with pytest.raises(FileError, match=rf"g\.{ending}: .*no value of .*score.* exceeds 1"):
+        read_predictions([path, other], percent=True, **{"probs" if ending == "npz" else "score": "score"})
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_a_rare_class_may_be_below_1_per_cent(tmp_path, ending):
+    path = write(tmp_path / f"f.{ending}", {"p_0": [99.5, 99.9], "p_1": [0.5, 0.1], "y": [0, 1]})
+    np.testing.assert_array_equal(read_predictions([path], percent=True).probs[0], [0.995, 0.005])
+
+
 @pytest.mark.parametrize("ending", ["csv", "npz"])
 def test_logits_are_no_per_cents(tmp_path, ending):
     path = tmp_path / f"f.{ending}"

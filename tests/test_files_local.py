@@ -173,6 +173,51 @@ def test_cells_of_a_workbook(workbook):
     assert read.groups.tolist() == ["2024-01-01", "2024-01-02", "2024-01-03"]
 
 
+def formatted(path: Path, formats: list[str], scores: list[object], first: str = "A1") -> Path:
+    """Write a workbook of scores, each with the format of its cell, and outcomes; ``first`` is the corner."""
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl, which writes the workbooks of these tests, is missing")
+    book = openpyxl.Workbook()
+    corner = book.active[first]
+    for k, row in enumerate([("score", "outcome"), *((score, n % 2) for n, score in enumerate(scores))]):
+        for j, value in enumerate(row):
+            cell = book.active.cell(corner.row + k, corner.column + j, value)
+            if k and not j:
+                cell.number_format = formats[(k - 1) % len(formats)]
+    book.save(path)
+    return path
+
+
+@pytest.mark.parametrize("first", ["A1", "C4", "AB2"])
+@pytest.mark.parametrize("formats", [["0%"], ["0.00%"], ["0%", "0.0%"], ["0.0\\ %;[Red]-0.0\\ %"]])
+def test_the_format_of_cells_says_whether_they_are_per_cents(tmp_path, formats, first):
+    """Excel shows 20 % and stores 0.2: with the option and without it is the same number."""
+    path = formatted(tmp_path / "f.xlsx", formats, [0.2, 0.9, 0, 1], first)
+    for percent in (False, True):
+        assert read_predictions([path], percent=percent).probs.tolist() == [0.2, 0.9, 0, 1]
+
+
+@pytest.mark.parametrize("number_format", ["General", "0.00", '0.0" %"', "0\\%"])
+def test_cells_that_are_not_formatted_as_per_cent(tmp_path, number_format):
+    """A sign in quotes is shown, and multiplies nothing."""
+    path = formatted(tmp_path / "f.xlsx", [number_format], [20, 90.5, 0])
+    assert read_predictions([path], percent=True).probs.tolist() == [0.2, 0.905, 0]
+    path = formatted(tmp_path / "g.xlsx", [number_format], [0.2, 0.9, 1])
+    with pytest.raises(FileError, match="exceeds 1: the numbers look like fractions; leave --percent out"):
+        read_predictions([path], percent=True)
+
+
+@pytest.mark.parametrize("scores", [[0.2, 20, 0.9], [0.2, "20%", 0.9]])
+def test_cells_of_which_some_are_formatted_as_per_cent(tmp_path, scores):
+    path = formatted(tmp_path / "f.xlsx", ["0%", "General"], scores)
+    match = (
+        r"f\.xlsx: 2 cells of score are formatted as per cent, and 1 are not; give all cells of probabilities the same"
+    )
+    with pytest.raises(FileError, match=match):
+        read_predictions([path], percent=True)
+    path = formatted(tmp_path / "g.xlsx", ["0%", "General"], [0.2, 0, 0.9])
+    assert read_predictions([path], percent=True).probs.tolist() == [0.2, 0, 0.9]
+
+
 def test_workbooks_that_cannot_be_used(workbook, tmp_path, monkeypatch):
     path = workbook("two.xlsx", A=TABLE, B=TABLE)
     with pytest.raises(FileError, match=r"two\.xlsx: has 2 sheets with cells: A, B; save the sheet with the pred"):

@@ -171,6 +171,11 @@ def meant(name: str, choices: Iterable[str]) -> str:
     return ""
 
 
+def quoted(text: str) -> str:
+    """Return a text of the user in single quotes; unlike in a repr, nothing changes but characters without a sign."""
+    return "'" + "".join(each if each.isprintable() else repr(each)[1:-1] for each in text) + "'"
+
+
 def check_choice(argument: str, value: object, choices: Iterable[str]) -> None:
     """Reject a value that is not one of ``choices``."""
     names = list(choices)

@@ -39,7 +39,10 @@ def main() -> None:
 @shared.files
 @shared.score
 @click.option(
-    "--outcome", metavar="COLUMN", help="Whether that event happened: 0 or 1.", shell_complete=completion.columns
+    "--outcome",
+    metavar="COLUMN",
+    help="Whether that event happened: 0 or 1, or SQL such as 'predicted = label'.",
+    shell_complete=completion.columns,
 )
 @shared.probs
 @click.option(
@@ -205,7 +208,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     "--outcome",
     "--target",
     metavar="COLUMN",
-    help="What happened: 0 or 1, or the true class.",
+    help="What happened: 0 or 1, SQL such as 'predicted = label', or the true class.",
     shell_complete=completion.columns,
 )
 @shared.probs

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import numpy as np
 
-from calibrant.cli import console
+from calibrant.cli import console, outcomes
 from calibrant.cli.options import CommandOptions
 from calibrant.cli.usage import command_line
 from calibrant.errors import meant
@@ -94,6 +94,17 @@ def _fail(message: str) -> None:
 
 
 def _with_command(error: FileError, ctx: click.Context, options: CommandOptions) -> str:
+    from calibrant.files import BadTarget, values_of, where_option
+
+    if isinstance(error, BadTarget):
+        found = values_of([error.path], error.column, options.where)
+        got = f"column {error.column!r}: expected outcomes 0 or 1, got {outcomes.listing(found)}"
+        said = f"fill them, or leave such rows out with {where_option(found.is_known(), options.where)}"
+        if not set(found.unusable) <= set(found.missing):
+            said = outcomes.remedy(found, [error.path], error.column, error.score, ctx, options)
+        elif len(found.missing) == 1:
+            return str(error)
+        return f"{error.path}: {got}; {said}"
     if not error.options:
         return str(error) + _for_filled_in(error, options)
     return f"{error.path}: {error.problem}; {error.remedy}: {command_line(ctx, error.options)}"
@@ -119,6 +130,9 @@ def _place(error: InputError, predictions: FileRows, ctx: click.Context, options
     if error.fault is Fault.SWAPPED:
         return _swapped(error, predictions, ctx, options)
     if error.argument in predictions.columns:
+        whole = _of_outcomes(error, predictions, ctx, options)
+        if whole is not None:
+            return whole
         path, problem = predictions.place(error)
         return f"{path}: {problem}; {_remedy(error, predictions, ctx, options)}"
     argument = _ARGUMENTS.get(error.argument, error.argument)
@@ -230,7 +244,7 @@ def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context, o
             return f"if this is the order of the columns, type: {_typed(ctx, ','.join(distinct))}"
     if strings and not one_event:
         return f"pass --labels with the {width} labels in the order of the columns, and commas between them"
-    return _for_outcomes(predictions, ctx, options) if one_event else None
+    return "save the outcomes as 0 and 1" if one_event else None
 
 
 def _typed(ctx: click.Context, labels: str) -> str:
@@ -243,21 +257,27 @@ def _distinct(targets: np.ndarray[Any, Any]) -> list[str]:
     return [str(int(v)) if isinstance(v, float) and v.is_integer() else str(v) for v in values]
 
 
-def _for_outcomes(predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
-    """Return what to type if the column of outcomes holds something else."""
-    from calibrant.files import likely_outcome, sql_name, where_option
+def _of_outcomes(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
+    """Return the whole message about a column of outcomes that holds something else; None for arrays and classes."""
+    from calibrant.files import values_of
 
-    targets = predictions.targets
-    good = targets.dtype.kind in "fiub" and np.isin(targets, (0, 1)).mean() >= _FEW
+    probs = [name for name in predictions.columns if name.startswith("probs")]
     tables = not predictions.paths[0].lower().endswith((".npz", ".npy"))
-    if good and tables:
-        condition = f"{sql_name(predictions.columns['targets'][0])} IN (0, 1)"
-        return f"leave such rows out with {where_option(condition, options.where)}"
-    if good or not tables:
-        return "leave such rows out before the arrays are saved" if good else None
-    scores = [names[0] for name, names in predictions.columns.items() if name.startswith("probs")]
-    outcome = likely_outcome(predictions.paths[0], scores[0])
-    if outcome is None or outcome in predictions.columns["targets"]:
-        return "name the column that holds 0 and 1 with --outcome"
-    option = "--target" if options.target is not None else "--outcome"
-    return f"name the column that holds 0 and 1, such as: {command_line(ctx, (option, outcome))}"
+    if not tables or error.argument != "targets" or any(predictions.arrays[name].ndim > 1 for name in probs):
+        return None
+    if error.fault not in (*_OF_TARGETS, Fault.UNKNOWN_NAME) or error.facts.mistake is Mistake.ONE_BASED:
+        return None
+    (column,) = predictions.columns["targets"]
+    found = values_of(predictions.paths, column, options.where)
+    names = error.facts.names if isinstance(error.facts, NameFacts) else ()
+    if names and outcomes.proposal(found, options) is None:
+        return None
+    path, row = (predictions.paths[0], None) if error.row is None else predictions.locate(error.row)
+    score = predictions.columns[probs[0]][0]
+    if outcomes.are_two_labels(found):
+        said = _remedy(error, predictions, ctx, options)
+    else:
+        said = outcomes.remedy(found, predictions.paths, column, score, ctx, options)
+    place = f"{path}: " + (f"row {row:,}, " if row is not None else "") + f"column {column!r}"
+    expected = f"one of {', '.join(names)}" if names else "outcomes 0 or 1"
+    return f"{place}: expected {expected}, got {outcomes.listing(found, names)}; {said}"

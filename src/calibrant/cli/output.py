@@ -110,6 +110,8 @@ def _event(summary: Mapping[str, Any], predictions: FileRead, options: CommandOp
     if summary["notion"] != "positive" or summary["n_classes"] is not None or column is None:
         return None
     labels = options.labels or ()
+    if not labels and re.search("[=<>(]", column):  # a condition in SQL
+        return column
     return f"{column} = {labels[1] if len(labels) == 2 else 1}"
 
 

@@ -309,9 +309,11 @@ def _sketch(
     from calibrant import frames
     from calibrant.errors import FileError, InputError
     from calibrant.files.sketches import MOST_CURVES
+    from calibrant.files.values import check_per_cents
     from calibrant.sketch import CalibrationSketch
 
-    (target,), probs = selection.targets, selection.probs
+    probs = selection.probs
+    frame, (target,) = _with_values(frame, "--outcome", selection.targets, title)
     frame, labels = _with_values(frame, "--cluster", selection.clusters, title)
     frame, group, selection = _with_group(frame, selection, title, options)
     kinds = dict(frame.dtypes)
@@ -327,6 +329,10 @@ def _sketch(
             if kinds.get(name) == "string":
                 problem = f"column {name!r} holds text, and --engine spark cannot parse '85%'"
                 raise FileError(title, problem, "write numbers, or leave --engine spark out")
+        columns = [functions.max(functions.col(_quoted(name))) for name in probs]
+        largest = (value for value in frame.agg(*columns).first() or () if value is not None)
+        check_per_cents(title, probs, max(map(float, largest), default=0))
+        for name in probs:
             frame = frame.withColumn(name, functions.col(_quoted(name)) / 100)
     several = len(probs) > 1
     classwise = options.classwise

@@ -248,10 +248,10 @@ def _blamed(error: click.UsageError, source: configuration.Configured | None) ->
     return error
 
 
-def command_line(ctx: click.Context, options: Sequence[str]) -> str:
-    """Return the typed command with some options added or changed; a value follows each option."""
+def command_line(ctx: click.Context, options: Sequence[str], without: Sequence[str] = ()) -> str:
+    """Return the typed command with some options added or changed, and without others; a value follows each option."""
     params = {name: param for param in ctx.command.params for name in param.opts}
-    changed = {params[name] for name in options if name in params}
+    changed = {params[name] for name in (*options, *without) if name in params}
     words, skip = ["calibrant"], False
     for word in ctx.meta.get(TYPED, ()):
         option = params.get(word.partition("=")[0]) if word.startswith("--") else None
@@ -259,7 +259,12 @@ def command_line(ctx: click.Context, options: Sequence[str]) -> str:
             skip = not skip and "=" not in word
             continue
         words.append(word)
-    return shlex.join([*words, *options])
+    return " ".join(map(shell_word, [*words, *options]))
+
+
+def shell_word(text: str) -> str:
+    """Return a word of a command as a shell takes it; one with single quotes stands in double quotes."""
+    return f'"{text}"' if "'" in text and not re.search(r'["$`\\!]', text) else shlex.quote(text)
 
 
 def _meant(name: str, options: Sequence[str]) -> list[str]:

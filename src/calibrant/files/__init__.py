@@ -7,6 +7,7 @@ from calibrant.lazy import names_of
 if TYPE_CHECKING:
     from calibrant.column_options import Options
     from calibrant.files.chunks import Judging
+    from calibrant.files.held import Held
     from calibrant.files.matching import matched, model_names
     from calibrant.files.predictions import (
         BadRows,
@@ -20,17 +21,27 @@ if TYPE_CHECKING:
     )
     from calibrant.files.reading import read_models, read_predictions
     from calibrant.files.sketches import event_sketch, is_sketch_file, read_sketches, sketch_as_text, write_sketch
-    from calibrant.files.sources import column_names, likely_outcome, likely_score, repeated_columns
+    from calibrant.files.sources import (
+        column_names,
+        likely_outcome,
+        likely_prediction,
+        likely_score,
+        repeated_columns,
+        values_of,
+    )
     from calibrant.files.sql import sql_name, where_option
+    from calibrant.files.values import BadTarget, shown
 
 __all__ = [
     "BadRows",
+    "BadTarget",
     "FileModels",
     "FilePredictions",
     "FileRead",
     "FileRows",
     "FileSketch",
     "FileSketches",
+    "Held",
     "Judging",
     "Omitted",
     "Options",
@@ -38,6 +49,7 @@ __all__ = [
     "event_sketch",
     "is_sketch_file",
     "likely_outcome",
+    "likely_prediction",
     "likely_score",
     "matched",
     "model_names",
@@ -45,8 +57,10 @@ __all__ = [
     "read_predictions",
     "read_sketches",
     "repeated_columns",
+    "shown",
     "sketch_as_text",
     "sql_name",
+    "values_of",
     "where_option",
     "write_sketch",
 ]
@@ -56,6 +70,7 @@ __getattr__, __dir__ = names_of(
     {
         "calibrant.column_options": ("Options",),
         "calibrant.files.chunks": ("Judging",),
+        "calibrant.files.held": ("Held",),
         "calibrant.files.matching": (
             "matched",
             "model_names",
@@ -84,12 +99,18 @@ __getattr__, __dir__ = names_of(
         "calibrant.files.sources": (
             "column_names",
             "likely_outcome",
+            "likely_prediction",
             "likely_score",
             "repeated_columns",
+            "values_of",
         ),
         "calibrant.files.sql": (
             "sql_name",
             "where_option",
+        ),
+        "calibrant.files.values": (
+            "BadTarget",
+            "shown",
         ),
     },
 )

@@ -21,7 +21,7 @@ from calibrant.files.columns import Selection, select
 from calibrant.files.groups import cut
 from calibrant.files.local import located
 from calibrant.files.paths import kind_of, reading
-from calibrant.files.values import PERCENT_REMEDY, Column, Percents, Words, is_signed
+from calibrant.files.values import PERCENT_REMEDY, Column, Percents, Words, check_per_cents, is_signed
 
 _IN_MEMORY = 1 << 26  # bytes of an array that is stored column after column; of a larger one a file holds the copy
 _STEP = 1 << 20  # bytes
@@ -205,6 +205,11 @@ class ArrayColumns:
         percents = Percents(self._path, place, lambda _: "correct it before the array is saved")
         percents = self._percents.setdefault(what, percents)
         return percents.fractions(values, self.start, math.prod(shape[1:])).reshape(shape)
+
+    def check_per_cents(self) -> None:
+        """Reject an array that was read as per cents and may hold fractions."""
+        for what, percents in self._percents.items():
+            check_per_cents(self._path, (what,), percents.largest)
 
 
 def open_npy(path: str) -> StoredArray:

@@ -18,10 +18,12 @@ from calibrant.files.paths import reading
 from calibrant.files.sql import literal, where_option
 from calibrant.files.values import (
     PERCENT_REMEDY,
+    BadTarget,
     Column,
     Percents,
     Piece,
     Words,
+    check_per_cents,
     combined,
     is_missing,
     is_short,
@@ -48,6 +50,7 @@ def pieces(table: Table, selection: Selection) -> Generator[Piece, None, None]:
                 for argument, names in selection.names().items()
             }
             reader.start += batch.num_rows
+        reader.check_per_cents()
 
 
 class _Reader:
@@ -194,6 +197,13 @@ class _Reader:
         percents = self._percents.setdefault(name, Percents(self._table.path, place, remedy))
         return percents.fractions(values, self.start, width)
 
+    def check_per_cents(self) -> None:
+        """Reject a model whose numbers were read as per cents and may be fractions."""
+        for argument, names in self._selection.names().items():
+            if argument.startswith("probs"):
+                read = [self._percents[name].largest for name in names if name in self._percents]
+                check_per_cents(self._table.path, names, max(read, default=0))
+
     def _lists(self, name: str, column: Any, percent: bool) -> NDArray[Any]:
         lengths = self._array(self._compute.list_value_length(column))
         if len(lengths) == 0:
@@ -250,7 +260,7 @@ class _Reader:
             return self._error(f"{place} has a list with a null in it", "give every class a value in every row")
         if text is None:
             option = where_option(f"{table.spoken(name)} IS NOT NULL", table.where)
-            return self._error(f"{place} is empty (null)", f"fill it, or leave such rows out with {option}")
+            return self._bad(name, f"{place} is empty (null)", f"fill it, or leave such rows out with {option}")
         if re.fullmatch(r"[-+]?\d*,\d+", text.strip()):
             return self._error(f"{place}: {shown(text)} is not a number", "write decimals with a point")
         wanted = "a list of numbers" if inside or text.startswith("[") else table.expected.get(name, "a number")
@@ -263,7 +273,14 @@ class _Reader:
             return self._error(
                 f"column {name!r} holds text such as {shown(text)}, not numbers", "name a column of numbers"
             )
-        return self._error(problem, self._without(name, text))
+        return self._bad(name, problem, self._without(name, text))
+
+    def _bad(self, name: str, problem: str, remedy: str) -> FileError:
+        """Return the error of a cell; that of a single column of targets says which it is."""
+        models = [names for argument, names in self._selection.names().items() if argument.startswith("probs")]
+        if (name,) == self._selection.targets and len(models[0]) == 1:
+            return BadTarget(self._table.path, problem, remedy, name, self._selection.probs[0])
+        return self._error(problem, remedy)
 
     def _without(self, name: str, text: str) -> str:
         """Say how to mend a cell, or do without its row."""

@@ -71,8 +71,8 @@ class Selection:
     columns of probabilities are named by something else than 0 to C - 1. ``models`` are the columns of each of several
     models, where several are read: then ``probs`` are those of all of them. ``percent`` is true where these are per
     cents. ``groups`` and ``clusters`` are columns, or expressions in SQL, whose values together name the group and the
-    cluster of a row, and `keys` the row itself; `cuts` are the numbers among the groups' columns that are cut.
-    Groups of times with a zone are named by their time in ``timezone``.
+    cluster of a row, and `keys` the row itself; a single target may be an expression too. `cuts` are the numbers among
+    the groups' columns that are cut. Groups of times with a zone are named by their time in ``timezone``.
     """
 
     probs: tuple[str, ...]
@@ -132,7 +132,7 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
     weights = finder.one("--weight", options.weight) if options.weight is not None else None
     targets: tuple[str, ...] | None = None
     if options.outcome is not None:
-        targets = (finder.one("--outcome", options.outcome),)
+        targets = (finder.column_or_sql("--outcome", options.outcome),)
     elif options.target is not None:
         targets = finder.named("--target", options.target)
     groups = tuple(finder.column_or_sql("--by", value) for value in options.by)
@@ -226,7 +226,7 @@ class _Finder:
         return name
 
     def column_or_sql(self, option: str, value: str) -> str:
-        """Return a column of groups or clusters, or an expression in SQL."""
+        """Return a column, or an expression in SQL."""
         bare = self.noun != "column" or re.fullmatch(r"\w+", value)
         return self.one(option, value) if bare else value
 

@@ -188,11 +188,15 @@ class Table(ABC):
         The number of rows, where the file says it.
     integers : frozenset of str
         Columns of floats that become integers where they are whole.
+    has_types : bool
+        Whether the file says what its columns hold, other than text.
     dtypes : dict of str to dtype
         What a column of numbers, or of lists of them, is read as; where it is not known, it is 64-bit floats.
     expected : dict of str to str
         What a column's cells should have been, where it is not numbers.
     """
+
+    has_types = True
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -324,8 +328,9 @@ class EngineTable(Table):
         return None if text is None else str(text)
 
     def expressions(self, selection: Selection) -> dict[str, str]:
-        """Return the expressions among the groups and clusters, those that are no columns, with their options."""
+        """Return the expressions of the outcome, groups and clusters, which are no columns, with their options."""
         asked = dict.fromkeys(selection.clusters, "--cluster") | dict.fromkeys(selection.groups, "--by")
+        asked |= dict.fromkeys(selection.targets, "--outcome")
         return {name: option for name, option in asked.items() if name not in self.columns}
 
     def mentioned(self, sql: str) -> list[str]:
@@ -366,7 +371,7 @@ class EngineTable(Table):
                 raise self._no_column(option, sql, name)
 
     def _check_expressions(self, connection: Any, selection: Selection) -> None:
-        """Reject an expression of groups or clusters that is not one value of each row."""
+        """Reject an expression that is not one value of each row."""
         for sql, option in self.expressions(selection).items():
             try:
                 columns = len(connection.sql(f"SELECT * FROM {self.relation()}").types)
@@ -378,7 +383,8 @@ class EngineTable(Table):
 
     def _not_one_value(self, option: str, sql: str) -> FileError:
         problem = f"{option} {sql!r} is not one value of each row"
-        return FileError(self.path, problem, f"for several columns give {option} once for each")
+        remedy = f"for several columns give {option} once for each"
+        return FileError(self.path, problem, "write one condition" if option == "--outcome" else remedy)
 
     def check_names(self) -> None:
         """Reject names that differ only in case: DuckDB would take one column for the other."""

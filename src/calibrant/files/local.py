@@ -166,13 +166,18 @@ def stand_in(path: str, source: str, make: Callable[[], str | None]) -> None:
 # ---------------------------------------------------------------- workbooks
 
 
+def is_workbook(path: str) -> bool:
+    """Whether a name is that of a workbook."""
+    return path.lower().endswith(".xlsx")
+
+
 def convert(path: str) -> None:
     """Copy the only sheet of a workbook to a CSV, which `located` finds; `check_converted` raises what went wrong.
 
     The sheets of a workbook are no files of their own: if several have cells, that is an error.
     """
     source = original(path)
-    if not source.lower().endswith(".xlsx") or not os.path.getsize(source):
+    if not is_workbook(source) or not os.path.getsize(source):
         return  # an empty file is an error of its own
     stand_in(path, source, lambda: _write_csv(_sheet(path, source)))
 

@@ -23,12 +23,14 @@ from calibrant.files.arrays import (
     open_npz,
     rows_at_a_time,
 )
+from calibrant.files.cell_formats import are_fractions
 from calibrant.files.cells import pieces
 from calibrant.files.columns import Selection, Unnamed, check_same, select
 from calibrant.files.engine import Engines, Table
 from calibrant.files.groups import joined
+from calibrant.files.held import Held, held
 from calibrant.files.json_shapes import first_keys
-from calibrant.files.local import convert, located
+from calibrant.files.local import convert, is_workbook, located
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
 from calibrant.files.paths import check_bytes, expand, kind_of, reading
 from calibrant.files.predictions import Omitted
@@ -47,6 +49,7 @@ from calibrant.files.text import CsvTable, JsonTable, header
 from calibrant.files.values import Piece, combined
 
 _NO_OPTIONS = Options()
+_PREDICTED = re.compile(r"pred|guess|assigned|output|(^|_)hat(_|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,11 +96,14 @@ def _from_table(table: Table, selection: Selection) -> Source:
     """Return a file with columns as a source."""
     wide = np.dtype(np.float64)
     dtypes = [table.dtypes.get(name, wide) for name in selection.probs]
+    fractions = (
+        selection.percent and is_workbook(table.path) and are_fractions(table.path, table.columns, selection.probs)
+    )
     return Source(
         path=table.path,
         selection=selection,
         dtype=np.result_type(*(wide if selection.percent and dtype.kind != "f" else dtype for dtype in dtypes)),
-        pieces=lambda asked: pieces(table, asked),
+        pieces=lambda asked: pieces(table, replace(asked, percent=False) if fractions else asked),
         rows=table.rows,
         row_of=table.row_of,
     )
@@ -129,6 +135,7 @@ def _from_arrays(path: str, selection: Selection, arrays: Mapping[str, StoredArr
                         piece[name] = join(columns_of)
                 yield piece
                 columns.start += len(together[0])
+            columns.check_per_cents()
 
     return Source(path=path, selection=selection, dtype=np.result_type(*dtypes), pieces=read, rows=n)
 
@@ -289,9 +296,8 @@ def table_of(
     if kind == "json":
         return JsonTable(path, where, engines)
     stored = ParquetTable(path, engines) if kind == "parquet" else ArrowTable(path)
-    plain = where is None and all(
-        name in stored.columns or re.fullmatch(r"\w+", name) for name in (*options.by, *options.clusters)
-    )
+    sql = filter(None, (*options.by, *options.clusters, options.outcome))
+    plain = where is None and all(name in stored.columns or re.fullmatch(r"\w+", name) for name in sql)
     plain = plain and not any(f"{name}." in asked for name in stored.structs for asked in options.columns)
     return stored if plain else FilteredTable(stored, where, engines)
 
@@ -308,7 +314,7 @@ def column_names(path: str) -> tuple[str, ...]:
         Whatever the reader of a damaged file raises.
     """
     kind = kind_of(path)
-    if path.lower().endswith(".xlsx"):
+    if is_workbook(path):
         convert(path)
     if kind in ("parquet", "arrow"):
         return table_of(path, kind, None).columns
@@ -347,6 +353,23 @@ def likely_score(path: str, outcome: str) -> str | None:
     likely = _look_at_file(path)
     pair = best_pair(likely.scores, [outcome], likely)
     return pair and pair[0]
+
+
+def likely_prediction(path: str, truth: str) -> str | None:
+    """Return the column that holds most likely the predicted labels beside the true ones, for the words of an error.
+
+    Its name says so, and its labels recur in the true ones.
+    """
+    of_columns = _look_at_file(path).words
+    words = of_columns.get(truth, frozenset())
+    alike = (name for name, others in of_columns.items() if name != truth and 2 * len(words & others) > len(others))
+    return next(filter(_PREDICTED.search, alike), None)
+
+
+def values_of(paths: Sequence[str], column: str, where: str | None) -> Held:
+    """Count the values of a column, or an expression, of the rows that meet a condition: for the words of an error."""
+    engines = Engines(paths)
+    return held([table_of(path, kind_of(path), where, engines, Options(outcome=column)) for path in paths], column)
 
 
 def _look_at_file(path: str) -> Likely:

@@ -45,6 +45,8 @@ _AS_LISTS = "write one column of lists, as Parquet or an array"
 class CsvTable(EngineTable):
     """A CSV or TSV: a header, then rows with exactly its number of fields."""
 
+    has_types = False
+
     def __init__(self, path: str, where: str | None, engines: Engines | None = None) -> None:
         super().__init__(path, where, engines)
         self._types: dict[str, str] = {}
@@ -75,6 +77,7 @@ class CsvTable(EngineTable):
         """Type the columns of the condition by all their cells, and the targets by the first ones."""
         self._types, self.casts, self._as_text = {}, {}, []
         asked = [*selection.targets[:1], *selection.probs[:1], *(columns[0] for _, columns in selection.models)]
+        asked = [name for name in asked if name in self.columns]
         names = [name for name in (*selection.groups, *selection.clusters, *selection.keys) if name in self.columns]
         sql = [*self.expressions(selection), *([] if self.where is None else [self.where])]
         mentioned = [name for each in sql for name in self.mentioned(each)]
@@ -91,8 +94,8 @@ class CsvTable(EngineTable):
             self.casts[name] = self.text_of(name)
             if kinds.get(name) == NUMBERS:
                 self.casts[name] = f"TRY_CAST(trim({identifier(name)}) AS {TEXT}[])"
-        if len(selection.targets) == 1:
-            name = selection.targets[0]
+        name = selection.targets[0] if len(selection.targets) == 1 else ""
+        if name in kinds:
             kind = kinds[name]
             if selection.labels or kind in (TEXT, *TIMES):
                 self.casts[name] = self.text_of(name)
@@ -287,8 +290,8 @@ class JsonTable(EngineTable):
                 self.casts[name] = (
                     f"CASE WHEN contains({texts}, '_') THEN NULL ELSE TRY_CAST({identifier(name)} AS {NUMBERS}) END"
                 )
-        if len(selection.targets) == 1:
-            name = selection.targets[0]
+        name = selection.targets[0] if len(selection.targets) == 1 else ""
+        if name in self.columns:
             kind = self._types[name]
             if kind == "JSON":
                 self.casts[name] = self.text_of(name) if selection.labels else number_of(self.text_of(name))

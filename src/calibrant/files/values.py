@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.clusters import SEPARATOR, ClusterLabels, as_clusters, escaped, label_texts
-from calibrant.errors import FileError
-from calibrant.files.columns import Selection
+from calibrant.errors import FileError, quoted
+from calibrant.files.columns import Selection, listed
 from calibrant.grouping import group_name
 
 PERCENT_REMEDY = "pass --percent if the numbers are per cent"
@@ -22,6 +22,18 @@ PERCENT_REMEDY = "pass --percent if the numbers are per cent"
 _LONGEST = 40  # characters of a cell that an error shows
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?", "missing"}
 _PER_CENT = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*%?")
+
+
+class BadTarget(FileError):
+    """A cell of the only column of targets that is no number: the column may hold labels."""
+
+    def __init__(self, path: str, problem: str, remedy: str, column: str, score: str) -> None:
+        super().__init__(path, problem, remedy)
+        self.column = column
+        self.score = score
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.path, self.problem, self.remedy, self.column, self.score))
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +190,7 @@ def _spell(value: Any, labels: tuple[str, ...]) -> str:
 
 def shown(text: str) -> str:
     """Return a cell's text as errors show it."""
-    return repr(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
+    return quoted(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
 
 
 def is_short(text: str) -> bool:
@@ -228,6 +240,8 @@ class Percents:
         self._remedy = remedy
         self._has_sign = False
         self._unsigned: tuple[int, str] | None = None  # the first cell that may be a fraction: its row and its text
+        #: The largest number, less what rounding may add to it; infinite once a sign says that all are per cents.
+        self.largest = 0.0
 
     def fractions(self, values: Column, start: int, width: int = 1) -> NDArray[Any]:
         """Return the next values as fractions: ``width`` of each row, the first row at position ``start``.
@@ -253,6 +267,9 @@ class Percents:
             got = shown(text) if isinstance(values, Words) else text
             problem = f"{self._place(start + int(bad[0]) // width)}: {got} is not a per cent from 0 to 100"
             raise FileError(self._path, f"{problem}, such as 85 or '85%'", self._remedy(text))
+        rounding = 8 * float(np.finfo(shares.dtype).eps)
+        largest = math.inf if self._has_sign else 100 * float(shares.max(initial=0)) / (1 + rounding)
+        self.largest = max(self.largest, largest)
         return shares
 
     def _check_signs(self, texts: list[str], codes: NDArray[Any], start: int, width: int) -> None:
@@ -265,3 +282,18 @@ class Percents:
             row, text = self._unsigned
             problem = f"{self._place(row)}: {shown(text)} may be a fraction: it has no per-cent sign, and others have"
             raise FileError(self._path, f"{problem} one", "write all cells alike")
+
+
+def check_per_cents(path: str, names: Sequence[str], largest: float) -> None:
+    """Reject per cents of a model if none exceeds 1: they may be fractions. Zeros are zero in both.
+
+    Fractions that are divided by 100 again give a report without any other error.
+
+    Raises
+    ------
+    FileError
+        For such columns.
+    """
+    if 0 < largest <= 1:
+        problem = f"--percent is given, and no value of {listed(names)} exceeds 1: the numbers look like fractions"
+        raise FileError(path, problem, "leave --percent out, or write per cents with their sign, such as 0.5%")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from calibrant import grid as grids
 from calibrant.errors import CalibrantError, InputError, NothingJudgedError
 from calibrant.frames import buckets, cells, faults
-from calibrant.frames.columns import alike_in_engines, as_frame, resolve_columns, resolve_judgement
+from calibrant.frames.columns import alike_in_engines, as_frame, resolve_columns, resolve_judgement, with_outcome
 from calibrant.grouping import group_name
 from calibrant.inputs import Notion
 from calibrant.sketch import CalibrationSketch
+
+if TYPE_CHECKING:
+    import narwhals as nw
 
 
 @overload
@@ -20,7 +23,7 @@ def sketch(
     frame: Any,
     *,
     score: str | None = ...,
-    outcome: str | None = ...,
+    outcome: str | nw.Expr | None = ...,
     probs: Sequence[str] | None = ...,
     target: str | None = ...,
     weight: str | None = ...,
@@ -39,7 +42,7 @@ def sketch(
     *,
     by: str,
     score: str | None = ...,
-    outcome: str | None = ...,
+    outcome: str | nw.Expr | None = ...,
     probs: Sequence[str] | None = ...,
     target: str | None = ...,
     weight: str | None = ...,
@@ -55,7 +58,7 @@ def sketch(
     frame: Any,
     *,
     score: str | None = None,
-    outcome: str | None = None,
+    outcome: str | nw.Expr | None = None,
     probs: Sequence[str] | None = None,
     target: str | None = None,
     weight: str | None = None,
@@ -76,9 +79,11 @@ def sketch(
     ----------
     frame : DataFrame, table, query
         From pandas, Polars (eager or lazy), PyArrow, DuckDB (a relation), Ibis, Dask or PySpark; it is not changed.
-    score, outcome : str
+    score, outcome : str, str or narwhals.Expr
         For one event: the column of its probability, and the column of its outcomes (0 and 1, booleans, or the names
-        in `class_names`, the event last).
+        in `class_names`, the event last). The outcome may be an expression,
+        such as ``nw.col("predicted") == nw.col("label")`` for whether a predicted label is right, or SQL in DuckDB and
+        PySpark: ``"predicted = label"``. Where a value is missing, so is the outcome, and that is an error.
     probs, target : list of str, str
         For classes: the columns of their probabilities, and the column of the true class: an index from 0 in the order
         of ``probs``, or a name in `class_names`.
@@ -131,7 +136,7 @@ def sketch(
     >>> calibrant.frames.sketch(games, score="p", outcome="won", by="site")["b"].n
     2
     """
-    source = as_frame(frame)
+    source, outcome = with_outcome(as_frame(frame), outcome)
     columns = resolve_columns(
         source,
         score=score,

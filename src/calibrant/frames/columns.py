@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
@@ -12,12 +13,17 @@ import numpy as np
 from calibrant import grid as grids
 from calibrant.clusters import LabelKind, check_notion
 from calibrant.errors import InputError, check_choice, nearest
-from calibrant.faults import Facts, Fault, Mistake, Suspicion
+from calibrant.faults import Facts, Fault, MissingFacts, Mistake, Place, Suspicion
 from calibrant.inputs import Notion, names_of, sum_tolerance
 from calibrant.notions import DEFAULTS, NOTIONS
 
 #: The types of targets.
 Writing = Literal["integers", "numbers", "booleans", "words"]
+
+Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
+
+#: What to do about rows that cannot be judged.
+FILTER: Final = "filter the rows out of the frame first"
 
 _FRAMES: Final = "a frame of pandas, Polars, PyArrow, DuckDB, Ibis, Dask or PySpark"
 _CAST: Final = "cast it in the frame first"
@@ -121,7 +127,7 @@ class Wanted:
     grid: grids.Grid
 
 
-def as_frame(frame: Any) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
+def as_frame(frame: Any) -> Frame:
     """Return the frame, wrapped by Narwhals.
 
     Raises
@@ -150,8 +156,72 @@ def _instead(frame: Any) -> str:
     return "pass arrays to CalibrationSketch.update"
 
 
+def with_outcome(frame: Frame, outcome: Any) -> tuple[Frame, Any]:
+    """Return the frame with a column for an outcome that is an expression, and its name; other outcomes unchanged.
+
+    Expressions of Narwhals are for every engine, and SQL for DuckDB and PySpark. Arrow computes those of frames
+    in memory: a comparison with a missing value is missing there, and false in pandas.
+
+    Raises
+    ------
+    InputError
+        For an expression that the engine cannot compute, or without one value for each row.
+    """
+    names = [str(name) for name in frame.collect_schema().names()]
+    engine = frame.implementation
+    has_sql = engine.is_duckdb() or engine.is_pyspark()
+    is_sql = has_sql and isinstance(outcome, str) and outcome not in names and re.search(r"\W", outcome)
+    if not isinstance(outcome, nw.Expr) and not is_sql:
+        return frame, outcome
+    if not is_sql and _is_aggregate(frame, outcome):
+        remedy = "compare columns, such as nw.col('a') == nw.col('b')"
+        raise InputError("outcome", "an expression with a value for each row", "one value for all rows", remedy)
+    name = "outcome"
+    while name in map(str.casefold, names):
+        name += "_"
+    try:
+        if is_sql or isinstance(frame, nw.LazyFrame):
+            longer = _with_sql(frame, name, outcome) if is_sql else frame.with_columns(outcome.alias(name))
+            longer.collect_schema()  # where an engine finds that there is no such column
+            return longer, name
+        table = nw.from_native(frame.to_arrow(), eager_only=True)
+        values = table.with_columns(outcome.alias(name)).get_column(name)
+    except Exception as error:  # each engine has errors of its own
+        got, remedy = f"one that fails ({type(error).__name__}: {error!s:.200})", "correct the expression"
+        raise InputError("outcome", "an expression over the columns", got, remedy) from error
+    n_missing = values.null_count()
+    if n_missing:
+        place = Place(values.is_null().arg_true().to_list()[0])
+        facts = MissingFacts(entry="label", place=place, n_rows=n_missing)
+        got = f"missing values (null or NaN) in {n_missing:,} row{'s' * (n_missing > 1)}, the first at {place}"
+        raise InputError("outcome", "a label in every row", got, FILTER, fault=Fault.MISSING, facts=facts)
+    return frame.with_columns(nw.new_series(name, values.to_numpy(), backend=engine)), name
+
+
+def _is_aggregate(frame: Frame, outcome: nw.Expr) -> bool:
+    """Return whether an expression has one value for all rows: of no rows it has a value too."""
+    try:
+        return len(frame.lazy().head(0).select(outcome.alias("outcome")).collect()) > 0
+    except Exception:  # the expression fails, and says so where it is computed
+        return False
+
+
+def _with_sql(frame: Frame, name: str, sql: str) -> Frame:
+    """Return the frame with a column that SQL computes."""
+    native: Any = nw.to_native(frame)
+    if frame.implementation.is_duckdb():
+        import duckdb
+
+        native = native.select(duckdb.StarExpression(), duckdb.SQLExpression(sql).alias(name))
+    else:
+        from pyspark.sql import functions
+
+        native = native.withColumn(name, functions.expr(sql))
+    return as_frame(native)
+
+
 def resolve_columns(
-    frame: nw.DataFrame[Any] | nw.LazyFrame[Any],
+    frame: Frame,
     *,
     score: Any,
     outcome: Any,
@@ -250,9 +320,7 @@ def resolve_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) 
     return Wanted(notion, bool(classwise), grid)
 
 
-def alike_in_engines(
-    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns
-) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
+def alike_in_engines(frame: Frame, columns: Columns) -> Frame:
     """Return a frame with values that every engine reads alike.
 
     Decimals become the doubles nearest to them: Arrow multiplies by a power of ten and so reads .35 as
@@ -276,9 +344,7 @@ def alike_in_engines(
 # ---------------------------------------------------------------- clusters
 
 
-def _labels(
-    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], schema: dict[str, nw.dtypes.DType], cluster: Any
-) -> tuple[Label, ...]:
+def _labels(frame: Frame, schema: dict[str, nw.dtypes.DType], cluster: Any) -> tuple[Label, ...]:
     names = [cluster] if isinstance(cluster, (str, bytes)) or not isinstance(cluster, Iterable) else list(cluster)
     if not names:
         raise InputError("cluster", "a column, or a list of columns", "an empty list", "leave it out, or name a column")
@@ -293,7 +359,7 @@ def _labels(
     return labels
 
 
-def _names_clusters(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], label: Label, *, alone: bool) -> bool:
+def _names_clusters(frame: Frame, label: Label, *, alone: bool) -> bool:
     """Return whether the type of a column suits labels of clusters."""
     dtype = label.dtype
     if dtype in (nw.Object, nw.Unknown):  # Python objects are looked at one by one
@@ -334,7 +400,7 @@ def _named(schema: dict[str, nw.dtypes.DType], argument: str, name: Any) -> str:
     return name
 
 
-def _check_name(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], argument: str, name: str) -> None:
+def _check_name(frame: Frame, argument: str, name: str) -> None:
     """Reject a column name that the engine cannot find, or takes for another column."""
     engine = frame.implementation
     if engine.is_duckdb() or engine.is_pyspark():

@@ -27,7 +27,7 @@ from calibrant.faults import (
 )
 from calibrant.frames import rows
 from calibrant.frames.cells import fetch, parts
-from calibrant.frames.columns import Columns
+from calibrant.frames.columns import FILTER, Columns
 from calibrant.mistakes import look_percent, of_score
 from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT
 from calibrant.wording import expected_labels, expected_sum, number
@@ -35,7 +35,6 @@ from calibrant.wording import expected_labels, expected_sum, number
 #: The kinds of faults, in the order of reports: only the first of a row counts, and only the first of a frame.
 _GROUP, _NO_TARGET, _TARGET, _NO_CLUSTER, _CLUSTER, _NO_WEIGHT, _WEIGHT, _NO_SCORE, _SCORE, _SUM = range(10)
 _NONE: Final = -1
-_FILTER: Final = "filter the rows out of the frame first"
 _HEAD: Final = 200  # rows to read for the likely mistake
 
 
@@ -163,7 +162,7 @@ def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
         )
         if row_fault.kind == _NO_TARGET:
             return InputError(
-                argument, "a label in every row", row_fault.missing, _FILTER, fault=Fault.MISSING, facts=missing
+                argument, "a label in every row", row_fault.missing, FILTER, fault=Fault.MISSING, facts=missing
             )
         remedy = "fill the missing names in the frame, such as with 'unknown'"
         return InputError("by", "a name in every row", row_fault.missing, remedy, fault=Fault.MISSING, facts=missing)
@@ -175,7 +174,7 @@ def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
     n_classes = columns.n_classes if columns.classes else None
     mistake = None
     if columns.classes:
-        remedy = f"name the column of every class in probs, or {_FILTER}"
+        remedy = f"name the column of every class in probs, or {FILTER}"
         if value == columns.n_classes:
             mistake, remedy = Mistake.ONE_BASED, f"subtract 1 if the labels are 1-based, or {remedy}"
     elif 0 < value < 1:
@@ -195,7 +194,7 @@ def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
 def _of_cluster(row_fault: RowFault, columns: Columns) -> InputError:
     if row_fault.kind == _NO_CLUSTER:
         missing = MissingFacts(entry="cluster", place=row_fault.place(), n_rows=row_fault.n)
-        expected, remedy = "a label in every row", f"name the clusters of such rows, or {_FILTER}"
+        expected, remedy = "a label in every row", f"name the clusters of such rows, or {FILTER}"
         return InputError("cluster", expected, row_fault.missing, remedy, fault=Fault.MISSING, facts=missing)
     for k, label in enumerate(columns.labels):
         value = row_fault.values[f"cluster{k}"]
@@ -222,7 +221,7 @@ def _of_scores(row_fault: RowFault, frame: nw.DataFrame[Any] | nw.LazyFrame[Any]
         column = values.index(None)
         got = row_fault.missing + (f", in column {columns.scores[column]!r}" if columns.classes else "")
         missing = MissingFacts(entry="number", place=row_fault.place(column, len(values)), n_rows=row_fault.n)
-        return InputError(argument, "numbers in every row", got, _FILTER, fault=Fault.MISSING, facts=missing)
+        return InputError(argument, "numbers in every row", got, FILTER, fault=Fault.MISSING, facts=missing)
     column = next(k for k, value in enumerate(values) if not 0 <= value <= 1)
     got = row_fault.among(number(values[column])) + (
         f" in column {columns.scores[column]!r}" if columns.classes else ""

@@ -1,0 +1,218 @@
+"""Outcomes of files and frames: conditions in SQL, and remedies for columns that hold something else."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from reading_of import asked, read_predictions
+from test_cli_usage import FAST, run
+from test_files import TABULAR, write
+
+import calibrant
+from calibrant import files
+from calibrant.errors import FileError, InputError
+from calibrant.frames import sketch
+
+RNG = np.random.default_rng(31)
+N = 60
+SCORES = RNG.uniform(0.05, 0.95, N).round(3).tolist()
+TRUE = RNG.choice(["it's", "b c", "Ä"], N).tolist()
+PREDICTED = [name if right else "b c" for name, right in zip(TRUE, RNG.random(N) < 0.6, strict=True)]
+RIGHT = [a == b for a, b in zip(TRUE, PREDICTED, strict=True)]
+NUMBERS = RNG.integers(0, 4, N).tolist()
+COLUMNS: dict[str, Any] = {"conf": SCORES, "true_label": TRUE, "pred_label": PREDICTED, "k": NUMBERS, "other": SCORES}
+IS_RIGHT = "pred_label = true_label"
+CONDITIONS = {
+    IS_RIGHT: RIGHT,
+    "true_label = 'it''s'": [name == "it's" for name in TRUE],
+    "k >= 2 AND pred_label <> true_label": [k >= 2 and not r for k, r in zip(NUMBERS, RIGHT, strict=True)],
+    "CASE WHEN k = 3 THEN 1 ELSE 0 END": [k == 3 for k in NUMBERS],
+    "k IN (1, 2) -- a comment": [k in (1, 2) for k in NUMBERS],
+}
+
+
+# ---------------------------------------------------------------- conditions in SQL
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("ending", [*TABULAR, "json"])
+def test_an_outcome_may_be_a_condition(tmp_path, ending, condition):
+    path = tmp_path / f"f.{ending}"
+    if ending == "json":
+        rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)]
+        path.write_text(json.dumps(rows))
+    else:
+        write(path, COLUMNS)
+    read = read_predictions([str(path)], score="conf", outcome=condition)
+    np.testing.assert_array_equal(read.targets.astype(float), np.array(CONDITIONS[condition], float))
+    np.testing.assert_array_equal(read.probs, SCORES)
+    some = read_predictions([str(path)], score="conf", outcome=condition, where="k > 0", by=["k"])
+    np.testing.assert_array_equal(some.targets, np.array(CONDITIONS[condition])[np.array(NUMBERS) > 0])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_a_missing_value_makes_the_outcome_missing(tmp_path, ending):
+    """The row is named, and the remedy reads the others."""
+    columns = {"conf": [0.5, 0.25, 0.75], "true_label": ["a", None, "b"], "pred_label": ["a", "b", "a"]}
+    path = write(tmp_path / f"f.{ending}", columns)
+    with pytest.raises(FileError, match=r"row 2, column 'pred_label = true_label' is empty \(null\)") as caught:
+        read_predictions([path], score="conf", outcome=IS_RIGHT)
+    where = str(caught.value).split('--where "')[1].removesuffix('"')
+    assert read_predictions([path], score="conf", outcome=IS_RIGHT, where=where).targets.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        ("pred_labl = true_label", "there is no column 'pred_labl'; did you mean 'pred_label'?"),
+        ("pred_label, true_label", "is not one value of each row; write one condition"),
+        ("max(k)", "--outcome 'max(k)': "),
+        ("k = 1); DROP TABLE x; --", "--outcome 'k = 1); DROP TABLE x; --'"),
+        ("[k]", "--outcome '[k]' is not one value of each row"),
+        ("pred", "has no column 'pred' (--outcome)"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_what_is_no_outcome_names_the_option(tmp_path, ending, outcome, said):
+    path = write(tmp_path / f"f.{ending}", COLUMNS)
+    with pytest.raises(FileError) as caught:
+        read_predictions([path], score="conf", outcome=outcome)
+    assert said in str(caught.value)
+
+
+def test_conditions_in_models_sketches_and_arrays(tmp_path):
+    path = write(tmp_path / "f.parquet", COLUMNS)
+    models = files.read_models([path], asked({"models": ["conf", "other"], "outcome": IS_RIGHT}))
+    np.testing.assert_array_equal(models.targets, RIGHT)
+    read = files.read_predictions([path], asked({"score": "conf", "outcome": IS_RIGHT}), keep=False)
+    assert isinstance(read, files.FileSketch)
+    np.testing.assert_allclose(calibrant.brier_score(read.sketch), calibrant.brier_score(SCORES, RIGHT), rtol=1e-12)
+    np.savez(tmp_path / "f.npz", conf=SCORES, k=NUMBERS)
+    with pytest.raises(FileError, match="has no array 'k = 1'"):
+        read_predictions([str(tmp_path / "f.npz")], probs="conf", outcome="k = 1")
+
+
+FRAMES = {
+    "pandas": pd.DataFrame,
+    "pandas with an index": lambda columns: pd.DataFrame(columns, index=[7] * N),
+    "polars": pl.DataFrame,
+    "polars lazy": pl.LazyFrame,
+    "pyarrow": pa.table,
+    "duckdb": lambda columns: duckdb.connect().from_arrow(pa.table(columns)),
+}
+
+
+@pytest.mark.parametrize("engine", FRAMES)
+def test_an_outcome_of_a_frame_may_be_an_expression(engine):
+    frame = FRAMES[engine]({**COLUMNS, "outcome": NUMBERS})  # whose own column of this name stays
+    condition = nw.col("pred_label") == nw.col("true_label")
+    for outcome in (condition, condition.cast(nw.Int64), *([IS_RIGHT] if engine == "duckdb" else [])):
+        made = sketch(frame, score="conf", outcome=outcome, by="k")
+        assert sum(part.n for part in made.values()) == N
+        total = sum(part.n * calibrant.brier_score(part) for part in made.values()) / N
+        np.testing.assert_allclose(total, calibrant.brier_score(SCORES, RIGHT), rtol=1e-12)
+    with pytest.raises(InputError, match=r"outcome: expected .* one value for all rows"):
+        sketch(frame, score="conf", outcome=nw.col("k").max() > 1)
+    with pytest.raises(InputError, match="outcome: expected an expression over the columns, got one that fails"):
+        sketch(frame, score="conf", outcome=nw.col("none") > 1)
+
+
+@pytest.mark.parametrize("engine", [name for name in FRAMES if "index" not in name])
+def test_a_missing_value_of_a_frame_makes_the_outcome_missing(engine):
+    """In pandas a comparison with None is false."""
+    frame = FRAMES[engine]({"conf": [0.5, 0.25], "a": ["x", None], "b": ["x", "y"]})
+    with pytest.raises(InputError, match=r"outcome: expected a \w+ in every row, got missing values .* in 1 row"):
+        sketch(frame, score="conf", outcome=nw.col("a") == nw.col("b"))
+
+
+# ---------------------------------------------------------------- remedies
+
+#: Outcomes as files spell them; then the event, and the values whose rows the remedy leaves out.
+SPELLED: dict[str, tuple[list[str | None], set[str | None], set[str | None]]] = {
+    "a market": (["NO", "MKT", "YES", "NO", "CANCEL", "0.35"], {"YES"}, {"MKT", "CANCEL", "0.35"}),
+    "three results": (["win", "tie", "loss", "win", "loss"], {"win"}, set()),
+    "not sure": (["yes", "ambiguous", "no", "no", "yes"], {"yes"}, {"ambiguous"}),
+    "two labels": (["healthy", "sick", "sick", "healthy"], {"sick"}, set()),
+    "two labels and gaps": (["no", "yes", "NA", None, "no", "yes"], {"yes"}, {"NA", None}),
+    "two spellings": (["Yes", "yes", "No", "no", "YES"], {"Yes", "yes", "YES"}, set()),
+    "spellings and gaps": (["Won", "won", "lost", "?", "void"], {"Won", "won"}, {"?", "void"}),
+    "letters": (["W", "L", "T", "W", "L"], {"W"}, set()),
+    "quotes": (["it's", 'a "b"', "c", "it's"], {"it's"}, set()),
+    "commas": (["yes, sure", "no, never", "yes, sure"], {"yes, sure"}, set()),
+    "results and gaps": (["win", "tie", "loss", None, "n/a"], {"win"}, {None, "n/a"}),
+    "gaps alone": (["1", "0", "NA", "?", "0", "1"], {"1"}, {"NA", "?"}),
+    "draws": (["1", "0", "0.5", "1", "0"], {"1"}, set()),
+    "signs": (["1", "-1", "0", "-1", "1"], {"1"}, set()),
+    "from 1": (["1", "2", "2", "1"], {"2"}, set()),
+}
+
+
+@pytest.mark.parametrize("name", SPELLED)
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "arrow"])
+def test_one_command_judges_a_column_of_other_outcomes(tmp_path, name, ending):
+    """One message counts all values, and its command works: it drops no outcome, but rows whose outcome is unknown."""
+    values, event, left_out = SPELLED[name]
+    where = ("--where", "k < 9") if ending in ("arrow", "jsonl") else ()
+    numbers = name in ("draws", "signs", "from 1") and ending != "csv"  # columns of numbers
+    scores = [0.1 + 0.1 * k for k in range(len(values))]
+    outcomes = [float(value or "nan") for value in values] if numbers else values
+    columns = {"s": scores, "y": outcomes, "k": [2 + k for k in range(len(values))]}
+    path = str(tmp_path / f"f.{ending}")
+    if ending == "csv":
+        with open(path, "w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream).writerows([columns, *zip(*columns.values(), strict=True)])
+    else:
+        write(Path(path), columns)
+    status, _, err = run("report", path, "--score", "s", "--outcome", "y", *where)
+    assert (status, err.count("\n")) == (1, 1)
+    for value in set(values) - {"0", "1"} - ({"2"} if "1-based" in err else set()):
+        count = values.count(value)
+        assert re.search(rf"({re.escape(value)}'?|\(null\)) in {count}\b" if value else "null", err), (value, err)
+    if ": calibrant " not in err:
+        line = shlex.join(["report", path, "--score", "s", "--outcome", "y"]) + " --where " + err.split("--where ")[1]
+    else:
+        line = err.rpartition(": calibrant ")[2]
+    status, out, err = run(*shlex.split(line), *FAST, "--json", "-")
+    assert status == 0, (line, err)
+    report = json.loads(out)
+    kept = [value for value in values if value not in left_out]
+    assert report["n"] == len(kept)
+    np.testing.assert_allclose(report["outcome_rate"], np.mean([value in event for value in kept]))
+
+
+def test_a_predicted_label_beside_the_true_one_is_compared(tmp_path):
+    path = write(tmp_path / "f.csv", COLUMNS)
+    line = run("report", path, "--score", "conf", "--outcome", "true_label")[2].rpartition(": calibrant ")[2]
+    assert shlex.split(line)[-2:] == ["--outcome", IS_RIGHT]
+    report = json.loads(run(*shlex.split(line), *FAST, "--json", "-")[1])
+    np.testing.assert_allclose(report["outcome_rate"], np.mean(RIGHT))
+
+
+def test_labels_that_leave_values_out_are_completed(tmp_path):
+    """--labels names two of the values: the others are counted, and the command that leaves them out works."""
+    path = write(tmp_path / "f.csv", {"s": SCORES[:6], "y": SPELLED["a market"][0]})
+    status, _, err = run("report", path, "--score", "s", "--outcome", "y", "--labels", "NO,YES")
+    assert status == 1
+    assert "expected one of NO, YES, got '0.35' in 1 row, 'CANCEL' in 1, 'MKT' in 1; if 'YES' is" in err
+    assert run(*shlex.split(err.rpartition(": calibrant ")[2]), *FAST)[0] == 0
+
+
+@pytest.mark.parametrize("command", ["report", "compare"])
+def test_a_target_option_is_replaced_by_the_condition(tmp_path, command):
+    path = write(tmp_path / "f.csv", {"s": SCORES[:6], "t": SCORES[:6], "y": ["win", "tie", "loss"] * 2})
+    scores = ("--score", "s") if command == "report" else ("--scores", "s,t")
+    _, _, err = run(command, path, *scores, "--target", "y")
+    status, _, said = run(*shlex.split(err.rpartition(": calibrant ")[2]), *(FAST if command == "report" else ()))
+    assert status == 0, (err, said)
