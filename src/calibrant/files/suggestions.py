@@ -55,8 +55,8 @@ def proposed(error: Unnamed, likely: Likely, options: Options, noun: str = "colu
     if error.options:
         return error
     readings = _readings(likely, options)
-    if of_noun := _of_noun(readings, noun):
-        return _asking(error.path, error.problem, _kinds_in_words(likely, readings, options), of_noun)
+    if readings:
+        return _asking(error.path, error.problem, _kinds_in_words(likely, readings, options), readings, noun)
     remedy = _unmatched(likely, options)
     return Unnamed(error.path, error.problem, remedy) if remedy else error
 
@@ -97,12 +97,13 @@ def ask(path: str, selection: Selection, likely: Likely, options: Options) -> No
     elif score in likely.scores:
         truths = _truths(likely, options) if says_label(target) else [target]
         readings = _of_scores(likely, [score], truths, options) or readings
-        if readings == [kept] and says_label(target) and _may_be_of(likely, score, target):
+        only = len(readings) == 1 and readings[0].options[-2:] == kept.options
+        if only and says_label(target) and _may_be_of(likely, score, target):
             problem = f"{score!r} may be the probability of the predicted label {target!r}"
             problem += f", and no {noun} looks like the truth"
             remedy, readings = f"add a {noun} with the truth, and name it", [replace(kept, always=True)]
     if [(reading.options[-2:], reading.always) for reading in readings] != [(kept.options, False)]:
-        raise _asking(path, problem, remedy, _of_noun(readings, noun))
+        raise _asking(path, problem, remedy, readings, noun)
 
 
 def best_pair(scores: Sequence[str], outcomes: Sequence[str], likely: Likely) -> tuple[str, str] | None:
@@ -111,23 +112,20 @@ def best_pair(scores: Sequence[str], outcomes: Sequence[str], likely: Likely) ->
     return pairs[0] if len(pairs) == 1 else None
 
 
-def _asking(path: str, problem: str, remedy: str, readings: Sequence[Reading]) -> Unnamed:
-    """Return an error that proposes the only reading, or lists several."""
+def _asking(path: str, problem: str, remedy: str, readings: Sequence[Reading], noun: str) -> Unnamed:
+    """Return an error that proposes the only reading, or lists several.
+
+    Arrays have one option for the probabilities of events and classes, another for their truths, and no SQL.
+    """
+    if noun != "column":
+        names = {"--score": "--probs", "--outcome": "--target"}
+        plain = [each for each in readings if not each.sql]
+        readings = [replace(each, options=tuple(names.get(word, word) for word in each.options)) for each in plain]
+    if not readings:
+        return Unnamed(path, problem, "save an array that says of each prediction whether it is right")
     if len(readings) == 1 and not readings[0].always:
         return Unnamed(path, problem, f"{remedy}; name yours, such as", readings[0].options)
     return Unnamed(path, problem, remedy, readings=tuple(readings[:_LISTED]))
-
-
-def _of_noun(readings: Sequence[Reading], noun: str) -> list[Reading]:
-    """Return the readings of columns or of arrays, for which there is one option of each kind, and no SQL."""
-    names = {"--score": "--probs", "--outcome": "--target"}
-    if noun == "column":
-        return list(readings)
-    return [
-        replace(each, options=tuple(names.get(word, word) for word in each.options))
-        for each in readings
-        if not each.sql
-    ]
 
 
 def _kinds_in_words(likely: Likely, readings: Sequence[Reading], options: Options) -> str:
@@ -240,26 +238,30 @@ def _is_of_two_labels(likely: Likely, scores: Sequence[str], name: str) -> bool:
 
 
 def _of_pair(likely: Likely, score: str, truth: str, truths: Sequence[str], predicted: Sequence[str]) -> list[Reading]:
-    """Return the readings of a score beside a true label: its probability, or that of the label that was predicted."""
-    alike = _is_named_so(score, truth)
-    labels = set(likely.words(truth))
-    event = Reading(
-        ("--score", score, "--outcome", truth), f"if {score!r} is the probability of {truth!r}", is_named=alike
-    )
-    readings = [event] if truth in likely.outcomes or len(labels) <= 2 else []
-    pairs = [(name, truth) for name in predicted]
-    if says_label(truth) and _may_be_of(likely, score, truth):
-        others = _best([name for name in truths if name != truth], [score], likely)
-        pairs += [(truth, name) for name in others if labels & set(likely.words(name))]
-    for guess, real in pairs:
-        both = labels & set(likely.words(guess)) and labels & set(likely.words(real))
-        if not both or (event in readings and not _may_be_of(likely, score, guess)):
+    """Return the readings of a score beside a true label: its probability, or that of the label that was predicted.
+
+    Of columns that do not say that they are predicted, those named as labels may be, and where the truth does not say
+    that it is one, those that are as likely the truth.
+    """
+    named = _is_named_so(score, truth)
+    case = f"if {score!r} is the probability of {truth!r}"
+    event = Reading(("--score", score, "--outcome", truth), case, is_named=named)
+    readings = [event] if truth in likely.outcomes or len(likely.words(truth)) <= 2 else []
+    others = [name for name in truths if name != truth and _may_be_of(likely, score, name)]
+    labels = [name for name in others if says_label(name)]
+    rivals = [] if says_true(truth) or labels else _best(others, [score], likely)
+    for guess in dict.fromkeys((*predicted, *labels, *rivals)):
+        if not set(likely.words(truth)).intersection(likely.words(guess)):
             continue
-        if event in readings and guess in predicted and not _follows(likely, [score], guess):
+        if event in readings and not _may_be_of(likely, score, guess):
+            continue
+        if event in readings and guess not in rivals and not _follows(likely, [score], guess):
             readings.remove(event)
-        case = f"if {score!r} is the probability of the predicted label {guess!r}"
-        right = f"{sql_name(guess)} = {sql_name(real)}"
-        readings.append(Reading(("--score", score, "--outcome", right), case, is_named=alike, sql=True))
+        one, other = (truth, guess) if says_label(truth) and guess in rivals else (guess, truth)
+        doubt = "" if guess not in rivals or says_label(truth) else f" or {other!r}"
+        case = f"if {score!r} is the probability of the predicted label {one!r}{doubt}"
+        right = f"{sql_name(one)} = {sql_name(other)}"
+        readings.append(Reading(("--score", score, "--outcome", right), case, is_named=named, sql=True))
     return readings
 
 
