@@ -7,6 +7,7 @@ is, propose one reading, ask which of several is meant, or refuse because no col
 from __future__ import annotations
 
 import csv
+import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 ROWS = 60
@@ -42,13 +45,18 @@ class Export:
     right: Sequence[tuple[NDArray[Any], NDArray[Any]]]
     labels: tuple[str, ...] = ()
 
-    def write(self, folder: Path) -> str:
+    def write(self, folder: Path, ending: str = "csv") -> str:
         """Write the file, and return its name."""
-        path = folder / "export.csv"
-        with open(path, "w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(self.columns)
-            writer.writerows(zip(*self.columns.values(), strict=True))
+        path = folder / f"export.{ending}"
+        columns = {name: np.asarray(values).tolist() for name, values in self.columns.items()}
+        rows = list(zip(*columns.values(), strict=True))
+        if ending == "parquet":
+            pq.write_table(pa.table(columns), path)
+        elif ending == "jsonl":
+            path.write_text("".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows))
+        else:
+            with open(path, "w", newline="", encoding="utf-8") as stream:
+                csv.writer(stream).writerows([list(columns), *rows])
         return str(path)
 
 
@@ -226,7 +234,7 @@ def _events(m: Model) -> dict[str, Export]:
                 "Scored Probabilities": p,
             },
             PROPOSES,
-            [m.event, m.opposite],
+            [m.event, (p, 1 - y)],
             ("<=50K", ">50K"),
         ),
         "sagemaker": Export({"label": y, "predicted_label": guess, "score": p}, READS, event),
@@ -356,6 +364,22 @@ def _answers(m: Model) -> dict[str, Export]:
         "court, another name": Export(
             {"case": m.id, "prob": m.p, "is_right": m.right}, ASKS, [m.event, (m.p, m.right)]
         ),
+        "hugging face, with answers": Export(
+            {"label": guessed_signs, "score": sure, "correct": m.right},
+            ASKS,
+            [m.answer, (sure, guess)],
+            ("NEGATIVE", "POSITIVE"),
+        ),
+        "right, and a label": Export({"prob": m.p, "label": y, "correct": m.right}, PROPOSES, [m.event]),
+        "right, and a predicted label": Export(
+            {"prob": m.p, "label": guess, "correct": m.right}, ASKS, [m.event, (m.p, m.right)]
+        ),
+        "right, beside classes": Export({"p_0": 1 - m.p, "p_1": m.p, "correct": m.right}, REFUSES, []),
+        "right, and a decision": Export(
+            {"Probability": m.p, "Decision": guess, "Actual Outcome": y, "Accurate": m.right}, PROPOSES, [m.event]
+        ),
+        "loud": Export({"PREDICTED_CLASS": guess, "CLASS_PROBABILITY": sure, "ACTUAL_CLASS": y}, PROPOSES, answer),
+        "camels": Export({"predictedLabel": guesses, "maxProbability": sure, "trueLabel": words}, PROPOSES, answer),
         "right, and the truth": Export({"risk": m.p, "correct": m.right, "won": y}, PROPOSES, [m.event]),
     }
 

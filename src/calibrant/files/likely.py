@@ -16,7 +16,9 @@ from calibrant.files.engine import Table
 from calibrant.files.roles import order_of, words_of
 from calibrant.files.values import is_missing
 
+#: The rows that a proposal is made from, and those that a question is asked after.
 ROWS: Final = 20_000
+FEW: Final = 1_000
 #: How far the sum of a row may be from 1.
 ROUNDING: Final = 2e-3
 
@@ -92,10 +94,10 @@ def look(cells: Mapping[str, Sequence[Any]]) -> Likely:
     )
 
 
-def look_at(table: Table) -> Likely:
+def look_at(table: Table, rows: int = ROWS) -> Likely:
     """Sort a file's columns by what they look like; a file that cannot be read has none."""
     try:
-        return look(table.head(min(ROWS, _CELLS // max(len(table.columns), 1))))
+        return look(table.head(min(rows, _CELLS // max(len(table.columns), 1))))
     except CalibrantError:  # the file has another fault as well, which its first reading will name
         return look({})
 

@@ -129,17 +129,18 @@ def _is_within(inner: Sequence[str], outer: Sequence[str]) -> bool:
 def order_of(columns: Sequence[str], labels: Sequence[str]) -> tuple[str, ...] | None:
     """Return the labels in the order of the columns that are named like them; None where the names leave a doubt.
 
-    What the names of all columns begin and end with is left out. The rest names a label if it is equal, then if one
-    begins with the other, then if one ends with the other; each rule holds for all labels at once, one to one. A label
-    that is in no row has no name but that of its column, and is taken only where the others are equal to theirs.
+    What the names of all columns begin and end with is left out. The rest names a label if the two are equal, else if
+    one begins or ends with the other, or both say that an event happened, or did not. Each rule holds for all labels
+    at once, one to one, and no two rules give two orders. A label that is in no row is spelled as its column, where the
+    others are equal to theirs.
     """
-    found = set()
+    exact: set[tuple[str, ...]] = set()
+    alike: set[tuple[str, ...]] = set()
     for rests in _rests(columns):
-        for rule, is_exact in _RULES:
-            order = _matched(rests, labels, rule, may_lack=is_exact)
-            if order is not None:
-                found.add(order)
-                break
+        exact |= _matched(rests, labels, _equal, may_lack=True)
+        for rule in (_same_side, _begins, _ends):
+            alike |= _matched(rests, labels, rule, may_lack=False)
+    found = exact or alike
     return found.pop() if len(found) == 1 else None
 
 
@@ -165,28 +166,20 @@ def _ends(rest: str, label: str) -> bool:
     return bool(one and other) and (one.endswith(other) or other.endswith(one))
 
 
-_RULES: Final[tuple[tuple[Callable[[str, str], bool], bool], ...]] = (
-    (_equal, True),
-    (_same_side, False),
-    (_begins, False),
-    (_ends, False),
-)
-
-
 def _matched(
     rests: Sequence[str], labels: Sequence[str], rule: Callable[[str, str], bool], *, may_lack: bool
-) -> tuple[str, ...] | None:
-    """Return the labels in the order of the columns, where a rule matches each label to a column of its own."""
+) -> set[tuple[str, ...]]:
+    """Return the labels in the order of the columns, if a rule matches each label to a column of its own."""
     of_column: dict[int, str] = {}
     for label in labels:
         places = [place for place, rest in enumerate(rests) if rule(rest, label)]
         if len(places) != 1 or places[0] in of_column:
-            return None
+            return set()
         of_column[places[0]] = label
     if len(of_column) < len(rests) and not (may_lack and len(of_column) > 1):
-        return None
+        return set()
     order = tuple(of_column.get(place, rest) for place, rest in enumerate(rests))
-    return order if len(set(order)) == len(order) and all(label and "," not in label for label in order) else None
+    return {order} if len(set(order)) == len(order) and all(label and "," not in label for label in order) else set()
 
 
 def _rests(columns: Sequence[str]) -> list[tuple[str, ...]]:

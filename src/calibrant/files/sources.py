@@ -28,7 +28,7 @@ from calibrant.files.columns import Selection, Unnamed, check_same, select
 from calibrant.files.engine import Engines, Table
 from calibrant.files.groups import joined
 from calibrant.files.json_shapes import first_keys
-from calibrant.files.likely import ROWS, Likely, is_repeated, look, look_at, named_as_ids
+from calibrant.files.likely import FEW, ROWS, Likely, is_repeated, look, look_at, named_as_ids
 from calibrant.files.local import convert, located
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
 from calibrant.files.paths import check_bytes, expand, kind_of, reading
@@ -263,7 +263,7 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
         except Unnamed as error:
             raise proposed(error, look(first_rows(path, ROWS, array_names(path))), options, "array") from None
         if is_doubtful(selection, names := array_names(path), options):
-            ask(path, selection, look(first_rows(path, ROWS, names)), options)
+            ask(path, selection, look(first_rows(path, FEW, names)), options)
         return _from_arrays(path, selection, arrays)
     table = table_of(path, kind, options.where, engines, options)
     try:
@@ -271,7 +271,7 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
     except Unnamed as error:
         raise proposed(error, look_at(table), options) from None
     if is_doubtful(selection, table.columns, options):
-        ask(path, selection, look_at(table), options)
+        ask(path, selection, look_at(table, FEW), options)
     return _from_table(table, selection)
 
 

@@ -78,7 +78,7 @@ def ask(path: str, selection: Selection, likely: Likely, options: Options) -> No
     """Raise the question that a file needs though its columns have usual names, unless one reading is left."""
     target, score, noun = selection.targets[0], selection.probs[0], selection.noun
     one_event = len(selection.probs) == 1
-    kept = Reading(("--outcome" if one_event else "--target", target), f"if {target!r} holds the true outcome")
+    kept = Reading(("--outcome", target), f"if {target!r} holds the true outcome")
     readings = [kept]
     problem = f"{score!r} may be the probability of a predicted label"
     remedy = "choose what the columns are"
@@ -87,8 +87,14 @@ def ask(path: str, selection: Selection, likely: Likely, options: Options) -> No
         readings = [Reading(("--score", score), f"if {score!r} holds probabilities", always=True)]
     elif options.outcome is not None or options.target is not None:
         return
-    elif not one_event:
-        if _follows(likely, selection.probs, target):
+    elif not one_event or score in likely.rows:
+        kept = Reading(("--target", target), f"if {target!r} holds the true class")
+        readings = [kept]
+        if says_right(target):
+            problem = f"{target!r} says whether a prediction was right, and not the true class"
+            asked = replace(options, probs=",".join(selection.probs))
+            readings = _readings(likely, asked) or [replace(kept, always=True)]
+        elif _follows(likely, selection.probs, target):
             problem = f"{target!r} has the largest probability in every row, as a predicted class has"
             readings = _readings(likely, replace(options, probs=",".join(selection.probs))) or readings
     elif says_right(target):
@@ -226,9 +232,12 @@ def _of_scores(likely: Likely, scores: Sequence[str], truths: Sequence[str], opt
     if not pairs and len(scores) == 1:
         pairs = [(scores[0], name) for name in _best([name for name in truths if name not in binary], scores, likely)]
     readings = [each for score, truth in pairs for each in _of_pair(likely, score, truth, truths, predicted)]
-    if not readings and len(scores) == 1:
+    if len(scores) == 1:
         right = [name for name in likely.outcomes if says_right(name) and name not in _taken(options)]
-        readings = [each for name in right for each in _of_right(likely, scores[0], name)]
+        follow = any(says_label(name) and _follows(likely, scores, name) for _, name in pairs)
+        if not readings or follow or any(says_label(name) and _may_be_of(likely, scores[0], name) for _, name in pairs):
+            of_right = [each for name in right for each in _of_right(likely, scores[0], name)]
+            readings = of_right if follow and right else [*readings, *of_right]
     return readings
 
 
