@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from exports import PROPOSES, READS, REFUSES, Export, exports
+from exports import PROPOSES, READS, REFUSES, ROWS, Export, exports
 from numpy.typing import NDArray
 from reading_of import read_predictions
 
@@ -52,14 +54,15 @@ def read(export: Export, path: str, options: tuple[str, ...], takes_sql: bool) -
     if "labels" in known:
         known["labels"] = known["labels"].split(",")
     if is_sql(options) and not takes_sql:  # the engine says what the expression means
-        table = duckdb.sql(f"SELECT \"{known['score']}\"::DOUBLE, ({known['outcome']})::INT FROM read_csv('{path}')")
+        table = duckdb.sql(f"SELECT \"{known['score']}\"::DOUBLE, ({known['outcome']})::INT FROM '{path}'")
         probs, outcomes = np.array(table.fetchall()).T
         return brier(probs, outcomes)
     rows = read_predictions([path], **known)
     targets = rows.targets
-    labels = known.get("labels") or export.labels or rows.class_names
+    labels = known.get("labels") or rows.class_names or export.labels
     if targets.dtype.kind in "OU":  # the command asks which label is the event, and proposes it
-        targets = np.array([labels.index(str(target)) for target in targets])
+        names = [label.lower() for label in labels]
+        targets = np.array([names.index(str(target).lower()) for target in targets])
     return brier(rows.probs, targets.astype(int))
 
 
@@ -87,6 +90,50 @@ def test_an_export_is_read_rightly_or_asked_about(name: str, tmp_path: Path, tak
     values = [read(export, path, options, takes_sql) for options in commands]
     assert all(value in right for value in values)
     assert right[0] in values
+
+
+def among_features(export: Export) -> Export:
+    """The same with columns that have nothing to do with the predictions, before and after."""
+    rng = np.random.default_rng(5)
+    before = {"Unnamed: 0": np.arange(ROWS), "ratio": rng.random(ROWS).round(3), "smoker": rng.integers(0, 2, ROWS)}
+    after = {"region": rng.choice(["north", "south", "west"], ROWS), "weight_kg": rng.normal(70, 9, ROWS).round(1)}
+    return replace(export, columns={**before, **export.columns, **after})
+
+
+VARIANTS: dict[str, Callable[[Export], Export]] = {
+    "reversed": lambda export: replace(export, columns=dict(reversed(export.columns.items()))),
+    "among features": among_features,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_order_of_columns_and_other_columns_give_no_wrong_number(
+    name: str, ending: str, variant: str, tmp_path: Path, takes_sql: bool
+) -> None:
+    """Other columns may lead to a question: then one command is right, and the others name them, or there is none."""
+    export = VARIANTS[variant](exports(1)[name])
+    path = export.write(tmp_path, ending)
+    right = [pytest.approx(brier(*each), abs=1e-9) for each in export.right]
+    right += [pytest.approx(brier(each[:, ::-1], each.shape[1] - 1 - k)) for each, k in export.right if each.ndim > 1]
+    try:
+        value = read(export, path, (), takes_sql)
+    except Unnamed as error:
+        assert export.answer != READS
+        readings = [error.options] if error.options else [each.options for each in error.readings if not each.always]
+        plain = [
+            options for options in readings if options and not {"smoker", "ratio"} & set(" ".join(options).split())
+        ]
+        values = [read(export, path, options, takes_sql) for options in plain]
+        if export.answer != REFUSES:
+            assert all(value in right for value in values), readings
+            assert len(readings) > 1 or readings == plain or not any(readings)
+            assert right[0] in values or not any(readings)
+    else:
+        assert export.answer == READS
+        assert value == right[0]
 
 
 @pytest.mark.slow

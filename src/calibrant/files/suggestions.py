@@ -131,7 +131,10 @@ def _asking(path: str, problem: str, remedy: str, readings: Sequence[Reading], n
         return Unnamed(path, problem, "save an array that says of each prediction whether it is right")
     if len(readings) == 1 and not readings[0].always:
         return Unnamed(path, problem, f"{remedy}; name yours, such as", readings[0].options)
-    return Unnamed(path, problem, remedy, readings=tuple(readings[:_LISTED]))
+    if len(readings) > _LISTED:
+        options = [word for word in readings[0].options[::2] if word in ("--score", "--probs", "--outcome", "--target")]
+        return Unnamed(path, problem, f"{remedy}; name yours with {' and '.join(options)}")
+    return Unnamed(path, problem, remedy, readings=tuple(readings))
 
 
 def _kinds_in_words(likely: Likely, readings: Sequence[Reading], options: Options) -> str:
@@ -204,7 +207,8 @@ def _all_readings(likely: Likely, options: Options) -> list[Reading]:
     ]
     if not readings and not wide:
         readings = [each for pair in tables for each in _of_complements(likely, pair, truths)]
-    return readings if readings or wide else _of_scores(likely, free, truths, options)
+    named = [name for name in free if _SCORE.search(name) or any(_are_alike(name, truth) for truth in truths)]
+    return readings if readings or wide else _of_scores(likely, named or free, truths, options)
 
 
 def _taken(options: Options) -> set[str | None]:
@@ -227,18 +231,26 @@ def _of_scores(likely: Likely, scores: Sequence[str], truths: Sequence[str], opt
     if len(scores) == 1:
         guesses = _guesses(likely, scores, truths)
         truths, predicted = [name for name in truths if name not in guesses], [*predicted, *guesses]
-    binary = [name for name in truths if name in likely.outcomes or _is_of_two_labels(likely, scores, name)]
-    pairs = _best_pairs(scores, binary, likely)
-    if not pairs and len(scores) == 1:
-        pairs = [(scores[0], name) for name in _best([name for name in truths if name not in binary], scores, likely)]
+    several = {label for name in predicted if len(likely.words(name)) > 2 for label in likely.words(name)}
+    fitting = [
+        name
+        for name in truths
+        if name in likely.outcomes
+        or _is_of_two_labels(likely, scores, name)
+        or (len(scores) == 1 and several.intersection(likely.words(name)))
+    ]
+    pairs = _best_pairs(scores, fitting, likely)
     readings = [each for score, truth in pairs for each in _of_pair(likely, score, truth, truths, predicted)]
-    if len(scores) == 1:
-        right = [name for name in likely.outcomes if says_right(name) and name not in _taken(options)]
-        follow = any(says_label(name) and _follows(likely, scores, name) for _, name in pairs)
-        if not readings or follow or any(says_label(name) and _may_be_of(likely, scores[0], name) for _, name in pairs):
-            of_right = [each for name in right for each in _of_right(likely, scores[0], name)]
-            readings = of_right if follow and right else [*readings, *of_right]
-    return readings
+    if len(scores) > 1:
+        return readings
+    right = [name for name in likely.outcomes if says_right(name) and name not in _taken(options)]
+    of_right = [each for name in right for each in _of_right(likely, scores[0], name)]
+    follow = any(says_label(name) and _follows(likely, scores, name) for _, name in pairs)
+    sure = any(
+        _is_named_so(score, name) and not (says_label(name) and _may_be_of(likely, score, name))
+        for score, name in pairs
+    )
+    return of_right if follow and right else readings if sure else [*of_right, *readings]
 
 
 def _is_of_two_labels(likely: Likely, scores: Sequence[str], name: str) -> bool:
