@@ -194,7 +194,7 @@ HOUSE = (
         Room(
             "files",
             "files into arrays and sketches; the logs of evaluation harnesses into tables",
-            "files files_json files_local files_logs streaming",
+            "files files_json files_local files_logs files_roles streaming",
             (
                 "local",
                 "agreement arrow_messages background cuts paths predictions roles",
