@@ -19,7 +19,7 @@ from test_cli import FEW, run
 import calibrant
 from calibrant.clusters import as_clusters
 from calibrant.files import FilePredictions, FileSketch, Options, read_predictions
-from calibrant.files.suggestions import is_repeated, named_as_ids
+from calibrant.files.likely import is_repeated, named_as_ids
 
 KINDS = ("csv", "parquet", "arrow", "jsonl", "npz")
 COLUMNS = ("--score", "risk", "--outcome", "back")

@@ -279,11 +279,17 @@ def test_columns_without_a_usual_name_are_proposed_with_the_whole_command() -> N
     )
 
 
-def test_of_several_usual_names_one_is_proposed() -> None:
+def test_several_usual_names_are_all_listed_with_their_commands() -> None:
     path = table("a.csv", score=SCORES, prob=SCORES, outcome=WON)
     said = refused("report", path)
-    assert said.endswith("--score (one event) or --probs (many classes), such as: calibrant report a.csv --score score")
-    assert mended("report", path)["n"] == 6
+    words = [
+        f"if '{name}' is the probability of 'outcome', type: calibrant report a.csv --score {name} --outcome outcome"
+        for name in ("score", "prob")
+    ]
+    assert said.endswith("; ".join(words))
+    for line in re.findall(r"type: calibrant ([^;]+)", said):
+        status, out, _ = run(*shlex.split(line), *FAST, "--json", "-")
+        assert (status, json.loads(out)["n"]) == (0, 6)
 
 
 def test_equally_near_columns_are_all_named() -> None:
@@ -487,8 +493,9 @@ def test_integers_beside_columns_that_name_the_classes(first: int, option: str) 
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        ([1, 2, 2, 2, 1, 1], "the labels look 1-based; type: calibrant report a.csv --labels 1,2"),
-        ([1.0, 2.0, 2.0, 2.0, 1.0, 1.0], "the labels look 1-based; type: calibrant report a.csv --labels 1,2"),
+        ([1, 2, 2, 2, 1, 1], "if '2' is the event, type: calibrant report a.csv --labels 1,2"),
+        ([1.0, 2.0, 2.0, 2.0, 1.0, 1.0], "if '2' is the event, type: calibrant report a.csv --labels 1,2"),
+        (["B", "M", "M", "M", "B", "B"], "if 'M' is the event, type: calibrant report a.csv --labels B,M"),
         ([-1, 1, 1, 1, -1, -1], "if '1' is the event, type: calibrant report a.csv --labels -1,1"),
         (
             ["no", "yes", "yes", "yes", "no", "no"],
@@ -504,9 +511,12 @@ def test_labels_of_one_event(labels: list[object], words: str, ending: str) -> N
     if ending == "npz":
         np.savez("a.npz", score=SCORES, outcome=labels)
         path, words = "a.npz", words.replace("a.csv", "a.npz")
-    assert words in refused("report", path)
+    said = refused("report", path)
+    assert words in said
     plain = json.loads(run("report", table("b.csv", score=SCORES, outcome=WON), *FAST, "--json", "-")[1])
-    assert mended("report", path)["estimates"] == plain["estimates"]
+    line = re.search(re.escape(words) + r"[^;]*", said)[0].rpartition("type: calibrant ")[2]
+    assert json.loads(run(*shlex.split(line), *FAST, "--json", "-")[1])["estimates"] == plain["estimates"]
+    assert ("; if '" in said.replace(words, "")) == (labels[0] in (1, "B"))  # these two do not say which is the event
 
 
 def test_truth_values_need_no_option() -> None:
@@ -532,7 +542,7 @@ def test_labels_of_classes_from_1(ending: str) -> None:
 def test_two_labels_of_two_columns() -> None:
     path = table("a.csv", p_0=[0.25, 0.5], p_1=[0.75, 0.5], target=[-1, 1])
     said = refused("report", path)
-    assert said.endswith("; if this is the order of the columns, type: calibrant report a.csv --labels -1,1")
+    assert said.endswith("; the columns are named like the labels; type: calibrant report a.csv --labels -1,1")
     assert mended("report", path)["classwise"]["names"] == ["-1", "1"]
 
 
@@ -545,7 +555,8 @@ def test_labels_of_classes_that_are_words() -> None:
     assert summary["classwise"]["names"] == ["cat", "dog", "eel"]
     two = table("b.csv", p_0=rows[:, 0], p_1=rows[:, 1], p_2=rows[:, 2], target=["cat", "dog", "dog"] * 3)
     said = refused("report", two)
-    assert said.endswith("; pass --labels with the 3 labels in the order of the columns, and commas between them")
+    words = "; pass --labels with the labels of the columns p_0, p_1, p_2, in this order; the file has cat, dog"
+    assert said.endswith(words)
     said = refused("report", path, "--labels", "cat,dgo,eel")
     assert said == "a.csv: row 2, column 'target': expected one of cat, dgo, eel, got 'dog'; did you mean 'dgo'?"
     said = refused("report", path, "--labels", "cat,dog")

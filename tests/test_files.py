@@ -24,7 +24,7 @@ from calibrant import files
 from calibrant.errors import FileError, MissingDependencyError
 from calibrant.extras import install_command
 from calibrant.files import FileModels, FileSketch, Judging, column_names, stored
-from calibrant.files.columns import Selection
+from calibrant.files.columns import Selection, Unnamed
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -605,12 +605,14 @@ def test_types_widen_over_files(tmp_path):
     [
         (
             {},
-            r"several columns could be the probabilities: score, prob; name the right one with --score \(one event\) "
-            r"or --probs \(many classes\), such as --score score$",
+            r"several columns could be the probabilities: score, prob; probabilities may be in score, prob; outcomes "
+            r"in outcome; if 'score' is the probability of 'outcome': --score score --outcome outcome; "
+            r"if 'prob' is the probability of 'outcome': --score prob --outcome outcome$",
         ),
         (
             {"score": "score"},
-            r"several columns could be the targets: label, outcome; name .* --outcome .*, such as --outcome label$",
+            r"several columns could be the targets: label, outcome; outcomes may be in outcome; name yours, such as "
+            r"--outcome outcome$",
         ),
         (
             {"score": "scores", "outcome": "outcome"},
@@ -675,7 +677,7 @@ def test_no_column_has_a_usual_name(tmp_path):
         ),
         ({"a": SCORES, "same": [0, 0, 0, 0], "home": OUTCOMES}, {}, "--score a --outcome home"),
         ({"a b": SCORES, "z": OUTCOMES}, {}, "--score 'a b' --outcome z"),
-        ({"day": ["sat", "sun", "sat", "sat"], "x": SCORES, "z": OUTCOMES}, {"score": "x"}, "--outcome z"),
+        ({"day": ["sat", "sun", "sat", "sat"], "x": SCORES, "won": OUTCOMES}, {"score": "x"}, "--outcome won"),
         # Three columns that add up to 1 are those of classes.
         (
             {"u": [0.5, 0.25, 0, 0], "v": [0.25, 0.25, 1, 0.5], "w": [0.25, 0.5, 0, 0.5], "k": ["v", "w", "v", "w"]},
@@ -794,10 +796,11 @@ OTHERS = [0.9, 0.2, 0.1, 0.5]
             "outcomes in male (a guess from its values);",
         ),
         (
-            {"risk": SCORES, "male": OUTCOMES, "fit": OUTCOMES},
+            {"risk": SCORES, "male": OUTCOMES, "fit": ["no", "yes", "no", "no"]},
             {"score": "risk"},
-            "--outcome male",
-            "in male, fit (a guess from their values);",
+            "",
+            "in male, fit (a guess from their values); if 'risk' is the probability of 'male': --outcome male; "
+            "if 'risk' is the probability of 'fit': --outcome fit",
         ),
         ({"risk": SCORES, "died_true": OUTCOMES}, {"score": "risk"}, "--outcome died_true", "may be in died_true;"),
         ({"prob_rain": SCORES, "rain": OUTCOMES}, {"score": "prob_rain"}, "--outcome rain", "may be in rain;"),
@@ -836,13 +839,20 @@ def test_a_file_with_another_fault_has_nothing_proposed(tmp_path):
         ("nba_games.csv", "--score prob1 --outcome prob1_outcome"),
         ("mlb_games.csv", "--score prob1 --outcome prob1_outcome"),
         ("governors_elections.csv", "--score probwin --outcome probwin_outcome"),
-        ("precip_niamey_2016.csv", "--score Logistic --outcome obs"),
     ],
 )
 def test_the_columns_of_real_files_are_proposed(name, proposal):
     with pytest.raises(FileError, match=r"no column has a usual name") as caught:
         read_predictions([SHARED / name])
     assert shlex.join(caught.value.options) == proposal
+
+
+@shared
+def test_several_models_in_one_file_are_listed():
+    with pytest.raises(Unnamed) as caught:
+        read_predictions([SHARED / "precip_niamey_2016.csv"])
+    models = ["Logistic", "EMOS", "ENS", "EPC"]
+    assert [each.options for each in caught.value.readings] == [("--score", m, "--outcome", "obs") for m in models]
 
 
 # Labels that are not 0 to C - 1.

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
@@ -105,6 +105,10 @@ def _with_command(error: FileError, ctx: click.Context, options: CommandOptions)
         elif len(found.missing) == 1:
             return str(error)
         return f"{error.path}: {got}; {said}"
+    readings = getattr(error, "readings", ())
+    if readings:
+        cases = [f"{reading.case}, type: {command_line(ctx, reading.options)}" for reading in readings]
+        return "; ".join([f"{error.path}: {error.problem}", error.words, *cases])
     if not error.options:
         return str(error) + _for_filled_in(error, options)
     return f"{error.path}: {error.problem}; {error.remedy}: {command_line(ctx, error.options)}"
@@ -219,32 +223,65 @@ def _for_names(predictions: FileRows, ctx: click.Context, options: CommandOption
 
 def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
     """Return what to type against wrong targets; None for the library's own remedy."""
+    one_event = all(array.ndim == 1 for name, array in predictions.arrays.items() if name.startswith("probs"))
+    columns = () if one_event else predictions.columns.get("probs", ())
+    distinct = _distinct(predictions.targets)
     if isinstance(error.facts, NameFacts):
-        remedy = _for_names(predictions, ctx, options)
         names = error.facts.names
+        if columns and not options.labels and (remedy := _for_classes(columns, distinct, ctx)):
+            return remedy
+        remedy = _for_names(predictions, ctx, options)
         if remedy is None and len(names) <= _LISTED and not meant(error.facts.name, names):
             return "pass --labels as the file spells them, or correct the row"  # the problem lists the names
         return remedy
     if error.fault not in _OF_TARGETS:
         return None
-    one_event = all(array.ndim == 1 for name, array in predictions.arrays.items() if name.startswith("probs"))
     width = 2 if one_event else next(a.shape[1] for name, a in predictions.arrays.items() if name.startswith("probs"))
-    if error.facts.mistake is Mistake.ONE_BASED:
-        labels = "1,2" if width == 2 else f"1-{width}"
-        return f"the labels look 1-based; type: {_typed(ctx, labels)}"
-    distinct, strings = _distinct(predictions.targets), error.fault is Fault.LABEL_NAMES
+    strings = error.fault is Fault.LABEL_NAMES
     integers = strings or all(re.fullmatch(r"-?\d+", label) for label in distinct)
+    if error.facts.mistake is Mistake.ONE_BASED:
+        if one_event:
+            return f"the labels look 1-based; {_for_events(['1', '2'], predictions, ctx)}"
+        order = "" if _are_numbered(columns) else f"if 1 is {columns[0]!r}, and so on, "
+        return f"the labels look 1-based; {order}type: {_typed(ctx, f'1-{width}' if width > 2 else '1,2')}"
+    if integers and not one_event and (remedy := _for_classes(columns, distinct, ctx)):
+        return remedy
     if len(distinct) == width and integers and (strings or one_event or error.facts.mistake is Mistake.TWO_LABELS):
         if one_event:
-            return f"if {distinct[1]!r} is the event, type: {_typed(ctx, ','.join(distinct))}"
-        names = predictions.columns.get("probs", ())
-        if set(names) == set(distinct):
-            return f"the columns are named like the labels; type: {_typed(ctx, ','.join(names))}"
-        if len(distinct) <= _LISTED and all("," not in label for label in distinct):
+            return _for_events(distinct, predictions, ctx)
+        if _are_numbered(columns) and len(distinct) <= _LISTED and all("," not in label for label in distinct):
             return f"if this is the order of the columns, type: {_typed(ctx, ','.join(distinct))}"
+    if strings and not one_event and len(columns) > 1 and len(distinct) <= _LISTED:
+        labels, names = ", ".join(distinct), ", ".join(columns)
+        return f"pass --labels with the labels of the columns {names}, in this order; the file has {labels}"
     if strings and not one_event:
         return f"pass --labels with the {width} labels in the order of the columns, and commas between them"
     return "save the outcomes as 0 and 1" if one_event else None
+
+
+def _for_events(labels: Sequence[str], predictions: FileRows, ctx: click.Context) -> str:
+    """Return what to type for each of two labels that may be the event of the scores."""
+    from calibrant.files.roles import event_of
+
+    scores = [names[0] for name, names in predictions.columns.items() if name.startswith("probs")]
+    event = event_of(labels, scores[0] if len(scores) == 1 else "")
+    orders = [order for order in (tuple(labels), tuple(labels[::-1])) if event in (None, order[1])]
+    return "; ".join(f"if {order[1]!r} is the event, type: {_typed(ctx, ','.join(order))}" for order in orders)
+
+
+def _for_classes(columns: Sequence[str], labels: Sequence[str], ctx: click.Context) -> str | None:
+    """Return what to type for columns that name the labels, as they are or in part; None where they do not."""
+    from calibrant.files.roles import order_of
+
+    order = order_of(columns, labels)
+    return order and f"the columns are named like the labels; type: {_typed(ctx, ','.join(order))}"
+
+
+def _are_numbered(columns: Sequence[str]) -> bool:
+    """Whether columns are only numbered, and do not name the classes; a column of lists has no names."""
+    numbers = [re.search(r"[0-9]*$", name) for name in columns]
+    ends = [match[0] for match in numbers if match]
+    return len(columns) == 1 or ends in ([str(first + k) for k in range(len(columns))] for first in (0, 1))
 
 
 def _typed(ctx: click.Context, labels: str) -> str:

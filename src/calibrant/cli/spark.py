@@ -281,14 +281,19 @@ def _select(frame: Any, title: str, options: CommandOptions) -> tuple[Selection,
     """Choose the columns, and return them with the rows that meet the condition."""
     from calibrant.errors import FileError
     from calibrant.files.columns import Unnamed, select
-    from calibrant.files.suggestions import look, proposed
+    from calibrant.files.likely import look
+    from calibrant.files.suggestions import ask, is_doubtful, proposed
+
+    def first_cells() -> dict[str, list[Any]]:
+        rows = frame.limit(_HEAD).collect()
+        return {name: [row[place] for row in rows] for place, name in enumerate(frame.columns)}
 
     try:
         selection = select(title, frame.columns, options)
     except Unnamed as error:
-        rows = frame.limit(_HEAD).collect()
-        cells = {name: [row[place] for row in rows] for place, name in enumerate(frame.columns)}
-        raise proposed(error, look(cells), options) from None
+        raise proposed(error, look(first_cells()), options) from None
+    if is_doubtful(selection, frame.columns, options):
+        ask(title, selection, look(first_cells()), options)
     if selection.logits:
         problem = "holds logits, which --engine spark does not support"
         raise FileError(title, problem, "write probabilities, or leave --engine spark out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -59,8 +60,34 @@ PROBS_PREFIXES = ("p_", "prob_", "probs_", "proba_", "probability_", "logit_", "
 LOGITS = re.compile(r"logits?(_.*)?", re.IGNORECASE)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """One way to read a file: the options that say it, and the case in which they are right.
+
+    ``always`` is true where the case is said though no other reading is left, `is_named` where the name of the truth
+    says that it is one, and `sql` where an option holds an expression.
+    """
+
+    options: tuple[str, ...]
+    case: str = ""
+    always: bool = False
+    is_named: bool = True
+    sql: bool = False
+
+
 class Unnamed(FileError):
-    """No column has a usual name, or several have: the user is to name one."""
+    """The names do not say which columns are meant, or leave several readings: the user is to choose one."""
+
+    def __init__(
+        self, path: str, problem: str, remedy: str, options: tuple[str, ...] = (), readings: tuple[Reading, ...] = ()
+    ) -> None:
+        self.readings = readings
+        self.words = remedy
+        cases = [f"{reading.case}: {shlex.join(reading.options)}" for reading in readings]
+        super().__init__(path, problem, "; ".join([remedy, *cases]), options)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.path, self.problem, self.words, self.options, self.readings))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,10 +297,12 @@ class _Finder:
                     candidates.append((group, group[0][: len(prefix)] + "*"))
         wanted = "--score (one event) or --probs (many classes)" if self.noun == "column" else "--probs"
         examples = "probs, p_*, probability, score" if self.noun == "column" else "probs, predictions, logits"
-        names = [(pattern or names[0]) for names, pattern in candidates]
-        option = "--score" if self.noun == "column" and candidates and candidates[0][1] is None else "--probs"
-        rivals = [_in_words(group, self.noun) for group, _ in candidates]
-        self.check_single(rivals, "the probabilities", wanted, examples, (option, *names[:1]))
+        option = "--score" if self.noun == "column" else "--probs"
+        rivals = {
+            _in_words(group, self.noun): (option if pattern is None else "--probs", pattern or group[0])
+            for group, pattern in candidates
+        }
+        self.check_single(rivals, "the probabilities", wanted, examples)
         return candidates[0]
 
     def usual_targets(self, taken: set[str | None], one_event: bool, groups: Sequence[str] = ()) -> tuple[str, ...]:
@@ -285,20 +314,21 @@ class _Finder:
             problem = f"no other {self.noun} has a usual name for the targets: {named!r} is taken by --by"
             raise Unnamed(self.path, problem, "if it holds the targets too, type", (option, named))
         examples = "target, label, y, outcome"
-        self.check_single(candidates, "the targets", wanted, examples, (option, *candidates[:1]))
+        self.check_single({name: (option, name) for name in candidates}, "the targets", wanted, examples)
         return (candidates[0],)
 
-    def check_single(
-        self, candidates: Sequence[str], what: str, wanted: str, examples: str, options: tuple[str, ...]
-    ) -> None:
-        if len(candidates) == 1:
+    def check_single(self, rivals: Mapping[str, tuple[str, ...]], what: str, wanted: str, examples: str) -> None:
+        """Reject none and several columns, which come with the options that name them."""
+        if len(rivals) == 1:
             return
         remedy = f"name the right one with {wanted}"
-        if not candidates:
+        if not rivals:
             remedy += f"; {self.listing}"
             raise Unnamed(self.path, f"no {self.noun} has a usual name for {what} ({examples}, ...)", remedy)
-        rivals = ", ".join(candidates)
-        raise Unnamed(self.path, f"several {self.noun}s could be {what}: {rivals}", f"{remedy}, such as", options)
+        readings = tuple(Reading(options, f"if {name!r}") for name, options in rivals.items())
+        raise Unnamed(
+            self.path, f"several {self.noun}s could be {what}: {', '.join(rivals)}", remedy, readings=readings
+        )
 
 
 def listed(columns: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from calibrant.column_options import Options
 from calibrant.errors import FileError, InputError
+from calibrant.files.agreement import Agreement
 from calibrant.files.background import Background
 from calibrant.files.by import looked_at
 from calibrant.files.chunks import Chunk, End, Judging, Plan, Progress, TooMany, chunks, kind_of_rows, width_of
@@ -238,11 +239,13 @@ class _State:
     not_logits: BadRows | None = None  # set while every row so far looks like probabilities
     surely_logits: bool = False
     unit_rows: int = 0  # logits of one event so far, while all lie in [0, 1]
+    agreements: dict[str, Agreement] = field(default_factory=dict)  # by the argument of the probabilities
 
     def copy(self) -> _State:
         """Return a copy that later rows do not change."""
         sums, groups = deepcopy((self.sums, self.groups))
-        return replace(self, sums=sums, groups=groups, kept=copy(self.kept), kinds=copy(self.kinds))
+        kept, kinds, agreements = copy(self.kept), copy(self.kinds), copy(self.agreements)
+        return replace(self, sums=sums, groups=groups, kept=kept, kinds=kinds, agreements=agreements)
 
 
 class _Reader:
@@ -293,6 +296,7 @@ class _Reader:
             state.sums = self._sums(state.plan)
         self._check_alike(chunk)
         self._check_names(chunk)
+        self._note_agreement(chunk)
         if state.kept is None:
             self._judge(chunk)
         else:
@@ -391,6 +395,27 @@ class _Reader:
         else:
             state.surely_logits = len(probs) >= SURE
 
+    def _note_agreement(self, chunk: Chunk) -> None:
+        """Note whether the outcomes follow from the probabilities, as predicted labels do."""
+        agreements, targets = self._state.agreements, chunk.arrays["targets"]
+        for argument, probs in chunk.arrays.items():
+            if not argument.startswith("probs") or isinstance(probs, Words):
+                continue
+            before = agreements.get(argument, Agreement(holds=not self._judging.logits))
+            if before.holds:
+                before = before.with_rows(probs, self._targets(targets), self._judging.ignore_index)
+            agreements[argument] = before
+
+    def _doubts(self, state: _State) -> tuple[str, ...]:
+        """Return, in words, that the outcomes look like predicted labels."""
+        first = self._opened.first
+        described, (target, *_) = first.sources(), first.names()["targets"]
+        doubts = (
+            agreement.doubt(described[argument], target, one_event=len(state.kinds[argument][1][0]) == 0)
+            for argument, agreement in state.agreements.items()
+        )
+        return tuple(doubt for doubt in doubts if doubt is not None)
+
     def _leave_out(self, source: Source, error: FileError | BadRows) -> None:
         self._left_out.add(source)
         self._failure = self._failure or error
@@ -441,7 +466,7 @@ class _Reader:
         state, self._before = self._state, None  # which would hold the rows that are kept
         omitted = tuple(sorted(self._omitted, key=lambda each: self._opened.paths.index(each.path)))
         common: Any = {"paths": paths, "rows": tuple(self._counts.values()), "omitted": omitted}
-        common["sources"], common["doubts"] = state.described, self._opened.cautions
+        common["sources"], common["doubts"] = state.described, (*self._opened.cautions, *self._doubts(state))
         if state.kept is not None:
             return self._rows(state.kept, common)
         if state.not_logits is not None and not state.surely_logits:

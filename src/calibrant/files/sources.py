@@ -30,21 +30,13 @@ from calibrant.files.engine import Engines, Table
 from calibrant.files.groups import joined
 from calibrant.files.held import Held, held
 from calibrant.files.json_shapes import first_keys
+from calibrant.files.likely import FEW, ROWS, Likely, is_repeated, look, look_at, named_as_ids
 from calibrant.files.local import convert, is_workbook, located
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
 from calibrant.files.paths import check_bytes, expand, kind_of, reading
 from calibrant.files.predictions import Omitted
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
-from calibrant.files.suggestions import (
-    ROWS,
-    Likely,
-    best_pair,
-    is_repeated,
-    look,
-    look_at,
-    named_as_ids,
-    proposed,
-)
+from calibrant.files.suggestions import ask, best_pair, is_doubtful, proposed
 from calibrant.files.text import CsvTable, JsonTable, header
 from calibrant.files.values import Piece, combined
 
@@ -279,12 +271,17 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
             arrays, selection = open_npz(path, options)
         except Unnamed as error:
             raise proposed(error, look(first_rows(path, ROWS, array_names(path))), options, "array") from None
+        if is_doubtful(selection, names := array_names(path), options):
+            ask(path, selection, look(first_rows(path, FEW, names)), options)
         return _from_arrays(path, selection, arrays)
     table = table_of(path, kind, options.where, engines, options)
     try:
-        return _from_table(table, select(table.path, table.columns, options))
+        selection = select(table.path, table.columns, options)
     except Unnamed as error:
         raise proposed(error, look_at(table), options) from None
+    if is_doubtful(selection, table.columns, options):
+        ask(path, selection, look_at(table, FEW), options)
+    return _from_table(table, selection)
 
 
 def table_of(

@@ -1,150 +1,214 @@
-"""Which columns may be meant, where none has a usual name: looked for in the first rows, and only to word an error.
+"""Which columns may be meant: looked for in the first rows, to word an error or a question.
 
-Nothing is read as what it looks like: the error proposes options, and the user types them or others.
+Nothing is read as what it looks like: the error proposes options, and the user types them or others. The names of
+columns and their first rows allow some readings, and each of them is a `Reading`. These exclude one:
+
+- a column whose name says that it is predicted, or whether a prediction was right, is not the outcome;
+- a column that is the predicted class of the scores in every row is not, if another one may be;
+- a name that says it is true comes before one that is alike, that before one of an outcome, that before values alone;
+- two columns that add up to 1 are one event, and the score is that of the event's label;
+- a score below 1 / C in some row is not the probability of a predicted class of C;
+- where scores below and above a threshold are of different predicted labels, the score may be that of the event; where
+  there is no such threshold, and the scores may be those of the predicted labels, it is not.
+
+One reading that is left is proposed, and several are listed.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from calibrant.column_options import Options
-from calibrant.errors import CalibrantError
-from calibrant.files.columns import Unnamed
-from calibrant.files.engine import Table
-from calibrant.files.values import is_missing
-
-ROWS = 20_000
-CELLS = 1_000_000
-NAMED = 6  # columns of a kind that an error names
-CLASSES = 1000
-
-_SCORE = re.compile(r"prob|score|pred|risk|chance|conf|forecast|^p(_|$)|_p$", re.IGNORECASE)
-_OUTCOME = re.compile(
-    r"outcome|label|target|true|truth|actual|obs|result|won|win|event|hit|correct|^y(_|$)", re.IGNORECASE
+from calibrant.files.columns import Reading, Selection, Unnamed
+from calibrant.files.likely import ROUNDING, Likely
+from calibrant.files.roles import (
+    event_of,
+    is_about_a_prediction,
+    order_of,
+    says_confidence,
+    says_label,
+    says_predicted,
+    says_right,
+    says_true,
 )
-#: What has several rows, by the words of a column's name; and the last word of any id.
-_THINGS = re.compile(
-    r"patient|subject|participant|person|respondent|user|customer|client|member|student|pupil|player|candidate|question"
-    r"|prompt|image|img|picture|photo|video|document|doc|article|game|match|race|election|session|conversation"
-    r"|household|family|hospital|clinic|school|u?u?id"
+from calibrant.files.sql import literal, sql_name
+
+_NAMED: Final = 6  # columns of a kind that an error names
+_LISTED: Final = 4  # readings that an error lists
+_SURE: Final = 10  # rows that show that a column follows the scores
+_SCORE: Final = re.compile(r"prob|score|pred|risk|chance|conf|forecast|^p(_|$)|_p$", re.IGNORECASE)
+_OUTCOME: Final = re.compile(
+    r"outcome|label|target|true|truth|actual|obs|result|won|win|event|hit|class|^y(_|$)", re.IGNORECASE
 )
-_OF_THINGS = frozenset(("date", "time", "day", "type", "kind", "status", "result", "score", "prob", "count", "age"))
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_REPEATED = 1.5  # rows of a value, on average
 
 
-@dataclass(frozen=True, kw_only=True)
-class Likely:
-    """Columns by what they look like.
-
-    Parameters
-    ----------
-    scores : tuple of str
-        Numbers from 0 to 1, and not only these two.
-    outcomes : tuple of str
-        0 and 1, but for a few cells, or true and false; then two words; then a single value.
-    labels : tuple of str
-        Whole numbers or words, each more often than once.
-    rows : tuple of str
-        Lists, or rows of an array, that add up to 1.
-    classes : tuple of str
-        Three of the scores or more that add up to 1 in every row: all of the scores, or none.
-    words : mapping of str to frozenset of str
-        What the cells of `outcomes` and `labels` say.
-    """
-
-    scores: tuple[str, ...]
-    outcomes: tuple[str, ...]
-    labels: tuple[str, ...]
-    rows: tuple[str, ...]
-    classes: tuple[str, ...]
-    words: Mapping[str, frozenset[str]]
-
-
-def look(cells: Mapping[str, Sequence[Any]]) -> Likely:
-    """Sort columns by what their first cells look like."""
-    kinds = {name: _kind(values) for name, values in cells.items()}
-    named = {kind: tuple(name for name in cells if kinds[name] == kind) for kind in set(kinds.values())}
-    scores = named.get("score", ())
-    classes: tuple[str, ...] = ()
-    if len(scores) > 2:
-        table = np.array([[_number(cell) for cell in cells[name]] for name in scores], dtype=np.float64)
-        classes = scores if np.allclose(table.sum(axis=0), 1, atol=2e-3, equal_nan=True) else ()
-    outcomes = tuple(name for kind in ("outcome", "words", "constant") for name in named.get(kind, ()))
-    labels = named.get("label", ())
-    words = {
-        name: frozenset(str(cell).strip() for cell in cells[name] if not _is_missing(cell))
-        for name in (*outcomes, *labels)
-    }
-    rows = named.get("rows", ())
-    return Likely(scores=scores, outcomes=outcomes, labels=labels, rows=rows, classes=classes, words=words)
-
-
-def look_at(table: Table) -> Likely:
-    """Sort a file's columns by what they look like; a file that cannot be read has none."""
-    try:
-        return look(table.head(min(ROWS, CELLS // max(len(table.columns), 1))))
-    except CalibrantError:  # the file has another fault as well, which its first reading will name
-        return look({})
-
-
-def named_as_ids(columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns whose names are those of things that have several rows, such as ``patient_id``."""
-    words = {name: [word.lower().removesuffix("s") for word in _WORD.findall(name)] for name in columns}
-    named = {name: any(map(_THINGS.fullmatch, words[name])) for name in columns}
-    return tuple(name for name in columns if named[name] and not _OF_THINGS.intersection(words[name]))
-
-
-def is_repeated(cells: Sequence[Any]) -> bool:
-    """Whether whole numbers, words or dates come in several rows each."""
-    present = [str(cell).strip() for cell in cells if not _is_missing(cell)]
-    if any(re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*", cell) for cell in present):
-        return False
-    return 1 < len(set(present)) <= len(present) / _REPEATED
+# ---------------------------------------------------------------- proposals and questions
 
 
 def proposed(error: Unnamed, likely: Likely, options: Options, noun: str = "column") -> Unnamed:
-    """Return the error with the options that name likely columns, if there are any; else the same error."""
-    choice = () if error.options else _choice(likely, options)
-    if not choice and not error.options and likely.classes and options == Options():
-        classes = f"probabilities of classes may be in {_some(likely.classes)} (--probs {','.join(likely.classes)})"
-        remedy = f"{classes}, and no column looks like the true class: add one, and name it with --target"
-        return Unnamed(error.path, error.problem, remedy)
-    if not choice:
+    """Return the error with the readings that the file allows, if there are any; else the same error."""
+    if error.options:
         return error
-    kinds = []
-    if choice[0] == "--score":
-        kinds.append(("probabilities", likely.scores))
-    elif choice[0] == "--probs":
-        kinds.append(("probabilities of classes", likely.rows or likely.classes or likely.scores))
-    if "--outcome" in choice:
-        kinds.append(("outcomes", tuple(name for name in likely.outcomes if name not in _taken(options))))
-    elif "--target" in choice:
-        kinds.append(("labels", (*likely.labels, *likely.outcomes)))
-    words = [f"{what} in {_some(names)}" for what, names in kinds]
-    if {"--outcome", "--target"}.intersection(choice) and not _is_named_so(likely, choice, options):
-        words[-1] += f" (a guess from {'its' if len(kinds[-1][1]) == 1 else 'their'} values)"
-    proposal = "; ".join(words).replace(" in ", " may be in ", 1)
-    if noun == "array":  # which are named alike, however many classes there are
-        choice = tuple({"--score": "--probs", "--outcome": "--target"}.get(word, word) for word in choice)
-    return Unnamed(error.path, error.problem, f"{proposal}; name yours, such as", choice)
+    readings = _readings(likely, options)
+    if readings:
+        return _asking(error.path, error.problem, _kinds_in_words(likely, readings, options), readings, noun)
+    remedy = _unmatched(likely, options)
+    return Unnamed(error.path, error.problem, remedy) if remedy else error
+
+
+def is_doubtful(selection: Selection, columns: Sequence[str], options: Options) -> bool:
+    """Whether the names alone allow another reading of columns that no option names."""
+    target, single = selection.targets[0], len(selection.probs) == 1
+    if options.models or len(selection.targets) > 1:
+        return False
+    if single and options.score is None and options.probs is None and says_predicted(selection.probs[0]):
+        return True
+    if options.outcome is not None or options.target is not None:
+        return False
+    others = (name for name in columns if name not in selection.used)
+    return says_right(target) or says_label(target) or (single and any(map(says_predicted, others)))
+
+
+def ask(path: str, selection: Selection, likely: Likely, options: Options) -> None:
+    """Raise the question that a file needs though its columns have usual names, unless one reading is left."""
+    target, score, noun = selection.targets[0], selection.probs[0], selection.noun
+    one_event = len(selection.probs) == 1
+    kept = Reading(("--outcome", target), f"if {target!r} holds the true outcome")
+    readings = [kept]
+    problem = f"{score!r} may be the probability of a predicted label"
+    remedy = "choose what the columns are"
+    if one_event and says_predicted(score) and score in likely.outcomes and len(likely.words(score)) > 1:
+        problem, remedy = f"{score!r} holds two values, as predicted labels do", "name the probabilities"
+        readings = [Reading(("--score", score), f"if {score!r} holds probabilities", always=True)]
+    elif options.outcome is not None or options.target is not None:
+        return
+    elif not one_event or score in likely.rows:
+        kept = Reading(("--target", target), f"if {target!r} holds the true class")
+        readings = [kept]
+        if says_right(target):
+            problem = f"{target!r} says whether a prediction was right, and not the true class"
+            asked = replace(options, probs=",".join(selection.probs))
+            readings = _readings(likely, asked) or [replace(kept, always=True)]
+        elif _follows(likely, selection.probs, target):
+            problem = f"{target!r} has the largest probability in every row, as a predicted class has"
+            readings = _readings(likely, replace(options, probs=",".join(selection.probs))) or readings
+    elif says_right(target):
+        problem = f"{score!r} is below 1/2 in some rows, and {target!r} says whether a prediction was right"
+        readings = _of_right(likely, score, target)
+    elif score in likely.scores:
+        truths = _truths(likely, options) if says_label(target) else [target]
+        readings = _of_scores(likely, [score], truths, options) or readings
+        only = len(readings) == 1 and readings[0].options[-2:] == kept.options
+        if only and says_label(target) and _may_be_of(likely, score, target):
+            problem = f"{score!r} may be the probability of the predicted label {target!r}"
+            problem += f", and no {noun} looks like the truth"
+            remedy, readings = f"add a {noun} with the truth, and name it", [replace(kept, always=True)]
+    if [(reading.options[-2:], reading.always) for reading in readings] != [(kept.options, False)]:
+        raise _asking(path, problem, remedy, readings, noun)
 
 
 def best_pair(scores: Sequence[str], outcomes: Sequence[str], likely: Likely) -> tuple[str, str] | None:
-    """Return the score and the outcome that belong together most likely; None where there is no pair.
+    """Return the score and the outcome that belong together most likely; None where no pair does, or several do."""
+    pairs = _best_pairs(scores, [name for name in outcomes if not says_predicted(name)], likely)
+    return pairs[0] if len(pairs) == 1 else None
 
-    A score and an outcome are no pair if only one of them is named like a third column: ``prob_insult`` and ``toxic``
-    where there is ``insult``.
+
+def _asking(path: str, problem: str, remedy: str, readings: Sequence[Reading], noun: str) -> Unnamed:
+    """Return an error that proposes the only reading, or lists several.
+
+    Arrays have one option for the probabilities of events and classes, another for their truths, and no SQL.
     """
-    pairs = [(score, outcome) for score in scores for outcome in outcomes if score != outcome]
-    pairs = [pair for pair in pairs if _are_alike(*pair) or not _has_another(*pair, likely)]
-    return min(pairs, key=_unlikeliness, default=None)
+    if noun != "column":
+        names = {"--score": "--probs", "--outcome": "--target"}
+        plain = [each for each in readings if not each.sql]
+        readings = [replace(each, options=tuple(names.get(word, word) for word in each.options)) for each in plain]
+    if not readings:
+        return Unnamed(path, problem, "save an array that says of each prediction whether it is right")
+    if len(readings) == 1 and not readings[0].always:
+        return Unnamed(path, problem, f"{remedy}; name yours, such as", readings[0].options)
+    if len(readings) > _LISTED:
+        options = [word for word in readings[0].options[::2] if word in ("--score", "--probs", "--outcome", "--target")]
+        return Unnamed(path, problem, f"{remedy}; name yours with {' and '.join(options)}")
+    return Unnamed(path, problem, remedy, readings=tuple(readings))
+
+
+def _kinds_in_words(likely: Likely, readings: Sequence[Reading], options: Options) -> str:
+    """Return which columns may hold what."""
+    values = dict(zip(readings[0].options[::2], readings[0].options[1::2], strict=True))
+    truths = _truths(likely, options)
+    kinds: list[tuple[str, Sequence[str]]] = []
+    if "--probs" in values:
+        kinds.append(("probabilities of classes", likely.rows or values["--probs"].split(",")))
+    elif "--score" in values:
+        kinds.append(("probabilities", likely.scores))
+    if "--outcome" in values and not readings[0].sql:
+        kinds.append(("outcomes", [name for name in truths if name in likely.outcomes]))
+    elif "--target" in values:
+        kinds.append(("labels", values["--target"].split(",") if "," in values["--target"] else truths))
+    words = [f"{what} in {_some(names)}" for what, names in kinds]
+    if kinds and kinds[-1][0] in ("outcomes", "labels") and not all(each.is_named for each in readings):
+        words[-1] += f" (a guess from {'its' if len(kinds[-1][1]) == 1 else 'their'} values)"
+    return "; ".join(words).replace(" in ", " may be in ", 1) or "the columns can be read in several ways"
+
+
+def _unmatched(likely: Likely, options: Options) -> str:
+    """Return what to do about columns of classes without a true class, or with one whose labels they do not name."""
+    columns = next((table for table in likely.tables if len(table) > 2), ())
+    if options != Options() or not columns:
+        return ""
+    probs = f"probabilities of classes may be in {_some(columns)} (--probs {','.join(columns)})"
+    target = next((name for name in _truths(likely, options) if _fits(likely, columns, name)), None)
+    if target is None:
+        return f"{probs}, and no column looks like the true class: add one, and name it with --target"
+    labels = f"write {_some(likely.words(target))} in the order of the columns"
+    return f"{probs}, labels in {target} (--target {target}); the names do not say which is whose: {labels} (--labels)"
+
+
+# ---------------------------------------------------------------- readings
+
+
+def _readings(likely: Likely, options: Options) -> list[Reading]:
+    """Return the readings that names and values allow, each as the options that are not yet there."""
+    truth = options.outcome or options.target
+    given = {("--score", options.score), ("--probs", options.probs), ("--outcome", truth), ("--target", truth)}
+    given |= {("--score", name) for name in options.models}
+    readings: dict[tuple[str, ...], Reading] = {}
+    for reading in _all_readings(likely, options):
+        pairs = zip(reading.options[::2], reading.options[1::2], strict=True)
+        left = tuple(word for pair in pairs if pair not in given for word in pair)
+        readings.setdefault(left, replace(reading, options=left))
+    return [reading for left, reading in readings.items() if left]
+
+
+def _all_readings(likely: Likely, options: Options) -> list[Reading]:
+    truth = options.outcome or options.target
+    truths = _truths(likely, options) if truth is None else [truth] if truth in likely.cells else []
+    if options.score is not None or options.models:
+        return _of_scores(likely, list(options.models) if options.score is None else [options.score], truths, options)
+    if options.probs is not None:
+        return _of_classes(likely, [name.strip() for name in options.probs.split(",")], truths, options)
+    several = _multilabel(likely)
+    if several and truth is None:
+        scores, targets = zip(*several, strict=True)
+        notion = () if scores in likely.tables and len(scores) > 2 else ("--notion", "multilabel")  # else one-hot
+        return [Reading(("--probs", ",".join(scores), "--target", ",".join(targets), *notion))]
+    free = [name for name in likely.scores if name not in _taken(options)]
+    tables = [table for table in likely.tables if set(table) <= set(free)]
+    wide = [table for table in tables if len(table) > 2]
+    readings = [
+        each
+        for columns in [(name,) for name in likely.rows] or wide
+        for each in _of_classes(likely, columns, truths, options)
+    ]
+    if not readings and not wide:
+        readings = [each for pair in tables for each in _of_complements(likely, pair, truths)]
+    named = [name for name in free if _SCORE.search(name) or any(_are_alike(name, truth) for truth in truths)]
+    return readings if readings or wide else _of_scores(likely, named or free, truths, options)
 
 
 def _taken(options: Options) -> set[str | None]:
@@ -153,36 +217,133 @@ def _taken(options: Options) -> set[str | None]:
     return {*names, *options.by, *options.models, *options.clusters, *options.on}
 
 
-def _choice(likely: Likely, options: Options) -> tuple[str, ...]:
+def _truths(likely: Likely, options: Options) -> list[str]:
+    """Return the columns that may hold the truth."""
     taken = _taken(options)
-    outcomes = [name for name in likely.outcomes if name not in taken]
-    labels = sorted((name for name in likely.labels if name not in taken), key=_not_outcome)
-    truth_name = options.outcome or options.target
-    if options.score is not None or options.models:
-        pair = best_pair([options.score] if options.score else options.models, outcomes, likely)
-        return ("--outcome", pair[1]) if pair else ()
-    if options.probs is not None:
-        truth = [*labels, *outcomes][:1]
-        return ("--target", truth[0], *_named_alike(likely, options.probs, truth[0], options)) if truth else ()
-    truth = [truth_name] if truth_name else [*labels, *outcomes]
-    several = _multilabel(likely)
-    if several and truth_name is None:
-        scores, targets = zip(*several, strict=True)
-        notion = () if likely.classes else ("--notion", "multilabel")  # else they are one-hot
-        return ("--probs", ",".join(scores), "--target", ",".join(targets), *notion)
-    many = likely.rows[:1] or ((",".join(likely.classes),) if likely.classes else ())
-    if likely.classes and not likely.rows and truth_name is None:
-        truth = [name for name in truth if _fits(likely, name)]
-        if not truth:
-            return ()
-    if many and truth:
-        target = () if truth_name else ("--target", truth[0])
-        return ("--probs", many[0], *target, *_named_alike(likely, many[0], truth[0], options))
-    free = [name for name in likely.scores if name not in taken]
-    pair = best_pair(free, [truth_name] if truth_name else outcomes, likely)
-    if pair is None:
-        return ()
-    return ("--score", pair[0]) if truth_name else ("--score", pair[0], "--outcome", pair[1])
+    return [
+        name for name in (*likely.labels, *likely.outcomes) if name not in taken and not is_about_a_prediction(name)
+    ]
+
+
+def _of_scores(likely: Likely, scores: Sequence[str], truths: Sequence[str], options: Options) -> list[Reading]:
+    """Return the readings of scores of one event, or of the label that was predicted."""
+    predicted = [name for name in (*likely.labels, *likely.outcomes) if says_predicted(name)]
+    if len(scores) == 1:
+        guesses = _guesses(likely, scores, truths)
+        truths, predicted = [name for name in truths if name not in guesses], [*predicted, *guesses]
+    several = {label for name in predicted if len(likely.words(name)) > 2 for label in likely.words(name)}
+    fitting = [
+        name
+        for name in truths
+        if name in likely.outcomes
+        or _is_of_two_labels(likely, scores, name)
+        or (len(scores) == 1 and several.intersection(likely.words(name)))
+    ]
+    pairs = _best_pairs(scores, fitting, likely)
+    readings = [each for score, truth in pairs for each in _of_pair(likely, score, truth, truths, predicted)]
+    if len(scores) > 1:
+        return readings
+    right = [name for name in likely.outcomes if says_right(name) and name not in _taken(options)]
+    of_right = [each for name in right for each in _of_right(likely, scores[0], name)]
+    follow = any(says_label(name) and _follows(likely, scores, name) for _, name in pairs)
+    sure = any(
+        _is_named_so(score, name) and not (says_label(name) and _may_be_of(likely, score, name))
+        for score, name in pairs
+    )
+    return of_right if follow and right else readings if sure else [*of_right, *readings]
+
+
+def _is_of_two_labels(likely: Likely, scores: Sequence[str], name: str) -> bool:
+    """Whether two other numbers than 0 and 1 are labels: by the name of their column."""
+    return len(likely.words(name)) <= 2 and any(_is_named_so(score, name) for score in scores)
+
+
+def _of_pair(likely: Likely, score: str, truth: str, truths: Sequence[str], predicted: Sequence[str]) -> list[Reading]:
+    """Return the readings of a score beside a true label: its probability, or that of the label that was predicted.
+
+    Of columns that do not say that they are predicted, those named as labels may be, and where the truth does not say
+    that it is one, those that are as likely the truth.
+    """
+    named = _is_named_so(score, truth)
+    case = f"if {score!r} is the probability of {truth!r}"
+    event = Reading(("--score", score, "--outcome", truth), case, is_named=named)
+    readings = [event] if truth in likely.outcomes or len(likely.words(truth)) <= 2 else []
+    others = [name for name in truths if name != truth and _may_be_of(likely, score, name)]
+    labels = [name for name in others if says_label(name)]
+    rivals = [] if says_true(truth) or labels else _best(others, [score], likely)
+    for guess in dict.fromkeys((*predicted, *labels, *rivals)):
+        if not set(likely.words(truth)).intersection(likely.words(guess)):
+            continue
+        if event in readings and not _may_be_of(likely, score, guess):
+            continue
+        if event in readings and guess not in rivals and not _follows(likely, [score], guess):
+            readings.remove(event)
+        one, other = (truth, guess) if says_label(truth) and guess in rivals else (guess, truth)
+        doubt = "" if guess not in rivals or says_label(truth) else f" or {other!r}"
+        case = f"if {score!r} is the probability of the predicted label {one!r}{doubt}"
+        right = f"{sql_name(one)} = {sql_name(other)}"
+        readings.append(Reading(("--score", score, "--outcome", right), case, is_named=named, sql=True))
+    return readings
+
+
+def _of_right(likely: Likely, score: str, right: str) -> list[Reading]:
+    """Return the readings of a score beside a column that says whether a prediction was right."""
+    answer = Reading(("--score", score, "--outcome", right), f"if {score!r} is the probability that {right!r} is true")
+    words = likely.words(right)
+    yes = event_of(words)
+    if yes is None or says_confidence(score) or np.nanmin(likely.numbers(score)) >= 0.5:
+        return [answer]
+    is_right = {"1": f"{sql_name(right)} = 1", "true": sql_name(right)}.get(yes, f"{sql_name(right)} = {literal(yes)}")
+    event = ("--score", score, "--outcome", f"({sql_name(score)} >= 0.5) = ({is_right})")
+    case = f"if {score!r} is the probability of an event that was predicted from 1/2 on"
+    return [
+        Reading(event, case, sql=True),
+        Reading((*event, "--notion", "top-label"), f"{case}, to judge the larger of it and the rest to 1", sql=True),
+        answer,
+    ]
+
+
+def _of_complements(likely: Likely, columns: Sequence[str], truths: Sequence[str]) -> list[Reading]:
+    """Return the readings of two columns that add up to 1, as the score of the event."""
+    guesses = _guesses(likely, columns, truths)
+    fitting = [name for name in truths if name not in guesses and len(likely.words(name)) == 2]
+    readings = []
+    for truth in _best(fitting, columns, likely):
+        order = order_of(columns, likely.words(truth))
+        event = event_of(likely.words(truth))
+        for label in [] if order is None else order if event is None else [event]:
+            score, (other,) = columns[order.index(label)], [name for name in order if name != label]
+            labels = () if label in ("1", "true") else ("--labels", f"{other},{label}")
+            named = any(_is_named_so(name, truth) for name in columns)
+            case = f"if {label!r} of {truth!r} is the event"
+            readings.append(Reading(("--score", score, "--outcome", truth, *labels), case, is_named=named))
+    return readings
+
+
+def _of_classes(likely: Likely, columns: Sequence[str], truths: Sequence[str], options: Options) -> list[Reading]:
+    """Return the readings of columns of classes, or of one column of lists."""
+    guesses = _guesses(likely, columns, truths)
+    fitting = [name for name in truths if name not in guesses]
+    if len(columns) > 1 and options.probs is None and options.target is None:
+        fitting = [name for name in fitting if _fits(likely, columns, name)]
+    readings = []
+    for truth in _best(fitting, columns, likely):
+        words = likely.words(truth)
+        reading = Reading(
+            ("--probs", ",".join(columns), "--target", truth),
+            f"if {truth!r} holds the true class",
+            is_named=_fits(likely, columns, truth),
+        )
+        if len(columns) > 1 and options.labels is None and options.class_names is None:
+            order = order_of(columns, words)
+            if order is None and not {*words} <= {str(k) for k in range(len(columns))}:
+                continue
+            if order is None:
+                reading = replace(reading, case=f"if 0 of {truth!r} is {columns[0]!r}, and so on", always=True)
+            elif order != tuple(str(k) for k in range(len(columns))):
+                reading = replace(reading, options=(*reading.options, "--labels", ",".join(order)))
+        readings.append(reading)
+    return readings
 
 
 def _multilabel(likely: Likely) -> list[tuple[str, str]]:
@@ -196,100 +357,105 @@ def _multilabel(likely: Likely) -> list[tuple[str, str]]:
     return pairs if len(pairs) > 1 else []
 
 
-def _fits(likely: Likely, target: str) -> bool:
+# ---------------------------------------------------------------- evidence
+
+
+def _best(truths: Sequence[str], scores: Sequence[str], likely: Likely) -> list[str]:
+    """Return those of the columns that are the truth most likely, by their names."""
+    ranks = {name: min(_rank(likely, score, name) for score in scores) for name in truths}
+    if len(scores) > 1:  # columns of classes, which the true class names
+        ranks = {
+            name: (rank[0], order_of(scores, likely.words(name)) is None, *rank[1:]) for name, rank in ranks.items()
+        }
+    return [name for name in truths if ranks[name] == min(ranks.values())]
+
+
+def _rank(likely: Likely, score: str, truth: str) -> tuple[bool, ...]:
+    """Order columns by how likely they are the truth of a score."""
+    return (
+        not says_true(truth),
+        not _are_alike(score, truth),
+        not _OUTCOME.search(truth),
+        len(likely.words(truth)) < 2,
+    )
+
+
+def _best_pairs(scores: Sequence[str], outcomes: Sequence[str], likely: Likely) -> list[tuple[str, str]]:
+    """Return the pairs of a score and an outcome that belong together most likely, each event once.
+
+    A score and an outcome are no pair if only one of them is named like a third column: ``prob_insult`` and ``toxic``
+    where there is ``insult``.
+    """
+    pairs = [(score, outcome) for score in scores for outcome in outcomes if score != outcome]
+    pairs = [pair for pair in pairs if _are_alike(*pair) or not _has_another(*pair, likely)]
+    ranks = {pair: (*_rank(likely, *pair), not _SCORE.search(pair[0])) for pair in pairs}
+    best = [pair for pair in pairs if ranks[pair] == min(ranks.values())]
+    return [pair for place, pair in enumerate(best) if not any(_are_complements(likely, pair, b) for b in best[:place])]
+
+
+def _are_complements(likely: Likely, one: tuple[str, str], other: tuple[str, str]) -> bool:
+    """Whether two pairs are one event and that it does not happen."""
+    for name, rest in zip(one, other, strict=True):
+        sums = likely.numbers(name) + likely.numbers(rest)
+        if np.isnan(sums).all() or np.nanmax(np.abs(sums - 1)) > ROUNDING:
+            return False
+    return True
+
+
+def _guesses(likely: Likely, columns: Sequence[str], truths: Sequence[str]) -> list[str]:
+    """Return the columns that follow the scores in every row, and so are predicted, where another may be the truth."""
+    follow = [name for name in truths if not says_true(name) and _follows(likely, columns, name)]
+    others = {
+        name: [o for o in truths if o not in follow and set(likely.words(o)) & set(likely.words(name))]
+        for name in follow
+    }
+    return [name for name in follow if others[name]]
+
+
+def _follows(likely: Likely, columns: Sequence[str], name: str) -> bool:
+    """Whether a column is the class of the largest probability, or of a score beyond a threshold, in every row."""
+    words, texts = likely.words(name), np.array(likely.texts(name), dtype=object)
+    if len(words) < 2 or len(texts) < _SURE or not set(columns) <= set(likely.scores):
+        return False
+    table = np.array([likely.numbers(column) for column in columns])
+    if len(columns) == 1:
+        parts = [table[0][texts == word] for word in words]
+        return len(words) == 2 and (parts[0].max() < parts[1].min() or parts[1].max() < parts[0].min())
+    order = order_of(columns, words)
+    if order is None:
+        return False
+    chosen = [table[order.index(text), row] if text else np.nan for row, text in enumerate(texts)]
+    return bool(np.all(np.isnan(chosen) | (chosen >= table.max(axis=0) - ROUNDING)))
+
+
+def _may_be_of(likely: Likely, score: str, label: str) -> bool:
+    """Whether a score may be that of a predicted label: the probability of the likeliest of C is 1 / C or more."""
+    count = len(likely.words(label))
+    return count > 1 and bool(np.nanmin(likely.numbers(score)) >= 1 / count - ROUNDING)
+
+
+def _fits(likely: Likely, columns: Sequence[str], target: str) -> bool:
     """Whether a column may be the true class of columns of probabilities: by its name, or because it names them."""
-    words = likely.words.get(target, frozenset())
-    return bool(_OUTCOME.search(target)) or all(any(name.endswith(word) for name in likely.classes) for word in words)
-
-
-def _named_alike(likely: Likely, probs: str, target: str, options: Options) -> tuple[str, ...]:
-    """Return the option ``--labels`` where the columns are named like the labels."""
-    names = [name.strip() for name in probs.split(",")]
-    labels = likely.words.get(target, frozenset())
-    free = options.labels is None and options.class_names is None
-    return ("--labels", ",".join(names)) if free and len(names) > 1 and labels and labels <= set(names) else ()
-
-
-def _unlikeliness(pair: tuple[str, str]) -> tuple[bool, bool, bool]:
-    """Order pairs of a score and an outcome by their names; of equals, those that come first in the file are best."""
-    score, outcome = pair
-    return (not _are_alike(score, outcome), _not_outcome(outcome), not _SCORE.search(score))
+    return bool(_OUTCOME.search(target)) or says_true(target) or order_of(columns, likely.words(target)) is not None
 
 
 def _are_alike(score: str, outcome: str) -> bool:
     """Whether one of two names holds the other: ``prob_toxic`` and ``toxic``."""
     short, long = sorted((score.lower(), outcome.lower()), key=len)
-    return short in long and len(short) >= 3
+    return short in long and len(short) >= 3 and not _SCORE.fullmatch(short)
 
 
 def _has_another(score: str, outcome: str, likely: Likely) -> bool:
     """Whether a score has another outcome of its name, or an outcome another score."""
-    outcomes = [name for name in likely.outcomes if name not in (score, outcome)]
+    outcomes = [name for name in likely.outcomes if name not in (score, outcome) and not is_about_a_prediction(name)]
     scores = [name for name in likely.scores if name not in (score, outcome)]
     return any(_are_alike(score, name) for name in outcomes) or any(_are_alike(name, outcome) for name in scores)
 
 
-def _is_named_so(likely: Likely, choice: Sequence[str], options: Options) -> bool:
-    """Whether the name of the proposed truth says that it is one, and not its values alone."""
-    words = dict(zip(choice[::2], choice[1::2], strict=True))
-    if "--outcome" in words:
-        scores = [name for name in (words.get("--score"), options.score, *options.models) if name]
-        outcome = words["--outcome"]
-        return bool(_OUTCOME.search(outcome)) or any(_are_alike(score, outcome) for score in scores)
-    return "," in words["--target"] or _fits(likely, words["--target"])
-
-
-def _not_outcome(name: str) -> bool:
-    return not _OUTCOME.search(name)
+def _is_named_so(score: str, truth: str) -> bool:
+    """Whether the name of a truth says that it is one, and not its values alone."""
+    return says_true(truth) or bool(_OUTCOME.search(truth)) or _are_alike(score, truth)
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-
-
-def _kind(cells: Sequence[Any]) -> str:
-    present = [cell for cell in cells if not _is_missing(cell)]
-    if not present:
-        return ""
-    if isinstance(present[0], dict):
-        return ""
-    if isinstance(present[0], list):
-        return "rows" if _are_rows(present) else ""
-    numbers = [_number(cell) for cell in present]
-    if any(math.isnan(number) for number in numbers):
-        distinct = len({str(cell).strip().lower() for cell in present})
-        if distinct == 2:
-            return "words"
-        return "label" if distinct <= min(CLASSES, len(present) // 2) else ""
-    values = set(numbers)
-    if min(values) >= 0 and max(values) <= 1:
-        ends = sum(number in (0, 1) for number in numbers)
-        if len(values) == 1 and ends:
-            return "constant"
-        return "outcome" if ends >= 0.95 * len(numbers) and len(values) <= 3 else "score"
-    integers = all(number.is_integer() for number in values)
-    return "label" if integers and len(values) <= min(CLASSES, len(present) // 2) else ""
-
-
-def _are_rows(lists: Sequence[list[Any]]) -> bool:
-    width = len(lists[0])
-    if width < 2 or any(not isinstance(row, list) or len(row) != width for row in lists):
-        return False
-    numbers = np.array([[_number(cell) for cell in row] for row in lists], dtype=np.float64)
-    return bool(np.all((numbers >= 0) & (numbers <= 1)) and np.allclose(numbers.sum(axis=1), 1, atol=2e-3))
-
-
-def _is_missing(cell: Any) -> bool:
-    if isinstance(cell, str):
-        return is_missing(cell)
-    return cell is None or (isinstance(cell, float) and math.isnan(cell))
-
-
-def _number(cell: Any) -> float:
-    """Return a cell's number; NaN where it has none."""
-    if isinstance(cell, str) and cell.strip().lower() in ("true", "false"):
-        return float(cell.strip().lower() == "true")
-    try:
-        return float(cell)
-    except (TypeError, ValueError):
-        return math.nan
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -1,0 +1,207 @@
+"""What the columns of a file look like, by their first rows: scores, outcomes, labels."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import CalibrantError
+from calibrant.files.engine import Table
+from calibrant.files.roles import order_of, words_of
+from calibrant.files.values import is_missing
+
+#: The rows that a proposal is made from, and those that a question is asked after.
+ROWS: Final = 20_000
+FEW: Final = 1_000
+#: How far the sum of a row may be from 1.
+ROUNDING: Final = 2e-3
+
+_CELLS: Final = 1_000_000
+_CLASSES: Final = 1000
+#: What has several rows, by the words of a column's name; and the last word of any id.
+_THINGS: Final = re.compile(
+    r"patient|subject|participant|person|respondent|user|customer|client|member|student|pupil|player|candidate|question"
+    r"|prompt|image|img|picture|photo|video|document|doc|article|game|match|race|election|session|conversation"
+    r"|household|family|hospital|clinic|school|u?u?id"
+)
+_OF_THINGS: Final = frozenset(
+    ("date", "time", "day", "type", "kind", "status", "result", "score", "prob", "count", "age")
+)
+_REPEATED: Final = 1.5  # rows of a value, on average
+
+
+@dataclass(frozen=True, kw_only=True)
+class Likely:
+    """Columns by what they look like.
+
+    Parameters
+    ----------
+    scores : tuple of str
+        Numbers from 0 to 1, and not only these two.
+    outcomes : tuple of str
+        0 and 1, but for a few cells, or true and false; then two words; then a single value.
+    labels : tuple of str
+        Whole numbers or words, each more often than once, or named like the columns of a table.
+    rows : tuple of str
+        Lists, or rows of an array, that add up to 1.
+    tables : tuple of tuples of str
+        Neighbours among the scores that add up to 1 in every row, the longest first.
+    cells : mapping of str to sequence
+        The first cells of every column.
+    """
+
+    scores: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    labels: tuple[str, ...]
+    rows: tuple[str, ...]
+    tables: tuple[tuple[str, ...], ...]
+    cells: Mapping[str, Sequence[Any]]
+
+    def texts(self, name: str) -> list[str]:
+        """Return the cells of a column as labels; those without one are empty."""
+        return [_label(cell) for cell in self.cells[name]]
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Return the labels of a column, sorted, numbers by their size."""
+        return tuple(sorted({text for text in self.texts(name) if text}, key=_by_size))
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """Return the cells of a column as numbers; NaN where it has none."""
+        return np.array([_number(cell) for cell in self.cells[name]], dtype=np.float64)
+
+
+def look(cells: Mapping[str, Sequence[Any]]) -> Likely:
+    """Sort columns by what their first cells look like."""
+    kinds = {name: _kind(values) for name, values in cells.items()}
+    named = {kind: tuple(name for name in cells if kinds[name] == kind) for kind in set(kinds.values())}
+    scores = named.get("score", ())
+    tables = _tables({name: np.array([_number(cell) for cell in cells[name]], np.float64) for name in scores})
+    texts = {name: {_label(cell) for cell in cells[name]} - {""} for name in named.get("text", ())}
+    classes = {name for name, words in texts.items() if any(order_of(table, sorted(words)) for table in tables)}
+    return Likely(
+        scores=scores,
+        outcomes=tuple(name for kind in ("outcome", "words", "constant") for name in named.get(kind, ())),
+        labels=tuple(name for name in cells if kinds[name] == "label" or name in classes),
+        rows=named.get("rows", ()),
+        tables=tables,
+        cells=cells,
+    )
+
+
+def look_at(table: Table, rows: int = ROWS) -> Likely:
+    """Sort a file's columns by what they look like; a file that cannot be read has none."""
+    try:
+        return look(table.head(min(rows, _CELLS // max(len(table.columns), 1))))
+    except CalibrantError:  # the file has another fault as well, which its first reading will name
+        return look({})
+
+
+def named_as_ids(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns whose names are those of things that have several rows, such as ``patient_id``."""
+    words = {name: [word.removesuffix("s") for word in words_of(name)] for name in columns}
+    named = {name: any(map(_THINGS.fullmatch, words[name])) for name in columns}
+    return tuple(name for name in columns if named[name] and not _OF_THINGS.intersection(words[name]))
+
+
+def is_repeated(cells: Sequence[Any]) -> bool:
+    """Whether whole numbers, words or dates come in several rows each."""
+    present = [str(cell).strip() for cell in cells if not _is_missing(cell)]
+    if any(re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*", cell) for cell in present):
+        return False
+    return 1 < len(set(present)) <= len(present) / _REPEATED
+
+
+# ---------------------------------------------------------------- cells
+
+
+def _kind(cells: Sequence[Any]) -> str:
+    present = [cell for cell in cells if not _is_missing(cell)]
+    if not present:
+        return ""
+    if isinstance(present[0], dict):
+        return ""
+    if isinstance(present[0], list):
+        return "rows" if _are_rows(present) else ""
+    numbers = [_number(cell) for cell in present]
+    if any(math.isnan(number) for number in numbers):
+        distinct = len({str(cell).strip().lower() for cell in present})
+        if distinct == 2:
+            return "words"
+        return "label" if distinct <= min(_CLASSES, len(present) // 2) else "text" if distinct <= _CLASSES else ""
+    values = set(numbers)
+    if min(values) >= 0 and max(values) <= 1:
+        ends = sum(number in (0, 1) for number in numbers)
+        if len(values) == 1 and ends:
+            return "constant"
+        return "outcome" if ends >= 0.95 * len(numbers) and len(values) <= 3 else "score"
+    integers = all(number.is_integer() for number in values)
+    return "label" if integers and len(values) <= min(_CLASSES, len(present) // 2) else ""
+
+
+def _are_rows(lists: Sequence[list[Any]]) -> bool:
+    width = len(lists[0])
+    if width < 2 or any(not isinstance(row, list) or len(row) != width for row in lists):
+        return False
+    numbers = np.array([[_number(cell) for cell in row] for row in lists], dtype=np.float64)
+    return bool(np.all((numbers >= 0) & (numbers <= 1)) and np.allclose(numbers.sum(axis=1), 1, atol=ROUNDING))
+
+
+def _tables(scores: Mapping[str, NDArray[np.float64]]) -> tuple[tuple[str, ...], ...]:
+    """Return the neighbours among columns that add up to 1 in every row, the longest first, no column twice."""
+    names = list(scores)
+    if len(names) < 2:
+        return ()
+    table = np.array([scores[name] for name in names])
+    sums = np.vstack([np.zeros(table.shape[1]), np.nancumsum(table, axis=0)])
+    whole = ~np.isnan(table).any(axis=0)
+    ends = (
+        [
+            (start, stop)
+            for start in range(len(names) - 1)
+            for stop in np.flatnonzero(np.abs(sums[:, whole][:, :1] - sums[start, whole][:1] - 1)[:, 0] < ROUNDING)
+            if stop > start + 1 and np.all(np.abs(sums[stop, whole] - sums[start, whole] - 1) < ROUNDING)
+        ]
+        if whole.any()
+        else []
+    )
+    found: list[tuple[int, int]] = []
+    for start, stop in sorted(ends, key=lambda each: each[0] - each[1]):
+        if all(stop <= first or start >= last for first, last in found):
+            found.append((start, int(stop)))
+    return tuple(tuple(names[start:stop]) for start, stop in found)
+
+
+def _label(cell: Any) -> str:
+    """Return a cell as a label: whole numbers without a point, truth values in lower case; empty if it is missing."""
+    if _is_missing(cell) or isinstance(cell, list | dict):
+        return ""
+    text = str(cell).strip()
+    if text.lower() in ("true", "false"):
+        return text.lower()
+    return re.sub(r"^([-+]?[0-9]+)\.0+$", r"\1", text)
+
+
+def _by_size(label: str) -> tuple[float, str]:
+    return (float(label), "") if re.fullmatch(r"-?[0-9]+", label) else (math.inf, label)
+
+
+def _is_missing(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return is_missing(cell)
+    return cell is None or (isinstance(cell, float) and math.isnan(cell))
+
+
+def _number(cell: Any) -> float:
+    """Return a cell's number; NaN where it has none."""
+    if isinstance(cell, str) and cell.strip().lower() in ("true", "false"):
+        return float(cell.strip().lower() == "true")
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return math.nan
