@@ -196,6 +196,7 @@ HOUSE = (
             "files into arrays and sketches; the logs of evaluation harnesses into tables",
             "files files_json files_local files_logs streaming",
             (
+                "sheet_reader",
                 "local",
                 "arrow_messages background cuts paths predictions",
                 "choices columns zipped",
