@@ -373,7 +373,11 @@ def progress(*, quiet: bool = False) -> Iterator[Callable[[int, int, int], None]
         else:  # files are being read: the bar shows how many of their bytes
             bar.update(task, description=work or phase)
 
-    timer = threading.Timer(_PATIENCE, bar.start)
+    def begin() -> None:
+        bar.start()
+        bar.console.show_cursor(True)  # a signal may end the process at any time
+
+    timer = threading.Timer(_PATIENCE, begin)
     timer.daemon = True
     timer.start()
     try:

@@ -29,7 +29,7 @@ from calibrant.errors import CalibrantError, FileError, MissingDependencyError
 from calibrant.extras import package_command
 from calibrant.files.sheet_reader import SECONDS, SHEETS
 from calibrant.memory import max_memory
-from calibrant.process import undone
+from calibrant.process import sweep, undone
 
 Answer = TypeVar("Answer")
 
@@ -89,6 +89,7 @@ def temporary_folder() -> str:
         return tempfile.TemporaryDirectory(prefix="calibrant-")  # Python removes it at its end
 
     folder = _stack.enter_context(undone(start, lambda: folder.cleanup()))
+    sweep(folder.name)
     return folder.name
 
 
