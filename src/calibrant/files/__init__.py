@@ -15,7 +15,7 @@ from calibrant.files.predictions import (
 )
 from calibrant.files.reading import read_models, read_predictions
 from calibrant.files.sketches import event_sketch, is_sketch_file, read_sketches, sketch_as_text, write_sketch
-from calibrant.files.sources import column_names, likely_outcome, likely_score, repeated_columns
+from calibrant.files.sources import column_names, likely_outcome, likely_score
 from calibrant.files.sql import sql_name, where_option
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
     "read_models",
     "read_predictions",
     "read_sketches",
-    "repeated_columns",
     "sketch_as_text",
     "sql_name",
     "where_option",
