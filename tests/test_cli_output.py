@@ -18,7 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import browser, main, output
+from calibrant.cli import browser, loading, main, output
+from calibrant.files import reading
 from calibrant.render import markdown, terminal
 
 ROOT = Path(__file__).parents[1]
@@ -62,6 +63,104 @@ def run(*args: object) -> tuple[int, str, str]:
 
 def rows() -> np.ndarray[Any, Any]:
     return np.genfromtxt("games.csv", delimiter=",", skip_header=1)
+
+
+# ---------------------------------------------------------------- outputs change nothing else
+
+OUTPUTS = {
+    "--sketch": "a.cal",
+    "--json": "a.json",
+    "--html": "a.html",
+    "--markdown": "a.md",
+    "--png": "a.png",
+    "--svg": "a.svg",
+}
+JUDGED: dict[str, tuple[str, ...]] = {
+    "event": REPORT,
+    "groups": (*REPORT, "--by", "home"),
+    "clusters": (*REPORT, "--cluster", "cast(late * 20 AS int)"),
+    "classes": ("report", "classes.npz", *FAST),
+    "classes, top label": ("report", "classes.npz", "--notion", "top-label", "--no-classwise", *FAST),
+    "clinical": (*REPORT, "--profile", "clinical"),
+}
+
+
+@pytest.mark.parametrize("most", [None, 0], ids=["rows", "stream"])
+@pytest.mark.parametrize("judged", JUDGED)
+def test_an_output_changes_no_number(monkeypatch: pytest.MonkeyPatch, judged: str, most: int | None) -> None:
+    if most is not None:
+        monkeypatch.setattr(reading, "MOST_ROWS", most)
+    status, out, err = run(*JUDGED[judged], "--all")
+    assert status == 0
+    written = [word for option in OUTPUTS.items() for word in option]
+    status, shown, said = run(*JUDGED[judged], "--all", *written)
+    assert (status, shown) == (0, out)
+    assert set(err.splitlines()) <= set(said.splitlines())
+    plain = json.loads(run(*JUDGED[judged], "--json", "-")[1])
+    in_file = json.loads(Path("a.json").read_text())
+    in_file.pop("sketch", None)
+    assert in_file == plain
+
+
+@pytest.mark.parametrize("judged", JUDGED)
+def test_the_sketch_of_kept_rows_is_that_of_a_stream(monkeypatch: pytest.MonkeyPatch, judged: str) -> None:
+    for name, options in (("kept.cal", ()), ("exact.cal", ("--exact",)), ("streamed.cal", ())):
+        if name == "streamed.cal":
+            monkeypatch.setattr(reading, "MOST_ROWS", 0)
+        assert run(*JUDGED[judged], *options, "--sketch", name)[0] == 0
+    assert Path("kept.cal").read_bytes() == Path("exact.cal").read_bytes() == Path("streamed.cal").read_bytes()
+
+
+def test_floor_writes_its_file_before_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(output, "show", gone)
+    CliRunner().invoke(main, ["floor", "--n", "30", "--n-resamples", "9", "--json", "f.json"])
+    assert json.loads(Path("f.json").read_text())["n"] == 30
+
+
+# ---------------------------------------------------------------- an input is read once
+
+
+@pytest.mark.parametrize("ending", ["csv", "npz", "parquet", "arrow", "jsonl", "npy"])
+@pytest.mark.parametrize("damage", ["gone", "other"])
+def test_what_was_read_may_change(monkeypatch: pytest.MonkeyPatch, ending: str, damage: str) -> None:
+    """The hint about repeated ids stays too: it is from what was read."""
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    path, number = Path(f"a.{ending}"), np.arange(60)
+    columns = {"score": (number % 9 + 1) / 10, "outcome": number % 2, "patient_id": number // 6}
+    if ending == "npz":
+        np.savez(path, **columns)
+    elif ending == "npy":
+        np.save(path, columns["score"])
+        np.save("y.npy", columns["outcome"])
+    elif ending == "jsonl":
+        rows_of = zip(*(column.tolist() for column in columns.values()), strict=True)
+        path.write_text("".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows_of))
+    elif ending == "csv":
+        np.savetxt(path, np.transpose([*columns.values()]), delimiter=",", header=",".join(columns), comments="")
+    else:
+        write = parquet.write_table if ending == "parquet" else feather.write_feather
+        write(pa.table(columns), str(path))
+    options = [path, *FAST, *(("--targets", "y.npy") if ending == "npy" else ())]
+    expected = run("report", *options)
+    assert expected[0] == 0
+    assert ("--cluster patient_id" in expected[2]) == (ending != "npy")
+    own = loading.evaluate
+
+    def evaluate(*args: Any) -> Any:
+        for read in (path, Path("y.npy")):
+            if damage == "gone":
+                read.unlink(missing_ok=True)
+            else:
+                read.write_bytes(b"PK\x05\x06 other")
+        return own(*args)
+
+    monkeypatch.setattr(loading, "evaluate", evaluate)
+    assert run("report", *options) == expected
 
 
 # ---------------------------------------------------------------- Markdown

@@ -109,8 +109,66 @@ def test_a_signal_during_the_evaluation(tmp_path: Path, name: str, pause: float)
     running.send_signal(getattr(signal, name))
     out, err = running.communicate(timeout=60)
     assert time.monotonic() - sent < PROMPT
-    assert (running.returncode, out) == (128 + getattr(signal, name), "")
-    assert err == f"calibrant: {MESSAGES[name]}\n"
+    expected = (130, "calibrant: interrupted\n") if name == "SIGINT" else (-getattr(signal, name), "")
+    assert (running.returncode, err, out) == (*expected, "")
+
+
+#: Holds the lock of Python's threads for ever, as OpenBLAS does while it tries to take memory.
+STUCK = """
+import ctypes, sys
+from calibrant import evaluation
+from calibrant.files.local import temporary_folder
+def evaluate(*args, **options):
+    print(temporary_folder(), file=sys.stderr, flush=True)
+    ctypes.PyDLL(None).pause()
+evaluation.evaluate = evaluate
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_ends_the_process_whatever_code_runs(name: str) -> None:
+    running = started("report", DIGITS, *NONE, first=STUCK)
+    assert running.stderr is not None
+    folder = running.stderr.readline().strip()
+    assert os.path.isdir(folder)
+    running.send_signal(getattr(signal, name))
+    assert running.wait(PROMPT) == -getattr(signal, name)
+    running.communicate()
+    stop = time.monotonic() + 10  # another process removes the folder
+    while os.path.exists(folder) and time.monotonic() < stop:
+        time.sleep(0.02)
+    assert not os.path.exists(folder)
+
+
+# ---------------------------------------------------------------- little memory
+
+
+def limited(kilobytes: int, *args: str) -> subprocess.CompletedProcess[str]:
+    script = f'ulimit -v {kilobytes}; exec "$0" -m calibrant.cli "$@"'
+    command = ["bash", "-c", script, sys.executable, *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
+@pytest.mark.parametrize("kilobytes", [300_000, 1_000_000, pytest.param(1_800_000, marks=pytest.mark.slow)])
+def test_a_small_address_space_is_one_line(kilobytes: int) -> None:
+    done = limited(kilobytes, "report", DIGITS, *NONE)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"calibrant: the address space is limited to {kilobytes * 1024 / 1e9:.2f} GB")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
+@pytest.mark.parametrize("options", [NONE, ["--profile", "all", "--html", "a.html", "--png", "a.png"]])
+def test_the_limit_that_the_message_proposes_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    proposed = int(limited(1_000_000, "report", DIGITS).stderr.split()[-1])
+    done = limited(proposed, "report", DIGITS, *options)
+    assert done.returncode == 0, done.stderr
+    assert "Reliability diagram" in done.stdout
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ import calibrant
 from calibrant import CalibrationSketch
 from calibrant.cli.commands import main
 from calibrant.errors import InputError
+from calibrant.files import reading
 from calibrant.files.matching import model_names
 from calibrant.sampling.groups import holm
 
@@ -312,12 +313,16 @@ SHARPER = {**CLASSES, **{f"p_{k}": ROWS[:, k] ** 2 / (ROWS**2).sum(axis=1) for k
         (CLASSES, SHARPER, ("--class-names", "cat,dog,eel", "--by", "site")),
     ],
 )  # fmt: skip
-def test_the_json_of_a_report_is_the_other_side(old: Any, new: Any, options: tuple[str, ...]) -> None:
+def test_the_json_of_a_report_is_the_other_side(
+    monkeypatch: pytest.MonkeyPatch, old: Any, new: Any, options: tuple[str, ...]
+) -> None:
     write("old.parquet", old)
     write("new.parquet", new)
     report("old.parquet", *options, "--json", "last.json")
     Path("streamed").mkdir()
-    report("old.parquet", *options, "--json", "streamed/last.json", "--sketch", "last.cal")
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "MOST_ROWS", 0)
+        report("old.parquet", *options, "--json", "streamed/last.json", "--sketch", "last.cal")
     judged = json.loads(Path("last.json").read_text("utf-8"))
     assert without_source(judged).keys() - {"sketch"} == calibrant.evaluate(P, Y, level=None).to_dict().keys()
     theirs = without_source(compared("new.parquet", "--baseline", "last.cal", *options))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import http.server
 import io
 import json
+import os
 import re
 import subprocess
 import sys
 import threading
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +148,42 @@ def workbook(tmp_path):
 
 
 TABLE = [["score", "outcome", "who"], *([s, y, f"w, {y}"] for s, y in zip(SCORES, OUTCOMES, strict=True))]
+
+
+def test_empty_rows_and_columns_before_a_table_are_not_read(workbook):
+    rows = [[None] * 4, [None] * 4, *([None, None, *row] for row in TABLE)]
+    read = read_predictions([workbook("f.xlsx", A=rows)])
+    assert read.probs.tolist() == read_predictions([workbook("g.xlsx", A=TABLE)]).probs.tolist()
+
+
+def test_every_byte_of_a_workbook_passes_its_checksum(tmp_path, workbook):
+    """The reader stops at the end of the cells, before the checksum of the archive."""
+    good = workbook("f.xlsx", A=TABLE)
+    with zipfile.ZipFile(good) as archive, zipfile.ZipFile(tmp_path / "stored.xlsx", "w") as stored:
+        for name in archive.namelist():
+            stored.writestr(name, archive.read(name))
+    data, cell = (tmp_path / "stored.xlsx").read_bytes(), f"<v>{TABLE[1][0]}</v>".encode()
+    assert data.count(cell) == 1
+    (tmp_path / "bad.xlsx").write_bytes(data.replace(cell, cell.replace(b"0.", b"1.")))
+    with pytest.raises(FileError, match=r"bad\.xlsx: cannot be read \(.*(checksum|CRC)"):
+        read_predictions([tmp_path / "bad.xlsx"])
+
+
+def test_the_reader_of_a_workbook_may_end_in_any_way(workbook, monkeypatch, tmp_path):
+    """A panic is no Exception, and a failed allocation ends the process."""
+    path, program = workbook("f.xlsx", A=TABLE), tmp_path / "reader.py"
+    monkeypatch.setattr(local, "_READER", str(program))
+    for code, words in {
+        "import os; os.abort()": r"cannot be read \(its reader ended with status -6\)",
+        "import sys; sys.stderr.write('memory allocation of 9 bytes failed'); sys.exit(1)": "takes more than 1 GB",
+        "import os, signal; os.kill(os.getpid(), signal.SIGXCPU)": "it takes more than 60 seconds",
+        "print('{}')": r"cannot be read",
+    }.items():
+        program.write_text(code)
+        path.touch()  # another version of the file
+        os.utime(path, ns=(0, hash(code) % 10**15))
+        with pytest.raises(FileError, match=words):
+            read_predictions([path])
 
 
 @pytest.mark.parametrize("where", [None, "outcome >= 0"])

@@ -871,6 +871,7 @@ def test_npy_cannot_leave_one_out(tmp_path: Path) -> None:
 
 def test_a_sketch_is_saved_read_and_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reading, "MOST_ROWS", 0)
     for k in range(2):
         rows = {"score": P[k::2], "outcome": Y[k::2], "g": CASES["groups"][0]["g"][k::2]}
         write(Path(f"{k}.parquet"), rows)
@@ -969,7 +970,6 @@ def test_sketches_that_cannot_be_added_or_read(tmp_path: Path, monkeypatch: pyte
         status, _, err = run("report", path, "--sketch", name)
         assert status == 2
         assert said in " ".join(err.split())
-    assert "pass one of the two" in run("report", path, "--sketch", "a.cal", "--exact")[2]
     assert run("report", "one.cal", "--sketch", "one.cal")[0] == 1  # which it would write over
 
 

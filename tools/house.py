@@ -199,6 +199,7 @@ HOUSE = (
             "files into arrays and sketches; the logs of evaluation harnesses into tables",
             "files files_json files_local files_logs files_roles files_sql outcomes streaming",
             (
+                "sheet_reader",
                 "expressions local",
                 "agreement arrow_messages background cuts paths predictions roles",
                 "cell_formats choices columns zipped",

@@ -1,7 +1,8 @@
-"""The process of the command: its standard streams, and its end by Ctrl-C or another signal.
+"""The process of the command: its standard streams, its address space, and its end by Ctrl-C or another signal.
 
 Python runs its own handlers of signals on the main thread, between two steps of Python. An import or a compiled loop
-can delay them by seconds. Here the system wakes a thread, which removes what is half done and ends the process.
+can delay them by seconds. On Ctrl-C the system wakes a thread, which removes what is half done and ends the process.
+SIGTERM and SIGHUP end the process by the system's own action, whatever code runs, except while an output is written.
 
 The package imports this module first. In a process that is the command, the rest of the package is then imported under
 this watch. In any other process the import does nothing.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -26,8 +28,16 @@ _WORDS: Final = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hu
 _PATIENCE: Final = 0.1  # seconds to wait for a lock, or for a terminal that takes no text
 _OUT, _ERR = 1, 2  # the descriptors of standard output and standard error
 
+#: Bytes of addresses that the libraries of a report reserve, measured, and those of each thread.
+_LIBRARIES: Final = 2_200_000_000
+_THREAD: Final = 100_000_000
+
+#: Waits for the end of another process, and removes its folder.
+_SWEEP: Final = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
+
 _lock = threading.Lock()
 _undos: list[Callable[[], object]] = []
+_sweepers: list[subprocess.Popen[bytes]] = []  # their input ends with this process
 _watching = False
 
 
@@ -44,8 +54,66 @@ def undone(start: Callable[[], Started], undo: Callable[[], object]) -> Iterator
             _undos.remove(undo)
 
 
+@contextmanager
+def attended() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP undo what is half done, as Ctrl-C does, while an output is written."""
+    numbers = []
+    if _watching and threading.current_thread() is threading.main_thread():
+        numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, _leave_to_the_thread)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def sweep(folder: str) -> None:
+    """Have another process remove a folder when this one, if it is the command, ends in any way."""
+    if _watching:
+        command = [sys.executable, "-S", "-I", "-c", _SWEEP, folder]
+        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with suppress(OSError):
+            _sweepers.append(
+                subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, **streams)  # type: ignore[call-overload]
+            )
+
+
+def is_limited() -> bool:
+    """Return whether the address space of this process has a limit."""
+    return _address_limit() is not None
+
+
+def _address_limit() -> int | None:
+    try:
+        import resource
+    except ImportError:  # not POSIX
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def check_addresses() -> None:
+    """End this process, with one line, if its address space is too small for the libraries of a report.
+
+    Without memory, some of these libraries end the process or try again without end, and others fail to load.
+    """
+    limit = _address_limit()
+    if limit is None:
+        return
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    needed = _LIBRARIES + _THREAD * processors
+    if limit < needed:
+        sys.exit(
+            f"calibrant: the address space is limited to {limit / 1e9:.2f} GB (ulimit -v), and a report needs "
+            f"{needed / 1e9:.2f} GB; raise the limit, as in: ulimit -v {-(-needed // 1024)}"
+        )
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each thread of it reserves addresses
+
+
 def watch() -> None:
-    """From now on, end this process within a moment of a signal. Ignored signals, as under ``nohup``, stay ignored."""
+    """From now on, end this process within a moment of Ctrl-C. Ignored signals, as under ``nohup``, stay ignored."""
     global _watching
     if _watching or os.name != "posix" or threading.current_thread() is not threading.main_thread():
         return
@@ -57,10 +125,9 @@ def watch() -> None:
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     ends = {getattr(signal, name): words for name, words in _WORDS.items()}
     threading.Thread(target=_wait, args=(reader, messages, ends), name="calibrant-signals", daemon=True).start()
-    watched = [number for number in ends if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)]
-    for number in watched:
-        signal.signal(number, _leave_to_the_thread)
-    os.register_at_fork(after_in_child=lambda: _forget(watched))  # the child has no such thread
+    if signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.default_int_handler):
+        signal.signal(signal.SIGINT, _leave_to_the_thread)
+    os.register_at_fork(after_in_child=lambda: _forget(list(ends)))  # the child has no such thread
 
 
 def is_command() -> bool:
@@ -85,11 +152,12 @@ def _leave_to_the_thread(_number: int, _frame: Any) -> None:
     """Do nothing: the system has woken the thread."""
 
 
-def _forget(watched: list[int]) -> None:
+def _forget(numbers: list[int]) -> None:
     """Restore the system's handlers, in the child of a fork."""
     signal.set_wakeup_fd(-1)
-    for number in watched:
-        signal.signal(number, signal.SIG_DFL)
+    for number in numbers:
+        if signal.getsignal(number) is _leave_to_the_thread:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _wait(reader: int, messages: int, ends: dict[int, str]) -> None:
@@ -112,4 +180,5 @@ def _end(number: int, messages: int, words: str) -> None:
 
 
 if is_command():
+    check_addresses()
     watch()

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 from calibrant.errors import FileError
-from calibrant.process import undone
+from calibrant.process import attended, undone
 
 _NAMES = {"stdin": 0, "stdout": 1, "stderr": 2}  # in /dev
 
@@ -99,7 +99,7 @@ def descriptor_of(path: str) -> int | None:
 def _replace(target: str, data: bytes, mode: int | None) -> None:
     part = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{secrets.token_hex(4)}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with undone(lambda: os.open(part, flags, 0o666), partial(os.unlink, part)) as descriptor:
+    with attended(), undone(lambda: os.open(part, flags, 0o666), partial(os.unlink, part)) as descriptor:
         try:
             with open(descriptor, "wb") as stream:
                 stream.write(data)

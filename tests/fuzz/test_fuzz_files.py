@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attack import attack
+from attack import FORGED, attack
 from golden_files import golden
 
 import calibrant
@@ -49,6 +49,16 @@ def test_short_attack(name: str) -> None:
 def test_long_attack(name: str) -> None:
     outcome = attack(name, seed=17, seconds=6, least=51)  # a slow machine takes longer
     assert outcome.tried > 50
+    assert not [fault for fault, _ in outcome.faults]
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(100, marks=pytest.mark.slow)])
+def test_forged_workbooks(count: int) -> None:
+    """The first six hold a cell far away and a promised count, which made the reader of workbooks end its process."""
+    pytest.importorskip("python_calamine", reason="python-calamine is not installed")
+    outcome = attack(FORGED, seed=0, count=count)
+    assert outcome.tried == count
+    assert outcome.read == outcome.compared > 0
     assert not [fault for fault, _ in outcome.faults]
 
 

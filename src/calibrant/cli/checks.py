@@ -36,8 +36,6 @@ def check_report(ctx: click.Context, options: CommandOptions) -> None:
     check_tolerance(ctx, options.tolerance)
     _check_tolerated(ctx, options)
     check_sketch(ctx, options.sketch_path)
-    if options.exact and options.sketch_path is not None:
-        raise click.UsageError("--exact keeps the rows, --sketch makes a sketch of them; pass one of the two", ctx)
     if options.exact and options.engine == "spark":
         raise click.UsageError(
             "--exact keeps the rows in this process, --engine spark does not; leave one of them out", ctx

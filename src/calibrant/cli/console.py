@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any, Final
 
 import click
@@ -51,7 +52,11 @@ class OutputLost(Exception):
 
 def prepare() -> None:
     """Make the streams of this process usable: closed ones are replaced, and any character can be written."""
+    process.check_addresses()
     process.watch()
+    if process.is_limited():
+        # It loads OpenBLAS, which tries to take memory without end: now there is enough of it.
+        import_module("scipy.special")
     if os.name == "posix":
         if sys.stdout is None:
             sys.stdout = open(OUT, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as the process
@@ -83,6 +88,11 @@ def status_of(run: Callable[[], Any]) -> int:
             return UNREAD
         problem = "the disk is full" if lost.error.errno == errno.ENOSPC else lost.error.strerror or str(lost.error)
         say(f"standard output cannot be written ({problem}); check where it goes")
+        return LOST
+    except ImportError as error:  # a package that is missing raises an error of its own
+        from calibrant.files.local import first_line
+
+        say(f"a library cannot be loaded ({first_line(error)}); install it again, or give the process more memory")
         return LOST
     return status if isinstance(status, int) else 0
 

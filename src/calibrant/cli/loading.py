@@ -63,14 +63,14 @@ def load(ctx: click.Context, options: CommandOptions, step: Step, rows: list[Fil
     if options.engine == "spark":
         return spark.load(ctx, options, paths)
     judging = files.Judging(options.notion, options.classwise, options.ignore_index, options.logits)
-    keep = True if options.exact else False if options.sketch_path is not None else None
     try:
         loaded = files.read_predictions(
             paths,
             options,
             judging,
             targets_file=options.targets_file,
-            keep=keep,
+            keep=True if options.exact else None,
+            sketch=options.sketch_path is not None,
             keep_going=options.keep_going,
             progress=step,
         )

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from calibrant.cli import browser, console, picture
 from calibrant.cli.options import ENGINES, CommandOptions
@@ -121,8 +121,10 @@ def _silent(_message: str) -> None:
 
 def write_summary(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
     """Write a summary as JSON if requested, and the text to the terminal unless the JSON goes there."""
-    show(summary, target, text)
-    _write_json(summary, target)
+    try:
+        _write_json(summary, target)
+    finally:  # the pipe may be closed
+        show(summary, target, text)
 
 
 def show(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
@@ -233,10 +235,10 @@ def _write_pictures(result: Report | Comparison, options: CommandOptions) -> Ite
 
 
 def _write_sketch(predictions: FileRead, target: str | None) -> Iterator[str]:
-    from calibrant.files import FileSketch, write_sketch
+    from calibrant.files import FilePredictions, FileSketch, write_sketch
 
-    if target is not None and isinstance(predictions, FileSketch):
-        write_sketch(predictions.sketch, target)
+    if target is not None and isinstance(predictions, (FilePredictions, FileSketch)):
+        write_sketch(cast("CalibrationSketch", predictions.sketch), target)
         yield _wrote(target, os.path.getsize(target))
 
 
@@ -248,8 +250,6 @@ def suggest_clusters(predictions: FileRead, options: CommandOptions) -> None:
     """Name on standard error the columns that look like ids of things with several rows each."""
     if options.clusters or predictions.protocol or options.engine != ENGINES[0] or not predictions.sources:
         return
-    from calibrant.files import repeated_columns
-
     taken = {
         options.score,
         options.outcome,
@@ -259,7 +259,7 @@ def suggest_clusters(predictions: FileRead, options: CommandOptions) -> None:
         *options.models,
         *options.on,
     }
-    names = repeated_columns(predictions.paths[0], {name for name in taken if name})
+    names = [name for name in predictions.repeated if name not in taken]
     if names:
         listed = ", ".join(map(repr, names[:_NAMED]))
         verb = "names" if len(names) == 1 else "name"
@@ -378,7 +378,11 @@ def progress(*, quiet: bool = False) -> Iterator[Callable[[int, int, int], None]
         else:  # files are being read: the bar shows how many of their bytes
             bar.update(task, description=work or phase)
 
-    timer = threading.Timer(_PATIENCE, bar.start)
+    def begin() -> None:
+        bar.start()
+        bar.console.show_cursor(True)  # a signal may end the process at any time
+
+    timer = threading.Timer(_PATIENCE, begin)
     timer.daemon = True
     timer.start()
     try:

@@ -17,7 +17,7 @@ import click
 
 from calibrant.cli.options import CommandOptions
 from calibrant.faults import Fault, LabelFacts, MissingFacts, Mistake
-from calibrant.process import undone
+from calibrant.process import sweep, undone
 
 if TYPE_CHECKING:
     from calibrant.errors import InputError
@@ -219,6 +219,7 @@ def _silent() -> Iterator[str]:
     sys.stderr.flush()
     stderr_copy = os.dup(2)
     with undone(tempfile.TemporaryDirectory, lambda: temporary.cleanup()) as temporary, temporary as folder:
+        sweep(folder)
         log = os.path.join(folder, "log")
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT)
         try:

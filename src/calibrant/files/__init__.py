@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         likely_outcome,
         likely_prediction,
         likely_score,
-        repeated_columns,
         values_of,
     )
     from calibrant.files.sql import sql_name, where_option
@@ -56,7 +55,6 @@ __all__ = [
     "read_models",
     "read_predictions",
     "read_sketches",
-    "repeated_columns",
     "shown",
     "sketch_as_text",
     "sql_name",
@@ -101,7 +99,6 @@ __getattr__, __dir__ = names_of(
             "likely_outcome",
             "likely_prediction",
             "likely_score",
-            "repeated_columns",
             "values_of",
         ),
         "calibrant.files.sql": (

@@ -7,19 +7,19 @@ names; what opens a file asks `located` where it is.
 from __future__ import annotations
 
 import contextlib
-import csv
-import datetime
 import glob
 import importlib
+import json
 import os
 import re
 import secrets
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-import zipfile
 from collections.abc import Callable
 from functools import cache
 from typing import IO, Any, Final, TypeVar
@@ -27,8 +27,9 @@ from urllib.parse import urlsplit
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError
 from calibrant.extras import package_command
+from calibrant.files.sheet_reader import SECONDS, SHEETS
 from calibrant.memory import max_memory
-from calibrant.process import undone
+from calibrant.process import sweep, undone
 
 Answer = TypeVar("Answer")
 
@@ -41,6 +42,9 @@ PATIENCE: Final = 8.0
 #: The packages that read files on the network; those of the web need none.
 _PACKAGES: Final = {"s3": "s3fs", "gs": "gcsfs", "hf": "huggingface_hub", "http": "", "https": ""}
 _STEP: Final = 1 << 20  # bytes that are copied at a time
+
+#: The program that reads workbooks.
+_READER: Final = os.path.join(os.path.dirname(__file__), "sheet_reader.py")
 
 #: What the first bytes of a file that is no text are those of.
 _BINARY: Final = {
@@ -85,6 +89,7 @@ def temporary_folder() -> str:
         return tempfile.TemporaryDirectory(prefix="calibrant-")  # Python removes it at its end
 
     folder = _stack.enter_context(undone(start, lambda: folder.cleanup()))
+    sweep(folder.name)
     return folder.name
 
 
@@ -179,7 +184,7 @@ def convert(path: str) -> None:
     source = original(path)
     if not is_workbook(source) or not os.path.getsize(source):
         return  # an empty file is an error of its own
-    stand_in(path, source, lambda: _write_csv(_sheet(path, source)))
+    stand_in(path, source, lambda: _to_csv(path, source))
 
 
 def check_converted(path: str) -> None:
@@ -202,53 +207,49 @@ def conversion_error(path: str) -> CalibrantError | None:
     return _converted.get(path, (None, None))[1]
 
 
-def _sheet(path: str, source: str) -> list[list[Any]]:
-    """Return the rows of the only sheet that has cells."""
+def _to_csv(path: str, source: str) -> str:
+    """Copy the only sheet that has cells to a CSV, and return its path."""
     try:
-        calamine = importlib.import_module("python_calamine")
-    except ImportError as error:
+        importlib.import_module("python_calamine")
+    except ModuleNotFoundError as error:
         raise MissingDependencyError("python-calamine", f"to read {os.path.basename(path)}", "excel") from error
-    try:
-        with zipfile.ZipFile(source) as archive:  # a kilobyte may promise gigabytes
-            size = sum(member.file_size for member in archive.infolist())
-        if size > max_memory() // 4:
-            problem = f"takes {size / 1e9:,.1f} GB when it is decompressed"
-            raise FileError(path, problem, "save the sheet as CSV, or set CALIBRANT_MAX_MEMORY to more")
-        with open(source, "rb") as stream:
-            book = calamine.CalamineWorkbook.from_filelike(stream)
-            sheets = {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
-    except CalibrantError:
-        raise
-    except Exception as error:
-        problem = f"cannot be read ({first_line(error)})"
-        raise FileError(path, problem, "save it again as .xlsx, without a password") from error
-    filled = {name: rows for name, rows in sheets.items() if rows}
+    copy = new_copy(".csv")
+    filled = _read_apart(path, {"source": os.path.abspath(source), "copy": copy, "memory": max_memory()})
     if len(filled) > 1:
         remedy = "save the sheet with the predictions as a workbook, or a CSV, of its own"
-        raise FileError(path, f"has {len(filled)} sheets with cells: {', '.join(filled)}", remedy)
+        count = f"more than {SHEETS}" if len(filled) > SHEETS else str(len(filled))
+        raise FileError(path, f"has {count} sheets with cells: {', '.join(filled[:SHEETS])}", remedy)
     if not filled:
         raise FileError(path, "has no filled cells", "write the predictions again, or leave the file out")
-    rows: list[list[Any]] = next(iter(filled.values()))
-    return rows
-
-
-def _write_csv(rows: list[list[Any]]) -> str:
-    """Write rows to a CSV, and return its path."""
-    copy = new_copy(".csv")
-    with open(copy, "x", encoding="utf-8", newline="") as target:
-        csv.writer(target, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
     return copy
 
 
-def _cell(value: Any) -> str:
-    """Return a cell's text: whole numbers without a point, since workbooks know no integers."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**53:
-        return str(int(value))
-    if isinstance(value, (datetime.date, datetime.datetime, datetime.time)):
-        return value.isoformat(" ") if isinstance(value, datetime.datetime) else value.isoformat()
-    return str(value)
+def _read_apart(path: str, asked: dict[str, Any]) -> list[str]:
+    """Run `sheet_reader` in a process of its own, and return the names of the filled sheets.
+
+    A few bytes may make the reader of workbooks take any memory, after which it ends its process.
+    """
+    command = [sys.executable, "-S", "-P", _READER]
+    streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    try:
+        with undone(lambda: subprocess.Popen(command, **streams), lambda: reader.kill()) as reader:
+            answered, messages = reader.communicate(json.dumps({**asked, "import_path": sys.path}).encode())
+    except OSError as error:
+        raise _unreadable(path, f"its reader does not start: {error.strerror}") from error
+    answer = json.loads(answered) if reader.returncode == 0 else {}
+    if "large" in answer or b"memory allocation" in messages:
+        problem = answer.get("large") or f"takes more than {max_memory() / 1e9:.3g} GB of memory to read"
+        raise FileError(path, problem, "save the sheet as CSV, or set CALIBRANT_MAX_MEMORY to more")
+    if "sheets" not in answer:
+        if -reader.returncode == getattr(signal, "SIGXCPU", None):
+            answer["error"] = f"it takes more than {SECONDS} seconds"
+        raise _unreadable(path, answer.get("error") or f"its reader ended with status {reader.returncode}")
+    sheets: list[str] = answer["sheets"]
+    return sheets
+
+
+def _unreadable(path: str, problem: str) -> FileError:
+    return FileError(path, f"cannot be read ({problem})", "save it again as .xlsx, without a password")
 
 
 # ---------------------------------------------------------------- files on the network

@@ -84,6 +84,7 @@ def matched(models: Mapping[str, FilePredictions]) -> FileModels:
         find_row=find_row,
         targets_from=first.targets_from,
         doubts=tuple(dict.fromkeys(f"{_title(read.paths)}: {doubt}" for read in reads for doubt in read.doubts)),
+        repeated=first.repeated,
         models=models_of,
         logits={name: read.logits for name, read in models.items()},
     )

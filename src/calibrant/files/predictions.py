@@ -40,6 +40,8 @@ class FileRead:
         The files that were left out, where that was asked for.
     doubts : tuple of str
         What was read as asked and looks like a mistake, in words.
+    repeated : tuple of str
+        Columns of the first file that name things with several rows each: patients, questions, games.
     """
 
     sources: Mapping[str, str]
@@ -47,6 +49,7 @@ class FileRead:
     rows: tuple[int, ...]
     omitted: tuple[Omitted, ...] = ()
     doubts: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()
 
     @property
     def protocol(self) -> str:
@@ -167,9 +170,13 @@ class FileRows(FileRead):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FilePredictions(FileRows):
-    """Predictions of one model; ``logits`` is true where they were found under this name."""
+    """Predictions of one model; ``logits`` is true where they were found under this name.
+
+    ``sketch`` is that of all rows, with those of the groups, where it was asked for.
+    """
 
     logits: bool
+    sketch: CalibrationSketch | None = None
 
     @property
     def probs(self) -> NDArray[Any]:

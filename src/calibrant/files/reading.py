@@ -62,6 +62,7 @@ def read_predictions(
     *,
     targets_file: str | None = None,
     keep: bool | None = None,
+    sketch: bool = False,
     keep_going: bool = False,
     progress: Progress | None = None,
 ) -> FilePredictions | FileSketch:
@@ -85,6 +86,8 @@ def read_predictions(
     keep : bool or None
         Whether all rows are kept, however many; by default up to `MOST_ROWS` rows of up to `MOST_NUMBERS`
         probabilities.
+    sketch : bool
+        Whether rows that are kept are added up in a sketch too.
     keep_going : bool
         Whether a file with an error is left out as a whole.
     progress : callable or None
@@ -110,6 +113,7 @@ def read_predictions(
         judging or Judging(),
         targets_file=targets_file,
         keep=keep,
+        sketch=sketch,
         keep_going=keep_going,
         progress=progress,
     )
@@ -134,6 +138,7 @@ def _read(
     *,
     targets_file: str | None = None,
     keep: bool | None,
+    sketch: bool = False,
     keep_going: bool = False,
     progress: Progress | None,
 ) -> FileRows | FileSketch:
@@ -150,7 +155,7 @@ def _read(
         reader = _Reader(next(items), judging, left_out, keep, keep_going)
         for item in items:
             reader.use(item)
-    return reader.finish()
+    return reader.finish(sketch)
 
 
 class _Sums:
@@ -451,8 +456,8 @@ class _Reader:
 
     # ------------------------------------------------------------ at the end
 
-    def finish(self) -> FileRows | FileSketch:
-        """Return what was read.
+    def finish(self, sketch: bool) -> FileRows | FileSketch:
+        """Return what was read, rows with their sketch if it is asked for.
 
         Raises
         ------
@@ -466,17 +471,26 @@ class _Reader:
         state, self._before = self._state, None  # which would hold the rows that are kept
         omitted = tuple(sorted(self._omitted, key=lambda each: self._opened.paths.index(each.path)))
         common: Any = {"paths": paths, "rows": tuple(self._counts.values()), "omitted": omitted}
-        common["sources"], common["doubts"] = state.described, (*self._opened.cautions, *self._doubts(state))
+        common |= {"sources": state.described, "repeated": self._opened.repeated}
+        common["doubts"] = (*self._opened.cautions, *self._doubts(state))
         if state.kept is not None:
-            return self._rows(state.kept, common)
+            sums = {"sketch": self._sketch(state.kept)} if sketch else {}
+            return self._rows(state.kept, common | sums)
+        total = self._sketch([])
+        if state.unit_rows >= SURE and not state.surely_logits:
+            common["doubts"] += (doubt_about_logits(self._opened.first.probs[0], self._opened.first.logits),)
+        return FileSketch(sketch=total, **common)
+
+    def _sketch(self, kept: list[Chunk]) -> CalibrationSketch:
+        """Return the sketch of all rows, those that were kept among them."""
+        state = self._state
+        for chunk in kept:
+            self._judge(chunk)
         if state.not_logits is not None and not state.surely_logits:
             raise state.not_logits
         if state.unjudged is not None:
             self._explain(state.unjudged)
-        names = state.groups.names if self._opened.first.groups else None
-        if state.unit_rows >= SURE and not state.surely_logits:
-            common["doubts"] += (doubt_about_logits(self._opened.first.probs[0], self._opened.first.logits),)
-        return FileSketch(sketch=state.sums.total(names), **common)
+        return state.sums.total(state.groups.names if self._opened.first.groups else None)
 
     def _check_some(self, paths: Sequence[str]) -> None:
         """Raise unless a row was read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -148,7 +148,8 @@ class Opened:
 
     ``paths`` are all files, ``sources`` those that are read, in the order of their rows; ``first`` is what is read of
     each of them, with the classes in the order of the first file's columns; ``described`` says it for people, and
-    ``cautions`` what in it may be a mistake.
+    ``cautions`` what in it may be a mistake. ``repeated`` are columns of the first one that name things with several
+    rows each.
     """
 
     paths: list[str]
@@ -158,6 +159,7 @@ class Opened:
     omitted: list[Omitted]
     where: str | None = None
     cautions: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int | None:
@@ -217,7 +219,15 @@ def open_sources(
     described = first.sources()
     if made := protocol([source.path for source in sources], first):
         described["protocol"] = made
-    return Opened(paths=paths, sources=sources, first=first, described=described, omitted=omitted, where=options.where)
+    return Opened(
+        paths=paths,
+        sources=sources,
+        first=first,
+        described=described,
+        omitted=omitted,
+        where=options.where,
+        repeated=_repeated_columns(sources[0].path),
+    )
 
 
 def _open_arrays(paths: list[str], options: Options, targets_file: str | None, keep_going: bool) -> Opened:
@@ -324,18 +334,21 @@ def column_names(path: str) -> tuple[str, ...]:
     return log_columns(path) or first_keys(path)
 
 
-def repeated_columns(path: str, taken: Collection[str]) -> tuple[str, ...]:
-    """Return the columns of a file that name things with several rows each, for a hint: patients, questions, games."""
+def _repeated_columns(path: str) -> tuple[str, ...]:
+    """Return the columns of a file that name things with several rows each, for a hint: patients, questions, games.
+
+    The file is looked at when it is opened: once it is read, it may be replaced.
+    """
     try:
         if kind_of(path) == "npz":
             cells = first_rows(path, ROWS, named_as_ids(array_names(path)))
         else:
             table = table_of(path, kind_of(path), None)
-            names = tuple(name for name in named_as_ids(table.columns) if name not in taken)
+            names = named_as_ids(table.columns)
             cells = table.head(ROWS, names) if names else {}
-    except CalibrantError:  # the rows that were asked for have been read
+    except CalibrantError:  # reading the file says what is wrong
         return ()
-    return tuple(name for name, values in cells.items() if name not in taken and is_repeated(values))
+    return tuple(name for name, values in cells.items() if is_repeated(values))
 
 
 def likely_outcome(path: str, score: str) -> str | None:
