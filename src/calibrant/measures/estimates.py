@@ -38,14 +38,14 @@ def estimate(measure: Measure, event: Event, inference: Inference | None = None)
     plain = Estimate(value, method=method, n=n, details=details, error_bound=event.bound(measure))
     if inference is None or method:
         return plain
-    law = inference.law(measure)
+    law = measure.law_in_range(inference.law(measure))
     low, high, method = math.nan, math.nan, ""
     if isinstance(measure.interval, Unavailable):
         method = measure.interval.reason
     else:
         low, high, method = measure.interval(inference)
-        if measure.better == "lower" and measure.scale != "ratio" and high > 1 and measure.judges != "predictions":
-            high = max(value, 1.0)  # no error is above 1
+        layout = event.predictions.layout if measure.judges == "predictions" else "binary"
+        low, high = measure.in_range(value, low, high, layout)
     return inference.finish(measure, _with_law(plain, (low, high), inference.resampling.level, law, method))
 
 
@@ -92,7 +92,7 @@ def over_classes(
     bins = class_bins(events, rule, effective_n, dependent=dependent, rows=rows)
     law = bins.law(value, resampling)
     low, high, method = bins.interval(value, resampling, rejected=law.p_value <= resampling.tail)
-    return _with_law(plain, (low, high), resampling.level, law, method)
+    return _with_law(plain, measure.in_range(value, low, high), resampling.level, law, method)
 
 
 def class_bins(

@@ -106,8 +106,7 @@ class IndependentRows:
         """Return the interval of the mean score."""
         cells = self.cells
         variance = float(np.sum(cells.square_weights * (cells.scores - value) ** 2) / np.sum(cells.square_weights))
-        low, high = normal_interval(value, variance, cells.effective_n, resampling.z)
-        return max(low, 0.0), min(high, 1.0)
+        return normal_interval(value, variance, cells.effective_n, resampling.z)
 
     def area_interval(self, area: float, resampling: Resampling) -> Ends:
         """Return the interval of the area under the ROC curve."""
