@@ -48,8 +48,8 @@ def log_odds_line(cells: Cells, level: float) -> Line:
     fit = cox_fit(cells.table, CERTAIN)
     if not math.isfinite(fit.slope):
         return Line(fit.slope, math.nan, math.nan)
-    x = log_odds(np.clip(cells.table.scores.astype(np.float64), CERTAIN, 1 - CERTAIN))
-    rates = 1 / (1 + np.exp(-np.clip(fit.intercept + fit.slope * x, -700, 700)))
+    x = log_odds(np.clip(cells.table.scores.astype(np.float64), CERTAIN, 1 - CERTAIN)) - fit.origin
+    rates = 1 / (1 + np.exp(-np.clip(fit.level + fit.slope * x, -700, 700)))
     squares = cells.table.own_weights
     design = np.stack([np.ones_like(x), x])
     information = (design * cells.counts * rates * (1 - rates)) @ design.T

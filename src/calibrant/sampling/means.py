@@ -25,6 +25,7 @@ from calibrant.weights import effective_n, share_rows
 Float64s = NDArray[np.float64]
 
 MINORITY: Final = 15  # rows of the rarer outcome below which every interval is flagged
+_CANCELS: Final = 1e-8  # of the mean's square: a difference of mean squares that is smaller has lost half its digits
 NORMAL: Final = "central limit theorem"
 #: The method of an interval of the skill that takes the predictions and the base rates to vary together at worst.
 ADDED: Final = f"{NORMAL}, standard errors added: safe, and wide"
@@ -257,6 +258,9 @@ def score_interval(cells: Cells, score: Score, means: PredictionMeans, z: float)
         expected, square = implied(cells.scores, score)
         squares = cells.square_weights
         spread = float(np.sum(squares * (square - mean * (2 * expected - mean)))) / float(squares.sum())
+        if min(variance, spread) < _CANCELS * mean**2:
+            seen, spread = around(cells, score, mean)
+            variance = seen if cells.table.grid is None else max(variance, seen)
         variance = float(blend(np.array([n]), np.array([variance]), np.array([spread]))[0])
     return Interval(*normal_interval(mean, variance, n, z), NORMAL)
 
@@ -281,6 +285,22 @@ def implied(scores: Float64s, score: Score) -> tuple[Float64s, Float64s]:
         return p * q, p * q**4 + q * p**4
     hit, miss = np.log(np.where(p > 0, p, 1.0)), np.log(np.where(q > 0, q, 1.0))
     return -p * hit - q * miss, p * hit**2 + q * miss**2
+
+
+def around(cells: Cells, score: Score, mean: float) -> tuple[float, float]:
+    """Return the variance of a prediction's finite score around the mean, as seen and as calibration implies.
+
+    They are sums of squares: where scores hardly vary, differences of mean squares are rounding alone.
+    """
+    p, q = cells.scores, 1 - cells.scores
+    if score == "brier":
+        missed, hit = p**2, q**2
+    else:
+        missed, hit = -np.log(np.where(q > 0, q, 1.0)), -np.log(np.where(p > 0, p, 1.0))
+    squares, (missed, hit) = cells.table.own_weights, ((missed - mean) ** 2, (hit - mean) ** 2)
+    seen = float(squares[0] @ missed + squares[1] @ hit)
+    implied_sum = float(cells.square_weights @ (q * missed + p * hit))
+    return seen / float(squares.sum()), implied_sum / float(squares.sum())
 
 
 def surprises(cells: Cells) -> dict[str, str]:
