@@ -119,11 +119,12 @@ def test_words_for_the_spread() -> None:
         )
     p, y = scored(2_000, 1.0)
     reversed_scores = calibrant.evaluate(1 - p, y, n_resamples=0).verdict()
-    assert "Too extreme: the event does not happen more often as the scores rise." in reversed_scores
+    falls = "Too extreme: the event does not happen more often as the scores rise (the calibration slope is -"
+    assert any(sentence.startswith(falls) for sentence in reversed_scores)
     apart = calibrant.evaluate([0.1, 0.2, 0.8, 0.9] * 10, [0, 0, 1, 1] * 10, n_resamples=0).verdict()
     assert "Not extreme enough: a threshold on the scores separates the outcomes." in apart
     backwards = calibrant.evaluate([0.1, 0.2, 0.8, 0.9] * 10, [1, 1, 0, 0] * 10, n_resamples=0).verdict()
-    assert "Too extreme: the event does not happen more often as the scores rise." in backwards
+    assert "Too extreme: a threshold on the scores separates the outcomes, the event below it." in backwards
 
 
 def test_words_where_the_ece_and_the_verdict_differ() -> None:

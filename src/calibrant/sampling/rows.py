@@ -21,11 +21,11 @@ from calibrant.sampling.area import area_interval, area_square
 from calibrant.sampling.base_rates import BaseRates
 from calibrant.sampling.binned import BinMoments, BinStatistics, clopper_pearson, consistency_band
 from calibrant.sampling.cells import Cells
-from calibrant.sampling.line import Large, Line, calibration_in_the_large, log_odds_line
+from calibrant.sampling.line import Large, Line, WithoutEnds, calibration_in_the_large, log_odds_line, without_ends
 from calibrant.sampling.means import PredictionMeans, normal_interval, wilson_interval
 from calibrant.sampling.null import Interval, Law
 from calibrant.sampling.ratio import ratio_interval, ratio_square
-from calibrant.sampling.resampling import Resampling
+from calibrant.sampling.resampling import Resampling, two_sided
 from calibrant.scores import Score
 from calibrant.table import ReliabilityTable
 
@@ -96,6 +96,10 @@ class IndependentRows:
         """Return the interval of the mean gap."""
         half = resampling.z * means.gap_error(self.cells)
         return value - half, value + half
+
+    def gap_p_value(self, value: float) -> float:
+        """Return the p-value of a mean gap of 0, with the standard error of its interval."""
+        return two_sided(value, means.gap_error(self.cells))
 
     def ratio_interval(self, ratio: float, resampling: Resampling) -> Ends:
         """Return the interval of the ratio of observed to expected outcomes."""
@@ -190,6 +194,10 @@ class IndependentRows:
     def line(self, level: float) -> Line:
         """Return the slope of the log-odds line with the ends of its interval."""
         return log_odds_line(self.cells, level)
+
+    def without_ends(self, line: Line, level: float) -> WithoutEnds | None:
+        """Return the line without the rows whose scores are moved in from 0 and 1; None without such rows."""
+        return without_ends(self.cells, line, level)
 
     def in_the_large(self, level: float) -> Large:
         """Return the intercept of the log-odds at slope 1 with the ends of its interval."""
