@@ -11,7 +11,7 @@ from calibrant.measures.gap import MEAN_GAP
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.oe_ratio import OE_RATIO
 from calibrant.measures.profiles import PROFILES
-from calibrant.render.style import Summary, Tone, event_of, number, percent, short
+from calibrant.render.style import Summary, Tone, judged, number, percent, short
 from calibrant.results import Code
 from calibrant.sampling.means import rare
 from calibrant.sampling.resampling import alpha_of
@@ -37,7 +37,7 @@ def headline(summary: Summary) -> str:
     many = f"{summary['n']:,} prediction{'s' * (summary['n'] != 1)}{of_classes}{in_clusters(summary['clusters'])}"
     weight = total_weight(summary) if weighted(summary) else None
     of_weight = "" if weight is None else f", weight {amount(weight)}"
-    return f"{many}{of_weight} · judged: {event_of(summary)}"
+    return f"{many}{of_weight} · {judged(summary)}"
 
 
 def weighted(summary: Summary) -> bool:
