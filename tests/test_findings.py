@@ -117,10 +117,13 @@ def test_a_direction_that_the_verdict_does_not_support_is_one_look_of_several() 
     parts = report.test.details["parts"]
     assert parts["mean"] < 0.05 < report.test.p_value
     facts = found(report)[Code.TOO_HIGH]
-    assert (facts["by_itself"], facts["looks"]) == (parts["mean"], 3)
+    assert facts["looks"] == 3
+    # One standard error for the p-value and the interval: the interval at level 1 - p ends at 0.
+    ends = evaluate(p, y, n_resamples=0, level=1 - facts["by_itself"])["mean_gap"]
+    assert ends.low == pytest.approx(0, abs=1e-12)
     sentence = report.verdict()[1]
     assert sentence.startswith("On average ")
-    assert f"too high by itself (p = {parts['mean']:.3f}), which among three looks is no surprise: it" in sentence
+    assert f"too high by itself (p = {facts['by_itself']:.3f}), which among three looks is no surprise: it" in sentence
 
 
 def test_the_part_that_decided_has_a_direction_even_where_its_interval_holds_zero() -> None:
@@ -240,3 +243,147 @@ def test_what_draws_computes_nothing() -> None:
             assert not any(name.split(".")[0] in ("numpy", "scipy", "statistics", "random") for name in names), (
                 path.name
             )
+
+
+# ---------------------------------------------------------------- the slope, and what it needs
+
+
+def forest(trees: int, n: int = 2_000) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores as shares of votes, many of them exactly 0 or 1, of outcomes with U-shaped chances."""
+    rng = np.random.default_rng(5)
+    t = rng.beta(0.5, 0.5, n)
+    y = (rng.random(n) < t).astype(int)
+    return rng.binomial(trees, t) / trees, y
+
+
+def spread_sentence(report: calibrant.Report) -> str:
+    (code,) = {Code.TOO_EXTREME, Code.NOT_EXTREME_ENOUGH, Code.RIGHTLY_SPREAD, Code.UNCLEAR_SPREAD} & found(
+        report
+    ).keys()
+    place = [finding.code for finding in report.findings].index(code)
+    return report.verdict()[place]
+
+
+def test_no_direction_of_the_slope_where_scores_of_0_and_1_decide_it() -> None:
+    """50 trees: the slope is 0.86 (0.73 to 0.98) or, without the rows at 0 and 1, 0.97 (0.88 to 1.06)."""
+    p, y = forest(50)
+    report = evaluate(p, y, n_resamples=0, profile="clinical")
+    facts, ends = found(report)[Code.UNCLEAR_SPREAD], (p == 0) | (p == 1)
+    inner = evaluate(p[~ends], y[~ends], n_resamples=0)["calibration_slope"]
+    assert (facts["inner_value"], facts["inner_low"], facts["inner_high"]) == pytest.approx(
+        (inner.value, inner.low, inner.high), rel=1e-9
+    )
+    slope = report["calibration_slope"]
+    assert (facts["value"], facts["low"], facts["high"]) == (slope.value, slope.low, slope.high)
+    assert facts["moved_from_the_ends"] == ends.sum()
+    assert spread_sentence(report) == (
+        "Whether the scores are too extreme depends on how scores of 0 and 1 count: the calibration slope is "
+        "0.86 (0.73 to 0.98) if the 307 rows with a score within 1e-6 of 0 or 1 count as 1e-6 or 1 - 1e-6, and "
+        "0.97 (0.88 to 1.06) without them."
+    )
+    assert not any("Too extreme" in sentence for sentence in report.verdict())
+    for label in ("calibration slope", "calibration intercept"):
+        assert f"{label}: 307 rows with a score within 1e-6 of 0 or 1" in " ".join(str(report).split())
+
+
+def test_a_direction_that_holds_without_the_ends_names_both_slopes() -> None:
+    """Ten trees: 0.31 and 0.82 are both below 1, but the size is not known."""
+    sentence = spread_sentence(evaluate(*forest(10), n_resamples=0))
+    assert sentence.startswith("Too extreme: the calibration slope is 0.31 (0.25 to 0.38) if the 704 rows ")
+    assert sentence.endswith("and 0.82 (0.72 to 0.92) without them, and 1 is right.")
+    assert "without them" not in spread_sentence(evaluate(*forest(500), n_resamples=0)), "97 rows change nothing"
+
+
+@pytest.mark.parametrize("design", ["sketch", "weights", "clusters", "top label"])
+def test_the_ends_count_on_every_door(design: str) -> None:
+    """The same facts from a sketch, with weights, with a design effect, and for the top label."""
+    p, y = forest(50)
+    plain = found(evaluate(p, y, n_resamples=0))[Code.UNCLEAR_SPREAD]
+    if design == "sketch":
+        sketch = calibrant.CalibrationSketch()
+        sketch.update(p, y)
+        facts = found(evaluate(sketch, n_resamples=0))[Code.UNCLEAR_SPREAD]
+        # The cells hold the mean scores of cells that are 4e-4 wide or less.
+        assert facts["inner_value"] == pytest.approx(plain["inner_value"], abs=1e-3)
+        assert facts["moved_from_the_ends"] == 307
+    elif design == "weights":
+        facts = found(evaluate(p, y, weights=np.full(len(p), 2), n_resamples=0))
+        assert (facts.get(Code.UNCLEAR_SPREAD) or facts[Code.TOO_EXTREME])["moved_from_the_ends"] == 614
+    elif design == "clusters":
+        copies = [np.repeat(x, 4) for x in (p[:1_000], y[:1_000])]
+        labels = np.repeat(np.arange(1_000), 4)
+        whole = evaluate(*copies, clusters=labels, n_resamples=0)
+        facts = found(whole)[next(c for c in (Code.UNCLEAR_SPREAD, Code.RIGHTLY_SPREAD) if c in found(whole))]
+        alone = found(evaluate(p[:1_000], y[:1_000], n_resamples=0))
+        once = alone[next(c for c in (Code.UNCLEAR_SPREAD, Code.RIGHTLY_SPREAD) if c in alone)]
+        # Four copies of a row in one cluster are one row, but for Student's quantile and H / (H - 1).
+        assert facts["inner_low"] == pytest.approx(once["inner_low"], abs=5e-3)
+    else:
+        facts = found(evaluate(np.stack([1 - p, p], axis=1), y, n_resamples=0))
+        (code,) = {Code.TOO_EXTREME, Code.NOT_EXTREME_ENOUGH, Code.RIGHTLY_SPREAD, Code.UNCLEAR_SPREAD} & facts.keys()
+        assert facts[code]["moved_from_the_ends"] == 307
+
+
+def test_a_slope_that_nothing_but_the_ends_decides() -> None:
+    """All other rows have one outcome, which has no slope."""
+    y = np.array([0] * 60 + [1] * 20 + [0] * 20 + [1] * 60 + [1] * 40)
+    report = evaluate(np.repeat([0.0, 1.0, 0.4, 0.6], [80, 80, 20, 20]), y, n_resamples=0)
+    assert found(report)[Code.UNCLEAR_SPREAD]["moved_from_the_ends"] == 160
+    assert spread_sentence(report).endswith("and it cannot be fitted without them.")
+    json.loads(report.to_json())
+
+
+def test_an_infinite_log_loss_says_which_rows_are_why() -> None:
+    p, y = forest(10)
+    lost = int(np.sum((p == 0) & (y == 1)) + np.sum((p == 1) & (y == 0)))
+    text = " ".join(str(evaluate(p, y, n_resamples=0)).split())
+    assert f"log loss: infinite because of {lost} rows with probability 0" in text
+
+
+def test_a_slope_below_0_needs_its_interval() -> None:
+    """A point slope below 0 alone does not say that outcomes do not happen more often as scores rise."""
+    rng = np.random.default_rng(1)
+    p = np.repeat(np.linspace(0.05, 0.95, 20), 4)
+    y = rng.integers(0, 2, len(p))
+    report = evaluate(p, y, n_resamples=0)
+    line = report["calibration_slope"]
+    facts = found(report)[Code.TOO_EXTREME]
+    assert (facts["low"], facts["high"]) == pytest.approx((line.low, line.high), rel=1e-12)
+    said = "does not happen more often" in spread_sentence(report)
+    assert said == (line.high <= 0)
+    assert not said
+    assert f"{line.value:.2f} ({line.low:.2f} to {line.high:.2f})" in spread_sentence(report)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_the_p_value_of_one_look_is_that_of_its_interval(clustered: bool) -> None:
+    """Of every part, a look has p <= 0.05 exactly where its interval is off, as both have one standard error."""
+    seen = set()
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(1, 3, 160).clip(0.01, 0.99)
+        y = (rng.random(160) < p**1.15).astype(int)
+        clusters = np.arange(160) // 4 if clustered else None
+        report = evaluate(p, y, clusters=clusters, n_resamples=0)
+        for code, facts in found(report).items():
+            if "by_itself" in facts:
+                seen.add(code)
+                assert facts["by_itself"] <= 0.05 + 1e-12, (seed, code)
+                ends = evaluate(p, y, clusters=clusters, n_resamples=0, level=1 - facts["by_itself"])
+                name, right = ("mean_gap", 0) if code in (Code.TOO_HIGH, Code.TOO_LOW) else ("calibration_slope", 1)
+                assert min(abs(ends[name].low - right), abs(ends[name].high - right)) < 1e-9, (seed, code)
+    assert seen
+
+
+def test_the_gain_of_recalibration_is_bounded_by_its_interval() -> None:
+    """In sample alone the bound is exceeded in one sample of five to ten."""
+    p, y = event(0.7, 500)
+    report = evaluate(p, y, n_resamples=200)
+    gain, facts = report["miscalibration"], found(report)[Code.RECALIBRATION_GAIN]
+    assert facts["high"] == gain.high > facts["gain"] == gain.value
+    sentence = next(s for s in report.verdict() if "recalibration" in s)
+    assert f"by at most {gain.high:.4f} (upper end of the 95 % confidence interval)" in sentence
+    for bare in (evaluate(p, y, level=None), evaluate(p, y, n_resamples=0)):
+        sentence = next(s for s in bare.verdict() if "recalibration" in s)
+        assert "at most" not in sentence
+        assert f"by {gain.value:.4f} on these data" in sentence

@@ -651,7 +651,7 @@ def test_an_infinite_log_loss_is_said_and_stands_in_the_file() -> None:
     ]
     rows = page.files()["measures.csv"]
     assert next(row for row in rows if row["measure"] == "nll")["value"] == "inf"
-    assert "20 outcomes with probability 0 happened" in "".join(page.text)
+    assert "infinite because of 20 rows with probability 0" in "".join(page.text)
 
 
 def test_weights_are_written_as_they_are() -> None:

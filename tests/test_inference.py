@@ -13,6 +13,7 @@ import itertools
 import json
 import math
 import tracemalloc
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -1266,3 +1267,90 @@ def test_scores_just_above_zero_bound_nothing_and_warn_of_nothing(recwarn) -> No
         ece = calibrant.evaluate(p, y, clusters=clusters, measures=["ece"])["ece"]
         assert ece.value < ece.high < 1
     assert not recwarn.list
+
+
+# ---------------------------------------------------------------- scores that hardly vary
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("design", ["rows", "whole", "fractions"])
+def test_scores_that_hardly_vary_have_intervals(offset: float, design: str, recwarn) -> None:
+    """An untrained model gives such scores. Each interval holds its value and is in range, of rows and of sketches."""
+    for exponent in (0, 4, 8, 9, 10, 12, 16):
+        n = 2 if exponent in (9, 12) else 30
+        rng = np.random.default_rng([exponent, 1])
+        p = np.clip(offset + rng.normal(0, 10.0**-exponent, n), 0, 1)
+        y = rng.integers(0, 2, n)
+        weights = {"whole": rng.integers(1, 4, n), "fractions": rng.uniform(0.5, 2, n)}.get(design)
+        sketch = calibrant.CalibrationSketch()
+        sketch.update(p, y, weights=weights)
+        for report in (
+            evaluate(p, y, weights=weights, n_resamples=0, profile="all"),
+            evaluate(sketch, n_resamples=0, profile="all"),
+        ):
+            for name, estimate in report.items():
+                if math.isfinite(estimate.value) and math.isnan(estimate.low):
+                    assert "no interval" in estimate.method, name
+                elif name != "debiased_square":  # a square below 0 is outside
+                    outside = estimate.low > estimate.value or estimate.high < estimate.value
+                    assert not outside, name
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("offset", [0.5, 0.25, 0.9])
+@pytest.mark.parametrize("exponent", [1, 4, 8, 10, 13])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_variance_of_brier_scores_that_hardly_vary(offset: float, exponent: int, weighted: bool) -> None:
+    """The half width against exact rational arithmetic.
+
+    Each score is known to 2^-53, the losses vary by 10^-k or more: relative to that the sums around the mean are off by
+    some 2^-53 10^k, 0.1 % at k = 13 with all constants; differences of mean squares are wrong from k = 8.
+    """
+    rng = np.random.default_rng(exponent)
+    n = 12
+    p, y = offset + rng.normal(0, 10.0**-exponent, n), rng.integers(0, 2, n)
+    w = rng.integers(1, 9, n) / 4 if weighted else np.ones(n)
+    exact_p, exact_w = [Fraction(float(x)) for x in p], [Fraction(float(x)) for x in w]
+    whole, square = sum(exact_w), sum(x * x for x in exact_w)
+    losses = [(s - int(k)) ** 2 for s, k in zip(exact_p, y, strict=True)]
+    mean = sum(a * x for a, x in zip(exact_w, losses, strict=True)) / whole
+    seen = sum(a * a * (x - mean) ** 2 for a, x in zip(exact_w, losses, strict=True)) / square
+    implied = sum(
+        a * a * ((1 - s) * (s**2 - mean) ** 2 + s * ((1 - s) ** 2 - mean) ** 2)
+        for a, s in zip(exact_w, exact_p, strict=True)
+    )
+    rows = whole**2 / square
+    variance = (rows * seen + 5 * implied / square) / (rows + 5)
+    half = stats.norm.isf(0.025) * math.sqrt(variance / (rows - 1))
+    brier = evaluate(p, y, weights=w if weighted else None, n_resamples=0, measures=["brier"])["brier"]
+    # The ends are rounded at the size of the value; one of them may be that of the range.
+    assert max(brier.high - brier.value, brier.value - brier.low) == pytest.approx(
+        half, rel=max(1e-6, 2.0**-44 * 10.0**exponent), abs=2.0**-52
+    )
+
+
+@pytest.mark.parametrize("start", [-2.0, 0.0, 1.0])
+def test_the_slope_of_log_odds_that_hardly_vary(start: float) -> None:
+    """Slope and ends grow as the log-odds shrink towards one value: times the spread they have a limit.
+
+    At a spread s they are off the limit by a share s or so; log-odds known to 2^-52 add 2^-52 / s.
+    """
+    z, y = np.linspace(-1, 1, 40), np.random.default_rng(0).integers(0, 2, 40)
+
+    def scaled(spread: float) -> np.ndarray:
+        p = special.expit(start + spread * z)
+        slope = evaluate(p, y, n_resamples=0, measures=["calibration_slope"])["calibration_slope"]
+        return spread * np.array([slope.value, slope.low, slope.high])
+
+    limit = scaled(1e-5)
+    for spread in (1e-7, 1e-9, 1e-11):
+        np.testing.assert_allclose(scaled(spread), limit, rtol=1e-3 + 2.0**-48 / spread)
+
+
+def test_an_untrained_model_of_the_issue() -> None:
+    """Before: a math domain error, from a variance below 0."""
+    rng = np.random.default_rng(0)
+    p, y = 0.5 + rng.normal(0, 1e-10, 2), rng.integers(0, 2, 2)
+    brier = evaluate(p, y, n_resamples=0)["brier"]
+    assert brier.low <= brier.value <= brier.high
+    assert brier.value == pytest.approx(0.25, abs=1e-9)

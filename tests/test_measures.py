@@ -21,7 +21,7 @@ from calibrant.errors import InputError
 from calibrant.measures import MEASURES, Event, Inference, Measure, Null, Unavailable
 from calibrant.measures.listed import BY_NAME, compared, of_profile, selected
 from calibrant.measures.profiles import ALL, CLINICAL, PROFILES, STANDARD
-from calibrant.results import Description
+from calibrant.results import Description, Estimate
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = [measure.name for measure in MEASURES]
@@ -429,3 +429,113 @@ def test_workers_of_joblib_compute_a_list_of_measures() -> None:
     call = joblib.delayed(evaluate)(*rows(0), measures=measures, n_resamples=20)
     for report in joblib.Parallel(n_jobs=2)([call, call]):
         assert report.to_json() == evaluate(*rows(0), measures=measures, n_resamples=20).to_json()
+
+
+# ---------------------------------------------------------------- the range
+
+
+def few_rows(seed: int, notion: str | None, *, wrong: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return a few extreme predictions; ``wrong`` ones are nearly all missed, so that means are at their largest."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 9))
+    if notion in ("top-label", "classwise"):
+        probs = rng.dirichlet([0.2] * 3, n)
+        return probs, probs.argmin(axis=1) if wrong else rng.integers(0, 3, n)
+    probs = rng.choice([0, 0.01, 0.5, 0.99, 1], (n, 2) if notion == "multilabel" else n)
+    return probs, (probs < 0.5).astype(int) if wrong else rng.integers(0, 2, probs.shape)
+
+
+def in_range(measure: Measure, estimate: Estimate, *, classes: bool) -> bool:
+    """Return whether value, ends and noise floor are in the range of the measure, as its definition has it."""
+    least, most = RANGES[measure.name]
+    if classes and measure.name == "brier":
+        most = 2.0
+    value, low, high = estimate.value, estimate.low, estimate.high
+    floor = -math.inf if estimate.floor is None or measure.scale == "ratio" else estimate.floor.upper
+    # An unbiased square may be below 0; else values leave the range by the rounding of sums of at most 8 terms alone.
+    valued = measure.name == "debiased_square" or math.isnan(value) or least - CLOSE <= value <= most + CLOSE
+    return valued and not (low < min(least, value) or high > max(most, value) or floor > most)
+
+
+#: The range of the true value of each measure, by its definition.
+RANGES = {
+    **dict.fromkeys(NAMES, (0.0, 1.0)),
+    **dict.fromkeys(("discrimination", "uncertainty", "murphy_resolution"), (0.0, 0.25)),  # of y: r (1 - r) <= 1/4
+    **dict.fromkeys(("calibration_intercept", "calibration_slope"), (-math.inf, math.inf)),
+    **dict.fromkeys(("nll", "oe_ratio", "e50", "e90"), (0.0, math.inf)),  # a loess line may leave [0, 1]
+    "mean_gap": (-1.0, 1.0),
+    "brier_skill": (-math.inf, 1.0),
+}
+
+
+@each_measure
+def test_its_range_is_that_of_its_definition(measure: Measure) -> None:
+    assert measure.range == RANGES[measure.name]
+    assert measure.class_range == ((0.0, 2.0) if measure.name == "brier" else None)
+
+
+@pytest.mark.parametrize("notion", [None, "top-label", "classwise", "multilabel"])
+@pytest.mark.parametrize("wrong", [False, True])
+def test_no_end_leaves_the_range_of_its_measure(notion: Any, wrong: bool) -> None:
+    """Over notions, weights, clusters, groups and sketches, with one row and more."""
+    for seed in range(4):
+        probs, targets = few_rows(seed, notion, wrong=wrong)
+        n, rng = len(probs), np.random.default_rng(100 + seed)
+        designs: list[dict[str, Any]] = [{"weights": 10.0 ** rng.uniform(-1, 1, n)}, {"groups": rng.integers(0, 2, n)}]
+        if n > 1 and notion in (None, "top-label"):
+            designs.append({"clusters": np.arange(n) // 2 if n > 2 else np.arange(n)})
+        sketch = CalibrationSketch(notion=notion if notion in ("classwise", "multilabel") else None, classwise=True)
+        sketch.update(probs, targets)
+        options: dict[str, Any] = {"profile": "all", "n_resamples": 0}
+        reports = [evaluate(probs, targets, notion=notion, **options, **design) for design in designs]
+        reports.append(evaluate(sketch, **options))
+        for report in [*reports, *(group.report for one in reports for group in one.groups)]:
+            classes = notion in ("top-label", "classwise")
+            assert [name for name, one in report.items() if not in_range(BY_NAME[name], one, classes=classes)] == []
+
+
+@pytest.mark.parametrize("classes", [False, True])
+@pytest.mark.parametrize("design", ["rows", "weights", "clusters", "sketches"])
+def test_no_end_of_a_difference_leaves_its_range(classes: bool, design: str) -> None:
+    for seed in range(4):
+        first, targets = few_rows(seed, "top-label" if classes else None, wrong=True)
+        n = len(first)
+        if design == "clusters" and n < 3:
+            continue
+        second = first[:, ::-1] if classes else 1 - first
+        options = {
+            "weights": {"weights": np.linspace(0.1, 9.7, n)},
+            "clusters": {"clusters": np.arange(n) // 2},
+        }.get(design, {})
+        models: Any = {"a": first, "b": second}
+        if design == "sketches":
+            models = {name: CalibrationSketch() for name in models}
+            for name, probs in (("a", first), ("b", second)):
+                models[name].update(probs, targets)
+        (pair,) = calibrant.compare(models, None if design == "sketches" else targets, **options).pairs
+        for name, estimate in pair.estimates.items():
+            least, most = RANGES[name]
+            if classes and name == "brier":
+                most = 2.0
+            assert not estimate.low < min(least - most, estimate.value), name
+            assert not estimate.high > max(most - least, estimate.value), name
+
+
+def test_the_smallest_samples_of_the_issue() -> None:
+    """Six wrong predictions but one: before, 0.817 (0.281 to 1.352), and infinite ends for one row."""
+    rng = np.random.default_rng(6)
+    p = rng.choice([0.01, 0.99], 6)
+    y = (p < 0.5).astype(int)
+    y[0] = 1 - y[0]
+    brier = evaluate(p, y, n_resamples=0)["brier"]
+    assert (round(brier.value, 4), brier.high) == (0.8168, 1.0)
+    one = evaluate([0.3], [1], n_resamples=0)["brier"]
+    assert (one.low, one.high) == (0.0, 1.0)
+    two_classes = evaluate([[0.99, 0.01]], [1], n_resamples=0)["brier"]
+    assert (two_classes.low, two_classes.high) == (0.0, 2.0)
+
+
+@pytest.mark.parametrize("ends", [(1.0, 0.0), (0.5, 0.5), (math.nan, 1.0)])
+def test_a_range_rises(ends: tuple[float, float]) -> None:
+    with pytest.raises(InputError, match="range: expected the least and the largest value"):
+        Measure(name="mine", label="mine", meaning="Mine.", value=lambda _: 0.5, range=ends)

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -119,11 +120,12 @@ def test_words_for_the_spread() -> None:
         )
     p, y = scored(2_000, 1.0)
     reversed_scores = calibrant.evaluate(1 - p, y, n_resamples=0).verdict()
-    assert "Too extreme: the event does not happen more often as the scores rise." in reversed_scores
+    falls = "Too extreme: the event does not happen more often as the scores rise (the calibration slope is -"
+    assert any(sentence.startswith(falls) for sentence in reversed_scores)
     apart = calibrant.evaluate([0.1, 0.2, 0.8, 0.9] * 10, [0, 0, 1, 1] * 10, n_resamples=0).verdict()
     assert "Not extreme enough: a threshold on the scores separates the outcomes." in apart
     backwards = calibrant.evaluate([0.1, 0.2, 0.8, 0.9] * 10, [1, 1, 0, 0] * 10, n_resamples=0).verdict()
-    assert "Too extreme: the event does not happen more often as the scores rise." in backwards
+    assert "Too extreme: a threshold on the scores separates the outcomes, the event below it." in backwards
 
 
 def test_words_where_the_ece_and_the_verdict_differ() -> None:
@@ -401,3 +403,43 @@ def test_a_missing_package_is_named_with_its_extra(
         with pytest.raises(MissingDependencyError, match=rf"^{package} is needed .*\[{extra}\]") as raised:
             getattr(result, call)()
         assert raised.value.extra == extra
+
+
+# ---------------------------------------------------------------- two columns
+
+
+def page_text(report: calibrant.Report, path: Path) -> str:
+    report.to_html(path)
+    return re.sub("<[^>]*>", "", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("surface", ["text", "repr", "markdown", "page", "sketch", "comparison"])
+@pytest.mark.parametrize("names", [None, ["ham", "spam"]])
+def test_a_report_on_two_columns_names_the_event_that_it_does_not_judge(
+    surface: str, names: list[str] | None, tmp_path: Path
+) -> None:
+    p, y = scored(200, 1.0)
+    both = np.stack([1 - p, p], axis=1)
+    sketch = calibrant.CalibrationSketch(classwise=True, class_names=names)
+    sketch.update(both, y)
+    report = calibrant.evaluate(both, y, class_names=names, n_resamples=0)
+    line = {
+        "text": lambda: str(report),
+        "repr": lambda: repr(report),
+        "markdown": report.to_markdown,
+        "page": lambda: page_text(report, tmp_path / "report.html"),
+        "sketch": lambda: str(calibrant.evaluate(sketch, n_resamples=0)),
+        "comparison": lambda: str(calibrant.compare({"a": both, "b": both[:, ::-1]}, y)),
+    }[surface]()
+    name = "1" if names is None or surface == "comparison" else "spam"
+    words = " ".join(line.replace("\xa0", " ").split())
+    assert f"not the event of class {name} (for that, pass its column alone)" in words
+    # The remedy: one column is the event, and its report names no other.
+    event = calibrant.evaluate(both[:, 1], y, n_resamples=0)
+    assert event.notion == "positive"
+    assert "not the event" not in str(event)
+
+
+def test_more_classes_name_no_single_event() -> None:
+    probs = np.full((30, 3), 1 / 3)
+    assert "not the event" not in str(calibrant.evaluate(probs, np.arange(30) % 3, n_resamples=0))

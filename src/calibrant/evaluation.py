@@ -77,9 +77,11 @@ def evaluate(
     ----------
     probs, targets, notion, weights, ignore_index, logits
         As in `expected_calibration_error`. ``probs`` may also be a `CalibrationSketch`, a mapping from the name of each
-        group to its sketch, or a `ReliabilityTable`; these come without targets. The groups of a sketch are reported
-        on. A table is of the event "positive", or with ``notion="top-label"`` of right answers. Ten logits of one event
-        or more that all lie in [0, 1] cause a warning: they may be probabilities.
+        group to its sketch, or a `ReliabilityTable`; these come without targets. Two columns are judged by the
+        predicted class, as more columns are; scikit-learn's scorers and displays judge the event of the second class,
+        which is ``probs[:, 1]`` here. The first line of the report names both. The groups of a sketch are reported on.
+        A table is of the event "positive", or with ``notion="top-label"`` of right answers. Ten logits of one event or
+        more that all lie in [0, 1] cause a warning: they may be probabilities.
     n_bins : int, default 15
         The number of bins of ECE, RMSCE, MCE, ACE and the classwise error.
     class_names : sequence of str, optional

@@ -254,7 +254,7 @@ def _of_rows(
             (squared or reading).means,
             effective_n=effective_rows(weights, n),
             n=n,
-            event=layout == "binary",
+            layout=layout,
             base_rates=BaseRates.of_predictions(predictions, notion, tables),
         ),
         tables=tables,

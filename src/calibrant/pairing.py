@@ -23,10 +23,11 @@ from calibrant.comparison import Comparison, GroupComparison, Pair
 from calibrant.estimators.binned import check_bins
 from calibrant.grouping import in_order
 from calibrant.inference.decision import check_tolerance, decide_difference, one_sided
-from calibrant.inputs import Notion, Predictions
+from calibrant.inputs import Layout, Notion, Predictions
 from calibrant.measures.by_cluster import ClusterInference
+from calibrant.measures.ece import ECE
 from calibrant.measures.event import Event
-from calibrant.measures.listed import compared
+from calibrant.measures.listed import BY_NAME, compared
 from calibrant.measures.measure import Difference
 from calibrant.notions import Events, read, scores_of_rows
 from calibrant.progress import counted
@@ -81,7 +82,7 @@ class Read(NamedTuple):
             reading.means,
             effective_n=weighting.effective_n,
             n=reading.n,
-            event=predictions.layout == "binary",
+            layout=predictions.layout,
         )
         scores = scores_of_rows(predictions)
         return cls(name, predictions, notion, reading.n, reading.events, scores, weighting, means)
@@ -225,15 +226,20 @@ def _differences() -> list[tuple[str, Difference]]:
     return [(measure.name, measure.difference) for measure in compared() if isinstance(measure.difference, Difference)]
 
 
+def _estimated(of: Callable[[Difference], Estimate], layout: Layout) -> dict[str, Estimate]:
+    """Return the differences by the names of the measures, their ends in the range of differences."""
+    return {name: BY_NAME[name].difference_in_range(of(each), layout) for name, each in _differences()}
+
+
 def _paired(first: Model, second: Model, settings: Settings, flag: str, suffix: str) -> Pair:
     """Return the differences of two models on the same rows; the suffix ends each method."""
     details, n = flags(first, second), len(first.judged.index)
     if flag:
         details = {"flag": "; ".join(filter(None, (flag, details.get("flag"))))}
-    estimates = {name: each.paired(first, second, settings.level) for name, each in _differences()}
+    layout = first.means.layout
     estimates = {
         name: _complete(replace(one, method=one.method + suffix), settings.level, n, details)
-        for name, one in estimates.items()
+        for name, one in _estimated(lambda each: each.paired(first, second, settings.level), layout).items()
     }
 
     def bounds(level: float) -> Estimate:
@@ -248,11 +254,11 @@ def _pair(first: Summed, second: Summed, settings: Settings, *, paired: bool) ->
     if paired and isinstance(first, ClusterSummed) and isinstance(second, ClusterSummed):
         one, other = paired_models(first, second)
         details = {**cluster_details(first.rows.clusters.buckets), **pairs.flags(one, other)}
-        estimates = {name: each.clustered(one, other, level) for name, each in _differences()}
+        estimates = _estimated(lambda each: each.clustered(one, other, level), first.means.layout)
         bounds = partial(pairs.absolute_difference, one, other)
     else:
         details = details_of(first, second)
-        estimates = {name: each.unpaired(first, second, level) for name, each in _differences()}
+        estimates = _estimated(lambda each: each.unpaired(first, second, level), first.means.layout)
         bounds = partial(unpaired.absolute_difference, first, second)
     errors = {name: first.bounds[name] + second.bounds[name] for name in estimates}
     complete = {
@@ -265,7 +271,7 @@ def _decision(bounds: Callable[[float], Estimate], n: int, settings: Settings) -
     """Return the decision about the tolerance, from the difference of two l1 errors at a level."""
     if settings.tolerance is None:
         return None
-    ends = replace(bounds(one_sided(settings.level)), n=n)
+    ends = ECE.difference_in_range(replace(bounds(one_sided(settings.level)), n=n), "binary")
     return decide_difference(settings.tolerance, ends, settings.level)
 
 

@@ -145,6 +145,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
     if inference is not None and settings.tolerance is not None:
         bounds = estimate(settings.tolerance_of, event, inference.at(one_sided(inference.resampling.level)))
         decision = _decision(settings, bounds, inference.rarer)
+    line = None if inference is None or settings.tests_alone else inference.rows.line(inference.level)
     evidence = Evidence(
         estimates=_deciding(estimates),
         notion=judged.notion,
@@ -154,8 +155,10 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         level=None if resampling is None else resampling.level,
         test=None if tested is None else tested.test,
         decision=decision,
-        line=None if inference is None or settings.tests_alone else inference.rows.line(inference.level),
+        line=line,
         falls=inference is not None and not settings.tests_alone and inference.rows.falls(),
+        ends=None if line is None or inference is None else inference.rows.without_ends(line, inference.level),
+        gap_p_value=math.nan if inference is None else inference.rows.gap_p_value(estimates[MEAN_GAP].value),
         rarer=math.inf if inference is None else inference.rarer,
     )
     return _report(

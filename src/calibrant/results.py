@@ -150,6 +150,7 @@ class Code(StrEnum):
     TOO_EXTREME = "too-extreme"
     NOT_EXTREME_ENOUGH = "not-extreme-enough"
     RIGHTLY_SPREAD = "rightly-spread"
+    UNCLEAR_SPREAD = "unclear-spread"
     RECALIBRATION_GAIN = "recalibration-gain"
     PROVEN = "proven"
     DISPROVEN = "disproven"

@@ -336,7 +336,8 @@ class ReliabilityTable:
     def square_residuals(self) -> NDArray[np.float64]:
         """The sum of (score - outcome)^2 in each row."""
         if self.square_scores is not None and self.positive_scores is not None:
-            return np.asarray(self.square_scores - 2 * self.positive_scores + self.positives)
+            sums = self.square_scores - 2 * self.positive_scores + self.positives
+            return np.asarray(np.maximum(sums, 0.0))  # below 0 by rounding
         wide = self.scores.astype(np.float64)
         return np.asarray((self.counts - self.positives) * wide**2 + self.positives * (1 - wide) ** 2)
 

@@ -84,8 +84,7 @@ def score_spread(rows: Clustered, value: float) -> Spread:
 
 def mean_score_interval(rows: Clustered, value: float, level: float) -> tuple[float, float]:
     """Return the interval of the mean score."""
-    low, high = _around(value, score_spread(rows, value), rows, level)
-    return max(low, 0.0), min(high, 1.0)
+    return _around(value, score_spread(rows, value), rows, level)
 
 
 def _around(value: float, spread: Spread, rows: Clustered, level: float) -> tuple[float, float]:
@@ -137,8 +136,7 @@ def _sum_spread(
 def score_interval(rows: Clustered, score: Score, means: PredictionMeans, level: float) -> Interval:
     """Return the interval of the mean Brier score or of the mean log loss, which is finite."""
     value = means.brier if score == "brier" else means.nll
-    low, high = _around(value, loss_spread(rows, score, means), rows, level)
-    return Interval(max(low, 0.0), high, NORMAL)
+    return Interval(*_around(value, loss_spread(rows, score, means), rows, level), NORMAL)
 
 
 def event_brier_interval(rows: Clustered, level: float) -> Interval:
@@ -149,8 +147,7 @@ def event_brier_interval(rows: Clustered, level: float) -> Interval:
     """
     means, c = PredictionMeans.of_event(rows.fine.table, right=False), rows.cells.scores
     sums = rows.n @ (c * (1 - c)) + (rows.gaps + rows.y - rows.n * c) @ (1 - 2 * c) - rows.scalar("tilt")
-    low, high = _around(means.brier, loss_spread(rows, "brier", means, sums), rows, level)
-    return Interval(max(low, 0.0), high, NORMAL)
+    return Interval(*_around(means.brier, loss_spread(rows, "brier", means, sums), rows, level), NORMAL)
 
 
 def skill_interval(rows: Clustered, means: PredictionMeans, rates: BaseRates, level: float) -> Interval:
@@ -168,8 +165,8 @@ def skill_interval(rows: Clustered, means: PredictionMeans, rates: BaseRates, le
     found = _sum_spread(rows, (brier - ratio * losses)[filled], variance, means.brier, weights[filled])
     base = _sum_spread(rows, losses[filled], rates.own_variance, rates.score, weights[filled])
     second = 2 * (ratio * base.deff / rows.effective_n * rows.total) ** 2
-    low, high = _around(1 - ratio, found._replace(variance=found.variance / rates.score**2 + second), rows, level)
-    return Interval(low, min(high, 1.0), NORMAL)
+    spread = found._replace(variance=found.variance / rates.score**2 + second)
+    return Interval(*_around(1 - ratio, spread, rows, level), NORMAL)
 
 
 def area_interval(rows: Clustered, area: float, level: float) -> tuple[float, float]:

@@ -25,8 +25,8 @@ from calibrant.results import Estimate
 from calibrant.sampling.binned import FEWEST, thinned, unbiased_end
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.means import PredictionMeans
-from calibrant.sampling.paired import Weighting, infinite_difference, two_sided
-from calibrant.sampling.resampling import normal_quantile, t_quantile
+from calibrant.sampling.paired import Weighting, infinite_difference
+from calibrant.sampling.resampling import normal_quantile, t_quantile, two_sided
 from calibrant.weights import tidy_weight
 
 Float64s = NDArray[np.float64]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,10 +22,10 @@ from calibrant.sampling.base_rates import BaseRates
 from calibrant.sampling.binned import BinStatistics
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.curves import shown_cells
-from calibrant.sampling.line import Large, Line
+from calibrant.sampling.line import Large, Line, WithoutEnds, without_ends
 from calibrant.sampling.means import PredictionMeans
 from calibrant.sampling.null import Interval, Law
-from calibrant.sampling.resampling import Resampling, t_quantile
+from calibrant.sampling.resampling import Resampling, t_quantile, two_sided
 from calibrant.sampling.rows import Bins, Ends
 from calibrant.scores import Score
 from calibrant.table import ReliabilityTable
@@ -140,6 +141,11 @@ class ClusteredRows:
         """Return the interval of the mean gap."""
         return means.gap_interval(self.clusters, value, resampling.level)
 
+    def gap_p_value(self, value: float) -> float:
+        """Return the p-value of a mean gap of 0, with the standard error of its interval."""
+        spread = means.gap_spread(self.clusters)
+        return two_sided(value, math.sqrt(spread.variance) / self.clusters.total, spread.freedom)
+
     def ratio_interval(self, ratio: float, resampling: Resampling) -> Ends:
         """Return the interval of the ratio of observed to expected outcomes."""
         return means.ratio_interval(self.clusters, ratio, resampling.level)
@@ -235,7 +241,12 @@ class ClusteredRows:
         """Return the slope of the log-odds line with the ends of its interval."""
         found = log_odds_line(self.clusters)
         half = t_quantile(level, found.freedom) * found.error
-        return Line(found.slope, found.slope - half, found.slope + half)
+        p_value = two_sided(found.slope - 1, found.error, found.freedom)
+        return Line(found.slope, found.slope - half, found.slope + half, p_value)
+
+    def without_ends(self, line: Line, level: float) -> WithoutEnds | None:
+        """Return the line without the rows whose scores are moved in from 0 and 1; None without such rows."""
+        return without_ends(self.clusters.fine, line, level)
 
     def falls(self) -> bool:
         """Return whether the outcome rate clearly falls as scores rise."""

@@ -23,6 +23,7 @@ _MOST_STEPS: Final = 200  # ordinary tables need 6; the worst of 12,000 contrive
 _HALVINGS: Final = 60  # after that, a step is below double precision
 _FREE: Final = 10.0  # the log-odds that a step may add if the present ones are smaller
 _CLOSE: Final = 1e-10
+_NEAR: Final = 1e-4  # of their mean: log-odds that spread by less hardly vary
 _ROUNDING: Final = 2.0**-52
 _TINY: Final = 2.0**-1022
 
@@ -40,6 +41,9 @@ class CoxFit:
         The largest log likelihood of any a and b; its supremum if it is not attained.
     calibrated_log_likelihood : float
         The log likelihood of a = 0 and b = 1, the unchanged scores.
+    origin, level : float
+        Log-odds x0 of the scores and those of the outcomes there, a + b x0: 0 and the intercept; where the log-odds of
+        the scores hardly vary, their mean, as there a and b x are large and cancel.
     free : int
         The number of parameters that the scores determine: 2, or 1 for one distinct score.
     separated : bool
@@ -52,6 +56,8 @@ class CoxFit:
     calibrated_log_likelihood: float
     free: int
     separated: bool
+    origin: float = 0.0
+    level: float = math.nan
 
 
 def log_odds(scores: Float64s) -> Float64s:
@@ -81,8 +87,17 @@ def cox_fit(table: ReliabilityTable, eps: float | None = None) -> CoxFit:
             tied = (x == below[-1]) & (below[-1] == above[0])  # only these outcomes remain uncertain
             supremum = _entropy(positives[tied].sum(), negatives[tied].sum())
             return fit(intercept=math.nan, slope=slope, log_likelihood=supremum, separated=True)
-    intercept, slope, likelihood = _fit(x, positives, negatives, issued)
-    return fit(intercept=intercept, slope=slope, log_likelihood=likelihood, separated=False)
+    (a, b), (centre, scale), likelihood = _fit(x, positives, negatives, issued)
+    intercept = float(a - b * centre / scale)
+    near = scale < _NEAR * abs(centre)
+    return fit(
+        intercept=intercept,
+        slope=float(b / scale),
+        log_likelihood=likelihood,
+        separated=False,
+        origin=centre if near else 0.0,
+        level=a if near else intercept,
+    )
 
 
 def in_the_large(table: ReliabilityTable, eps: float | None = None) -> float:
@@ -143,14 +158,16 @@ def _rates(log_odds: Float64s, small: Float64s) -> tuple[Float64s, Float64s]:
     return np.where(above, more, less), np.where(above, less, more)
 
 
-def _fit(x: Float64s, positives: Float64s, negatives: Float64s, issued: float) -> tuple[float, float, float]:
-    """Return a, b and the log likelihood by Newton's method, for a table whose optimum is finite.
+def _fit(
+    x: Float64s, positives: Float64s, negatives: Float64s, issued: float
+) -> tuple[tuple[float, float], tuple[float, float], float]:
+    """Return a and b of the standardised x, its mean and deviation, and the log likelihood, if the optimum is finite.
 
-    x is standardised to mean 0 and variance 1. The start is the outcome rate with slope 0, where the curvature is
-    largest, or the unchanged scores if these are more likely (``issued``). The expected gain of a step is half the
-    squared Newton decrement. A step at most doubles the log-odds: farther out the curvature may vanish. It is halved
-    until the likelihood grows, unless its gain is below 1e-10 of the likelihood: then steps square the error, and
-    rounding could hide the growth. When the gain is below the rounding of the likelihood, one last step makes the
+    By Newton's method. x is standardised to mean 0 and variance 1. The start is the outcome rate with slope 0, where
+    the curvature is largest, or the unchanged scores if these are more likely (``issued``). The expected gain of a step
+    is half the squared Newton decrement. A step at most doubles the log-odds: farther out the curvature may vanish. It
+    is halved until the likelihood grows, unless its gain is below 1e-10 of the likelihood: then steps square the error,
+    and rounding could hide the growth. When the gain is below the rounding of the likelihood, one last step makes the
     coefficients exact to rounding.
     """
     counts = positives + negatives
@@ -190,4 +207,4 @@ def _fit(x: Float64s, positives: Float64s, negatives: Float64s, issued: float) -
         (a, b), t, value = moved, there, reached
         if gain <= _ROUNDING * abs(value):
             break
-    return float(a - b * centre / scale), float(b / scale), value
+    return (a, b), (centre, scale), value

@@ -14,7 +14,7 @@ from calibrant.measures.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
 from calibrant.measures.ece import ECE
 from calibrant.measures.gap import MEAN_CONFIDENCE, MEAN_GAP
 from calibrant.results import Code, Decision, Estimate, Finding, ReliabilityDiagram, TestResult
-from calibrant.sampling.line import Line
+from calibrant.sampling.line import Line, WithoutEnds
 from calibrant.sampling.means import MINORITY, rare
 from calibrant.sampling.resampling import alpha_of
 
@@ -50,6 +50,10 @@ class Evidence:
         The log-odds line of the judged event; None if every class is judged, and without intervals.
     falls : bool
         Whether the outcome rate clearly falls as the score of the judged event rises.
+    ends : WithoutEnds or None
+        The line without the rows whose scores are moved in from 0 and 1; None without such rows.
+    gap_p_value : float
+        The p-value of a mean gap of 0, with the standard error of its interval.
     rarer : float
         The effective sample size of the rarer outcome.
     """
@@ -64,6 +68,8 @@ class Evidence:
     decision: Decision | None
     line: Line | None
     falls: bool
+    ends: WithoutEnds | None = None
+    gap_p_value: float = math.nan
     rarer: float
 
     def findings(self) -> tuple[Finding, ...]:
@@ -100,7 +106,7 @@ class Evidence:
         low, high = gap.low, gap.high
         if math.isnan(low):
             low = high = gap.value if abs(gap.value) >= _NOTHING else 0.0
-        return self._directed("mean", (gap.value, low, high), codes, facts)
+        return self._directed("mean", (gap.value, low, high), codes, self.gap_p_value, facts)
 
     def _has_slope(self, line: Line) -> bool:
         """Return whether the scores differ enough for a slope, here and in the test."""
@@ -108,17 +114,38 @@ class Evidence:
         return tested and not math.isnan(line.slope)
 
     def _spread(self, line: Line) -> Finding:
-        """Return the finding about the spread: the slope of the log-odds line is below 1, above 1, or neither."""
+        """Return the finding about the spread: the slope of the log-odds line is below 1, above 1, or neither.
+
+        None of these where that is decided by how scores of 0 and 1 count: without their rows it is another.
+        """
+        found = self._of_slope(line)
+        if self.ends is None:
+            return found
+        inner = self.ends.inner
+        clear = not math.isnan(inner.slope) and self._of_slope(inner).code == found.code
+        ends = dict(zip(("inner_value", "inner_low", "inner_high"), inner, strict=False))
+        return Finding(
+            found.code if clear else Code.UNCLEAR_SPREAD,
+            {**found.facts, **ends, "moved_from_the_ends": self.ends.rows},
+        )
+
+    def _of_slope(self, line: Line) -> Finding:
         codes = (Code.TOO_EXTREME, Code.NOT_EXTREME_ENOUGH, Code.RIGHTLY_SPREAD)
         low, high = (-math.inf, math.inf) if math.isnan(line.low) else (line.low, line.high)
-        return self._directed("spread", (1 - line.slope, 1 - high, 1 - low), codes, {})
+        return self._directed("spread", (1 - line.slope, 1 - high, 1 - low), codes, line.p_value, {})
 
     def _directed(
-        self, part: str, ends: tuple[float, float, float], codes: tuple[Code, Code, Code], facts: dict[str, float]
+        self,
+        part: str,
+        ends: tuple[float, float, float],
+        codes: tuple[Code, Code, Code],
+        p_value: float,
+        facts: dict[str, float],
     ) -> Finding:
         """Return a finding about a deviation, from its value and the ends of its interval: above 0, below 0 or neither.
 
-        A direction is a fact only if the verdict rejects calibration; else it is one of several looks ("by itself").
+        A direction is a fact only if the verdict rejects calibration; else it is one of several looks ("by itself"),
+        whose p-value is of the same standard error as the interval.
         Where this part has decided the verdict, its direction is that of the value.
         """
         value, low, high = ends
@@ -128,8 +155,7 @@ class Evidence:
             value, low, high = 1 - value, 1 - high, 1 - low
         facts = {"value": value, "low": low, "high": high, **facts}
         if off and self.test is not None and not self._rejected:
-            parts = self.test.details["parts"]
-            facts |= {"by_itself": parts.get(part, self.test.p_value), "looks": len(parts)}
+            facts |= {"by_itself": p_value, "looks": len(self.test.details["parts"])}
         return Finding(code, facts)
 
     def _leads(self, part: str) -> bool:
@@ -143,9 +169,11 @@ class Evidence:
 
     def _gain(self) -> Finding:
         gain, discrimination, uncertainty = (
-            self.estimates[measure.name].value for measure in (MISCALIBRATION, DISCRIMINATION, UNCERTAINTY)
+            self.estimates[measure.name] for measure in (MISCALIBRATION, DISCRIMINATION, UNCERTAINTY)
         )
-        return Finding(Code.RECALIBRATION_GAIN, {"gain": gain, "score": gain - discrimination + uncertainty})
+        score = gain.value - discrimination.value + uncertainty.value
+        high = min(gain.high, score) if math.isfinite(gain.high) else gain.high
+        return Finding(Code.RECALIBRATION_GAIN, {"gain": gain.value, "high": high, "score": score})
 
 
 def _decided(decision: Decision) -> Finding:

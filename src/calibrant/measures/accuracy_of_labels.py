@@ -45,6 +45,7 @@ ACCURACY = Measure(
     value=lambda event: event.predictions.accuracy,
     judges="predictions",
     better="higher",
+    range=(0.0, 1.0),
     bound=lambda event: event.predictions.accuracy_bound,
     interval=_interval,
     spread=lambda inference: inference.rows.accuracy_spread(inference.event.predictions),

@@ -190,9 +190,8 @@ class Inference:
         implied = -math.inf if measure.implied is None else measure.implied(self)
         if implied > high:
             high, method = implied, f"{method}; {_RAISED}"
-        if measure.better == "lower" and measure.scale != "ratio" and high > 1 and measure.judges != "predictions":
-            high = max(self.event.value(measure), 1.0)  # no error is above 1
-        return Interval(low, high, method)
+        layout = self.event.predictions.layout if measure.judges == "predictions" else "binary"
+        return Interval(*measure.in_range(self.event.value(measure), low, high, layout), method)
 
     def replicates_of(self, measure: Computable) -> Float64s:
         """Return the values of a measure on the B replicates, (B,)."""

@@ -211,8 +211,8 @@ def _net_benefit(
     return NetBenefit(
         thresholds=thresholds,
         net_benefit=treated.net_benefit,
-        lows=lows,
-        highs=highs,
+        lows=np.maximum(lows, -treated.odds),
+        highs=np.minimum(highs, 1.0),
         treat_all=treated.treat_all,
         treated=treated.positives + treated.negatives,
         level=np.nan if level is None else float(level),

@@ -38,7 +38,7 @@ def estimate(measure: Measure, event: Event, inference: Inference | None = None)
     plain = Estimate(value, method=method, n=n, details=details, error_bound=event.bound(measure))
     if inference is None or method:
         return plain
-    law = inference.law(measure)
+    law = measure.law_in_range(inference.law(measure))
     low, high, method = inference.interval(measure)
     return inference.finish(measure, _with_law(plain, (low, high), inference.resampling.level, law, method))
 
@@ -86,7 +86,7 @@ def over_classes(
     bins = class_bins(events, rule, effective_n, dependent=dependent, rows=rows)
     law = bins.law(value, resampling)
     low, high, method = bins.interval(value, resampling, rejected=law.p_value <= resampling.tail)
-    return _with_law(plain, (low, high), resampling.level, law, method)
+    return _with_law(plain, measure.in_range(value, low, high), resampling.level, law, method)
 
 
 def class_bins(

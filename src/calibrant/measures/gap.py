@@ -19,8 +19,7 @@ def _mean_score_interval(inference: Inference) -> Interval:
 
 
 def _interval(inference: Inference) -> Interval:
-    low, high = inference.rows.gap_interval(inference.event.value(MEAN_GAP), inference.resampling)
-    return Interval(max(low, -1.0), min(high, 1.0), NORMAL)
+    return Interval(*inference.rows.gap_interval(inference.event.value(MEAN_GAP), inference.resampling), NORMAL)
 
 
 def largest_gap(inference: Inference) -> float:
@@ -45,6 +44,7 @@ MEAN_CONFIDENCE = Measure(
     computed="The mean confidence is the mean score of the judged event",
     value=_mean_score,
     better="neither",
+    range=(0.0, 1.0),
     bound=exact,
     interval=_mean_score_interval,
     spread=lambda inference: inference.rows.score_spread(_mean_score(inference.event)),
@@ -60,6 +60,7 @@ MEAN_GAP = Measure(
     value=lambda event: _mean_score(event) - event.outcome_rate,
     better="neither",
     signed=True,
+    range=(-1.0, 1.0),
     bound=exact,
     interval=_interval,
     spread=lambda inference: inference.rows.gap_spread(),

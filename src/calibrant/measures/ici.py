@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -131,6 +132,7 @@ def _quantile_measure(name: str, label: str, share: float, meaning: str) -> Meas
         meaning=meaning,
         computed=f"The {label} is the {'median' if share == 0.5 else 'nine tenths quantile'} of these distances",
         value=value,
+        range=(0.0, math.inf),  # a line may leave [0, 1]
         profiles=frozenset({"clinical"}),
         details=_details,
         interval=Unavailable("no interval: none is known for a quantile of a fitted curve"),

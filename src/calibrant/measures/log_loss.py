@@ -87,6 +87,7 @@ NLL = Measure(
     value=lambda event: event.predictions.nll,
     judges="predictions",
     scale="score",
+    range=(0.0, math.inf),
     details=_details,
     bound=lambda event: event.predictions.nll_bound,
     interval=_interval,

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from calibrant.cached import cached_property
 from calibrant.clustered.pairs import ClusterModel
 from calibrant.clustered.sums import Spread
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators.binned import Binning, Norm
+from calibrant.inputs import Layout
 from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.context import Inference, Null, OwnLaw
 from calibrant.measures.event import Event, Unavailable
-from calibrant.results import Description, Estimate, Scale
+from calibrant.results import Description, Estimate, Floor, Scale
 from calibrant.sampling.heterogeneity import Link
-from calibrant.sampling.null import Interval
+from calibrant.sampling.null import Interval, Law
 from calibrant.sampling.paired import Model
 from calibrant.sampling.unpaired import Summed
 
 SCALES: Final = ("probability", "square", "score", "ratio")
 DIRECTIONS: Final = ("lower", "higher", "neither")
 JUDGED: Final = ("event", "predictions", "classes")
+
+Range: TypeAlias = tuple[float, float]
+
+UNBOUNDED: Final[Range] = (-math.inf, math.inf)
 
 #: The profile that reports show by default.
 STANDARD: Final = "standard"
@@ -69,6 +75,11 @@ class Difference:
     clustered: Callable[[ClusterModel, ClusterModel, float], Estimate]
     unpaired: Callable[[Summed, Summed, float], Estimate]
     decides: bool = False
+
+
+def _within(range_: Range, value: float, low: float, high: float) -> Range:
+    """Return the ends of an interval, not outside the range; a value that is outside by rounding stays inside."""
+    return max(low, min(range_[0], value)), min(high, max(range_[1], value))
 
 
 def no_details(event: Event) -> Mapping[str, Any]:
@@ -123,6 +134,12 @@ class Measure:
         Which direction is better. Only measures that are better when lower have a noise floor by default.
     signed : bool, default False
         Whether it is shown with its sign.
+    range : tuple of float, optional
+        The least and the largest true value that the measure can have. No end of an interval lies outside, unless the
+        estimate does, as an unbiased square may. By default (0, 1) for an error, which is better when lower and neither
+        a ratio nor a mean over predictions; else unbounded.
+    class_range : tuple of float, optional
+        The range over predictions of exclusive classes, if it is another.
     binning : {"uniform", "quantile"}, optional
         The bins it is computed over, if any.
     link : {"identity", "log", "logit"}, default "identity"
@@ -152,7 +169,7 @@ class Measure:
     Raises
     ------
     calibrant.errors.InputError
-        For a name that is not usable as a key, and for unknown choices.
+        For a name that is not usable as a key, for unknown choices, and for a range that does not rise.
 
     Examples
     --------
@@ -179,6 +196,8 @@ class Measure:
     scale: Scale = "probability"
     better: Literal["lower", "higher", "neither"] = "lower"
     signed: bool = False
+    range: Range | None = None
+    class_range: Range | None = None
     computed: str = ""
     sources: tuple[str, ...] = ()
     binning: Binning | None = None
@@ -207,8 +226,42 @@ class Measure:
         check_choice("judges", self.judges, JUDGED)
         check_choice("scale", self.scale, SCALES)
         check_choice("better", self.better, DIRECTIONS)
+        if self.range is None:
+            error = self.better == "lower" and self.scale != "ratio" and self.judges != "predictions"
+            object.__setattr__(self, "range", (0.0, 1.0) if error else UNBOUNDED)
+        for argument in ("range", "class_range"):
+            ends = getattr(self, argument)
+            if ends is not None and not ends[0] < ends[1]:
+                raise InputError(
+                    argument, "the least and the largest value", repr(ends), "pass (0.0, 1.0), for example"
+                )
         if self.null is None:
             object.__setattr__(self, "null", Null() if self.better == "lower" else NO_FLOOR)
+
+    def in_range(self, value: float, low: float, high: float, layout: Layout = "binary") -> tuple[float, float]:
+        """Return the ends of an interval around a value, moved into the range."""
+        return _within(self._range_of(layout), value, low, high)
+
+    def difference_in_range(self, difference: Estimate, layout: Layout) -> Estimate:
+        """Return the difference of two values with the ends of its interval moved into its range.
+
+        Ends that are both infinite are those of a single row, which tells nothing of the spread: there is no interval.
+        """
+        if math.isinf(difference.low) and math.isinf(difference.high):
+            return replace(difference, low=math.nan, high=math.nan)
+        least, most = self._range_of(layout)
+        ends = _within((least - most, most - least), difference.value, difference.low, difference.high)
+        return replace(difference, low=ends[0], high=ends[1])
+
+    def law_in_range(self, law: Law | None) -> Law | None:
+        """Return the law under calibration with a noise floor in the range; closed forms may exceed it."""
+        most = (self.range or UNBOUNDED)[1]
+        if law is None or law.floor.upper <= most or self.scale == "ratio":  # the floor of a ratio is a distance from 1
+            return law
+        return replace(law, floor=Floor(min(law.floor.mean, most), most))
+
+    def _range_of(self, layout: Layout) -> Range:
+        return (self.class_range if layout == "multiclass" else None) or self.range or UNBOUNDED
 
     @property
     def root_rate(self) -> bool:

@@ -53,6 +53,7 @@ MURPHY_RESOLUTION = Measure(
     value=_resolution,
     scale="score",
     better="higher",
+    range=(0.0, 0.25),
     profiles=_FORECAST,
     bound=lambda event: 0.0 if event.certified is None else event.certified.resolution(event.n_bins),
     interval=Unavailable("no interval: noise in the rates of the bins makes it larger"),

@@ -90,6 +90,7 @@ OE_RATIO = Measure(
     sources=("Debray et al. 2017",),
     value=lambda event: _ratio(event.table),
     scale="ratio",
+    range=(0.0, math.inf),
     better="neither",
     link="log",
     profiles=frozenset({"standard", "clinical"}),

@@ -76,6 +76,7 @@ AUROC = Measure(
     sources=("Hanley and McNeil 1982", "DeLong et al. 1988"),
     value=lambda event: Placements.of(event.table).area,
     scale="ratio",
+    range=(0.0, 1.0),
     better="higher",
     link="logit",
     profiles=frozenset({"clinical", "forecast"}),

@@ -103,6 +103,7 @@ BRIER_SKILL = Measure(
     profiles=frozenset({"standard", "clinical", "forecast"}),
     judges="predictions",
     scale="ratio",
+    range=(-math.inf, 1.0),
     better="higher",
     details=_details,
     bound=exact,

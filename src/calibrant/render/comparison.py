@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from calibrant.render import tables
-from calibrant.render.style import Style, Summary, event_of, head, number, paragraphs, percent, short, wrapped
+from calibrant.render.style import Style, Summary, head, judged, number, paragraphs, percent, short, wrapped
 from calibrant.render.words import INDEPENDENT, LEADING, chance, in_clusters, worst
 from calibrant.sampling.resampling import alpha_of
 
@@ -24,7 +24,7 @@ def headline(summary: Summary) -> str:
     classes = summary["n_classes"]
     of_classes = f" of {classes:,} classes" if classes else ""
     rows = f"{_rows(summary['n'])}{of_classes}{in_clusters(summary['clusters'])}"
-    return f"{rows}, {len(summary['models'])} models · judged: {event_of(summary)}"
+    return f"{rows}, {len(summary['models'])} models · {judged(summary)}"
 
 
 def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:

@@ -66,6 +66,18 @@ def event_of(summary: Summary) -> str:
     return short(named) if named else EVENTS[summary["notion"]]
 
 
+def judged(summary: Summary) -> str:
+    """Return the judged event for the first line; of two classes also the event that is not judged.
+
+    scikit-learn's scorers and displays judge that one, so that one model has two calibration errors.
+    """
+    event = event_of(summary)
+    if summary["notion"] != "top-label" or summary["n_classes"] != 2:
+        return f"judged: {event}"
+    name = ((summary.get("classwise") or {}).get("names") or ["0", "1"])[1]
+    return f"judged: {event}, not the event of class {short(name)} (for that, pass its column alone)"
+
+
 def is_clustered(summary: Summary) -> bool:
     """Return whether inference is for rows in clusters: those of one row each are independent rows."""
     clusters = summary["clusters"]

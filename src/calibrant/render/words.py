@@ -11,7 +11,7 @@ from calibrant.measures.gap import MEAN_GAP
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.oe_ratio import OE_RATIO
 from calibrant.measures.profiles import PROFILES
-from calibrant.render.style import Summary, Tone, event_of, number, percent, short
+from calibrant.render.style import Summary, Tone, judged, number, percent, short
 from calibrant.results import Code
 from calibrant.sampling.means import rare
 from calibrant.sampling.resampling import alpha_of
@@ -37,7 +37,7 @@ def headline(summary: Summary) -> str:
     many = f"{summary['n']:,} prediction{'s' * (summary['n'] != 1)}{of_classes}{in_clusters(summary['clusters'])}"
     weight = total_weight(summary) if weighted(summary) else None
     of_weight = "" if weight is None else f", weight {amount(weight)}"
-    return f"{many}{of_weight} · judged: {event_of(summary)}"
+    return f"{many}{of_weight} · {judged(summary)}"
 
 
 def weighted(summary: Summary) -> bool:
@@ -281,16 +281,42 @@ def _points(*shares: float, sign: str = "", small: float = 0.1) -> list[str]:
 
 
 def _spread_off(facts: Facts, _: Summary) -> str:
-    extreme, slope = facts["code"] == Code.TOO_EXTREME, facts["value"]
-    if extreme and (slope is None or slope <= 0):
-        size = "the event does not happen more often as the scores rise"
-    elif slope is None:
-        size = "a threshold on the scores separates the outcomes"
+    extreme = facts["code"] == Code.TOO_EXTREME
+    if facts["value"] is None:
+        size = f"a threshold on the scores separates the outcomes{', the event below it' * extreme}"
+    elif facts["high"] is not None and facts["high"] <= 0:
+        size = f"the event does not happen more often as the scores rise ({_slope_is(facts)})"
     else:
-        ends = "" if facts["low"] is None else f" ({facts['low']:.2f} to {facts['high']:.2f})"
-        size = f"the calibration slope is {slope:.2f}{ends}, and 1 is right"
+        size = f"{_slope_is(facts)}, and 1 is right"
     alone = f" {_alone(facts)}" if "by_itself" in facts else ""
     return f"{'Too extreme' if extreme else 'Not extreme enough'}{alone}: {size}."
+
+
+def _slope_is(facts: Facts) -> str:
+    """Return the slope with its interval; with that of the inner rows too, where the two intervals are apart."""
+    slope = f"the calibration slope is {_interval_of(facts)}"
+    if "inner_value" not in facts:
+        return slope
+    ends = [facts[name] for name in ("inner_low", "high", "low", "inner_high")]
+    if facts["code"] != Code.UNCLEAR_SPREAD and (None in ends or (ends[0] <= ends[1] and ends[2] <= ends[3])):
+        return slope
+    many = f"the {_rows(facts['moved_from_the_ends'])} with a score within 1e-6 of 0 or 1"
+    inner = "it cannot be fitted" if facts["inner_value"] is None else _interval_of(facts, "inner_")
+    return f"{slope} if {many} count as 1e-6 or 1 - 1e-6, and {inner} without them"
+
+
+def _interval_of(facts: Facts, which: str = "") -> str:
+    value, low, high = (facts[f"{which}{name}"] for name in ("value", "low", "high"))
+    return f"{value:.2f}{'' if low is None else f' ({low:.2f} to {high:.2f})'}"
+
+
+def _unclear_spread(facts: Facts, _: Summary) -> str:
+    slope = "a threshold on the scores separates the outcomes" if facts["value"] is None else _slope_is(facts)
+    return f"Whether the scores are too extreme depends on how scores of 0 and 1 count: {slope}."
+
+
+def _rows(count: float) -> str:
+    return f"{amount(count)} {'row' if count == 1 else 'rows'}"
 
 
 def _rightly_spread(facts: Facts, _: Summary) -> str:
@@ -315,12 +341,17 @@ def _gain(facts: Facts, summary: Summary) -> str:
     score_name = (
         "the Brier score of the judged event" if summary["diagram"] is not None else "the classes' mean Brier score"
     )
+    known = facts["high"] is not None
+    gain = facts["high"] if known else gain
     if gain < 5e-7:
         return f"A monotone recalibration could not lower {score_name} of {score:.4f}."
     share = f"{100 * gain / score:.0f}" if gain >= 0.005 * score else "less than 1"
     places = max(4, 1 - math.floor(math.log10(gain))) if gain < 5e-4 else 4
-    could = f"A monotone recalibration could lower {score_name} from {score:.{places}f} by at most {gain:.{places}f}"
-    return f"{could}, {share} % of it."
+    lower = f"lower {score_name} from {score:.{places}f} by"
+    if known:
+        end = f"(upper end of the {percent(summary['level'])} confidence interval)"
+        return f"A monotone recalibration could {lower} at most {gain:.{places}f} {end}, {share} % of it."
+    return f"A monotone recalibration would {lower} {gain:.{places}f} on these data, {share} % of it."
 
 
 def _falling(_: Facts, summary: Summary) -> str:
@@ -345,6 +376,7 @@ _SENTENCES: Final[dict[str, Callable[[Facts, Summary], str]]] = {
     Code.TOO_EXTREME: _spread_off,
     Code.NOT_EXTREME_ENOUGH: _spread_off,
     Code.RIGHTLY_SPREAD: _rightly_spread,
+    Code.UNCLEAR_SPREAD: _unclear_spread,
     Code.RECALIBRATION_GAIN: _gain,
     Code.FALLING_CURVE: _falling,
     Code.RARE_OUTCOME: _rare,
@@ -450,7 +482,10 @@ def _single(summary: Summary, shown: Mapping[str, Facts]) -> list[str]:
     for key, part in shown.items():
         label, details = label_of(summary, key), part["details"]
         if "infinite_rows" in details:
-            notes.append(f"{label}: {details['infinite_rows']:,} outcomes with probability 0 happened")
+            notes.append(f"{label}: infinite because of {_rows(details['infinite_rows'])} with probability 0")
+        if "moved_from_the_ends" in details:
+            moved = _rows(details["moved_from_the_ends"])
+            notes.append(f"{label}: {moved} with a score within 1e-6 of 0 or 1, which counts as 1e-6 or 1 - 1e-6")
         if "bin" in details:
             ends = f"{details['left']:.3f} – {details['right']:.3f}"
             many = f"weight {amount(count)}" if isinstance(count := details["count"], float) else f"{count:,} rows"

@@ -9,7 +9,7 @@ first: of variances that leaves out what scores vary within a cell, w^2 / 12 of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from calibrant.cached import cached_property
 from calibrant.estimators.loess import Loess, Quantiles
 from calibrant.sampling.outcomes import Outcomes
 from calibrant.table import ReliabilityTable
+from calibrant.table_arrow import COLUMNS, GRID_COLUMNS
 from calibrant.weights import effective_n
 
 Float64s = NDArray[np.float64]
@@ -190,6 +191,15 @@ class Cells:
             square_scores=counts * mean_square,
             square_weights=squares,
         )
+
+    def take(self, held: NDArray[np.bool_]) -> Cells:
+        """Return some of the cells; the rows are counted as in the whole where counts are weights."""
+        table = self.table
+        columns = {name: getattr(table, name) for name in (*COLUMNS, *GRID_COLUMNS)}
+        kept = {name: column[held] for name, column in columns.items() if column is not None}
+        squares = None if table.square_weights is None else table.square_weights[:, held]
+        n = table.n if table.total != table.n else round(float(kept["counts"].sum()))
+        return Cells(replace(table, **kept, square_weights=squares, n=n))
 
     def with_positives(self, positives: NDArray[Any]) -> ReliabilityTable:
         """Return the table of the same scores with other outcomes."""

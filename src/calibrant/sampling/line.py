@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calibrant.estimators.regression import cox_fit, in_the_large, log_odds
 from calibrant.sampling.binned import BinMoments
 from calibrant.sampling.cells import Cells
-from calibrant.sampling.resampling import normal_quantile
+from calibrant.sampling.resampling import normal_quantile, two_sided
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
@@ -40,12 +40,14 @@ class Line(NamedTuple):
     """The slope b of the log-odds line: 1 if the scores are spread rightly, below 1 if they are too extreme.
 
     NaN with one distinct score or outcomes of one kind, infinite where a threshold separates the outcomes. ``low`` and
-    ``high`` are the ends of its interval, NaN without an interval.
+    ``high`` are the ends of its interval, NaN without an interval; ``p_value`` is that of the slope 1, with the same
+    standard error.
     """
 
     slope: float
     low: float
     high: float
+    p_value: float = math.nan
 
 
 def log_odds_line(cells: Cells, level: float) -> Line:
@@ -53,8 +55,8 @@ def log_odds_line(cells: Cells, level: float) -> Line:
     fit = cox_fit(cells.table, CERTAIN)
     if not math.isfinite(fit.slope):
         return Line(fit.slope, math.nan, math.nan)
-    x = log_odds(np.clip(cells.table.scores.astype(np.float64), CERTAIN, 1 - CERTAIN))
-    rates = 1 / (1 + np.exp(-np.clip(fit.intercept + fit.slope * x, -700, 700)))
+    x = log_odds(np.clip(cells.table.scores.astype(np.float64), CERTAIN, 1 - CERTAIN)) - fit.origin
+    rates = 1 / (1 + np.exp(-np.clip(fit.level + fit.slope * x, -700, 700)))
     squares = cells.table.own_weights
     design = np.stack([np.ones_like(x), x])
     information = (design * cells.counts * rates * (1 - rates)) @ design.T
@@ -63,8 +65,35 @@ def log_odds_line(cells: Cells, level: float) -> Line:
         inverse = np.linalg.inv(information)
     except np.linalg.LinAlgError:
         return Line(fit.slope, math.nan, math.nan)
-    half = normal_quantile(level) * math.sqrt(max(float((inverse @ scores @ inverse)[1, 1]), 0.0))
-    return Line(fit.slope, fit.slope - half, fit.slope + half)
+    error = math.sqrt(max(float((inverse @ scores @ inverse)[1, 1]), 0.0))
+    half = normal_quantile(level) * error
+    return Line(fit.slope, fit.slope - half, fit.slope + half, two_sided(fit.slope - 1, error))
+
+
+class WithoutEnds(NamedTuple):
+    """The weight of the rows whose scores are moved in from 0 and 1, and the line without them."""
+
+    rows: float
+    inner: Line
+
+
+def without_ends(cells: Cells, line: Line, level: float) -> WithoutEnds | None:
+    """Return the line of the rows that are not moved; None if no row is.
+
+    ``line`` is that of all rows. Where its interval is wider than for independent rows, that of the inner rows is wider
+    by the same factor.
+    """
+    table = cells.table
+    moved = (table.scores < CERTAIN) | (table.scores > 1 - CERTAIN)
+    if not moved.any():
+        return None
+    rows = float(table.counts[moved].sum())
+    if moved.all():
+        return WithoutEnds(rows, Line(math.nan, math.nan, math.nan))
+    inner, plain = log_odds_line(cells.take(~moved), level), log_odds_line(cells, level)
+    wider = (line.high - line.low) / (plain.high - plain.low) if plain.high > plain.low else 1.0
+    half = (inner.high - inner.low) / 2 * wider
+    return WithoutEnds(rows, inner._replace(low=inner.slope - half, high=inner.slope + half))
 
 
 def falls(bins: BinMoments) -> bool:

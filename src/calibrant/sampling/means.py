@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from calibrant.estimators import isotonic
 from calibrant.estimators.certified import Certified
+from calibrant.inputs import Layout
 from calibrant.notions import ScoreMeans
 from calibrant.sampling.base_rates import BaseRates
 from calibrant.sampling.binned import blend
@@ -24,6 +25,7 @@ from calibrant.weights import effective_n, share_rows
 Float64s = NDArray[np.float64]
 
 MINORITY: Final = 15  # rows of the rarer outcome below which every interval is flagged
+_CANCELS: Final = 1e-8  # of the mean's square: a difference of mean squares that is smaller has lost half its digits
 NORMAL: Final = "central limit theorem"
 #: The method of an interval of the skill that takes the predictions and the base rates to vary together at worst.
 ADDED: Final = f"{NORMAL}, standard errors added: safe, and wide"
@@ -52,8 +54,8 @@ class PredictionMeans:
         The rows.
     effective_n : float
         Their effective sample size.
-    event : bool
-        Whether the scores are those of the judged event itself: then calibration says what they should be.
+    layout : str
+        The shape of the predictions. Of one event, "binary", calibration says what the scores should be.
     accuracy_bound, nll_bound : float
         The certified errors of accuracy and log loss; 0 if they are exact.
     base_rates : BaseRates or None
@@ -69,11 +71,16 @@ class PredictionMeans:
     infinite: float
     n: int
     effective_n: float
-    event: bool
+    layout: Layout
     accuracy_bound: float = 0.0
     nll_bound: float = 0.0
     base_rates: BaseRates | None = None
     no_base_rates: str = ""
+
+    @property
+    def event(self) -> bool:
+        """Whether the scores are those of the judged event itself."""
+        return self.layout == "binary"
 
     @classmethod
     def of_scores(
@@ -83,7 +90,7 @@ class PredictionMeans:
         *,
         effective_n: float,
         n: int,
-        event: bool,
+        layout: Layout,
         base_rates: BaseRates | None = None,
         no_base_rates: str = "",
     ) -> PredictionMeans:
@@ -106,7 +113,7 @@ class PredictionMeans:
             infinite=scores.infinite,
             n=n,
             effective_n=effective_n,
-            event=event,
+            layout=layout,
             base_rates=base_rates,
             no_base_rates=no_base_rates,
         )
@@ -121,7 +128,7 @@ class PredictionMeans:
             sums.squared_means,
             effective_n=sums.effective_n,
             n=sums.n,
-            event=sketch.layout == "binary",
+            layout=sketch.layout or "binary",
             base_rates=rates,
             no_base_rates=reason,
         )
@@ -147,7 +154,7 @@ class PredictionMeans:
             squared,
             effective_n=Cells.of(table).effective_n,
             n=table.n,
-            event=True,
+            layout="binary",
             base_rates=None if right else BaseRates.of_tables([table]),
             no_base_rates=ONLY_RIGHT.format("table") if right else "",
         )
@@ -239,12 +246,6 @@ def normal_interval(mean: float, variance: float, n: float, z: float) -> tuple[f
     return mean - z * error, mean + z * error
 
 
-def mean_interval(mean: float, variance: float, n: float, z: float) -> Interval:
-    """Return the same interval of a mean of scores, which are never negative."""
-    low, high = normal_interval(mean, variance, n, z)
-    return Interval(max(low, 0.0), high, NORMAL)
-
-
 def score_interval(cells: Cells, score: Score, means: PredictionMeans, z: float) -> Interval:
     """Return the interval of the mean Brier score or log loss.
 
@@ -257,8 +258,11 @@ def score_interval(cells: Cells, score: Score, means: PredictionMeans, z: float)
         expected, square = implied(cells.scores, score)
         squares = cells.square_weights
         spread = float(np.sum(squares * (square - mean * (2 * expected - mean)))) / float(squares.sum())
+        if min(variance, spread) < _CANCELS * mean**2:
+            seen, spread = around(cells, score, mean)
+            variance = seen if cells.table.grid is None else max(variance, seen)
         variance = float(blend(np.array([n]), np.array([variance]), np.array([spread]))[0])
-    return mean_interval(mean, variance, n, z)
+    return Interval(*normal_interval(mean, variance, n, z), NORMAL)
 
 
 def skill_interval(means: PredictionMeans, rates: BaseRates, z: float) -> Interval:
@@ -271,7 +275,7 @@ def skill_interval(means: PredictionMeans, rates: BaseRates, z: float) -> Interv
     variance = rates.variance(ratio, means.brier, means.brier_variance) / rates.score**2
     variance += 2 * ratio**2 / means.effective_n
     low, high = normal_interval(1 - ratio, variance, means.effective_n, z)
-    return Interval(low, min(high, 1.0), ADDED if rates.brier is None else NORMAL)
+    return Interval(low, high, ADDED if rates.brier is None else NORMAL)
 
 
 def implied(scores: Float64s, score: Score) -> tuple[Float64s, Float64s]:
@@ -281,6 +285,22 @@ def implied(scores: Float64s, score: Score) -> tuple[Float64s, Float64s]:
         return p * q, p * q**4 + q * p**4
     hit, miss = np.log(np.where(p > 0, p, 1.0)), np.log(np.where(q > 0, q, 1.0))
     return -p * hit - q * miss, p * hit**2 + q * miss**2
+
+
+def around(cells: Cells, score: Score, mean: float) -> tuple[float, float]:
+    """Return the variance of a prediction's finite score around the mean, as seen and as calibration implies.
+
+    They are sums of squares: where scores hardly vary, differences of mean squares are rounding alone.
+    """
+    p, q = cells.scores, 1 - cells.scores
+    if score == "brier":
+        missed, hit = p**2, q**2
+    else:
+        missed, hit = -np.log(np.where(q > 0, q, 1.0)), -np.log(np.where(p > 0, p, 1.0))
+    squares, (missed, hit) = cells.table.own_weights, ((missed - mean) ** 2, (hit - mean) ** 2)
+    seen = float(squares[0] @ missed + squares[1] @ hit)
+    implied_sum = float(cells.square_weights @ (q * missed + p * hit))
+    return seen / float(squares.sum()), implied_sum / float(squares.sum())
 
 
 def surprises(cells: Cells) -> dict[str, str]:

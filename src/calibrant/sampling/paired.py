@@ -23,6 +23,7 @@ from calibrant.estimators.binned import absolute_error, debiased_square, largest
 from calibrant.results import Estimate, ReliabilityDiagram
 from calibrant.sampling.binned import FEWEST, bin_diagram, blend, thinned, unbiased_end
 from calibrant.sampling.means import PredictionMeans, rare, rarer_of
+from calibrant.sampling.resampling import two_sided
 from calibrant.weights import effective_n, integer_weights, rate_rows, tidy_weight
 
 Float64s = NDArray[np.float64]
@@ -384,16 +385,3 @@ def flags(first: Model, second: Model) -> dict[str, str]:
     rarer, name = min((model.judged.rarer, model.name) for model in (first, second))
     flag = rare(rarer, f" for {name}")
     return {"flag": flag} if flag else {}
-
-
-def two_sided(value: float, error: float, df: float = math.inf) -> float:
-    """Return the probability of a deviation at least as large; 1 where nothing differs and nothing varies.
-
-    The law is Student's; for infinite degrees of freedom the normal one.
-    """
-    from scipy.special import ndtr, stdtr
-
-    if error == 0:
-        return float(value == 0)
-    z = -abs(value) / error
-    return float(2 * (ndtr(z) if math.isinf(df) else stdtr(df, z)))

@@ -21,11 +21,19 @@ from calibrant.sampling.area import area_interval, area_square
 from calibrant.sampling.base_rates import BaseRates
 from calibrant.sampling.binned import BinMoments, BinStatistics, clopper_pearson, consistency_band
 from calibrant.sampling.cells import Cells
-from calibrant.sampling.line import Large, Line, calibration_in_the_large, falls, log_odds_line
+from calibrant.sampling.line import (
+    Large,
+    Line,
+    WithoutEnds,
+    calibration_in_the_large,
+    falls,
+    log_odds_line,
+    without_ends,
+)
 from calibrant.sampling.means import PredictionMeans, normal_interval, wilson_interval
 from calibrant.sampling.null import Interval, Law
 from calibrant.sampling.ratio import ratio_interval, ratio_square
-from calibrant.sampling.resampling import Resampling
+from calibrant.sampling.resampling import Resampling, two_sided
 from calibrant.scores import Score
 from calibrant.table import ReliabilityTable
 
@@ -97,6 +105,10 @@ class IndependentRows:
         half = resampling.z * means.gap_error(self.cells)
         return value - half, value + half
 
+    def gap_p_value(self, value: float) -> float:
+        """Return the p-value of a mean gap of 0, with the standard error of its interval."""
+        return two_sided(value, means.gap_error(self.cells))
+
     def ratio_interval(self, ratio: float, resampling: Resampling) -> Ends:
         """Return the interval of the ratio of observed to expected outcomes."""
         error = math.sqrt(ratio_square(self.cells, ratio)) / float(self.cells.positives.sum())
@@ -106,8 +118,7 @@ class IndependentRows:
         """Return the interval of the mean score."""
         cells = self.cells
         variance = float(np.sum(cells.square_weights * (cells.scores - value) ** 2) / np.sum(cells.square_weights))
-        low, high = normal_interval(value, variance, cells.effective_n, resampling.z)
-        return max(low, 0.0), min(high, 1.0)
+        return normal_interval(value, variance, cells.effective_n, resampling.z)
 
     def area_interval(self, area: float, resampling: Resampling) -> Ends:
         """Return the interval of the area under the ROC curve."""
@@ -191,6 +202,10 @@ class IndependentRows:
     def line(self, level: float) -> Line:
         """Return the slope of the log-odds line with the ends of its interval."""
         return log_odds_line(self.cells, level)
+
+    def without_ends(self, line: Line, level: float) -> WithoutEnds | None:
+        """Return the line without the rows whose scores are moved in from 0 and 1; None without such rows."""
+        return without_ends(self.cells, line, level)
 
     def falls(self) -> bool:
         """Return whether the outcome rate clearly falls as scores rise."""

@@ -20,8 +20,8 @@ from calibrant.sampling import null_closed_form
 from calibrant.sampling.binned import BinMoments, absolute_interval, bin_diagram, square_variance
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.means import PredictionMeans, normal_interval, rare, rarer_rows, wilson_interval
-from calibrant.sampling.paired import infinite_difference, quantile, two_sided
-from calibrant.sampling.resampling import t_quantile
+from calibrant.sampling.paired import infinite_difference, quantile
+from calibrant.sampling.resampling import t_quantile, two_sided
 from calibrant.scores import Score
 from calibrant.table import ReliabilityTable
 from calibrant.weights import tidy_weight

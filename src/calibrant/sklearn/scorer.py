@@ -206,7 +206,9 @@ def make_scorer(metric: Any, *, greater_is_better: bool | None = None, pos_label
         is right for calibrant's measures (`calibrant.accuracy`, say, is better when greater); other functions need it.
     pos_label : label, optional
         The label whose probability is judged, against all others if there are more than two classes. By default
-        ``estimator.classes_[1]`` for two classes; for more, the measure gets all classes.
+        ``estimator.classes_[1]`` for two classes; for more, the measure gets all classes. So for two classes the score
+        is that of ``estimator.predict_proba(X)[:, 1]``. `calibrant.evaluate` judges both columns by the predicted
+        class.
     kwargs
         Passed on to the measure: ``n_bins``, ``notion``, ``norm``...
 

@@ -214,7 +214,7 @@ class CalibrationReport(TableMetric):
             nll_square=nll_square,
             infinite=infinite,
         )
-        return PredictionMeans.of_scores(scores, scores, effective_n=total, n=total, event=layout == "binary")
+        return PredictionMeans.of_scores(scores, scores, effective_n=total, n=total, layout=layout)
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """Unwrap the report, after torchmetrics has gathered and cached it."""
