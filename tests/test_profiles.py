@@ -14,8 +14,6 @@ from calibrant import ReliabilityTable
 from calibrant.estimators.roc import MOST_POINTS, roc_curve
 from calibrant.measures.listed import of_profile
 from calibrant.measures.profiles import PROFILES
-from calibrant.results import Estimate
-from calibrant.sampling.heterogeneity import forest
 
 FEW: Any = {"n_resamples": 50}
 
@@ -66,59 +64,6 @@ def test_a_long_roc_curve_keeps_points_of_the_whole_one() -> None:
 def test_outcomes_that_are_all_equal_have_no_roc_curve() -> None:
     report = calibrant.evaluate([0.2, 0.4, 0.9], [1, 1, 1], profile="forecast", level=None)
     assert "roc_curve" not in report.panels
-
-
-# ---------------------------------------------------------------- groups side by side
-
-
-def estimate_of(value: float, error: float) -> Estimate:
-    z = 1.959963984540054
-    return Estimate(value, value - z * error, value + z * error, level=0.95, n=100)
-
-
-def test_heterogeneity_is_the_published_example() -> None:
-    """Cochran's Q and I^2 by hand: weights 1/s^2, Q = sum w (x - mean)^2, I^2 = 1 - (G - 1) / Q."""
-    values, errors = np.array([0.1, 0.3, 0.35, 0.65, 0.45, 0.15]), np.array([0.1, 0.2, 0.15, 0.12, 0.2, 0.1])
-    found = forest({str(i): estimate_of(x, s) for i, (x, s) in enumerate(zip(values, errors, strict=True))}, "identity")
-    w = errors**-2
-    q = float(w @ (values - (w @ values) / w.sum()) ** 2)
-    assert found.heterogeneity == pytest.approx(1 - 5 / q, rel=1e-9)
-    assert found.p_value == pytest.approx(chi_square_tail(q, 5), rel=1e-6)
-    assert (found.compared, found.groups) == (6, ("0", "1", "2", "3", "4", "5"))
-
-
-def chi_square_tail(q: float, df: int) -> float:
-    """The integral of the density, by Simpson's rule."""
-    x = np.linspace(q, q + 200, 200_001)
-    density = x ** (df / 2 - 1) * np.exp(-x / 2) / (2 ** (df / 2) * math.gamma(df / 2))
-    weights = np.ones_like(x)
-    weights[1:-1:2], weights[2:-1:2] = 4, 2
-    return float(weights @ density * (x[1] - x[0]) / 3)
-
-
-def test_groups_without_an_interval_are_left_out_of_the_heterogeneity() -> None:
-    alone = Estimate(1.0, math.nan, math.nan, n=3)
-    found = forest({"a": estimate_of(1.0, 0.1), "b": alone, "c": estimate_of(1.1, 0.1)}, "log")
-    assert found.compared == 2
-    assert 0 <= found.heterogeneity <= 1
-    assert math.isnan(forest({"a": estimate_of(1.0, 0.1), "b": alone}, "log").p_value)
-    assert math.isnan(forest({"b": alone}, "identity").heterogeneity)
-
-
-@pytest.mark.slow
-def test_the_p_value_of_equal_groups_is_uniform() -> None:
-    """Eight groups of one value, normal errors: rejected at 5 % in 5 % of samples."""
-    rng = np.random.default_rng(0)
-    errors = rng.uniform(0.05, 0.3, 8)
-    samples = [
-        forest(
-            {str(i): estimate_of(x, s) for i, (x, s) in enumerate(zip(rng.normal(0.5, errors), errors, strict=True))},
-            "identity",
-        )
-        for _ in range(4_000)
-    ]
-    rejected = np.mean([found.p_value <= 0.05 for found in samples])
-    assert abs(rejected - 0.05) <= 4 * math.sqrt(0.05 * 0.95 / 4_000)
 
 
 # ---------------------------------------------------------------- what readers see

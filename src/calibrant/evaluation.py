@@ -8,8 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+
 from calibrant import judging
 from calibrant.cached import Late, LazyMapping
+from calibrant.clustered.means import rarer_clusters
+from calibrant.clustered.sums import Clustered
+from calibrant.clusters import aligned
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned
 from calibrant.grouping import has_order, in_order
@@ -24,11 +29,15 @@ from calibrant.panels import Forest
 from calibrant.progress import counted
 from calibrant.report import GroupReport, Report
 from calibrant.reporting import Settings, report_on
-from calibrant.results import BANDS, Bands
+from calibrant.results import BANDS, Bands, Estimate
+from calibrant.sampling.cells import Cells
 from calibrant.sampling.groups import LEAST_GROUP, ONE_CLUSTER, SMALL_GROUP, holm
-from calibrant.sampling.heterogeneity import forest
+from calibrant.sampling.heterogeneity import GroupRows, heterogeneity
+from calibrant.sampling.means import MINORITY, rare, rarer_rows
 from calibrant.sampling.resampling import Resampling, Rng
 
+_FEW_OUTCOMES: Final = f"fewer than {MINORITY} events or non-events"
+_FEW_CLUSTERS: Final = f"fewer than {MINORITY} clusters with the rarer outcome"
 _NO_LAW: Final = "too few outcomes expected for a test without resamples: pass n_resamples=1000"
 
 
@@ -238,12 +247,55 @@ def _forests(groups: Mapping[str, Judged], settings: Settings) -> dict[str, Fore
     measures = tuple(BY_NAME[name] for name in settings.profile.by_group)
     resampling = None if settings.resampling is None else replace(settings.resampling, n_resamples=0)
     own = replace(settings, measures=measures, resampling=resampling, of_group=True, tolerance=None)
+    lone = {name: ONE_CLUSTER for name, judged in groups.items() if judged.one_cluster}
     each = counted("measuring groups", list(groups.items()))
-    reports = {name: report_on(judged, own).report for name, judged in each}
+    reports = {
+        name: report_on(judged, replace(own, resampling=None) if name in lone else own).report for name, judged in each
+    }
+    several = {name: judged for name, judged in groups.items() if name not in lone and len(judged.tables) == 1}
+    rows, few = ({}, {}) if resampling is None else _comparable(several)
     return {
-        measure.name: forest({name: report[measure.name] for name, report in reports.items()}, measure.link)
+        measure.name: _forest(
+            {name: report[measure.name] for name, report in reports.items()}, rows, few | lone, measure
+        )
         for measure in measures
     }
+
+
+def _comparable(groups: Mapping[str, Judged]) -> tuple[dict[str, GroupRows], dict[str, str]]:
+    """Return the rows of the groups with enough outcomes of either kind, and why the others are not compared."""
+    cells = {name: Cells.of(judged.tables[0]) for name, judged in groups.items()}
+    few = {name: _FEW_OUTCOMES for name, own in cells.items() if rare(rarer_rows(own))}
+    rows = {name: GroupRows(cells=own) for name, own in cells.items() if name not in few}
+    sums = {name: found.event for name in rows if (found := groups[name].clusters) is not None}
+    for name, buckets in zip(sums, aligned(list(sums.values())) if sums else (), strict=True):
+        own = Clustered.of(cells[name], buckets, np.arange(buckets.n_buckets))
+        if rarer_clusters(own) < MINORITY:
+            few[name] = _FEW_CLUSTERS
+            del rows[name]
+        else:
+            rows[name] = GroupRows(cells=own.cells, buckets=np.stack([own.n - own.y, own.y]))
+    return rows, few
+
+
+def _forest(
+    estimates: Mapping[str, Estimate], rows: Mapping[str, GroupRows], few: Mapping[str, str], measure: Measure
+) -> Forest:
+    """Return one measure of every group; ``rows`` are those of the groups that are compared."""
+    ends = np.array([[e.value, e.low, e.high] for e in estimates.values()])
+    ends[[name in few for name in estimates], 1:] = math.nan
+    plain = Forest(groups=tuple(estimates), values=ends[:, 0], lows=ends[:, 1], highs=ends[:, 2], left_out=few)
+    if len(rows) < 2 or measure.compare_groups is None:
+        return plain
+    found = heterogeneity(list(rows.values()), measure.compare_groups)
+    others = {name: found.reason for name, compared in zip(rows, found.compared, strict=True) if not compared}
+    return replace(
+        plain,
+        heterogeneity=found.share,
+        p_value=found.p_value,
+        compared=int(np.count_nonzero(found.compared)),
+        left_out={name: reason for name in estimates if (reason := {**few, **others}.get(name)) is not None},
+    )
 
 
 def _whole(judged: Judged, settings: Settings) -> Report:

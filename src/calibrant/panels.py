@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -106,14 +107,17 @@ class Forest:
     groups : tuple of str
         The names of the groups.
     values, lows, highs : (G,) float64
-        The measure of each group with its interval; NaN where a group has none.
+        The measure of each group with its interval; NaN where a group has none. Groups with too few events or
+        non-events have none.
     heterogeneity : float
         I^2, the share of the variation between groups that is beyond sampling error, in [0, 1]. NaN if fewer than two
-        groups have an interval.
+        groups are compared.
     p_value : float
         The p-value of Cochran's Q: small if the groups differ by more than sampling error.
     compared : int
         The number of groups behind both.
+    left_out : mapping
+        Why groups are not compared, by their names.
     """
 
     groups: tuple[str, ...]
@@ -123,6 +127,7 @@ class Forest:
     heterogeneity: float = math.nan
     p_value: float = math.nan
     compared: int = 0
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 #: What a profile shows next to the reliability diagram.

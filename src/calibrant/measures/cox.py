@@ -12,7 +12,7 @@ from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.measure import Measure
-from calibrant.sampling.line import CERTAIN
+from calibrant.sampling.line import CERTAIN, compare_slopes
 from calibrant.sampling.null import Interval
 from calibrant.sketch import Arguments
 from calibrant.table import ReliabilityTable
@@ -167,5 +167,6 @@ CALIBRATION_SLOPE = Measure(
     interval=_slope_interval,
     null=_NO_FLOOR,
     over_classes=Unavailable(_NO_MEAN),
+    compare_groups=compare_slopes,
     functions=(calibration_slope,),
 )

@@ -19,7 +19,7 @@ from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.context import Inference, Null, OwnLaw
 from calibrant.measures.event import Event, Unavailable
 from calibrant.results import Description, Estimate, Floor, Scale
-from calibrant.sampling.heterogeneity import Link
+from calibrant.sampling.heterogeneity import Compare, Link
 from calibrant.sampling.null import Interval, Law
 from calibrant.sampling.paired import Model
 from calibrant.sampling.unpaired import Summed
@@ -143,7 +143,7 @@ class Measure:
     binning : {"uniform", "quantile"}, optional
         The bins it is computed over, if any.
     link : {"identity", "log", "logit"}, default "identity"
-        The scale that makes its interval symmetric; groups are compared on it.
+        The scale that makes its interval symmetric.
     profiles : frozenset of str, default {"standard"}
         The profiles whose reports show it.
     details : callable
@@ -163,6 +163,8 @@ class Measure:
         How the measure combines if every class is judged.
     difference : Difference or Unavailable
         How the measure compares two models.
+    compare_groups : callable, optional
+        How far groups are from one common value of the measure, from the cells of each.
     functions : tuple of callable
         The public functions that return it.
 
@@ -211,6 +213,7 @@ class Measure:
     spread: Callable[[ClusterInference], Spread] | None = None
     over_classes: OverClasses | Unavailable = field(default_factory=OverClasses)
     difference: Difference | Unavailable = NO_DIFFERENCE
+    compare_groups: Compare | None = None
     functions: tuple[Callable[..., Any], ...] = ()
 
     def __post_init__(self) -> None:

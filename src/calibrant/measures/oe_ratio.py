@@ -14,6 +14,7 @@ from calibrant.measures.gap import MEAN_GAP
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import Floor
 from calibrant.sampling.null import Interval, Law
+from calibrant.sampling.ratio import compare_ratios
 from calibrant.sketch import Arguments
 from calibrant.table import ReliabilityTable
 
@@ -99,5 +100,6 @@ OE_RATIO = Measure(
     interval=_interval,
     null=OwnLaw(_law),
     over_classes=Unavailable("a mean of ratios over classes says nothing; judge one class at a time"),
+    compare_groups=compare_ratios,
     functions=(observed_expected_ratio,),
 )

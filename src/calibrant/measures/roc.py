@@ -12,6 +12,7 @@ from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.measure import Measure
+from calibrant.sampling.area import compare_areas
 from calibrant.sampling.null import Interval
 from calibrant.sketch import Arguments
 
@@ -84,5 +85,6 @@ AUROC = Measure(
     bound=lambda event: 0.0 if event.certified is None else event.certified.area(),
     interval=_interval,
     null=Unavailable("no noise floor: calibration says nothing of it"),
+    compare_groups=compare_areas,
     functions=(auroc,),
 )

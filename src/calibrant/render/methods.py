@@ -341,8 +341,8 @@ def _groups(summary: Summary) -> Iterable[str]:
     labels = [f"the {BY_NAME[name].label}" for name in summary["forests"]]
     if labels and level is not None:
         yield (
-            f"Differences between groups in {_listed(labels)} were tested by Cochran's Q (Cochran 1954) and described "
-            "by I² (Higgins and Thompson 2002)"
+            f"Differences between groups in {_listed(labels)} were tested by Cochran's Q at a common value (Cochran "
+            "1954) and described by I² (Higgins and Thompson 2002), in groups with 15 events and 15 non-events or more"
         )
     found = summary["multicalibration"]
     if found is not None:

@@ -21,6 +21,7 @@ Panel = Mapping[str, Any]
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 428, 10, 300  # the frame of a chart of lines
 _LISTED: Final = 11  # rows of a table on a page
 _BRIEF: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)  # thresholds of a short table
+_NAMED: Final = 5  # groups in a sentence
 _MARKS: Final = 25  # points of a line that a page describes
 #: Where the chart of a measure by group has its line: the value of calibrated scores.
 ORIGINS: Final = {"oe_ratio": 1.0, "calibration_slope": 1.0, "auroc": 0.5}
@@ -314,9 +315,22 @@ def forest_cells(forest: Panel, i: int, with_interval: bool) -> list[str]:
 def heterogeneity(forest: Panel) -> str:
     """Return how much the groups differ, in words."""
     if forest["heterogeneity"] is None:
-        return "Fewer than two groups have an interval, so their differences cannot be tested."
+        return f"Fewer than two groups can be compared, so their differences are not tested.{left_out(forest)}"
     share = f"{100 * forest['heterogeneity']:.0f} %"
     return (
         f"Sampling error does not explain {share} of the variation between {forest['compared']:,} groups (I²). "
-        f"Cochran's test that all groups have one value: p {chance(forest['p_value'])}."
+        f"Cochran's test that all groups have one value: p {chance(forest['p_value'])}.{left_out(forest)}"
     )
+
+
+def left_out(forest: Panel) -> str:
+    """Return which groups are not compared and why, with a space before it; empty if all are."""
+    names: dict[str, list[str]] = {}
+    for name, reason in forest["left_out"].items():
+        names.setdefault(reason, []).append(name)
+    return "".join(f" Not compared ({reason}): {_some(those)}." for reason, those in names.items())
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED:,} more"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.estimators.roc import Placements
 from calibrant.sampling.cells import Cells
+from calibrant.sampling.heterogeneity import Deviations, steadied
 from calibrant.weights import effective_n
 
 Float64s = NDArray[np.float64]
@@ -30,11 +32,37 @@ def area_square(cells: Cells) -> float:
     It is the sum of squared influences, times n / (n - 1) for the n rows of each outcome; with weights n is the
     effective sample size.
     """
-    squares, moved = cells.table.own_weights, influences(cells)
+    return float(np.sum(_parts(cells, influences(cells))))
+
+
+def _parts(cells: Cells, moved: Float64s) -> Float64s:
+    """Return the part of either outcome in this variance, (2,)."""
+    squares = cells.table.own_weights
     n = effective_n(_kinds(cells), squares.sum(axis=1))
     if np.any(n <= 1):
-        return math.nan
-    return float(np.sum(np.sum(squares * moved**2, axis=1) * n / (n - 1)))
+        return np.full(2, math.nan)
+    return np.asarray(np.sum(squares * moved**2, axis=1) * n / (n - 1))
+
+
+def compare_areas(groups: Sequence[Cells]) -> Deviations:
+    """Return how far the areas of groups are from their mean, with variances that do not follow a group's own area.
+
+    The variance of the placements of either outcome is that of all groups; of a group as far as it has rows to tell.
+    """
+    moved = [influences(cells) for cells in groups]
+    n = np.array([effective_n(_kinds(cells), cells.table.own_weights.sum(axis=1)) for cells in groups])  # (G, 2)
+    placements = n * np.array([_parts(cells, own) for cells, own in zip(groups, moved, strict=True)])
+    together = np.sum(np.maximum(n - 1, 0) * placements, axis=0) / np.sum(np.maximum(n - 1, 0), axis=0)
+    each = [steadied(placements[:, kind], float(together[kind]), n[:, kind]) for kind in (0, 1)]
+    variances = each[0] / n[:, 0] + each[1] / n[:, 1]
+    areas = np.array([Placements.of(cells.table).area for cells in groups])
+    scores = areas - np.average(areas, weights=n.prod(axis=1) / n.sum(axis=1))
+    return Deviations(
+        scores=scores,
+        variances=variances,
+        sensitivities=np.ones(len(groups)),
+        influences=[own + score / cells.total for own, score, cells in zip(moved, scores, groups, strict=True)],
+    )
 
 
 def _kinds(cells: Cells) -> Float64s:

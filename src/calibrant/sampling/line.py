@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from calibrant.estimators.regression import cox_fit, in_the_large, log_odds
 from calibrant.sampling.binned import BinMoments
 from calibrant.sampling.cells import Cells
+from calibrant.sampling.heterogeneity import Deviations, steadied
+from calibrant.sampling.means import rarer_rows
 from calibrant.sampling.resampling import normal_quantile, two_sided
 from calibrant.table import ReliabilityTable
 
@@ -18,6 +21,10 @@ Float64s = NDArray[np.float64]
 
 #: Scores are moved in from 0 and 1 by this, because their log-odds are infinite.
 CERTAIN: Final = 1e-6
+
+_MOST_STEPS: Final = 200
+_LARGEST_STEP: Final = 4.0  # of log-odds
+_CLOSE: Final = 1e-9
 
 
 #: Standard errors by which the outcome rate falls as scores rise, for a finding.
@@ -55,7 +62,7 @@ def log_odds_line(cells: Cells, level: float) -> Line:
     fit = cox_fit(cells.table, CERTAIN)
     if not math.isfinite(fit.slope):
         return Line(fit.slope, math.nan, math.nan)
-    x = log_odds(np.clip(cells.table.scores.astype(np.float64), CERTAIN, 1 - CERTAIN)) - fit.origin
+    x = _log_odds_of(cells.table) - fit.origin
     rates = 1 / (1 + np.exp(-np.clip(fit.level + fit.slope * x, -700, 700)))
     squares = cells.table.own_weights
     design = np.stack([np.ones_like(x), x])
@@ -129,5 +136,69 @@ def calibration_in_the_large(cells: Cells, level: float) -> Large:
 def at_slope_one(table: ReliabilityTable) -> tuple[Float64s, float]:
     """Return the rates s(a + logit p), and a."""
     intercept = in_the_large(table, CERTAIN)
-    x = log_odds(np.clip(table.scores.astype(np.float64), CERTAIN, 1 - CERTAIN))
+    x = _log_odds_of(table)
     return 1 / (1 + np.exp(-np.clip(intercept + x, -700, 700))), intercept
+
+
+def compare_slopes(groups: Sequence[Cells]) -> Deviations:
+    """Return the scores of the groups' slopes at one slope for all, each group with an intercept of its own.
+
+    U = sum (x - m) (y - q) with x = logit p, the fitted rates q and m the mean of x by weights q (1 - q), so that the
+    intercepts play no part. Its variance under the model is J = sum (x - m)^2 q (1 - q). It is multiplied by the ratio
+    of sum (x - m)^2 (y - q)^2 to J, where the line does not fit: that of all groups, and of the group as far as it has
+    events to tell.
+    """
+    first = np.cumsum([0, *(len(cells) for cells in groups)])[:-1]
+    sizes = np.diff(first, append=sum(len(cells) for cells in groups))
+    x, counts, positives = (
+        np.concatenate([part(cells) for cells in groups])
+        for part in (lambda cells: _log_odds_of(cells.table), lambda cells: cells.counts, lambda cells: cells.positives)
+    )
+    squares = np.concatenate([cells.table.own_weights for cells in groups], axis=1)
+
+    def over(values: Float64s) -> Float64s:
+        return np.asarray(np.add.reduceat(values, first, axis=-1))
+
+    rates, around, converged = _common_slope(x, counts, positives, over, sizes)
+    influences = around * np.stack([-rates, 1 - rates])
+    variances = over(squares.sum(axis=0) * around**2 * rates * (1 - rates))
+    seen, information = over(np.sum(squares * influences**2, axis=0)), over(counts * around**2 * rates * (1 - rates))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        misfit = steadied(
+            seen / variances, float(seen.sum() / variances.sum()), np.array([rarer_rows(cells) for cells in groups])
+        )
+    return Deviations(
+        scores=over(around * (positives - counts * rates)),
+        variances=variances * misfit if converged else np.full(len(groups), math.nan),
+        sensitivities=information,
+        influences=np.split(influences, first[1:], axis=1),
+    )
+
+
+def _log_odds_of(table: ReliabilityTable) -> Float64s:
+    return log_odds(np.clip(table.scores.astype(np.float64), CERTAIN, 1 - CERTAIN))
+
+
+def _common_slope(
+    x: Float64s, counts: Float64s, positives: Float64s, over: Callable[[Float64s], Float64s], sizes: NDArray[np.intp]
+) -> tuple[Float64s, Float64s, bool]:
+    """Return the fitted rates, x less the mean of its group, and whether Newton's method found the largest likelihood.
+
+    The model has one slope and an intercept for each group; ``over`` sums over the cells of each group.
+    """
+    intercepts, slope = np.zeros(len(sizes)), 1.0
+    for _ in range(_MOST_STEPS):
+        rates = 1 / (1 + np.exp(-np.clip(np.repeat(intercepts, sizes) + slope * x, -700, 700)))
+        weights, residuals = counts * rates * (1 - rates), positives - counts * rates
+        masses = np.maximum(over(weights), np.finfo(float).tiny)
+        means = over(weights * x) / masses
+        around = x - np.repeat(means, sizes)
+        information = float(np.sum(weights * around**2))
+        if not information > 0:
+            return rates, around, False
+        step = float(np.clip(residuals @ around / information, -1.0, 1.0))
+        moves = np.clip(over(residuals) / masses - step * means, -_LARGEST_STEP, _LARGEST_STEP)
+        if abs(step) < _CLOSE and float(np.abs(moves).max()) < _CLOSE:
+            return rates, around, True
+        intercepts, slope = intercepts + moves, slope + step
+    return rates, around, False

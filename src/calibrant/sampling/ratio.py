@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calibrant.sampling.cells import Cells
+from calibrant.sampling.heterogeneity import Deviations
+from calibrant.sampling.means import MINORITY
+
+Float64s = NDArray[np.float64]
+
+#: Why a group is not compared by the ratio.
+FEW_EXPECTED: Final = f"fewer than {MINORITY} events or non-events expected at the common ratio"
 
 _LARGEST: Final = 700.0  # exp of more is no float
 
@@ -25,3 +36,39 @@ def ratio_interval(ratio: float, error: float, quantile: float) -> tuple[float, 
     """Return t exp(-+ z se), se the standard error of log t."""
     half = quantile * error
     return ratio * math.exp(-half), ratio * math.exp(half) if half < _LARGEST else math.inf
+
+
+def compare_ratios(groups: Sequence[Cells]) -> Deviations:
+    """Return how far the outcomes of groups are from a common ratio t: U = O - t E.
+
+    The variance is the sum of (y - t p)^2 if the outcomes were as many as the common ratio says: with the mean of
+    (1 - t p)^2 over the rows with the event for each of t E outcomes, and that of (t p)^2 over the others for the rest.
+    Groups are chosen by what they have observed, which favours large ratios. So a group must also be expected to have
+    15 outcomes of either kind.
+    """
+    observed, expected, totals = (
+        np.array([float(values.sum()) for values in columns])
+        for columns in (
+            [cells.positives for cells in groups],
+            [cells.score_sums for cells in groups],
+            [cells.counts for cells in groups],
+        )
+    )
+    ratio = float(observed.sum() / expected.sum())
+    likely = np.minimum(ratio * expected, totals)
+    counts = np.stack([totals - observed, observed])
+    influences = [np.stack([-ratio * cells.scores, 1 - ratio * cells.scores]) for cells in groups]
+    squares = np.array(
+        [np.sum(c.table.own_weights * own**2, axis=1) for c, own in zip(groups, influences, strict=True)]
+    ).T
+    units = np.array([float(cells.square_weights.sum()) for cells in groups]) / totals
+    with np.errstate(invalid="ignore", divide="ignore"):
+        variances = np.sum(squares / counts * np.stack([totals - likely, likely]), axis=0)
+    return Deviations(
+        scores=observed - ratio * expected,
+        variances=variances,
+        sensitivities=expected,
+        influences=influences,
+        enough=np.minimum(likely, totals - likely) / units >= MINORITY,
+        reason=FEW_EXPECTED,
+    )
