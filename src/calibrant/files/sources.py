@@ -35,13 +35,13 @@ from calibrant.files.local import convert, is_workbook, located
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
 from calibrant.files.paths import check_bytes, expand, kind_of, reading
 from calibrant.files.predictions import Omitted
+from calibrant.files.roles import says_predicted
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
 from calibrant.files.suggestions import ask, best_pair, is_doubtful, proposed
 from calibrant.files.text import CsvTable, JsonTable, header
 from calibrant.files.values import Piece, combined
 
 _NO_OPTIONS = Options()
-_PREDICTED = re.compile(r"pred|guess|assigned|output|(^|_)hat(_|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -370,10 +370,13 @@ def likely_prediction(path: str, truth: str) -> str | None:
 
     Its name says so, and its labels recur in the true ones.
     """
-    of_columns = _look_at_file(path).words
-    words = of_columns.get(truth, frozenset())
-    alike = (name for name, others in of_columns.items() if name != truth and 2 * len(words & others) > len(others))
-    return next(filter(_PREDICTED.search, alike), None)
+    likely = _look_at_file(path)
+    true = set(likely.words(truth)) if truth in likely.cells else set()
+    for name in filter(says_predicted, likely.cells):
+        labels = likely.words(name)
+        if name != truth and labels and 2 * len(true.intersection(labels)) > len(labels):
+            return name
+    return None
 
 
 def values_of(paths: Sequence[str], column: str, where: str | None) -> Held:
