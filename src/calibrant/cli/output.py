@@ -256,11 +256,12 @@ def suggest_clusters(predictions: FileRead, options: CommandOptions) -> None:
     }
     names = repeated_columns(predictions.paths[0], {name for name in taken if name})
     if names:
-        listed = ", ".join(map(repr, names[:_NAMED]))
-        verb = "names" if len(names) == 1 else "name"
+        first, *others = names
+        listed = ", ".join(map(repr, (*first, *(name for (name,) in others))[:_NAMED]))
+        verb = "together name" if len(first) > 1 else "name" if others else "names"
+        options_of = " ".join(f"--cluster {shlex.quote(name)}" for name in first)
         console.say(
-            f"{listed} {verb} things with several rows each: if rows of one depend on each other, pass "
-            f"--cluster {shlex.quote(names[0])}"
+            f"{listed} {verb} things with several rows each: if rows of one depend on each other, pass {options_of}"
         )
 
 

@@ -37,10 +37,10 @@ from calibrant.files.suggestions import (
     ROWS,
     Likely,
     best_pair,
-    is_repeated,
+    cluster_hint,
     look,
     look_at,
-    named_as_ids,
+    parts_of_ids,
     proposed,
 )
 from calibrant.files.text import CsvTable, JsonTable, header
@@ -319,18 +319,21 @@ def column_names(path: str) -> tuple[str, ...]:
     return log_columns(path) or first_keys(path)
 
 
-def repeated_columns(path: str, taken: Collection[str]) -> tuple[str, ...]:
-    """Return the columns of a file that name things with several rows each, for a hint: patients, questions, games."""
+def repeated_columns(path: str, taken: Collection[str]) -> tuple[tuple[str, ...], ...]:
+    """Return the columns of a file that name things with several rows each, for a hint: patients, questions, games.
+
+    Columns that name them together are one entry.
+    """
     try:
         if kind_of(path) == "npz":
-            cells = first_rows(path, ROWS, named_as_ids(array_names(path)))
+            cells = first_rows(path, ROWS, parts_of_ids(array_names(path)))
         else:
             table = table_of(path, kind_of(path), None)
-            names = tuple(name for name in named_as_ids(table.columns) if name not in taken)
+            names = tuple(name for name in parts_of_ids(table.columns) if name not in taken)
             cells = table.head(ROWS, names) if names else {}
     except CalibrantError:  # the rows that were asked for have been read
         return ()
-    return tuple(name for name, values in cells.items() if name not in taken and is_repeated(values))
+    return cluster_hint({name: values for name, values in cells.items() if name not in taken})
 
 
 def likely_outcome(path: str, score: str) -> str | None:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ _THINGS = re.compile(
     r"|prompt|image|img|picture|photo|video|document|doc|article|game|match|race|election|session|conversation"
     r"|household|family|hospital|clinic|school|u?u?id"
 )
+#: What is named by several columns together, such as a game by its season and teams: those of things, and when.
+_SIDES = re.compile(r"team|club|home|away|opponent|side|fighter|station|store|site|product|symbol")
+_WHEN = re.compile(r"season|year|month|week|day|date|round|leg")
+_PARTS = 7  # columns whose combinations are tried
+_TOGETHER = 3  # columns that together name a thing, at most
 _OF_THINGS = frozenset(("date", "time", "day", "type", "kind", "status", "result", "score", "prob", "count", "age"))
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _REPEATED = 1.5  # rows of a value, on average
@@ -99,6 +105,42 @@ def named_as_ids(columns: Sequence[str]) -> tuple[str, ...]:
     words = {name: [word.lower().removesuffix("s") for word in _WORD.findall(name)] for name in columns}
     named = {name: any(map(_THINGS.fullmatch, words[name])) for name in columns}
     return tuple(name for name in columns if named[name] and not _OF_THINGS.intersection(words[name]))
+
+
+def parts_of_ids(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that may name a thing with several rows, by themselves or together with others."""
+    ids = named_as_ids(columns)
+    return tuple(name for name in columns if name in ids or _has_word(name, _SIDES) or _has_word(name, _WHEN))
+
+
+def _has_word(name: str, words: re.Pattern[str]) -> bool:
+    return any(words.fullmatch(word.lower().removesuffix("s")) for word in _WORD.findall(name))
+
+
+def cluster_hint(cells: Mapping[str, Sequence[Any]]) -> tuple[tuple[str, ...], ...]:
+    """Return which columns name things with several rows each: those that do alone, else the finest combination.
+
+    A combination has at most three columns, one of which or more says what the thing is and not only when it was.
+
+    Parameters
+    ----------
+    cells : mapping of str to sequence
+        The first cells of columns, in rows.
+    """
+    alone = tuple((name,) for name in named_as_ids(tuple(cells)) if is_repeated(cells[name]))
+    parts = [name for name in parts_of_ids(tuple(cells)) if is_repeated(cells[name])][:_PARTS]
+    if alone or not parts:
+        return alone
+    present = np.array([[not _is_missing(cell) for cell in cells[name]] for name in parts]).all(axis=0)
+    codes = [np.unique([str(cell).strip() for cell in cells[name]], return_inverse=True)[1][present] for name in parts]
+    finest: tuple[int, int, tuple[str, ...]] = (1, 0, ())
+    for chosen in (some for k in range(2, _TOGETHER + 1) for some in combinations(range(len(parts)), k)):
+        names = tuple(parts[place] for place in chosen)
+        distinct = np.unique(np.stack([codes[place] for place in chosen]), axis=1).shape[1]
+        found = distinct, sum(not _has_word(name, _WHEN) for name in names), names
+        if found[1] and found[:2] > finest[:2] and distinct <= present.sum() / _REPEATED:
+            finest = found
+    return (finest[2],) if finest[2] else ()
 
 
 def is_repeated(cells: Sequence[Any]) -> bool:

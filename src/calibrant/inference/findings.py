@@ -15,7 +15,7 @@ from calibrant.measures.ece import ECE
 from calibrant.measures.gap import MEAN_CONFIDENCE, MEAN_GAP
 from calibrant.results import Code, Decision, Estimate, Finding, ReliabilityDiagram, TestResult
 from calibrant.sampling.line import Line
-from calibrant.sampling.means import MINORITY, rare
+from calibrant.sampling.means import MINORITY, ROWS, rare
 from calibrant.sampling.resampling import alpha_of
 
 #: The measures that findings are made from, whichever measures a report shows.
@@ -51,7 +51,9 @@ class Evidence:
     falls : bool
         Whether the outcome rate clearly falls as the score of the judged event rises.
     rarer : float
-        The effective sample size of the rarer outcome.
+        The effective sample size of the rarer outcome; of rows in clusters, how many clusters hold it.
+    unit : {"row", "cluster"}
+        What ``rarer`` counts.
     """
 
     estimates: Mapping[str, Estimate]
@@ -65,6 +67,7 @@ class Evidence:
     line: Line | None
     falls: bool
     rarer: float
+    unit: str = ROWS
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings, the test of calibration first."""
@@ -80,7 +83,8 @@ class Evidence:
             if self.falls:
                 findings.append(Finding(Code.FALLING_CURVE))
             if rare(self.rarer):
-                findings.append(Finding(Code.RARE_OUTCOME, {"rows": self.rarer, "enough": MINORITY}))
+                unit = {} if self.unit == ROWS else {"unit": self.unit}
+                findings.append(Finding(Code.RARE_OUTCOME, {"rows": self.rarer, "enough": MINORITY, **unit}))
         return tuple(findings)
 
     @property
