@@ -19,7 +19,7 @@ from test_cli import FEW, run
 import calibrant
 from calibrant.clusters import as_clusters
 from calibrant.files import FilePredictions, FileSketch, Options, read_predictions
-from calibrant.files.likely import is_repeated, named_as_ids
+from calibrant.files.ids import cluster_hint, is_repeated, named_as_ids
 
 KINDS = ("csv", "parquet", "arrow", "jsonl", "npz")
 COLUMNS = ("--score", "risk", "--outcome", "back")
@@ -321,6 +321,57 @@ def test_what_is_repeated() -> None:
     assert not is_repeated(["a"] * 9)
     assert not is_repeated([0.25, 0.25, 0.5, 0.5])
     assert not is_repeated([])
+
+
+def games(copies: int, rounds: int = 1) -> dict[str, list[object]]:
+    """The columns of games of four teams in two seasons, each in so many rows."""
+    teams = "ABCD"
+    rows = [
+        (season, home, away, week)
+        for season in (2020, 2021)
+        for week in range(rounds)
+        for home in teams
+        for away in teams
+        if home < away
+        for _ in range(copies)
+    ]
+    columns = zip(*rows, strict=True)
+    return {name: list(values) for name, values in zip(("season", "team1", "team2", "week"), columns, strict=True)}
+
+
+def test_columns_that_together_name_a_thing() -> None:
+    # Each of two seasons has six pairs of teams, each in two rows: no column alone and no two name a game.
+    three = {name: cells for name, cells in games(2).items() if name != "week"}
+    assert cluster_hint(three) == (("season", "team1", "team2"),)
+    assert cluster_hint({**three, "score": [0.25] * 24}) == (("season", "team1", "team2"),)
+    assert cluster_hint({"season": three["season"], "week": [1, 2] * 12}) == (), "when is not what"
+    # With one row a game, the finest that repeats are the pairs of teams, which meet in both seasons.
+    assert cluster_hint({name: cells[::2] for name, cells in three.items()}) == (("team1", "team2"),)
+    # A column that names things alone comes first, as ever.
+    ids = [place // 2 for place in range(24)]
+    assert cluster_hint({**three, "game_id": ids}) == (("game_id",),)
+    # Rows without one of the labels tell nothing.
+    blank = {**three, "team1": [None, *three["team1"][1:]]}
+    assert cluster_hint(blank) == (("season", "team1", "team2"),)
+    assert cluster_hint({}) == ()
+
+
+def test_the_command_names_columns_that_together_name_a_thing_and_its_remedy_runs(tmp_path: Path) -> None:
+    path, columns = tmp_path / "games.csv", games(3)
+    rng = np.random.default_rng(0)
+    p = np.repeat(rng.random(12), 3)
+    columns |= {"p": p.tolist(), "y": np.repeat(rng.integers(0, 2, 12), 3).tolist()}
+    lines = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    path.write_text("\n".join([",".join(columns), *lines]))
+    asked = ("report", path, "--score", "p", "--outcome", "y", "--n-resamples", 0)
+    status, _, err = run(*asked)
+    assert status == 0
+    assert "'season', 'team1', 'team2' together name things with several rows each" in err
+    remedy = err.split("pass ")[1].split("\n")[0].split()
+    assert remedy == ["--cluster", "season", "--cluster", "team1", "--cluster", "team2"]
+    status, out, err = run(*asked, *remedy)
+    assert (status, err) == (0, "")
+    assert "in 12 clusters" in out
 
 
 @pytest.mark.parametrize("kind", KINDS)

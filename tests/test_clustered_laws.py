@@ -232,3 +232,37 @@ def test_scores_of_the_other_event_are_said_to_fall_in_clusters_too():
     y = rng.random(1_000) < p
     report = calibrant.evaluate(1 - p, y, clusters=labels, measures=["ece"], n_resamples=0)
     assert any(finding.code == Code.FALLING_CURVE for finding in report.findings)
+
+
+# ---------------------------------------------------------------- units and effective rows
+
+
+def few_clusters(n_holding):
+    """Rows of 30 clusters, so many of which hold the rarer outcome, each in 3 rows."""
+    labels = np.repeat(np.arange(30), 10)
+    y = (labels < n_holding) & (np.arange(300) % 10 < 3)
+    return np.random.default_rng(0).uniform(0.05, 0.3, 300), y.astype(int), labels
+
+
+@pytest.mark.parametrize("n_holding", [1, 14])
+def test_the_caution_about_a_rare_outcome_counts_clusters(n_holding):
+    p, y, labels = few_clusters(n_holding)
+    report = calibrant.evaluate(p, y, clusters=labels, n_resamples=0)
+    words = f"{n_holding} cluster{'s' * (n_holding > 1)} with the rarer outcome: fewer than 15"
+    assert any(f"Caution: {words}" in sentence for sentence in report.verdict())
+    assert words in report["ece"].details["flag"]
+    assert "rows of the rarer outcome" not in str(report)
+
+
+@pytest.mark.parametrize("n_resamples", [0, 99])
+def test_effective_rows_are_those_of_the_mean_gap_with_and_without_resamples(n_resamples):
+    # Every row five times in its cluster: one row in five tells something.
+    rng = np.random.default_rng(1)
+    p = np.repeat(rng.random(300), 5)
+    y = np.repeat(rng.random(300) < p[::5], 5).astype(int)
+    labels = np.repeat(np.arange(300), 5)
+    report = calibrant.evaluate(p, y, clusters=labels, n_resamples=n_resamples)
+    assert report.clusters["effective_rows"] == report["mean_gap"].details["effective_rows"]
+    # N / deff of 256 buckets: the variance has a relative error of sqrt(2 / 255) = .09; three of them.
+    assert report.clusters["effective_rows"] == pytest.approx(300, rel=0.27)
+    assert f"worth {report.clusters['effective_rows']:,.0f} independent ones (mean gap)" in str(report)

@@ -208,7 +208,7 @@ HOUSE = (
                 "groups json_shapes matching sql",
                 "arrays engine logs sketches",
                 "stored text cells held likely",
-                "suggestions",
+                "ids suggestions",
                 "sources",
                 "by chunks",
                 "reading",

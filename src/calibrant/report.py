@@ -71,8 +71,8 @@ class Report(Mapping[str, Estimate]):
         Whether an error is below the tolerance; None if none was given, and without intervals.
     clusters : mapping or None
         The rows as clusters: ``clusters``, their number, or a text if they were not counted; ``largest_cluster``, the
-        share of the rows in the largest; ``effective_rows``, how many independent rows tell as much of the ECE, or
-        None. None if rows were taken as independent.
+        share of the rows in the largest; ``effective_rows``, how many independent rows tell as much of the
+        mean gap, or None. None if rows were taken as independent.
     notion : str
         The judged event.
     n : int

@@ -37,7 +37,7 @@ from calibrant.notions import PER_CLASS
 from calibrant.report import Report
 from calibrant.results import CalibrationCurve, Decision, Estimate
 from calibrant.sampling.groups import GroupTest
-from calibrant.sampling.means import surprises
+from calibrant.sampling.means import ROWS, surprises
 from calibrant.sampling.resampling import Resampling
 
 _ONE_CLUSTER: Final = "rows of one cluster: they tell nothing of other clusters"
@@ -160,6 +160,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         ends=None if line is None or inference is None else inference.rows.without_ends(line, inference.level),
         gap_p_value=math.nan if inference is None else inference.rows.gap_p_value(estimates[MEAN_GAP].value),
         rarer=math.inf if inference is None else inference.rarer,
+        unit=ROWS if inference is None else inference.unit,
     )
     return _report(
         judged,
@@ -293,10 +294,10 @@ def _report(
 
 
 def _cluster_facts(judged: Judged, evidence: Evidence) -> dict[str, Any] | None:
-    """Return the number of clusters, the largest one's share, and the rows that they are worth by the ECE."""
+    """Return the number of clusters, the largest one's share, and the rows that they are worth by the mean gap."""
     if judged.alone:
         return {"clusters": evidence.n, "largest_cluster": 1 / evidence.n, "effective_rows": evidence.n}
     if judged.clusters is None:
         return None
-    details = evidence.estimates[ECE.name].details
+    details = evidence.estimates[MEAN_GAP.name].details
     return {**details_of(judged.clusters.event), "effective_rows": details.get("effective_rows")}

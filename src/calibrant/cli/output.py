@@ -250,22 +250,13 @@ def suggest_clusters(predictions: FileRead, options: CommandOptions) -> None:
     """Name on standard error the columns that look like ids of things with several rows each."""
     if options.clusters or predictions.protocol or options.engine != ENGINES[0] or not predictions.sources:
         return
-    taken = {
-        options.score,
-        options.outcome,
-        options.probs,
-        options.target,
-        options.weight,
-        *options.models,
-        *options.on,
-    }
-    names = [name for name in predictions.repeated if name not in taken]
-    if names:
-        listed = ", ".join(map(repr, names[:_NAMED]))
-        verb = "names" if len(names) == 1 else "name"
+    if predictions.repeated:
+        first, *others = predictions.repeated
+        listed = ", ".join(map(repr, (*first, *(name for (name,) in others))[:_NAMED]))
+        verb = "together name" if len(first) > 1 else "name" if others else "names"
+        options_of = " ".join(f"--cluster {shlex.quote(name)}" for name in first)
         console.say(
-            f"{listed} {verb} things with several rows each: if rows of one depend on each other, pass "
-            f"--cluster {shlex.quote(names[0])}"
+            f"{listed} {verb} things with several rows each: if rows of one depend on each other, pass {options_of}"
         )
 
 

@@ -19,11 +19,12 @@ from calibrant.sampling.area import area_square, influences
 from calibrant.sampling.base_rates import BaseRates
 from calibrant.sampling.binned import blend, clopper_pearson
 from calibrant.sampling.means import (
-    MINORITY,
+    CLUSTERS,
     NO_SKILL_BY_CLUSTER,
     NORMAL,
     PredictionMeans,
     implied,
+    rare,
     wilson_interval,
 )
 from calibrant.sampling.null import Interval
@@ -264,12 +265,7 @@ def flag_of(rows: Clustered) -> str:
 
     Too few clusters hold the rarer outcome, or one cluster holds more than a tenth of the rows.
     """
-    number, flags = rarer_clusters(rows), []
-    if number == 0:
-        flags.append("the outcome is the same in every row: intervals may be too short")
-    elif number < MINORITY:
-        many = f"{number} cluster{'s' * (number != 1)} with the rarer outcome"
-        flags.append(f"{many}: fewer than {MINORITY}, intervals may be too short")
+    flags = list(filter(None, [rare(rarer_clusters(rows), unit=CLUSTERS)]))
     if rows.largest_share > _LARGE:
         share = f"{100 * rows.largest_share:.0f} %"
         flags.append(f"one cluster holds {share} of the rows: intervals are wide, p-values careful")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError
 from calibrant.files.engine import Table
-from calibrant.files.roles import order_of, words_of
+from calibrant.files.roles import order_of
 from calibrant.files.values import is_missing
 
 #: The rows that a proposal is made from, and those that a question is asked after.
@@ -24,16 +24,6 @@ ROUNDING: Final = 2e-3
 
 _CELLS: Final = 1_000_000
 _CLASSES: Final = 1000
-#: What has several rows, by the words of a column's name; and the last word of any id.
-_THINGS: Final = re.compile(
-    r"patient|subject|participant|person|respondent|user|customer|client|member|student|pupil|player|candidate|question"
-    r"|prompt|image|img|picture|photo|video|document|doc|article|game|match|race|election|session|conversation"
-    r"|household|family|hospital|clinic|school|u?u?id"
-)
-_OF_THINGS: Final = frozenset(
-    ("date", "time", "day", "type", "kind", "status", "result", "score", "prob", "count", "age")
-)
-_REPEATED: Final = 1.5  # rows of a value, on average
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,26 +92,11 @@ def look_at(table: Table, rows: int = ROWS) -> Likely:
         return look({})
 
 
-def named_as_ids(columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns whose names are those of things that have several rows, such as ``patient_id``."""
-    words = {name: [word.removesuffix("s") for word in words_of(name)] for name in columns}
-    named = {name: any(map(_THINGS.fullmatch, words[name])) for name in columns}
-    return tuple(name for name in columns if named[name] and not _OF_THINGS.intersection(words[name]))
-
-
-def is_repeated(cells: Sequence[Any]) -> bool:
-    """Whether whole numbers, words or dates come in several rows each."""
-    present = [str(cell).strip() for cell in cells if not _is_missing(cell)]
-    if any(re.fullmatch(r"[-+]?\d*\.\d*[1-9]\d*", cell) for cell in present):
-        return False
-    return 1 < len(set(present)) <= len(present) / _REPEATED
-
-
 # ---------------------------------------------------------------- cells
 
 
 def _kind(cells: Sequence[Any]) -> str:
-    present = [cell for cell in cells if not _is_missing(cell)]
+    present = [cell for cell in cells if not is_missing_cell(cell)]
     if not present:
         return ""
     if isinstance(present[0], dict):
@@ -179,7 +154,7 @@ def _tables(scores: Mapping[str, NDArray[np.float64]]) -> tuple[tuple[str, ...],
 
 def _label(cell: Any) -> str:
     """Return a cell as a label: whole numbers without a point, truth values in lower case; empty if it is missing."""
-    if _is_missing(cell) or isinstance(cell, list | dict):
+    if is_missing_cell(cell) or isinstance(cell, list | dict):
         return ""
     text = str(cell).strip()
     if text.lower() in ("true", "false"):
@@ -191,7 +166,7 @@ def _by_size(label: str) -> tuple[float, str]:
     return (float(label), "") if re.fullmatch(r"-?[0-9]+", label) else (math.inf, label)
 
 
-def _is_missing(cell: Any) -> bool:
+def is_missing_cell(cell: Any) -> bool:
     if isinstance(cell, str):
         return is_missing(cell)
     return cell is None or (isinstance(cell, float) and math.isnan(cell))

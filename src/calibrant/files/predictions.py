@@ -40,8 +40,8 @@ class FileRead:
         The files that were left out, where that was asked for.
     doubts : tuple of str
         What was read as asked and looks like a mistake, in words.
-    repeated : tuple of str
-        Columns of the first file that name things with several rows each: patients, questions, games.
+    repeated : tuple of tuples of str
+        Columns of the first file that name things with several rows each, alone or together: patients, games.
     """
 
     sources: Mapping[str, str]
@@ -49,7 +49,7 @@ class FileRead:
     rows: tuple[int, ...]
     omitted: tuple[Omitted, ...] = ()
     doubts: tuple[str, ...] = ()
-    repeated: tuple[str, ...] = ()
+    repeated: tuple[tuple[str, ...], ...] = ()
 
     @property
     def protocol(self) -> str:

@@ -29,8 +29,9 @@ from calibrant.files.columns import Selection, Unnamed, check_same, select
 from calibrant.files.engine import Engines, Table
 from calibrant.files.groups import joined
 from calibrant.files.held import Held, held
+from calibrant.files.ids import cluster_hint, parts_of_ids
 from calibrant.files.json_shapes import first_keys
-from calibrant.files.likely import FEW, ROWS, Likely, is_repeated, look, look_at, named_as_ids
+from calibrant.files.likely import FEW, ROWS, Likely, look, look_at
 from calibrant.files.local import convert, is_workbook, located
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
 from calibrant.files.paths import check_bytes, expand, kind_of, reading
@@ -149,7 +150,7 @@ class Opened:
     ``paths`` are all files, ``sources`` those that are read, in the order of their rows; ``first`` is what is read of
     each of them, with the classes in the order of the first file's columns; ``described`` says it for people, and
     ``cautions`` what in it may be a mistake. ``repeated`` are columns of the first one that name things with several
-    rows each.
+    rows each, alone or together.
     """
 
     paths: list[str]
@@ -159,7 +160,7 @@ class Opened:
     omitted: list[Omitted]
     where: str | None = None
     cautions: tuple[str, ...] = ()
-    repeated: tuple[str, ...] = ()
+    repeated: tuple[tuple[str, ...], ...] = ()
 
     @property
     def rows(self) -> int | None:
@@ -226,7 +227,7 @@ def open_sources(
         described=described,
         omitted=omitted,
         where=options.where,
-        repeated=_repeated_columns(sources[0].path),
+        repeated=_repeated_columns(sources[0].path, {*first.probs, *first.targets, *first.keys, first.weights}),
     )
 
 
@@ -334,21 +335,22 @@ def column_names(path: str) -> tuple[str, ...]:
     return log_columns(path) or first_keys(path)
 
 
-def _repeated_columns(path: str) -> tuple[str, ...]:
+def _repeated_columns(path: str, taken: Collection[str | None]) -> tuple[tuple[str, ...], ...]:
     """Return the columns of a file that name things with several rows each, for a hint: patients, questions, games.
 
-    The file is looked at when it is opened: once it is read, it may be replaced.
+    Columns that name them together are one entry. The file is looked at when it is opened: once it is read, it may be
+    replaced.
     """
     try:
         if kind_of(path) == "npz":
-            cells = first_rows(path, ROWS, named_as_ids(array_names(path)))
+            cells = first_rows(path, ROWS, parts_of_ids(array_names(path)))
         else:
             table = table_of(path, kind_of(path), None)
-            names = named_as_ids(table.columns)
+            names = tuple(name for name in parts_of_ids(table.columns) if name not in taken)
             cells = table.head(ROWS, names) if names else {}
     except CalibrantError:  # reading the file says what is wrong
         return ()
-    return tuple(name for name, values in cells.items() if is_repeated(values))
+    return cluster_hint({name: values for name, values in cells.items() if name not in taken})
 
 
 def likely_outcome(path: str, score: str) -> str | None:

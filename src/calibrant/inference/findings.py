@@ -15,7 +15,7 @@ from calibrant.measures.ece import ECE
 from calibrant.measures.gap import MEAN_CONFIDENCE, MEAN_GAP
 from calibrant.results import Code, Decision, Estimate, Finding, ReliabilityDiagram, TestResult
 from calibrant.sampling.line import Line, WithoutEnds
-from calibrant.sampling.means import MINORITY, rare
+from calibrant.sampling.means import MINORITY, ROWS, rare
 from calibrant.sampling.resampling import alpha_of
 
 #: The measures that findings are made from, whichever measures a report shows.
@@ -55,7 +55,9 @@ class Evidence:
     gap_p_value : float
         The p-value of a mean gap of 0, with the standard error of its interval.
     rarer : float
-        The effective sample size of the rarer outcome.
+        The effective sample size of the rarer outcome; of rows in clusters, how many clusters hold it.
+    unit : {"row", "cluster"}
+        What ``rarer`` counts.
     """
 
     estimates: Mapping[str, Estimate]
@@ -71,6 +73,7 @@ class Evidence:
     ends: WithoutEnds | None = None
     gap_p_value: float = math.nan
     rarer: float
+    unit: str = ROWS
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings, the test of calibration first."""
@@ -86,7 +89,8 @@ class Evidence:
             if self.falls:
                 findings.append(Finding(Code.FALLING_CURVE))
             if rare(self.rarer):
-                findings.append(Finding(Code.RARE_OUTCOME, {"rows": self.rarer, "enough": MINORITY}))
+                unit = {} if self.unit == ROWS else {"unit": self.unit}
+                findings.append(Finding(Code.RARE_OUTCOME, {"rows": self.rarer, "enough": MINORITY, **unit}))
         return tuple(findings)
 
     @property

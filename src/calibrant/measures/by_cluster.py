@@ -18,6 +18,7 @@ from calibrant.clustered.verdict import ClusterVerdict
 from calibrant.measures.context import VERDICT, Draws, Inference, Replicates
 from calibrant.measures.event import Computable, Event
 from calibrant.results import Estimate, TestResult
+from calibrant.sampling.means import CLUSTERS
 from calibrant.sampling.resampling import Resampling
 from calibrant.sampling.smooth import NullSmooth
 
@@ -85,6 +86,11 @@ class ClusterInference(Inference):
     def rarer(self) -> float:
         """How many clusters hold the rarer outcome."""
         return means.rarer_clusters(self.rows.clusters)
+
+    @property
+    def unit(self) -> str:
+        """What `rarer` counts: clusters."""
+        return CLUSTERS
 
     def exact_p_value(self) -> float:
         """Return NaN: clusters have no exact law."""

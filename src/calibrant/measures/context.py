@@ -25,7 +25,7 @@ from calibrant.results import (
 from calibrant.sampling.binned import BinStatistics
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.groups import GroupTest
-from calibrant.sampling.means import flag_of, rarer_rows
+from calibrant.sampling.means import ROWS, flag_of, rarer_rows
 from calibrant.sampling.null import Interval, Law, floor_of, least_of, p_value, sequential_p_value
 from calibrant.sampling.resampling import Resampling, Stream, in_blocks
 from calibrant.sampling.rows import IndependentRows
@@ -294,6 +294,11 @@ class Inference:
     def rarer(self) -> float:
         """The effective sample size of the rarer outcome."""
         return rarer_rows(self.cells)
+
+    @property
+    def unit(self) -> str:
+        """What `rarer` counts: rows, or the clusters that hold them."""
+        return ROWS
 
     def finish(self, measure: Computable, estimate: Estimate) -> Estimate:
         """Return the estimate of a measure with what belongs to every estimate."""

@@ -13,7 +13,7 @@ from calibrant.measures.oe_ratio import OE_RATIO
 from calibrant.measures.profiles import PROFILES
 from calibrant.render.style import Summary, Tone, judged, number, percent, short
 from calibrant.results import Code
-from calibrant.sampling.means import rare
+from calibrant.sampling.means import ROWS, rare
 from calibrant.sampling.resampling import alpha_of
 
 _NAMED: Final = 3  # files left out that are named
@@ -73,12 +73,12 @@ def amount(count: float) -> str:
 
 
 def in_clusters(clusters: Facts | None) -> str:
-    """Return the number of clusters, and how many independent rows tell as much of the ECE; nothing without."""
+    """Return the number of clusters, and how many independent rows tell as much of the mean gap; nothing without."""
     if clusters is None:
         return ""
     number, rows = clusters["clusters"], clusters.get("effective_rows")
     named = number if isinstance(number, str) else f"{number:,}"
-    worth = "" if rows is None else f", worth {rows:,.0f} independent ones (ECE)"
+    worth = "" if rows is None else f", worth {rows:,.0f} independent ones (mean gap)"
     return f" in {named} clusters{worth}"
 
 
@@ -361,7 +361,7 @@ def _falling(_: Facts, summary: Summary) -> str:
 
 
 def _rare(facts: Facts, _: Summary) -> str:
-    return f"Caution: {rare(facts['rows'])}."
+    return f"Caution: {rare(facts['rows'], unit=facts.get('unit', ROWS))}."
 
 
 _SENTENCES: Final[dict[str, Callable[[Facts, Summary], str]]] = {

@@ -26,6 +26,9 @@ Float64s = NDArray[np.float64]
 
 MINORITY: Final = 15  # rows of the rarer outcome below which every interval is flagged
 _CANCELS: Final = 1e-8  # of the mean's square: a difference of mean squares that is smaller has lost half its digits
+#: What is counted of the rarer outcome: rows, or the clusters that hold it.
+ROWS: Final = "row"
+CLUSTERS: Final = "cluster"
 NORMAL: Final = "central limit theorem"
 #: The method of an interval of the skill that takes the predictions and the base rates to vary together at worst.
 ADDED: Final = f"{NORMAL}, standard errors added: safe, and wide"
@@ -212,13 +215,13 @@ def flag_of(cells: Cells) -> str:
     return rare(rarer_rows(cells))
 
 
-def rare(rows: float, of: str = "") -> str:
-    """Return a warning where there are too few rows of the rarer outcome, or nothing."""
-    if rows >= MINORITY * (1 - 1e-9):
+def rare(number: float, of: str = "", unit: str = ROWS) -> str:
+    """Return a warning where too few rows, or clusters, have the rarer outcome, or nothing."""
+    if number >= MINORITY * (1 - 1e-9):
         return ""
-    if rows == 0:
+    if number == 0:
         return f"the outcome is the same in every row{of}: intervals may be too short"
-    many = f"{rows:.4g} row{'s' * (rows != 1)} of the rarer outcome{of}"
+    many = f"{number:.4g} {unit}{'s' * (number != 1)} {'of' if unit == ROWS else 'with'} the rarer outcome{of}"
     return f"{many}: fewer than {MINORITY}, intervals may be too short"
 
 
