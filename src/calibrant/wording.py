@@ -5,7 +5,8 @@ Each message is written here once. `Terms` holds what differs between Python, th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -58,7 +59,8 @@ class Terms:
     no_logits: str = "leave logits=True out, or pass"
     percent: str = "the values look like percent: divide them by 100"
     multilabel: str = "notion='multilabel'"
-    ignore_index: str = "ignore_index={}"
+    unsummed: str = ""
+    ignore_index: str = "pass ignore_index={} if such rows are to be left out"
     class_names: str = "class_names"
 
     @property
@@ -68,6 +70,12 @@ class Terms:
 
 
 PYTHON: Final = Terms()
+#: Of functions with another library's signature, which lack these options.
+NO_OPTIONS: Final = Terms(
+    logits="turn them into probabilities first",
+    multilabel="pass them to calibrant.evaluate with notion='multilabel'",
+    ignore_index="leave such rows out",
+)
 
 
 def refuse(argument: str, fault: Fault, facts: Facts | None = None, terms: Terms = PYTHON) -> InputError:
@@ -92,6 +100,15 @@ def translate(error: InputError, names: Mapping[str, str], terms: Terms) -> Inpu
     if _words(argument, error.fault, error.facts, terms) is None:
         return error.renamed(names)
     return refuse(argument, error.fault, error.facts, terms)
+
+
+@contextmanager
+def in_terms(names: Mapping[str, str], terms: Terms) -> Iterator[None]:
+    """Word the errors from inside with the argument names and the terms of a surface."""
+    try:
+        yield
+    except InputError as error:
+        raise translate(error, names, terms) from None
 
 
 def number(value: Any) -> str:
@@ -129,7 +146,7 @@ def _words(argument: str, fault: Fault, facts: Facts, terms: Terms) -> Words | N
         case SumFacts(total=total, tolerance=tolerance):
             remedy = _of_column(facts, terms) or (
                 f"normalise the rows (divide each by its sum), {terms.logits} if they are logits, or "
-                f"{terms.multilabel} for one event per column"
+                f"{terms.multilabel} for one event per column{terms.unsummed}"
             )
             return Words(expected_sum(tolerance), f"{total:.6g}", remedy)
         case LengthFacts():
@@ -148,10 +165,10 @@ def _words(argument: str, fault: Fault, facts: Facts, terms: Terms) -> Words | N
         case WeightFacts(value=value):
             return Words("finite numbers of 0 or more", f"{value}", "correct or drop the row")
     if fault is Fault.SWAPPED:
-        remedy = "the arguments look swapped: call f(probs, targets)"
+        remedy = f"the arguments look swapped: call f({terms.probs}, {terms.targets})"
         return Words("probabilities first and targets second", "labels first and fractions second", remedy)
     if fault is Fault.PROBABILITIES_AS_LOGITS:
-        remedy = f"{terms.no_logits} the softmax of probs if they are logits"
+        remedy = f"{terms.no_logits} the softmax of {terms.probs} if they are logits"
         return Words("logits", "probabilities: every row is in [0, 1] and adds up to 1", remedy)
     return None
 
@@ -212,20 +229,21 @@ def _of_column(facts: Facts, terms: Terms) -> str | None:
 
 
 def _length(facts: LengthFacts, terms: Terms) -> Words:
-    expected = f"{facts.rows} label{'s' * (facts.rows != 1)}, one for each row of probs"
+    probs, targets = terms.probs, terms.targets
+    expected = f"{facts.rows} label{'s' * (facts.rows != 1)}, one for each row of {probs}"
     if facts.n_classes is not None:
         expected += f" (or one-hot rows of {facts.n_classes})"
     remedies = {
         Mistake.SINGLE_LABEL: "pass a label for each row, such as [1]",
-        Mistake.SINGLE_ROW: "probs look like one row of many classes: for one event pass probs.reshape(-1)",
-        Mistake.TRANSPOSED_PROBS: "probs look transposed: they are (N, C), a row for each prediction and a column "
+        Mistake.SINGLE_ROW: f"{probs} look like one row of many classes: for one event pass {probs}.reshape(-1)",
+        Mistake.TRANSPOSED_PROBS: f"{probs} look transposed: they are (N, C), a row for each prediction and a column "
         "for each class",
-        Mistake.TRANSPOSED_TARGETS: "the one-hot targets look transposed: pass targets.T",
-        Mistake.ONE_HOT_EVENT: "the targets look one-hot: pass targets[:, 1] if that column marks the event",
-        Mistake.SEVERAL_LABELS: f"pass one label per row, or for several labels per row {terms.multilabel} and probs "
+        Mistake.TRANSPOSED_TARGETS: f"the one-hot targets look transposed: pass {targets}.T",
+        Mistake.ONE_HOT_EVENT: f"the targets look one-hot: pass {targets}[:, 1] if that column marks the event",
+        Mistake.SEVERAL_LABELS: f"pass one label per row, or for several labels per row {terms.multilabel} and {probs} "
         "of the same shape",
     }
-    remedy = remedies[facts.mistake] if facts.mistake else "probs and targets must be of the same rows"
+    remedy = remedies[facts.mistake] if facts.mistake else f"{probs} and {targets} must be of the same rows"
     return Words(expected, f"shape {facts.shape}", remedy)
 
 
@@ -233,8 +251,8 @@ def _label(fault: Fault, facts: LabelFacts, terms: Terms) -> Words:
     expected, value = expected_labels(facts.n_classes), facts.value
     if fault is Fault.LABEL_TYPE:
         return Words(expected, f"dtype {value}", "pass integers, booleans or class names")
-    ignored = f"pass {terms.ignore_index.format(value)} if such rows are to be left out"
-    remedy = "map the targets to 0 and 1, or for more than two classes pass probs of shape (N, C)"
+    ignored = terms.ignore_index.format(value)
+    remedy = f"map the targets to 0 and 1, or for more than two classes pass {terms.probs} of shape (N, C)"
     match facts.mistake:
         case Mistake.ONE_BASED:
             remedy = "the labels look 1-based: subtract 1"
@@ -245,7 +263,7 @@ def _label(fault: Fault, facts: LabelFacts, terms: Terms) -> Words:
         case Mistake.IGNORED_LABEL:
             remedy = f"map -1 to 0, or {ignored}" if facts.n_classes is None else ignored
         case Mistake.COLUMN_LACKING:
-            remedy = f"check that probs has a column for every class, or {ignored}"
+            remedy = f"check that {terms.probs} has a column for every class, or {ignored}"
         case Mistake.PROBABILITY_TARGETS:
             remedy = "the targets look like probabilities: pass what happened, as 0 and 1 or class indices"
         case Mistake.FRACTION:
@@ -259,7 +277,7 @@ def _label_name(facts: LabelNameFacts, terms: Terms) -> Words:
     order = "" if facts.one_event else ", in the order of the columns"
     remedy = f"pass {terms.class_names} to evaluate{order}, or map them to integers"
     if facts.mistake is Mistake.NUMBER_TEXT:
-        remedy = "convert them to integers first, with np.asarray(targets, dtype=int)"
+        remedy = f"convert them to integers first, with np.asarray({terms.targets}, dtype=int)"
     if facts.mistake is Mistake.TWO_LABELS and facts.suspicion is not None:
         labels, event = list(facts.suspicion.labels), facts.suspicion.labels[1]
         equal = f"{terms.equal.format(event)} if {event!r} is the event"
@@ -268,13 +286,14 @@ def _label_name(facts: LabelNameFacts, terms: Terms) -> Words:
 
 
 def _one_hot(facts: OneHotFacts, terms: Terms) -> Words:
+    probs, targets = terms.probs, terms.targets
     ones = f"{facts.ones or 'no'} one{'s' * (facts.ones != 1)}"
     remedies = {
-        Mistake.SINGLE_ROW: "probs look like one row of many classes: for one event pass probs.reshape(-1), "
-        "targets.reshape(-1)",
-        Mistake.TRANSPOSED_BOTH: "probs and targets look transposed: pass probs.T and targets.T",
+        Mistake.SINGLE_ROW: f"{probs} look like one row of many classes: for one event pass {probs}.reshape(-1), "
+        f"{targets}.reshape(-1)",
+        Mistake.TRANSPOSED_BOTH: f"{probs} and {targets} look transposed: pass {probs}.T and {targets}.T",
         Mistake.PROBABILITY_TARGETS: "the targets look like probabilities: pass class indices (for smoothed "
-        "labels, targets.argmax(axis=1))",
+        f"labels, {targets}.argmax(axis=1))",
     }
     remedy = f"pass class indices, or {terms.multilabel} for several labels per row"
     got = ones if facts.value is None else number(facts.value)

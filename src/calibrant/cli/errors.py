@@ -38,7 +38,7 @@ _TERMS: Final = Terms(
     no_logits="leave --logits out, or save",
     percent="pass --percent if the numbers are per cent",
     multilabel="--notion multilabel",
-    ignore_index="--ignore-index {}",
+    ignore_index="pass --ignore-index {} if such rows are to be left out",
     class_names="--class-names",
 )
 #: Faults of single targets: `_for_targets` proposes options against them.

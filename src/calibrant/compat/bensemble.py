@@ -16,10 +16,12 @@ from calibrant.estimators import binned
 from calibrant.inputs import Predictions, as_predictions
 from calibrant.notions import own_probabilities, read
 from calibrant.scores import shifted_log_loss
+from calibrant.wording import NO_OPTIONS, in_terms
 
 __all__ = ["brier_score", "expected_calibration_error", "negative_log_likelihood", "reliability_diagram"]
 
 
+@in_terms({}, NO_OPTIONS)
 def negative_log_likelihood(probs: Any, targets: Any, eps: float = 1e-8) -> float:
     r"""Return the negative log likelihood: the mean of :math:`-\log(p_y + \varepsilon)`, in nats.
 
@@ -53,6 +55,7 @@ def negative_log_likelihood(probs: Any, targets: Any, eps: float = 1e-8) -> floa
     return shifted_log_loss(own_probabilities(predictions), float(eps))
 
 
+@in_terms({}, NO_OPTIONS)
 def brier_score(probs: Any, targets: Any) -> float:
     r"""Return the Brier score: the mean over rows of :math:`\sum_k (p_k - [y = k])^2`.
 
@@ -71,6 +74,7 @@ def brier_score(probs: Any, targets: Any) -> float:
     return read(_classes(probs, targets), "top-label").means.brier
 
 
+@in_terms({}, NO_OPTIONS)
 def expected_calibration_error(probs: Any, targets: Any, n_bins: int = 15) -> float:
     r"""Return the expected calibration error of the top label: :math:`\sum_b o_b |P_b - Y_b|`.
 
@@ -91,6 +95,7 @@ def expected_calibration_error(probs: Any, targets: Any, n_bins: int = 15) -> fl
     return binned.calibration_error(_bins(probs, targets, n_bins), "l1")
 
 
+@in_terms({}, NO_OPTIONS)
 def reliability_diagram(probs: Any, targets: Any, n_bins: int = 15) -> dict[str, list[float]]:
     """Return the bins of a reliability diagram as lists, to draw it.
 

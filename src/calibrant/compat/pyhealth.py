@@ -9,25 +9,29 @@ their outcomes; edges are rounded to the type of the probabilities, so that 0.6 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.arrays import as_array, as_numbers
-from calibrant.errors import InputError, renaming
+from calibrant.errors import InputError
 from calibrant.estimators import binned
 from calibrant.inputs import Notion, as_predictions
 from calibrant.measures import top_label_brier_score
 from calibrant.measures.histograms import read_histograms
 from calibrant.notions import Events, class_events, read
 from calibrant.table import ReliabilityTable
+from calibrant.wording import NO_OPTIONS, in_terms
 
 __all__ = ["brier_top1", "ece_classwise", "ece_confidence_binary", "ece_confidence_multiclass"]
 
 Float64s = NDArray[np.float64]
 
-_NAMES = {"probs": "prob", "targets": "label", "n_bins": "bins"}
+_NAMES: Final = {"probs": "prob", "targets": "label", "n_bins": "bins"}
+_TERMS: Final = replace(
+    NO_OPTIONS, probs="prob", targets="label", equal="np.asarray(label) == {!r}", multilabel="use ece_classwise"
+)
 
 
 def ece_confidence_multiclass(prob: Any, label: Any, bins: Any = 20, adaptive: bool = False) -> float:
@@ -68,7 +72,7 @@ def ece_confidence_multiclass(prob: Any, label: Any, bins: Any = 20, adaptive: b
     >>> ece_confidence_multiclass(pred, [2, 1, 2], bins=2)
     0.36333333333333334
     """
-    with renaming(**_NAMES):
+    with in_terms(_NAMES, _TERMS):
         edges = _edges(bins, adaptive)
         predictions = as_predictions(prob, label)
         if predictions.layout != "multiclass":
@@ -99,7 +103,7 @@ def ece_confidence_binary(prob: Any, label: Any, bins: Any = 20, adaptive: bool 
     >>> round(ece_confidence_binary([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8]], [0, 1, 1], bins=2), 12)
     0.266666666667
     """
-    with renaming(**_NAMES):
+    with in_terms(_NAMES, _TERMS):
         edges = _edges(bins, adaptive)
         predictions = as_predictions(prob, label)
         if predictions.layout == "multiclass" and predictions.n_classes != 2:
@@ -144,7 +148,7 @@ def ece_classwise(prob: Any, label: Any, bins: Any = 20, threshold: float = 0.0,
     >>> round(ece_classwise([[0.9, 0.8], [0.3, 0.1], [0.2, 0.7]], [[1, 1], [0, 0], [1, 1]], bins=2), 12)
     0.225
     """
-    with renaming(**_NAMES):
+    with in_terms(_NAMES, _TERMS):
         edges = _edges(bins, adaptive)
         binned.check_threshold(threshold)
         several = as_array("targets", label).shape == as_array("probs", prob).shape
@@ -177,7 +181,7 @@ def brier_top1(prob: Any, label: Any) -> float:
     >>> round(brier_top1([[0.6, 0.4], [0.3, 0.7]], [0, 0]), 12)
     0.325
     """
-    with renaming(**_NAMES):
+    with in_terms(_NAMES, _TERMS):
         if as_predictions(prob, label).layout != "multiclass":
             raise InputError("probs", "shape (N, C)", "one column", "use calibrant.brier_score for one event")
         return top_label_brier_score(prob, label)

@@ -7,18 +7,20 @@ both sides of a boundary share their outcomes, so that the order of rows has no 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from calibrant.arrays import as_array
-from calibrant.errors import InputError, renaming
+from calibrant.errors import InputError
 from calibrant.estimators import binned
 from calibrant.faults import Fault, MissingFacts, Place
 from calibrant.inputs import as_predictions
 from calibrant.measures import brier_score
 from calibrant.notions import Events, read
 from calibrant.table import ReliabilityTable
+from calibrant.wording import NO_OPTIONS, in_terms
 
 __all__ = ["compute_adaptive_ece", "compute_brier_score", "compute_ece", "compute_mce"]
 
@@ -108,7 +110,8 @@ def compute_brier_score(probs: Any, labels: Any) -> float:
     >>> round(compute_brier_score([[0.8, 0.2], [0.4, 0.6]], [0, 0]), 12)
     0.4
     """
-    with renaming(targets="labels"):
+    terms = replace(NO_OPTIONS, targets="labels", equal="np.asarray(labels) == {!r}")
+    with in_terms({"targets": "labels"}, terms):
         return brier_score(probs, labels)
 
 
@@ -156,7 +159,8 @@ def _events(confidences: Any, predictions: Any, labels: Any) -> Events:
     if (predicted.dtype.kind in "UST") != (true.dtype.kind in "UST"):
         got = "numbers and strings"
         raise InputError("labels", "the type of predictions", got, "use the same class names in both")
-    with renaming(probs="confidences", targets="predictions"):
+    terms = replace(NO_OPTIONS, probs="confidences", targets="predictions")
+    with in_terms({"probs": "confidences", "targets": "predictions"}, terms):
         judged = as_predictions(confidences, predicted == true)
         if judged.layout != "binary" or np.ndim(confidences) > 1:
             raise InputError("probs", "shape (N,)", "several columns", "pass the predicted class's probability")

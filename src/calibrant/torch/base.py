@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
@@ -51,6 +52,10 @@ _FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _NAMES: Final = {"probs": "preds", "targets": "target"}
 _FAST: Final = (torch.float32, torch.float64)
 _DECLARE: Final = "pass logits=True or logits=False to the metric"
+_CONFIDENCES: Final = (
+    'Confidences of predictions: CalibrationError("binary")(confidence, correct). '
+    "Other rows: validate_args=False judges them as they are"
+)
 
 #: The counts of a device, as faults.
 _FAULTS: Final = {
@@ -66,8 +71,11 @@ _TERMS: Final = Terms(
     targets="target",
     equal="target == {!r}",
     logits="pass logits=True to the metric",
-    ignore_index="ignore_index={} to the metric",
+    multilabel="use ClasswiseCalibrationError(num_classes, notion='multilabel')",
+    ignore_index="pass ignore_index={} to the metric if such rows are to be left out",
+    unsummed=f". {_CONFIDENCES}",
 )
+_TERMS_OF_LABELS: Final = replace(_TERMS, multilabel="pass notion='multilabel' to the metric")
 
 
 class ProbabilityMetric(SharingMetric):
@@ -104,6 +112,8 @@ class ProbabilityMetric(SharingMetric):
 
     #: Whether a metric needs only top labels and targets of a batch of classes: then a device reads it once.
     of_rows: ClassVar[bool] = True
+    #: Whether ``notion="multilabel"`` is taken.
+    of_labels: ClassVar[bool] = False
 
     faults: Tensor
 
@@ -353,6 +363,8 @@ class ProbabilityMetric(SharingMetric):
                 logits=logits,
                 notion="multilabel" if layout == "multilabel" else None,
             )
+            if not self.validate_args:
+                predictions = replace(predictions, tolerance=np.inf)
             increments = self._read_host_batch(predictions, self._judged(layout))
         except NothingJudgedError:
             return {}
@@ -361,7 +373,7 @@ class ProbabilityMetric(SharingMetric):
         return {**increments, "seen": _seen(logits, preds.dtype == torch.float64, predictions.n_classes)}
 
     def _explained(self, error: InputError) -> InputError:
-        translated = translate(error, _NAMES, _TERMS)
+        translated = translate(error, _NAMES, _TERMS_OF_LABELS if self.of_labels else _TERMS)
         if self.logits is None and any(self._history().scales()) and error.facts.mistake in MAY_BE_LOGITS:
             remedy = f"the first batch held probabilities; if they are logits, {_DECLARE}"
             return translated.reworded(translated.argument, remedy)
@@ -417,6 +429,22 @@ class ProbabilityMetric(SharingMetric):
         """Return the judged event of a batch."""
         return self.notion or DEFAULTS[layout]  # type: ignore[return-value]
 
+    def _tally(
+        self,
+        probs: NDArray[Any],
+        targets: NDArray[np.int64],
+        notion: Notion,
+        *,
+        half: bool,
+        uppers: NDArray[Any] | None,
+    ) -> NDArray[Any] | None:
+        """Judge the event of plain probabilities in one read, into bins or packed; None if they are not plain."""
+        fold = notion == "top-label"
+        if not fold and (probs.ndim == 2 or notion != "positive"):
+            return None
+        tolerance = sum_tolerance(probs.dtype.name) if self.validate_args else np.inf  # of the sum of a row
+        return dispatch.tally(probs, targets, uppers=uppers, tolerance=tolerance, fold=fold, half=half)
+
     def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
         """Judge plain probabilities in one read; None if this metric or batch needs the longer way."""
         del probs, targets, notion
@@ -449,7 +477,12 @@ class ProbabilityMetric(SharingMetric):
         problems = {
             "infinite": ("preds", "finite numbers", "row{} with NaN or infinite values", "find where they come from"),
             "outside": ("preds", "values in [0, 1], as in the first batch", "row{} with values outside", _DECLARE),
-            "sum": ("preds", "rows that sum to 1", "row{} with another sum", f"normalise them, or {_DECLARE}"),
+            "sum": (
+                "preds",
+                "rows that sum to 1",
+                "row{} with another sum",
+                f"normalise them, or {_DECLARE}. {_CONFIDENCES}",
+            ),
             "target": ("target", "labels within range", "row{} with another", "pass ignore_index to leave them out"),
             "scale": ("preds", "logits, as in the first batch", "batch{} of probabilities", _DECLARE),
         }
@@ -480,17 +513,6 @@ class ProbabilityMetric(SharingMetric):
 @cache
 def _seen(logits: bool, double: bool, width: int) -> Tensor:
     return torch.tensor([int(not logits), int(logits), int(double), width])
-
-
-def tally(
-    probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion, *, half: bool, uppers: NDArray[Any] | None
-) -> NDArray[Any] | None:
-    """Judge the event of plain probabilities in one read, into bins or packed; None if they are not plain."""
-    fold = notion == "top-label"
-    if not fold and (probs.ndim == 2 or notion != "positive"):
-        return None
-    tolerance = sum_tolerance(probs.dtype.name) if probs.ndim == 2 else 0.0  # of the sum of a row
-    return dispatch.tally(probs, targets, uppers=uppers, tolerance=tolerance, fold=fold, half=half)
 
 
 def _look_normalised(preds: Tensor) -> bool:

@@ -18,7 +18,7 @@ from calibrant.kernels.tensors import Reading
 from calibrant.plot import stacked
 from calibrant.table import ReliabilityTable
 from calibrant.torch.arguments import check_bins, check_classes, check_notion
-from calibrant.torch.base import Increments, tally
+from calibrant.torch.base import Increments
 from calibrant.torch.bins import bins_of, bins_of_device, bins_of_host, histograms_of, increments_of, uppers
 from calibrant.torch.tables import State, TableMetric
 
@@ -73,8 +73,9 @@ class CalibrationError(TableMetric):
     ignore_index : int, optional
         Rows with this target are left out, with both kinds of bins.
     validate_args : bool, default True
-        False skips only the checks that cost a pass over the data or a wait for the device. Bad values on a GPU then
-        give wrong numbers. On the host the checks are part of the one read, and stay.
+        False judges rows that do not sum to 1 as they are, such as those of sigmoid heads, and skips the checks that
+        cost a pass over the data or a wait for the device. Bad values on a GPU then give wrong numbers. On the host
+        the other checks are part of the one read, and stay.
     notion : {"positive", "top-label", "classwise"}, optional
         The judged event. "classwise" combines the classes' errors as `calibrant.classwise_calibration_error` does.
     closed : {"left", "right"}, default "left"
@@ -192,7 +193,7 @@ class CalibrationError(TableMetric):
     def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
         if self.adaptive:
             return super()._read_plain_batch(probs, targets, notion)
-        sums = tally(probs, targets, notion, half=True, uppers=uppers(self.num_bins, self.closed, probs.dtype))
+        sums = self._tally(probs, targets, notion, half=True, uppers=uppers(self.num_bins, self.closed, probs.dtype))
         return None if sums is None else increments_of(*sums)
 
     def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:

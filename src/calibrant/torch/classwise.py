@@ -60,6 +60,7 @@ class ClasswiseCalibrationError(ProbabilityMetric):
     """
 
     plot_upper_bound = 1.0
+    of_labels = True
 
     counts: Tensor
     positives: Tensor

@@ -29,6 +29,8 @@ _ROWS: Final = "scores"  # the state that holds each row's score
 class _MeanScore(ProbabilityMetric):
     """A proper score of each row, reduced. States: its sum, the numbers of terms and of infinite ones; or all terms."""
 
+    of_labels = True
+
     total: Tensor
     infinite: Tensor
     brier_sum: Tensor

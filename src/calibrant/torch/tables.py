@@ -18,7 +18,7 @@ from calibrant.notions import Reading as HostReading
 from calibrant.sketch import CalibrationSketch
 from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals
 from calibrant.table import ReliabilityTable
-from calibrant.torch.base import Increments, ProbabilityMetric, tally
+from calibrant.torch.base import Increments, ProbabilityMetric
 from calibrant.torch.cells import GRID, cells_of_device, cells_of_host, class_cells_of_host, curves_of, n_cells
 from calibrant.torch.sums import totals_of_device, totals_of_host
 
@@ -87,7 +87,7 @@ class TableMetric(ProbabilityMetric):
     def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
         if self.state == "sketch":
             return None
-        keys = tally(probs, targets, notion, half=bool(self._half), uppers=None)
+        keys = self._tally(probs, targets, notion, half=bool(self._half), uppers=None)
         return None if keys is None else {_place(keys): torch.from_numpy(keys)}
 
     def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
