@@ -167,6 +167,7 @@ def _by_size(label: str) -> tuple[float, str]:
 
 
 def is_missing_cell(cell: Any) -> bool:
+    """Whether a cell holds no value: null, NaN, or a text that stands for it."""
     if isinstance(cell, str):
         return is_missing(cell)
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
