@@ -166,10 +166,12 @@ def refusal(tree: Node, columns: Sequence[str], connection: Any) -> tuple[str, s
         kind = node["class"]
         if kind not in _NODES or node.get("type") == "GROUPING_FUNCTION":
             return _OF_NODES.get(kind, (f"{kind.lower()} is not allowed", _MADE_BEFORE))
-        if kind == "CAST" and (name := _unlisted_type(node)) is not None:
-            return f"a cast to {name} is not allowed", "cast to a number, a text, a date or a time"
-        if kind == "COLUMN_REF" and (name := ".".join(node["column_names"]).lower()) not in known and name in _VOLATILE:
-            return _of_function(name, connection)
+        if kind == "CAST" and (unlisted := _unlisted_type(node)) is not None:
+            return f"a cast to {unlisted} is not allowed", "cast to a number, a text, a date or a time"
+        if kind == "COLUMN_REF":
+            name = ".".join(node["column_names"]).lower()
+            if name in _VOLATILE and name not in known:
+                return _of_function(name, connection)
         if kind == "CONSTANT" and len((_constant(node) or "").encode()) > _LONGEST_CONSTANT:
             return f"a text of more than {_LONGEST_CONSTANT:,} bytes is not allowed", _MADE_BEFORE
         if kind == "FUNCTION":
