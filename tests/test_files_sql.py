@@ -498,12 +498,15 @@ SIX = {"score": np.linspace(0, 1, 6), "outcome": np.arange(6) % 2}
 
 
 @pytest.mark.parametrize("what", NAMED)
-@pytest.mark.parametrize("writer", ["pyarrow", "polars", "duckdb", "arrow", "csv of polars", "csv of pandas", "json"])
-@pytest.mark.parametrize("where", [None, "score >= 0"])
+@pytest.mark.parametrize(
+    ("writer", "where"),
+    [
+        *((writer, None) for writer in ("pyarrow", "duckdb", "arrow", "csv of polars", "csv of pandas", "json")),
+        *((writer, "score >= 0") for writer in ("polars", "csv of pandas", "json")),
+    ],
+)
 def test_a_group_has_one_name_in_every_kind_of_file(writer: str, what: str, where: str | None, tmp_path: Path) -> None:
     values, names = NAMED[what]
-    if writer.startswith("csv") and what == "NUL":
-        pytest.skip("a CSV with NUL is refused")
     if writer == "csv of pandas":
         path = str(tmp_path / "a.csv")
         pd.DataFrame({**SIX, "g": values}).to_csv(path, index=False)
