@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -209,8 +209,9 @@ def _settled(session: Any, timezone: str) -> Iterator[None]:
     try:
         yield
     finally:
-        for name, value in before.items():
-            session.conf.set(name, value)
+        with suppress(Exception):  # a session that has ended has none to restore
+            for name, value in before.items():
+                session.conf.set(name, value)
 
 
 @contextmanager
@@ -472,7 +473,7 @@ def _check_repeatable(frame: Any, option: str, sql: str, title: str) -> None:
 
     plan = getattr(frame, "_jdf", None)  # a remote session has no plan here
     changes = plan is not None and not plan.queryExecution().analyzed().deterministic()
-    named = [match[0].rstrip("( ") for match in _VOLATILE.finditer(without_quoted(sql))]
+    named = [match[0].rstrip("() ") for match in _VOLATILE.finditer(without_quoted(sql))]
     if changes or any(name not in frame.columns for name in named):
         problem = f"{option} {sql!r}: {', '.join(named) or 'a function'} may differ from run to run"
         raise FileError(title, f"{problem}, and is not allowed", "write a fixed value")

@@ -28,18 +28,21 @@ if TYPE_CHECKING:
 
 def looked_at(opened: Opened, options: Options, engines: Engines, keep_going: bool) -> Opened:
     """Return the files with the cuts of `--by`, and with the questions of logs as clusters if they are repeated."""
-    opened = with_years(with_cuts(opened, options, engines.check, keep_going), engines, keep_going)
+    opened = with_years(with_cuts(opened, options, engines.check, keep_going), engines)
     return with_questions(opened, options, engines.check, keep_going)
 
 
-def with_years(opened: Opened, engines: Engines, keep_going: bool) -> Opened:
-    """Return the files with a caution where a part of dates in `--by`, such as the quarter, puts years together."""
+def with_years(opened: Opened, engines: Engines) -> Opened:
+    """Return the files with a caution where a part of dates in `--by`, such as the quarter, puts years together.
+
+    What cannot be read is said by the pass over all columns.
+    """
     first = opened.first
     for name, year in _years(opened, engines).items():
         years: dict[str, set[int]] = {}
         for source in opened.sources:
             asked = replace(_groups_alone(source), clusters=(year,))
-            with suppress(FileError) if keep_going else nullcontext(), closing(source.pieces(asked)) as pieces:
+            with suppress(FileError), closing(source.pieces(asked)) as pieces:
                 for piece in pieces:
                     engines.check()
                     words, found = cast("Words", piece["groups"]), np.asarray(piece["clusters"])
@@ -57,10 +60,10 @@ def with_years(opened: Opened, engines: Engines, keep_going: bool) -> Opened:
 
 def _years(opened: Opened, engines: Engines) -> dict[str, str]:
     """Return the SQL of the years of dates of which `--by` takes a part, by its expressions."""
-    found = {}
+    found: dict[str, str] = {}
     for name in opened.first.groups:
         if opened.first.noun == "column" and not re.fullmatch(r"\w+", name) and period(name) == name:
-            with engines.running(engines.connect("for --by")) as connection, suppress(Exception):  # said with the rows
+            with engines.running(engines.connect("for --by")) as connection, suppress(Exception):
                 tree = parse(connection, name)
                 year = None if tree is None else year_of(tree, name)
                 found |= {} if year is None else {name: year}

@@ -18,6 +18,15 @@ Node = dict[str, Any]
 _NODES: Final = frozenset(
     ("BETWEEN", "CASE", "CAST", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "OPERATOR", "TYPE")
 )
+_OPERATORS: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        OPERATOR_NOT OPERATOR_IS_NULL OPERATOR_IS_NOT_NULL OPERATOR_COALESCE OPERATOR_NULLIF OPERATOR_TRY COMPARE_IN
+        COMPARE_NOT_IN ARRAY_EXTRACT ARRAY_SLICE STRUCT_EXTRACT
+        """,
+    )
+)
 
 #: The functions that may be used, by what they are about; a service may show them.
 FUNCTIONS: Final = {
@@ -36,7 +45,7 @@ FUNCTIONS: Final = {
     "timezone to_years to_quarters to_months to_weeks to_days to_hours to_minutes to_seconds to_milliseconds "
     "to_microseconds",
     "lists, structs and JSON": "array_extract list_extract list_element array_length list_contains list_has "
-    "list_position list_max list_min list_sum list_avg struct_extract -> ->> json_extract json_extract_string "
+    "list_position list_max list_min list_sum list_avg struct_extract ->> json_extract json_extract_string "
     "json_array_length json_type",
 }
 _FUNCTIONS: Final = frozenset(" ".join(FUNCTIONS.values()).split())
@@ -83,6 +92,7 @@ _VOLATILE: Final = frozenset(
 #: How often one expression may join texts, each as long as the row or as a text in quotes; and bytes of the latter.
 _MOST_JOINED: Final = 20
 _LONGEST_CONSTANT: Final = 1_000
+_LONGEST_FORMAT: Final = 100
 
 #: Parts of dates that come back each year, and what tells the years apart; letters of strftime alike.
 _OF_A_YEAR: Final = frozenset(
@@ -156,7 +166,8 @@ def year_of(tree: Node, sql: str) -> str | None:
 
 def makes_several(tree: Node) -> bool:
     """Whether an expression is a list or a struct, not one value."""
-    return tree["class"] == "FUNCTION" and tree["function_name"].lower() in _CONTAINERS
+    is_function = tree["class"] == "FUNCTION"
+    return tree["function_name"].lower() in _CONTAINERS if is_function else tree.get("type") == "ARRAY_CONSTRUCTOR"
 
 
 def refusal(tree: Node, columns: Sequence[str], connection: Any) -> tuple[str, str] | None:
@@ -164,12 +175,16 @@ def refusal(tree: Node, columns: Sequence[str], connection: Any) -> tuple[str, s
     joined, known = 0, {name.lower() for name in columns}
     for node in nodes(tree):
         kind = node["class"]
-        if kind not in _NODES or node.get("type") == "GROUPING_FUNCTION":
+        if kind not in _NODES:
             return _OF_NODES.get(kind, (f"{kind.lower()} is not allowed", _MADE_BEFORE))
-        if kind == "CAST" and (name := _unlisted_type(node)) is not None:
-            return f"a cast to {name} is not allowed", "cast to a number, a text, a date or a time"
-        if kind == "COLUMN_REF" and (name := ".".join(node["column_names"]).lower()) not in known and name in _VOLATILE:
-            return _of_function(name, connection)
+        if kind == "OPERATOR" and node["type"] not in _OPERATORS:
+            return f"{node['type'].lower().replace('_', ' ')} is not allowed", _MADE_BEFORE
+        if kind == "CAST" and (unlisted := _unlisted_type(node)) is not None:
+            return f"a cast to {unlisted} is not allowed", "cast to a number, a text, a date or a time"
+        if kind == "COLUMN_REF":
+            name = ".".join(node["column_names"]).lower()
+            if name in _VOLATILE and name not in known:
+                return _of_function(name, connection)
         if kind == "CONSTANT" and len((_constant(node) or "").encode()) > _LONGEST_CONSTANT:
             return f"a text of more than {_LONGEST_CONSTANT:,} bytes is not allowed", _MADE_BEFORE
         if kind == "FUNCTION":
@@ -210,9 +225,10 @@ def _wrong_arguments(name: str, arguments: list[Node]) -> tuple[str, str] | None
         len(texts) < 3 or not re.fullmatch(r"\\[0-9]|", "x" if texts[2] is None else texts[2])
     ):
         return r"regexp_replace takes '' or a group such as '\1' as its third argument", _MADE_BEFORE
-    if name == "strftime" and not any(text is not None for text in texts):
-        return "strftime takes its format as a text in quotes", "write such as strftime(date, '%Y-%m')"
-    if name in ("->", "->>", "json_extract", "json_extract_string") and (
+    if name == "strftime" and not any(text is not None and len(text) <= _LONGEST_FORMAT for text in texts):
+        problem = f"strftime takes its format as a text in quotes of up to {_LONGEST_FORMAT} characters"
+        return problem, "write such as strftime(date, '%Y-%m')"
+    if name in ("->>", "json_extract", "json_extract_string") and (
         len(texts) < 2 or texts[1] is None or "*" in texts[1]
     ):
         return f"{name} takes one path as a text in quotes, without *", "name one key"

@@ -93,7 +93,7 @@ def sketch(
         The column of the rows' clusters: whole numbers, text, dates or times, as in `CalibrationSketch.update`. Several
         columns name a cluster together: the values' texts, joined.
     by : str, optional
-        The column of the rows' groups.
+        The column of the rows' groups; times with a zone are named in UTC.
     notion : {"positive", "top-label", "classwise"}, optional
         The judged event, as in `expected_calibration_error`; by default "positive" for one event and "top-label" for
         classes.
