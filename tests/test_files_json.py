@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -176,3 +177,85 @@ def test_a_key_within_objects_is_proposed_with_its_path(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"meta": {"task": "x"}, "mask": 1, "score": 0.3, "label": 1}\n')
     with pytest.raises(FileError, match=r"has no column 'task' \(--by\); did you mean 'meta\.task'\?"):
         read_predictions([tmp_path / "a.jsonl"], by=["task"])
+
+
+# ---------------------------------------------------------------- probabilities by label
+
+LABELS = ["it's", "b c", "ü"]
+BY_LABEL = np.random.default_rng(10).dirichlet(np.ones(3), 6).round(3)
+TRUTH = [LABELS[k] for k in (0, 1, 2, 2, 1, 0)]
+
+
+def objects(key: str, value: str, labels: list[object] = LABELS) -> list[list[dict[str, object]]]:
+    """Return a list of objects for each row, the most probable label first, as classifiers write them."""
+    rows = []
+    for row in BY_LABEL:
+        pairs = sorted(zip(row.tolist(), labels, strict=True), key=lambda pair: -pair[0])
+        rows.append([{key: label, value: share} for share, label in pairs])
+    return rows
+
+
+def saved(path: Path, columns: dict[str, object]) -> str:
+    """Write columns in the format of the path's ending."""
+    table = pa.table(columns)
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    elif path.suffix == ".arrow":
+        feather.write_feather(table, path, compression="uncompressed")
+    else:
+        rows = table.to_pylist(maps_as_pydicts="strict")
+        text = json.dumps(rows) if path.suffix == ".json" else "".join(json.dumps(row) + "\n" for row in rows)
+        path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json", "parquet", "arrow"])
+@pytest.mark.parametrize(
+    ("key", "value"), [("label", "score"), ("class", "prob"), ("name", "probability"), ("category", "confidence")]
+)
+def test_lists_of_objects_have_a_column_for_each_label(tmp_path, ending, key, value):
+    path = saved(tmp_path / f"f.{ending}", {"output": objects(key, value), "label": TRUTH})
+    for probs in ("output", "output.*"):
+        read = read_predictions([path], probs=probs)
+        names = list(read.class_names)
+        assert sorted(names) == sorted(LABELS)
+        np.testing.assert_array_equal(read.probs, BY_LABEL[:, [LABELS.index(name) for name in names]])
+        assert [str(label) for label in read.targets] == TRUTH
+    with pytest.raises(FileError, match=r"such as --probs 'output\.\*'$") as caught:
+        read_predictions([path])
+    assert caught.value.options == ("--probs", "output.*")
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_lists_of_objects_with_whole_numbers_as_labels(tmp_path, ending):
+    columns = {"predicted_label_probs": objects("label", "prob", [2, 0, 1]), "label": [2, 0, 1, 1, 0, 2]}
+    read = read_predictions([saved(tmp_path / f"f.{ending}", columns)], probs="predicted_label_probs")
+    np.testing.assert_array_equal(read.probs, BY_LABEL[:, [1, 2, 0]])
+    np.testing.assert_array_equal(read.targets, columns["label"])
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "arrow"])
+def test_structs_and_maps_of_probabilities(tmp_path, ending):
+    rows = [dict(zip(LABELS, row.tolist(), strict=True)) for row in BY_LABEL]
+    columns: dict[str, object] = {"probs": rows, "target": TRUTH}
+    if ending != "jsonl":
+        columns["scores"] = pa.array([list(row.items()) for row in rows], pa.map_(pa.string(), pa.float64()))
+    path = saved(tmp_path / f"f.{ending}", columns)
+    for probs in ("probs", "probs.*", *(["scores"] if ending != "jsonl" else [])):
+        read = read_predictions([path], probs=probs)
+        np.testing.assert_array_equal(read.probs, BY_LABEL[:, [LABELS.index(name) for name in read.class_names]])
+    path = saved(tmp_path / f"g.{ending}", {"probs": rows, "target": TRUTH})
+    with pytest.raises(FileError, match=r"column 'probs' holds objects; .*, such as --probs 'probs\.\*'$"):
+        read_predictions([path])
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_a_list_without_a_label_or_with_one_twice_is_an_error(tmp_path, ending):
+    for change in (lambda row: row[:2], lambda row: [*row[:2], row[0]]):
+        lists = objects("label", "score")
+        lists[3] = change(lists[3])
+        path = saved(tmp_path / f"f.{ending}", {"pred": lists, "label": TRUTH})
+        with pytest.raises(FileError, match=r"row 4, column .pred\..* is empty \(null\)") as caught:
+            read_predictions([path], probs="pred")
+        where = shlex.split(str(caught.value).split("out with ")[1])[1]
+        assert len(read_predictions([path], probs="pred", where=where).probs) == 5

@@ -179,7 +179,7 @@ def test_one_command_judges_a_column_of_other_outcomes(tmp_path, name, ending):
     assert (status, err.count("\n")) == (1, 1)
     for value in set(values) - {"0", "1"} - ({"2"} if "1-based" in err else set()):
         count = values.count(value)
-        assert re.search(rf"({re.escape(value)}'?|\(null\)) in {count}\b" if value else "null", err), (value, err)
+        assert re.search(rf"({re.escape(value)}['\"]?|\(null\)) in {count}\b" if value else "null", err), (value, err)
     if ": calibrant " not in err:
         line = shlex.join(["report", path, "--score", "s", "--outcome", "y"]) + " --where " + err.split("--where ")[1]
     else:

@@ -17,7 +17,7 @@ import numpy as np
 from calibrant.cli import console, outcomes
 from calibrant.cli.options import CommandOptions
 from calibrant.cli.usage import command_line
-from calibrant.errors import meant
+from calibrant.errors import meant, quoted
 from calibrant.faults import MAY_BE_LOGITS, Fault, Mistake, NameFacts
 from calibrant.wording import Terms, reword
 
@@ -98,7 +98,7 @@ def _with_command(error: FileError, ctx: click.Context, options: CommandOptions)
 
     if isinstance(error, BadTarget):
         found = values_of([error.path], error.column, options.where)
-        got = f"column {error.column!r}: expected outcomes 0 or 1, got {outcomes.listing(found)}"
+        got = f"column {quoted(error.column)}: expected outcomes 0 or 1, got {outcomes.listing(found)}"
         said = f"fill them, or leave such rows out with {where_option(found.is_known(), options.where)}"
         if not set(found.unusable) <= set(found.missing):
             said = outcomes.remedy(found, [error.path], error.column, error.score, ctx, options)
@@ -126,7 +126,7 @@ def _for_filled_in(error: FileError, options: CommandOptions) -> str:
         pair[0] for pair in takewhile(lambda pair: len(set(pair)) == 1, zip(value, *other_files, strict=False))
     ]
     prefix = "".join(common_letters) if other_files else re.sub(r"[^_]*$", "", value)
-    return f"; {value!r} is a file: if the shell expanded a pattern, quote it: {option} '{prefix}*'"
+    return f"; {quoted(value)} is a file: if the shell expanded a pattern, quote it: {option} '{prefix}*'"
 
 
 def _place(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str:
@@ -153,8 +153,8 @@ def _swapped(error: InputError, predictions: FileRows, ctx: click.Context, optio
     if options.scores is None:
         names = ("--score", "--outcome") if options.score is not None else ("--probs", "--target")
         remedy = f"type: {command_line(ctx, (names[0], outcome, names[1], score))}"
-    problem = f"{score!r}, used as the scores, holds labels, and {outcome!r}, used as the outcomes, holds fractions"
-    return f"{predictions.paths[0]}: {problem}: they look swapped; {remedy}"
+    problem = f"{quoted(score)}, used as the scores, holds labels, and {quoted(outcome)}, used as the outcomes, holds"
+    return f"{predictions.paths[0]}: {problem} fractions: they look swapped; {remedy}"
 
 
 def _remedy(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str:
@@ -218,7 +218,7 @@ def _for_names(predictions: FileRows, ctx: click.Context, options: CommandOption
     names_kept = first == 0 and not options.labels and width <= _LISTED and all("," not in label for label in names)
     # If the labels are indices already, the names of the columns stay.
     words = ("--class-names", ",".join(names)) if names_kept else ("--labels", f"{first}-{width - 1 + first}")
-    return f"if {first} is {names[0]!r}, and so on, type: {command_line(ctx, words)}"
+    return f"if {first} is {quoted(names[0])}, and so on, type: {command_line(ctx, words)}"
 
 
 def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
@@ -315,6 +315,6 @@ def _of_outcomes(error: InputError, predictions: FileRows, ctx: click.Context, o
         said = _remedy(error, predictions, ctx, options)
     else:
         said = outcomes.remedy(found, predictions.paths, column, score, ctx, options)
-    place = f"{path}: " + (f"row {row:,}, " if row is not None else "") + f"column {column!r}"
+    place = f"{path}: " + (f"row {row:,}, " if row is not None else "") + f"column {quoted(column)}"
     expected = f"one of {', '.join(names)}" if names else "outcomes 0 or 1"
     return f"{place}: expected {expected}, got {outcomes.listing(found, names)}; {said}"

@@ -83,11 +83,8 @@ def remedy(
     if choice is None:
         predicted = likely_prediction(paths[0], column)
         if predicted is not None:
-            condition = f"{sql_name(predicted)} = {held.spoken}"
-            choice = (
-                f"if {predicted!r} is the predicted label and the event is that it is right",
-                ("--outcome", condition),
-            )
+            words = f"if {_quoted(predicted)} is the predicted label, and the event is that it is right"
+            choice = words, ("--outcome", f"{sql_name(predicted)} = {held.spoken}")
         elif 0 < len(held.present) <= _LISTED:
             choice = of_event([max(held.present)], held, options)
         else:

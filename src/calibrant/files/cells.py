@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import FileError
+from calibrant.errors import FileError, quoted
 from calibrant.files.columns import Selection
 from calibrant.files.engine import Table, load
 from calibrant.files.groups import cut, joined
@@ -77,7 +77,7 @@ class _Reader:
             arrays = {name: self._numbers(name, column, percent) for name, column in columns.items()}
             for name, array in arrays.items():
                 if array.ndim > 1:
-                    problem = f"column {name!r} holds lists, and {argument} have other columns too"
+                    problem = f"column {quoted(name)} holds lists, and {argument} have other columns too"
                     raise self._error(problem, "name the list column alone")
             return np.stack(list(arrays.values()), axis=1)
         ((name, column),) = columns.items()
@@ -107,7 +107,7 @@ class _Reader:
         """Return the type of a column of single values."""
         kind = column.type.value_type if self._is_coded(column) else column.type
         if self._types.is_nested(kind):
-            problem = f"column {name!r} holds lists, not names"
+            problem = f"column {quoted(name)} holds lists, not names"
             raise self._error(problem, "name a column with one value a row")
         return kind
 
@@ -149,7 +149,7 @@ class _Reader:
         if self._is_coded(column):  # short codes may stand for long lists or texts
             coded, kind = column, column.type.value_type
             if types.is_nested(kind):
-                problem = f"column {name!r} holds categories of lists"
+                problem = f"column {quoted(name)} holds categories of lists"
                 raise self._error(problem, "write lists, or a column for each class")
             if _is_text(types, kind):
                 self._check_nulls(name, coded)
@@ -169,7 +169,7 @@ class _Reader:
         elif _is_text(types, kind):
             return self._of_text(name, column.cast(self._arrow.large_string()).dictionary_encode(), percent, width)
         elif not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
-            problem = f"column {name!r} holds values of type {kind}, not numbers"
+            problem = f"column {quoted(name)} holds values of type {kind}, not numbers"
             raise self._error(problem, "name a column of numbers")
         array = self._array(column)
         array = array.astype(np.float16, copy=False) if self._table.is_narrow(name) else array
@@ -184,12 +184,12 @@ class _Reader:
             return self._fractions(name, Words(names, codes), width)
         signed = name in self._selection.probs and len(codes) and is_signed(names[codes[0]])
         remedy = PERCENT_REMEDY if signed else "name a column of numbers"
-        problem = f"column {name!r} holds text, not numbers"
+        problem = f"column {quoted(name)} holds text, not numbers"
         raise self._error(problem, remedy)
 
     def _fractions(self, name: str, values: Column, width: int) -> NDArray[Any]:
         def place(row: int) -> str:
-            return f"row {self._table.row_of(row)}, column {name!r}"
+            return f"row {self._table.row_of(row)}, column {quoted(name)}"
 
         def remedy(text: str) -> str:
             return "correct the cell" if width > 1 else self._without(name, text)
@@ -209,7 +209,7 @@ class _Reader:
         if len(lengths) == 0:
             return np.empty((0, 0))
         if not lengths.any():
-            problem = f"column {name!r} holds empty lists"
+            problem = f"column {quoted(name)} holds empty lists"
             raise self._error(problem, "write a value for each class")
         odd, width, values = np.flatnonzero(lengths != lengths[0]), int(lengths[0]), column.flatten()
         if values.null_count:
@@ -219,11 +219,11 @@ class _Reader:
                 raise self._bad_cell(name, row, inside=True)
         if len(odd):
             row, first = self._table.row_of(self.start + int(odd[0])), self._table.row_of(self.start)
-            problem = f"row {row}, column {name!r} has a list of {lengths[odd[0]]}, row {first} of {width}"
+            problem = f"row {row}, column {quoted(name)} has a list of {lengths[odd[0]]}, row {first} of {width}"
             raise self._error(problem, "give every row a value for each class")
         values = self._decoded(name, values)
         if self._types.is_nested(values.type):
-            problem = f"column {name!r} holds lists of lists"
+            problem = f"column {quoted(name)} holds lists of lists"
             raise self._error(problem, "write one list of numbers a row")
         return self._flat(name, values, percent, width).reshape(len(lengths), width)
 
@@ -255,7 +255,7 @@ class _Reader:
         """Say what is wrong with a cell that came as a null: nothing in it, or something that is no number."""
         table, index = self._table, self.start + row
         text = table.cell(name, index)
-        place = f"row {table.row_of(index)}, column {name!r}"
+        place = f"row {table.row_of(index)}, column {quoted(name)}"
         if inside and (text is None or "null" in text.lower()):
             return self._error(f"{place} has a list with a null in it", "give every class a value in every row")
         if text is None:
@@ -271,7 +271,7 @@ class _Reader:
             return self._error(problem, "write percentages as fractions, 85% as 0.85")
         if not text.startswith("[") and name not in self._selection.targets and table.holds_text(name):
             return self._error(
-                f"column {name!r} holds text such as {shown(text)}, not numbers", "name a column of numbers"
+                f"column {quoted(name)} holds text such as {shown(text)}, not numbers", "name a column of numbers"
             )
         return self._bad(name, problem, self._without(name, text))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from calibrant.column_options import Options
-from calibrant.errors import SHOWN, FileError, FileFault, meant
+from calibrant.errors import SHOWN, FileError, FileFault, meant, quoted
 from calibrant.files.cuts import Cuts
 
 PROBS_NAMES = (
@@ -199,7 +199,7 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
     )
     for name in selection.used:
         if columns.count(name) > 1:
-            raise FileError(path, f"has {columns.count(name)} columns named {name!r}", "rename all but one")
+            raise FileError(path, f"has {columns.count(name)} columns named {quoted(name)}", "rename all but one")
     return selection
 
 
@@ -265,12 +265,12 @@ class _Finder:
             names = [name for part in parts for name in self.named(option, part)]
             twice = [name for name in names if names.count(name) > 1]
             if twice:
-                raise FileError(self.path, f"{option} names {self.noun} {twice[0]!r} twice", "name each once")
+                raise FileError(self.path, f"{option} names {self.noun} {quoted(twice[0])} twice", "name each once")
             return tuple(names)
         if _is_glob(value) and self.noun == "column":
             matching = tuple(name for name in self.columns if fnmatchcase(name, value))
             if not matching:
-                raise FileError(self.path, f"no column matches {option} {value!r}", self.listing)
+                raise FileError(self.path, f"no column matches {option} {quoted(value)}", self.listing)
             return matching
         raise self.missing(option, value)
 
@@ -281,7 +281,7 @@ class _Finder:
     def missing(self, option: str, name: str) -> FileError:
         inner = [column for column in self.columns if column.endswith(f".{name}")]  # a key within objects
         remedy = f"{meant(name, inner or self.columns)} {self.listing}".strip()
-        problem = f"has no {self.noun} {name!r} ({option})"
+        problem = f"has no {self.noun} {quoted(name)} ({option})"
         return FileError(self.path, problem, remedy, fault=FileFault.NO_SUCH_COLUMN)
 
     def usual_probs(self, taken: set[str | None]) -> tuple[tuple[str, ...], str | None]:
@@ -311,7 +311,7 @@ class _Finder:
         option = "--outcome" if one_event and self.noun == "column" else "--target"
         named = next((name for name in groups if name.lower() in TARGETS_NAMES), None)
         if not candidates and named is not None:
-            problem = f"no other {self.noun} has a usual name for the targets: {named!r} is taken by --by"
+            problem = f"no other {self.noun} has a usual name for the targets: {quoted(named)} is taken by --by"
             raise Unnamed(self.path, problem, "if it holds the targets too, type", (option, named))
         examples = "target, label, y, outcome"
         self.check_single({name: (option, name) for name in candidates}, "the targets", wanted, examples)

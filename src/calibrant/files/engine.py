@@ -13,7 +13,7 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.errors import CalibrantError, FileError, MissingDependencyError, meant
+from calibrant.errors import CalibrantError, FileError, MissingDependencyError, meant, quoted
 from calibrant.files import expressions
 from calibrant.files.columns import Selection, listed
 from calibrant.files.local import first_line, located, temporary_folder
@@ -32,7 +32,20 @@ from calibrant.files.paths import (
     starts_with_mark,
     utf8_path,
 )
-from calibrant.files.sql import engine_path, identifier, literal, number_of, period, sql_name, where_option
+from calibrant.files.sql import (
+    NUMBERS,
+    engine_path,
+    entries,
+    identifier,
+    label_fields,
+    literal,
+    number_of,
+    number_of_label,
+    period,
+    sql_name,
+    struct_paths,
+    where_option,
+)
 from calibrant.kernels.blocks import n_threads
 from calibrant.memory import max_memory
 
@@ -45,6 +58,12 @@ CELLS = 4_000_000
 _LONGEST_TEXT = 50_000
 _ROWS_OF_TEXT = 8_192
 _TOO_LONG = f"holds a text of more than {_LONGEST_TEXT:,} bytes"
+
+#: How a column of objects of probabilities is named.
+_OF_PROBS = re.compile(r"prob|pred|score|conf|class|softmax|logit|output", re.IGNORECASE)
+
+#: So many labels of a list of objects become columns, at most.
+_MOST_LABELS = 1000
 
 #: What DuckDB needs for each thread that reads text.
 _BYTES_OF_A_THREAD = 100_000_000
@@ -192,6 +211,8 @@ class Table(ABC):
         Whether the file says what its columns hold, other than text.
     dtypes : dict of str to dtype
         What a column of numbers, or of lists of them, is read as; where it is not known, it is 64-bit floats.
+    objects : tuple of str
+        The columns of objects of numbers; their keys are columns too.
     expected : dict of str to str
         What a column's cells should have been, where it is not numbers.
     """
@@ -206,6 +227,7 @@ class Table(ABC):
         self.integers: frozenset[str] = frozenset()
         self.dtypes: dict[str, np.dtype[Any]] = {}
         self.expected: dict[str, str] = {}
+        self.objects: tuple[str, ...] = ()
 
     @abstractmethod
     def batches(self, selection: Selection) -> Iterator[Any]:
@@ -307,6 +329,30 @@ class EngineTable(Table):
             except Exception as error:
                 raise self.explain(error) from error
 
+    def paths_of(self, types: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
+        """Return the columns within structs, maps and lists of objects, each with its SQL and its type.
+
+        A list of objects such as ``{"label": "cat", "score": 0.9}`` has a column for each label in any row.
+        """
+        paths, objects = struct_paths(types), []
+        for name, kind in types.items():
+            numbers = [each.id in NUMBERS for _, each in kind.children] if kind.id == "struct" else []
+            if len(numbers) > 1 and all(numbers) and _OF_PROBS.search(name):
+                objects.append(name)
+            fields = label_fields(kind)
+            if fields is None:
+                continue
+            table, rows = self.relation(), entries(name, kind)
+            found = f"SELECT DISTINCT CAST(unnest({rows}).{identifier(fields[0])} AS VARCHAR) AS label FROM {table}"
+            found = f"SELECT label FROM ({found}) WHERE label IS NOT NULL"
+            labels = self.ask(f"{found} ORDER BY label LIMIT {_MOST_LABELS + 1}")
+            if 1 < len(labels) <= _MOST_LABELS:
+                number = dict((kind if kind.id == "map" else kind.child).children)[fields[1]]
+                paths |= {f"{name}.{each}": (number_of_label(rows, fields, each), number) for (each,) in labels}
+                objects.append(name)
+        self.objects = tuple(objects)
+        return paths
+
     def head(self, rows: int, columns: tuple[str, ...] | None = None) -> dict[str, list[Any]]:
         """Return the cells of the first rows at most, by column, as text where the file has no types."""
         columns = columns or self.columns
@@ -350,7 +396,7 @@ class EngineTable(Table):
                     raise self._wrong_sql(option, sql, error) from error
                 if option != "--where":
                     raise self._not_one_value(option, sql) from None
-                problem = f"{option} {sql!r} is not one expression but several"
+                problem = f"{option} {quoted(sql)} is not one expression but several"
                 raise FileError(self.path, problem, "join conditions with AND") from None
             with self._engines.running(self._engines.connect(f"for {option}")) as connection:
                 self._check_tree(connection, option, sql)
@@ -382,7 +428,7 @@ class EngineTable(Table):
                 raise self._not_one_value(option, sql)
 
     def _not_one_value(self, option: str, sql: str) -> FileError:
-        problem = f"{option} {sql!r} is not one value of each row"
+        problem = f"{option} {quoted(sql)} is not one value of each row"
         remedy = f"for several columns give {option} once for each"
         return FileError(self.path, problem, "write one condition" if option == "--outcome" else remedy)
 
@@ -406,7 +452,7 @@ class EngineTable(Table):
         bare = self.where.strip().strip('"').replace('""', '"').lower()
         column = next((name for name in self.columns if name.lower() == bare), None)
         what = _HELD.get(re.split(r"\W", min(kinds - {"BOOLEAN"}))[0], f"values of type {min(kinds)}")
-        problem = f"--where {self.where!r} is no condition but " + (f"a column of {what}" if column else what)
+        problem = f"--where {quoted(self.where)} is no condition but " + (f"a column of {what}" if column else what)
         example = ""
         if column is not None:
             name = sql_name(column)
@@ -457,12 +503,14 @@ class EngineTable(Table):
 
     def _wrong_sql(self, option: str, sql: str, error: Exception) -> FileError:
         """Return an error about SQL of the user's own."""
-        return FileError(self.path, f"{option} {sql!r}: {_short(error)}", f"the columns are {listed(self.columns)}")
+        return FileError(
+            self.path, f"{option} {quoted(sql)}: {_short(error)}", f"the columns are {listed(self.columns)}"
+        )
 
     def _no_column(self, option: str, sql: str, name: str) -> FileError:
         hint = _for_text(sql, name) if option == "--where" else ""
         hint += f"{meant(name, self.columns)} ".lstrip()
-        problem = f"{option} {sql!r}: there is no column {name!r}"
+        problem = f"{option} {quoted(sql)}: there is no column {quoted(name)}"
         return FileError(self.path, problem, f"{hint}the columns are {listed(self.columns)}")
 
     def _query(self, what: str, numbered: bool = False) -> str:
@@ -492,7 +540,7 @@ def _parses(sql: str, option: str) -> bool:
 
 def _no_long(name: str) -> str:
     """Return the SQL of a column of texts that fails at a text that is too long."""
-    column, words = identifier(name), literal(f"column {name!r} {_TOO_LONG}")
+    column, words = identifier(name), literal(f"column {quoted(name)} {_TOO_LONG}")
     return f"CASE WHEN strlen({column}) > {_LONGEST_TEXT} THEN error({words}) ELSE {column} END AS {column}"
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError
+from calibrant.errors import InputError, quoted
 from calibrant.faults import Fault, ModelFacts
 from calibrant.sketch import CalibrationSketch
 from calibrant.wording import reword
@@ -153,7 +153,7 @@ class FileRows(FileRead):
         """
         expected, got, _ = reword(error)
         if isinstance(error.facts, ModelFacts):
-            expected = f"shape {error.facts.other_shape}, as column {self.column_name(error.facts.other)!r}"
+            expected = f"shape {error.facts.other_shape}, as column {quoted(self.column_name(error.facts.other))}"
         if error.fault is Fault.UNKNOWN_NAME and self.class_names:
             names, more = self.class_names[:_LISTED], len(self.class_names) > _LISTED
             expected = f"one of {', '.join(names)}{', ...' if more else ''}"
@@ -165,7 +165,7 @@ class FileRows(FileRead):
         if error.row is not None:
             path, row = self.locate(error.row) if own_file is None else (path, own_file[1] + error.row + 1)
             where = f"row {row:,}, "
-        return path, f"{where}column {self.column_name(error.argument, place)!r}: expected {expected}, got {got}"
+        return path, f"{where}column {quoted(self.column_name(error.argument, place))}: expected {expected}, got {got}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -221,7 +221,8 @@ class FileSketches(FileRead):
 def doubt_about_logits(column: str, is_named_so: bool) -> str:
     """Say that logits of one event may be probabilities."""
     remedy = "rename the column" if is_named_so else "leave --logits out"
-    return f"column {column!r} is read as logits, and all its values lie in [0, 1]; if they are probabilities, {remedy}"
+    problem = f"column {quoted(column)} is read as logits, and all its values lie in [0, 1]"
+    return f"{problem}; if they are probabilities, {remedy}"
 
 
 class BadRows(Exception):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.column_options import Options
-from calibrant.errors import FileError, InputError
+from calibrant.errors import FileError, InputError, quoted
 from calibrant.files.agreement import Agreement
 from calibrant.files.background import Background
 from calibrant.files.by import looked_at
@@ -498,7 +498,7 @@ class _Reader:
             return
         paths, where = paths or self._opened.paths, self._opened.where
         if where is not None:
-            problem = f"no row meets --where {where!r}"
+            problem = f"no row meets --where {quoted(where)}"
             raise FileError(paths[0], problem, f"loosen the condition; files: {listed(paths)}")
         raise FileError(paths[0], "holds no rows", "write the predictions again, or leave the file out")
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.column_options import Options
-from calibrant.errors import CalibrantError, FileError
+from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.arrays import (
     GROUPS,
     ArrayColumns,
@@ -239,7 +239,9 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
         several = {"cluster": options.clusters, "by": options.by, "on": options.on}
         value = next(iter(several[name]), None) if name in several else getattr(options, name)
         if value is not None:
-            raise FileError(paths[0], f"a .npy has no names, got --{name} {value!r}", "save a .npz with named arrays")
+            raise FileError(
+                paths[0], f"a .npy has no names, got --{name} {quoted(value)}", "save a .npz with named arrays"
+            )
     if targets_file is None:
         raise FileError(paths[0], "a .npy holds no targets", "name the .npy of the targets with --targets FILE")
     logits = all("logits" in os.path.basename(path).lower() for path in paths)
@@ -286,13 +288,36 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
             ask(path, selection, look(first_rows(path, FEW, names)), options)
         return _from_arrays(path, selection, arrays)
     table = table_of(path, kind, options.where, engines, options)
+    objects = table.objects
+    if options.probs in objects:
+        options = replace(options, probs=f"{options.probs}.*")
+    options = replace(options, models=tuple(f"{name}.*" if name in objects else name for name in options.models))
     try:
         selection = select(table.path, table.columns, options)
     except Unnamed as error:
+        if objects and options.score is None and options.probs is None and not options.models:
+            raise _of_objects(error, table, options) from None
         raise proposed(error, look_at(table), options) from None
+    if objects and selection.probs[:1] == objects[:1] and len(selection.probs) == 1:  # by its usual name
+        error = Unnamed(path, f"column {quoted(objects[0])} holds objects", "")
+        raise _of_objects(error, table, options)
     if is_doubtful(selection, table.columns, options):
         ask(path, selection, look_at(table, FEW), options)
     return _from_table(table, selection)
+
+
+def _of_objects(error: Unnamed, table: Table, options: Options) -> Unnamed:
+    """Return the error with the options that name the keys of objects, and the column of the true class."""
+    probs = f"{table.objects[0]}.*"
+    try:
+        select(table.path, table.columns, replace(options, probs=probs))
+        target: tuple[str, ...] = ()
+    except Unnamed:
+        likely = look_at(table)
+        truth = [name for name in (*likely.labels, *likely.outcomes) if not name.startswith(table.objects)][:1]
+        target = ("--target", *truth) if truth else ()
+    remedy = f"the keys of {table.objects[0]} are the classes: name them, such as"
+    return Unnamed(error.path, error.problem, remedy, ("--probs", probs, *target))
 
 
 def table_of(
@@ -306,7 +331,9 @@ def table_of(
     stored = ParquetTable(path, engines) if kind == "parquet" else ArrowTable(path)
     sql = filter(None, (*options.by, *options.clusters, options.outcome))
     plain = where is None and all(name in stored.columns or re.fullmatch(r"\w+", name) for name in sql)
-    plain = plain and not any(f"{name}." in asked for name in stored.structs for asked in options.columns)
+    names_probs = options.score is not None or options.probs is not None or bool(options.models)
+    of_structs = any(name in asked for name in stored.structs for asked in options.columns)
+    plain = plain and not of_structs and (names_probs or not stored.structs)
     return stored if plain else FilteredTable(stored, where, engines)
 
 

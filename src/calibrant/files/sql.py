@@ -24,6 +24,12 @@ _RESERVED = frozenset(
     )
 )
 
+#: The types of the numbers and the labels in lists of objects, and their usual names.
+_FRACTIONS = frozenset(("double", "float", "decimal"))
+NUMBERS = _FRACTIONS | frozenset(("tinyint", "smallint", "integer", "bigint"))
+_LABELS = frozenset(("varchar", "enum", "boolean", "tinyint", "smallint", "integer", "bigint"))
+_NUMBER = re.compile(r"score|prob|conf|logit|value|^p$", re.IGNORECASE)
+_LABEL = re.compile(r"label|class|categor|name|token", re.IGNORECASE)
 
 #: How the periods of dates are written; of months and weeks alone SQL has the numbers, of all years together.
 _PERIODS = {"month": "%Y-%m", "week": "%G-W%V"}
@@ -82,6 +88,32 @@ def struct_paths(types: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
             paths |= {path: (inner_sql, each) for path, inner_sql, each in inner if path not in paths}
             waiting += inner
     return paths
+
+
+def label_fields(kind: Any) -> tuple[str, str] | None:
+    """Return the fields of a list of objects, or of a map, that hold a label and its number; None for other types."""
+    if kind.id == "map":
+        return "key", "value"
+    if kind.id != "list" or kind.child.id != "struct":
+        return None
+    fields = {name: each.id for name, each in kind.child.children}
+    numbers = [name for name, each in fields.items() if each in _FRACTIONS] or list(filter(_NUMBER.search, fields))
+    labels = [name for name, each in fields.items() if name not in numbers and each in _LABELS]
+    labels = labels if len(labels) == 1 else list(filter(_LABEL.search, labels))
+    numbers = numbers if len(numbers) == 1 else list(filter(_NUMBER.search, numbers))
+    return (labels[0], numbers[0]) if len(labels) == len(numbers) == 1 else None
+
+
+def entries(name: str, kind: Any) -> str:
+    """Return the SQL of a list of objects: of a map, the one of its entries."""
+    return f"map_entries({identifier(name)})" if kind.id == "map" else identifier(name)
+
+
+def number_of_label(objects: str, fields: tuple[str, str], label: str) -> str:
+    """Return the SQL of the number of a label in a list of objects; null where it has none, or several."""
+    key, value = map(identifier, fields)
+    numbers = f"[each.{value} FOR each IN {objects} IF CAST(each.{key} AS VARCHAR) = {literal(label)}]"
+    return f"CASE WHEN len({numbers}) = 1 THEN {numbers}[1] END"
 
 
 def with_paths(table: str, paths: Mapping[str, str]) -> str:

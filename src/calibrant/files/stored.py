@@ -19,7 +19,7 @@ from calibrant.files.columns import Selection
 from calibrant.files.engine import Engines, EngineTable, Table, batch_rows, load
 from calibrant.files.local import located
 from calibrant.files.paths import reading, utf8_path
-from calibrant.files.sql import engine_path, identifier, literal, struct_paths, with_paths
+from calibrant.files.sql import engine_path, identifier, literal, with_paths
 from calibrant.memory import max_memory
 
 BATCH = 32_000_000  # bytes
@@ -221,7 +221,8 @@ class FilteredTable(EngineTable):
         if stored.structs:
             with self._engines.running(self.connect()) as connection, reading(self.path):
                 rows = connection.sql(f"SELECT * FROM {self.relation()}")
-                paths = struct_paths(dict(zip(rows.columns, rows.types, strict=True)))
+                types = dict(zip(rows.columns, rows.types, strict=True))
+            paths = self.paths_of(types)
             self._asked = {name: sql for name, (sql, _) in paths.items() if name not in self.columns}
             self.columns = (*self.columns, *self._asked)
         self._paths = self._asked
@@ -269,8 +270,9 @@ class FilteredTable(EngineTable):
 
 
 def _structs(schema: Any) -> tuple[str, ...]:
-    """Return the columns that hold structs."""
-    return tuple(field.name for field in schema if str(field.type).startswith("struct<"))
+    """Return the columns that hold structs, maps or lists of structs."""
+    nested = re.compile(r"struct<|map<|(large_|fixed_size_)?list<\w+: (not null )?struct<")
+    return tuple(field.name for field in schema if nested.match(str(field.type)))
 
 
 def _dtypes(schema: Any) -> dict[str, np.dtype[Any]]:

@@ -22,7 +22,7 @@ from calibrant.files.engine import Engines, EngineTable, used_numbers
 from calibrant.files.json_shapes import ARRAY, shape_of
 from calibrant.files.local import located
 from calibrant.files.paths import LONGEST_LINE, bounded_lines, check_text, open_text, reading
-from calibrant.files.sql import engine_path, identifier, literal, number_of, sql_name, struct_paths, with_paths
+from calibrant.files.sql import engine_path, identifier, literal, number_of, sql_name, with_paths
 
 SAMPLE = 20_000
 MOST_COLUMNS = 100_000
@@ -377,7 +377,8 @@ class JsonTable(EngineTable):
         if not {name.lower() for name in types}.isdisjoint(numbered):  # so DuckDB calls the second of two alike keys
             self.columns = tuple(sorted(key for (key,) in self.ask(self._keys())))
             self.check_names()
-        inner = {name: each for name, each in struct_paths(found).items() if name not in types}
+        self._types = types
+        inner = {name: each for name, each in self.paths_of(found).items() if name not in types}
         self._paths = {name: sql for name, (sql, _) in inner.items()}
         return types | {name: str(kind) for name, (_, kind) in inner.items()}
 
