@@ -95,6 +95,7 @@ def _fail(message: str) -> None:
 
 def _with_command(error: FileError, ctx: click.Context, options: CommandOptions) -> str:
     from calibrant.files import BadTarget, values_of, where_option
+    from calibrant.files.columns import Unnamed
 
     if isinstance(error, BadTarget):
         found = values_of([error.path], error.column, options.where)
@@ -105,9 +106,8 @@ def _with_command(error: FileError, ctx: click.Context, options: CommandOptions)
         elif len(found.missing) == 1:
             return str(error)
         return f"{error.path}: {got}; {said}"
-    readings = getattr(error, "readings", ())
-    if readings:
-        cases = [f"{reading.case}, type: {command_line(ctx, reading.options)}" for reading in readings]
+    if isinstance(error, Unnamed) and error.readings:
+        cases = [f"{reading.case}, type: {command_line(ctx, reading.options)}" for reading in error.readings]
         return "; ".join([f"{error.path}: {error.problem}", error.words, *cases])
     if not error.options:
         return str(error) + _for_filled_in(error, options)
@@ -252,8 +252,8 @@ def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context, o
         if _are_numbered(columns) and len(distinct) <= _LISTED and all("," not in label for label in distinct):
             return f"if this is the order of the columns, type: {_typed(ctx, ','.join(distinct))}"
     if strings and not one_event and len(columns) > 1 and len(distinct) <= _LISTED:
-        labels, names = ", ".join(distinct), ", ".join(columns)
-        return f"pass --labels with the labels of the columns {names}, in this order; the file has {labels}"
+        these = f"the labels of the columns {', '.join(columns)}"
+        return f"pass --labels with {these}, in this order; the file has {', '.join(distinct)}"
     if strings and not one_event:
         return f"pass --labels with the {width} labels in the order of the columns, and commas between them"
     return "save the outcomes as 0 and 1" if one_event else None

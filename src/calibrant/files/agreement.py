@@ -41,6 +41,7 @@ class Agreement:
             probs, targets = probs[targets != ignore_index], targets[targets != ignore_index]
         if not len(targets):
             return self
+        probs = probs if probs.dtype.kind == "f" else probs.astype(np.float64)
         inside = np.all((probs >= 0) & (probs <= 1))
         if probs.ndim == 1:
             happened = targets == 1

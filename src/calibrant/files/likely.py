@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -52,6 +52,8 @@ class Likely:
     rows: tuple[str, ...]
     tables: tuple[tuple[str, ...], ...]
     cells: Mapping[str, Sequence[Any]]
+    _words: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    _numbers: dict[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
 
     def texts(self, name: str) -> list[str]:
         """Return the cells of a column as labels; those without one are empty."""
@@ -59,11 +61,15 @@ class Likely:
 
     def words(self, name: str) -> tuple[str, ...]:
         """Return the labels of a column, sorted, numbers by their size."""
-        return tuple(sorted({text for text in self.texts(name) if text}, key=_by_size))
+        if name not in self._words:
+            self._words[name] = tuple(sorted({text for text in self.texts(name) if text}, key=_by_size))
+        return self._words[name]
 
     def numbers(self, name: str) -> NDArray[np.float64]:
         """Return the cells of a column as numbers; NaN where it has none."""
-        return np.array([_number(cell) for cell in self.cells[name]], dtype=np.float64)
+        if name not in self._numbers:
+            self._numbers[name] = np.array([_number(cell) for cell in self.cells[name]], dtype=np.float64)
+        return self._numbers[name]
 
 
 def look(cells: Mapping[str, Sequence[Any]]) -> Likely:
@@ -130,25 +136,21 @@ def _are_rows(lists: Sequence[list[Any]]) -> bool:
 def _tables(scores: Mapping[str, NDArray[np.float64]]) -> tuple[tuple[str, ...], ...]:
     """Return the neighbours among columns that add up to 1 in every row, the longest first, no column twice."""
     names = list(scores)
-    if len(names) < 2:
+    if not names:
         return ()
     table = np.array([scores[name] for name in names])
-    sums = np.vstack([np.zeros(table.shape[1]), np.nancumsum(table, axis=0)])
-    whole = ~np.isnan(table).any(axis=0)
-    ends = (
-        [
-            (start, stop)
-            for start in range(len(names) - 1)
-            for stop in np.flatnonzero(np.abs(sums[:, whole][:, :1] - sums[start, whole][:1] - 1)[:, 0] < ROUNDING)
-            if stop > start + 1 and np.all(np.abs(sums[stop, whole] - sums[start, whole] - 1) < ROUNDING)
-        ]
-        if whole.any()
-        else []
-    )
+    table = table[:, ~np.isnan(table).any(axis=0)]
+    sums = np.vstack([np.zeros(table.shape[1]), np.cumsum(table, axis=0)])
+    ends = [
+        (start, int(stop))
+        for start in range(len(names) - 1 if table.size else 0)
+        for stop in np.flatnonzero(np.abs(sums[:, 0] - sums[start, 0] - 1) < ROUNDING)
+        if stop > start + 1 and np.all(np.abs(sums[stop] - sums[start] - 1) < ROUNDING)
+    ]
     found: list[tuple[int, int]] = []
     for start, stop in sorted(ends, key=lambda each: each[0] - each[1]):
         if all(stop <= first or start >= last for first, last in found):
-            found.append((start, int(stop)))
+            found.append((start, stop))
     return tuple(tuple(names[start:stop]) for start, stop in found)
 
 

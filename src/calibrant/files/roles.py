@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -53,6 +53,7 @@ _EVENTS: Final = (
     ("fail", "pass"),
 )
 _NEGATIONS: Final = ("no", "not", "non")
+_MANY: Final = 100  # columns whose names name their classes in full, or not at all
 
 
 def words_of(name: str) -> tuple[str, ...]:
@@ -134,52 +135,40 @@ def order_of(columns: Sequence[str], labels: Sequence[str]) -> tuple[str, ...] |
     at once, one to one, and no two rules give two orders. A label that is in no row is spelled as its column, where the
     others are equal to theirs.
     """
+    if len(labels) > len(columns):
+        return None
     exact: set[tuple[str, ...]] = set()
     alike: set[tuple[str, ...]] = set()
+    spelled = [_plain(label) for label in labels]
     for rests in _rests(columns):
-        exact |= _matched(rests, labels, _equal, may_lack=True)
-        for rule in (_same_side, _begins, _ends):
-            alike |= _matched(rests, labels, rule, may_lack=False)
+        names = [_plain(rest) for rest in rests]
+        exact |= _matched(
+            rests, labels, [[k for k, name in enumerate(names) if name == word] for word in spelled], may_lack=True
+        )
+        for rule in (_same_side, str.startswith, str.endswith) if len(columns) <= _MANY else ():
+            places = [
+                [k for k, name in enumerate(names) if name and word and (rule(name, word) or rule(word, name))]
+                for word in spelled
+            ]
+            alike |= _matched(rests, labels, places, may_lack=False)
     found = exact or alike
     return found.pop() if len(found) == 1 else None
 
 
-def _equal(rest: str, label: str) -> bool:
-    return _plain(rest) == _plain(label)
-
-
-def _same_side(rest: str, label: str) -> bool:
-    """Whether both say that the event happened, or both that it did not."""
-    return any(
-        _plain(rest) in side and _plain(label) in side
-        for side in ({no for no, _ in _EVENTS[:8]}, {yes for _, yes in _EVENTS[:8]})
-    )
-
-
-def _begins(rest: str, label: str) -> bool:
-    one, other = _plain(rest), _plain(label)
-    return bool(one and other) and (one.startswith(other) or other.startswith(one))
-
-
-def _ends(rest: str, label: str) -> bool:
-    one, other = _plain(rest), _plain(label)
-    return bool(one and other) and (one.endswith(other) or other.endswith(one))
+def _same_side(one: str, other: str) -> bool:
+    """Whether both words say that the event happened, or both that it did not."""
+    return any({one, other} <= {pair[side] for pair in _EVENTS} for side in (0, 1))
 
 
 def _matched(
-    rests: Sequence[str], labels: Sequence[str], rule: Callable[[str, str], bool], *, may_lack: bool
+    rests: Sequence[str], labels: Sequence[str], places: Sequence[Sequence[int]], *, may_lack: bool
 ) -> set[tuple[str, ...]]:
-    """Return the labels in the order of the columns, if a rule matches each label to a column of its own."""
-    of_column: dict[int, str] = {}
-    for label in labels:
-        places = [place for place, rest in enumerate(rests) if rule(rest, label)]
-        if len(places) != 1 or places[0] in of_column:
-            return set()
-        of_column[places[0]] = label
-    if len(of_column) < len(rests) and not (may_lack and len(of_column) > 1):
-        return set()
-    order = tuple(of_column.get(place, rest) for place, rest in enumerate(rests))
-    return {order} if len(set(order)) == len(order) and all(label and "," not in label for label in order) else set()
+    """Return the labels in the order of the columns, if each label has one place, and each place one label."""
+    of_place = {of_label[0]: label for label, of_label in zip(labels, places, strict=True) if len(of_label) == 1}
+    whole = len(of_place) == len(rests) or (may_lack and len(of_place) > 1)
+    order = tuple(of_place.get(place, rest) for place, rest in enumerate(rests))
+    plain = len(set(order)) == len(order) and all(label and "," not in label for label in order)
+    return {order} if len(of_place) == len(labels) and whole and plain else set()
 
 
 def _rests(columns: Sequence[str]) -> list[tuple[str, ...]]:

@@ -159,7 +159,7 @@ def _kinds_in_words(likely: Likely, readings: Sequence[Reading], options: Option
 def _unmatched(likely: Likely, options: Options) -> str:
     """Return what to do about columns of classes without a true class, or with one whose labels they do not name."""
     columns = next((table for table in likely.tables if len(table) > 2), ())
-    if options != Options() or not columns:
+    if not columns or _taken(options) - {None} or options.probs is not None:
         return ""
     probs = f"probabilities of classes may be in {_some(columns)} (--probs {','.join(columns)})"
     target = next((name for name in _truths(likely, options) if _fits(likely, columns, name)), None)
@@ -309,10 +309,10 @@ def _of_complements(likely: Likely, columns: Sequence[str], truths: Sequence[str
     fitting = [name for name in truths if name not in guesses and len(likely.words(name)) == 2]
     readings = []
     for truth in _best(fitting, columns, likely):
-        order = order_of(columns, likely.words(truth))
+        order = order_of(columns, likely.words(truth)) or ()
         event = event_of(likely.words(truth))
-        for label in [] if order is None else order if event is None else [event]:
-            score, (other,) = columns[order.index(label)], [name for name in order if name != label]
+        for label in [each for each in order if event in (None, each)]:
+            score, (other,) = columns[order.index(label)], [each for each in order if each != label]
             labels = () if label in ("1", "true") else ("--labels", f"{other},{label}")
             named = any(_is_named_so(name, truth) for name in columns)
             case = f"if {label!r} of {truth!r} is the event"
@@ -367,7 +367,8 @@ def _best(truths: Sequence[str], scores: Sequence[str], likely: Likely) -> list[
         ranks = {
             name: (rank[0], order_of(scores, likely.words(name)) is None, *rank[1:]) for name, rank in ranks.items()
         }
-    return [name for name in truths if ranks[name] == min(ranks.values())]
+    first = min(ranks.values(), default=None)
+    return [name for name in truths if ranks[name] == first]
 
 
 def _rank(likely: Likely, score: str, truth: str) -> tuple[bool, ...]:
@@ -389,7 +390,10 @@ def _best_pairs(scores: Sequence[str], outcomes: Sequence[str], likely: Likely) 
     pairs = [(score, outcome) for score in scores for outcome in outcomes if score != outcome]
     pairs = [pair for pair in pairs if _are_alike(*pair) or not _has_another(*pair, likely)]
     ranks = {pair: (*_rank(likely, *pair), not _SCORE.search(pair[0])) for pair in pairs}
-    best = [pair for pair in pairs if ranks[pair] == min(ranks.values())]
+    first = min(ranks.values(), default=None)
+    best = [pair for pair in pairs if ranks[pair] == first]
+    if len(best) > 2 * _LISTED:  # which an error does not list
+        return best
     return [pair for place, pair in enumerate(best) if not any(_are_complements(likely, pair, b) for b in best[:place])]
 
 
@@ -405,11 +409,8 @@ def _are_complements(likely: Likely, one: tuple[str, str], other: tuple[str, str
 def _guesses(likely: Likely, columns: Sequence[str], truths: Sequence[str]) -> list[str]:
     """Return the columns that follow the scores in every row, and so are predicted, where another may be the truth."""
     follow = [name for name in truths if not says_true(name) and _follows(likely, columns, name)]
-    others = {
-        name: [o for o in truths if o not in follow and set(likely.words(o)) & set(likely.words(name))]
-        for name in follow
-    }
-    return [name for name in follow if others[name]]
+    labels = {word for name in truths if name not in follow for word in likely.words(name)}
+    return [name for name in follow if labels.intersection(likely.words(name))]
 
 
 def _follows(likely: Likely, columns: Sequence[str], name: str) -> bool:
