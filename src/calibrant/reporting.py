@@ -159,6 +159,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         ends=None if line is None or inference is None else inference.rows.without_ends(line, inference.level),
         gap_p_value=math.nan if inference is None else inference.rows.gap_p_value(estimates[MEAN_GAP].value),
         rarer=math.inf if inference is None else inference.rarer,
+        counted=judged.counted,
     )
     return _report(
         judged,
@@ -242,6 +243,7 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
         decision=decision,
         line=None,
         rarer=math.inf,
+        counted=judged.counted,
     )
     errors = None if classes is None else classes.errors
     return _report(judged, settings, estimates, evidence, tested=tested, classwise=errors)

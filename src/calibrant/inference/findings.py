@@ -51,6 +51,8 @@ class Evidence:
         The log-odds line of the judged event; None if every class is judged, and without intervals.
     ends : WithoutEnds or None
         The line without the rows whose scores are moved in from 0 and 1; None without such rows.
+    counted : tuple of float or None
+        The rows, and what their whole weights add up to, if the weights may be sampling weights.
     gap_p_value : float
         The p-value of a mean gap of 0, with the standard error of its interval.
     rarer : float
@@ -69,6 +71,7 @@ class Evidence:
     ends: WithoutEnds | None = None
     gap_p_value: float = math.nan
     rarer: float
+    counted: tuple[int, float] | None = None
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings, the test of calibration first."""
@@ -85,6 +88,8 @@ class Evidence:
                 findings.append(Finding(Code.FALLING_CURVE))
             if rare(self.rarer):
                 findings.append(Finding(Code.RARE_OUTCOME, {"rows": self.rarer, "enough": MINORITY}))
+        if self.counted is not None and self.level is not None:
+            findings.append(Finding(Code.WHOLE_WEIGHTS, {"rows": self.counted[0], "weight": self.counted[1]}))
         return tuple(findings)
 
     @property

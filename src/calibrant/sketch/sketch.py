@@ -23,6 +23,7 @@ from calibrant.sketch.stored import StoredSketch
 from calibrant.sketch.sums import SEVERAL, SketchConfig, SketchSums, Totals
 from calibrant.sketch.units import in_units
 from calibrant.table import ReliabilityTable
+from calibrant.weights import WeightsAre
 
 
 class CalibrationSketch(StoredSketch):
@@ -109,6 +110,7 @@ class CalibrationSketch(StoredSketch):
         logits: bool = False,
         groups: Any = None,
         clusters: Any = None,
+        weights_are: WeightsAre | None = None,
     ) -> None:
         """Add a batch of predictions.
 
@@ -121,6 +123,8 @@ class CalibrationSketch(StoredSketch):
         clusters : array, (N,), optional
             The label of each row's cluster, in every batch or in none, as in `evaluate`. A cluster may be split among
             batches and among sketches. Without it rows are taken as independent.
+        weights_are : {"frequency", "sampling"}, optional
+            What the weights are, as in `evaluate`; the same in every batch.
 
         Raises
         ------
@@ -138,6 +142,7 @@ class CalibrationSketch(StoredSketch):
                 logits=logits,
                 groups=groups,
                 clusters=clusters,
+                weights_are=weights_are,
                 expected=self._make,
             )
         self._absorb(part)
@@ -210,6 +215,7 @@ class CalibrationSketch(StoredSketch):
         logits: Any,
         groups: Any,
         clusters: Any,
+        weights_are: WeightsAre | None,
         expected: SketchConfig,
     ) -> None:
         """Fill this empty sketch with a batch that must fit ``expected``."""
@@ -225,6 +231,7 @@ class CalibrationSketch(StoredSketch):
                 class_names=self.class_names,
                 notion=self.notion,
                 units=False,
+                weights_are=weights_are,
             )
         except NothingJudgedError:
             return
