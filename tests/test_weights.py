@@ -384,7 +384,7 @@ def test_wrong_things_said_of_weights() -> None:
     bad = functools.partial(pytest.raises, InputError)
     with bad(match=r"weights: expected whole numbers .* as frequencies, got [\d.]+ at row \d"):
         evaluate(p, y, weights=w / 7, weights_are="frequency")
-    with bad(match="weights_are: expected 'frequency' or 'sampling', got 'counts'"):
+    with bad(match="weights_are: expected one of 'frequency', 'sampling', got 'counts'"):
         evaluate(p, y, weights=w, weights_are="counts")  # type: ignore[arg-type]
     with bad(match="weights_are: expected weights that it is said of, got no weights"):
         compare(p, p, y, weights_are="sampling")

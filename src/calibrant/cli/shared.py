@@ -105,6 +105,7 @@ _weights = (
     click.option(
         "--weights-are",
         type=click.Choice(("frequency", "sampling")),
+        metavar="KIND",
         help="What whole weights are: numbers of equal rows, the default, or sampling weights of a survey.",
     ),
 )

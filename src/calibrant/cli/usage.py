@@ -29,6 +29,7 @@ SECTIONS: Final = {
         "target",
         "targets_file",
         "weight",
+        "weights_are",
         "by",
         "by_values",
         "clusters",
