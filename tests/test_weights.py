@@ -386,15 +386,24 @@ def test_wrong_things_said_of_weights() -> None:
         evaluate(p, y, weights=w / 7, weights_are="frequency")
     with bad(match="weights_are: expected one of 'frequency', 'sampling', got 'counts'"):
         evaluate(p, y, weights=w, weights_are="counts")  # type: ignore[arg-type]
-    with bad(match="weights_are: expected weights that it is said of, got no weights"):
+    with bad(match="weights_are: expected weights next to it, got none; name the weights too, or leave it out"):
         compare(p, p, y, weights_are="sampling")
     sketch = CalibrationSketch()
     sketch.update(p, y, weights=w)
-    with bad(match="make the sketch with weights_are='sampling'"):
+    with bad(match="make the sums with weights_are='sampling'"):
         evaluate(sketch, weights_are="sampling")
     frame = pd.DataFrame({"p": p, "y": y, "w": w / 7})
     with bad(match="weight: expected whole numbers, as frequencies, got fractions"):
         frames.sketch(frame, score="p", outcome="y", weight="w", weights_are="frequency")
+
+
+def test_what_is_said_of_equal_weights_of_a_sketch() -> None:
+    p, y, _ = survey(50)
+    for weights in (np.ones(50), np.full(50, 3.0)):
+        sketch = CalibrationSketch()
+        sketch.update(p, y, weights=weights, weights_are="sampling")
+        same = evaluate(sketch, weights_are="sampling", n_resamples=0)
+        assert same["brier"].high == pytest.approx(evaluate(p, y, n_resamples=0)["brier"].high, rel=1e-12)
 
 
 @pytest.mark.parametrize("command", ["report", "compare"])
@@ -423,3 +432,7 @@ def test_the_command_takes_what_weights_are(
     for said in ("sampling", "frequency"):
         assert "whole numbers" not in printed("--weights-are", said)
     assert printed("--weights-are", "sampling") != plain
+    without = [argument for argument in arguments if argument not in ("--weight", "w")]
+    result = CliRunner().invoke(main, [*without, "--weights-are", "sampling"])
+    assert result.exit_code != 0
+    assert "--weights-are" in result.output

@@ -144,11 +144,7 @@ def compare(
     if notion in PER_CLASS:
         remedy = "pass one class's column of each model at a time"
         raise InputError("notion", "'positive' or 'top-label' to compare models", repr(notion), remedy)
-    others = {
-        "weights": weights,
-        "ignore_index": ignore_index,
-        "class_names": class_names,
-    }
+    others = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
     if any(isinstance(probs, CalibrationSketch) for _, _, probs in named):
         rest = {"targets": outcomes, "logits": logits, "clusters": clusters, "groups": groups}
         check_weights_are(weights_are, given=True)

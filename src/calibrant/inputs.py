@@ -430,7 +430,7 @@ def check_weights_are(weights_are: Any, *, given: bool) -> None:
         return
     check_choice("weights_are", weights_are, WEIGHTS_ARE)
     if not given:
-        raise InputError("weights_are", "weights that it is said of", "no weights", "pass weights, or leave it out")
+        raise InputError("weights_are", "weights next to it", "none", "name the weights too, or leave it out")
 
 
 def _weights(

@@ -139,10 +139,13 @@ def said(ready: Ready, weights_are: WeightsAre, *, sketch: bool) -> Ready:
     judged, groups = ready
     if sketch:  # or a table
         check_choice("weights_are", weights_are, WEIGHTS_ARE)
-        if weights_are == "sampling" and judged.choices.weights != "fractional":
-            remedy = "make the sketch with weights_are='sampling'"
+        if weights_are == "sampling" and (judged.counted is not None or judged.choices.weights == "integer"):
+            expected = "'frequency' next to sums of whole weights"
             raise InputError(
-                "weights_are", "'frequency' next to sums that were made with frequencies", "'sampling'", remedy
+                "weights_are",
+                expected,
+                "'sampling'",
+                "make the sums with weights_are='sampling' (--weights-are sampling)",
             )
     return replace(judged, counted=None), {name: replace(one, counted=None) for name, one in groups.items()}
 
