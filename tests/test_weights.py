@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import betaincinv
 
 import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable, compare, evaluate, frames
+from calibrant.cli import main
 from calibrant.errors import InputError
 from calibrant.inference import cox_test, hosmer_lemeshow_test, ks_test, spiegelhalter_test, t_cal_test
 from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT, in_units, integer_weights, rate_rows, share_rows, unit_of
@@ -270,3 +274,165 @@ def test_no_table_holds_more_rows_than_its_counts_can() -> None:
     assert evaluate(table, n_resamples=20)["ece"].value == pytest.approx(7 / 30)
     with pytest.raises(InputError, match=r"tables: expected at most 2\^63 - 1 rows in all"):
         _ = table + table
+
+
+# ---------------------------------------------------------------- what whole weights are
+
+
+def survey(n: int = 1_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return calibrated scores, outcomes, and whole sampling weights that differ by a factor of a thousand."""
+    rng = np.random.default_rng(seed)
+    p = rng.random(n)
+    return p, (rng.random(n) < p).astype(int), np.rint(np.exp(rng.normal(5, 1, n)))
+
+
+def numbers_of(report: calibrant.Report) -> dict[str, list[float]]:
+    return {name: [one.value, one.low, one.high, one.p_value] for name, one in report.items()}
+
+
+def cautioned(result: Any) -> bool:
+    return any("the weights are whole numbers" in sentence for sentence in result.verdict())
+
+
+@pytest.mark.parametrize("door", ["rows", "groups", "clusters", "classes", "sketch", "batches", "frame"])
+def test_whole_sampling_weights_are_weights_that_are_not_whole(door: str) -> None:
+    """Whatever the door, as weights that differ from them by a factor, 1 / 7: to rounding and 1 - 2^-53."""
+    p, y, w = survey(300)
+    options: dict[str, Any] = {"groups": np.arange(300) % 3} if door == "groups" else {}
+    if door == "clusters":
+        options = {"clusters": np.arange(300) // 3}
+
+    def report(weights: np.ndarray, said: Any) -> calibrant.Report:
+        if door in ("sketch", "batches"):
+            sketch = CalibrationSketch()
+            for part in np.array_split(np.arange(300), 1 if door == "sketch" else 7):
+                sketch.update(p[part], y[part], weights=weights[part], weights_are=said)
+            return evaluate(sketch, n_resamples=0)
+        if door == "frame":
+            frame = pd.DataFrame({"p": p, "y": y, "w": weights})
+            sketch = frames.sketch(frame, score="p", outcome="y", weight="w", weights_are=said)
+            return evaluate(sketch, n_resamples=0)
+        probs = np.stack([1 - p, p * 0.6, p * 0.4], axis=1) if door == "classes" else p
+        return evaluate(probs, y, weights=weights, weights_are=said, n_resamples=0, **options)
+
+    whole, fractions = report(w, "sampling"), report(w / 7, None)
+    for one, other in ((whole, fractions), *zip(whole.groups, fractions.groups, strict=True)):
+        named = [numbers_of(r if isinstance(r, calibrant.Report) else r.report) for r in (one, other)]
+        for name, values in named[0].items():
+            np.testing.assert_allclose(values, named[1][name], rtol=1e-9, atol=1e-12, err_msg=name)
+    assert not cautioned(whole)
+    assert cautioned(report(w, None))
+
+
+@pytest.mark.parametrize("weights", [np.full(300, 12.0), np.ones(300)])
+def test_equal_sampling_weights_are_no_weights(weights: np.ndarray) -> None:
+    p, y, _ = survey(300)
+    same = evaluate(p, y, weights=weights, weights_are="sampling", n_resamples=0)
+    assert numbers_of(same) == numbers_of(evaluate(p, y, n_resamples=0))
+
+
+def test_frequencies_are_the_default() -> None:
+    p, y, w = survey(300)
+    said, plain = (evaluate(p, y, weights=w, weights_are=k, n_resamples=0) for k in ("frequency", None))
+    assert numbers_of(said) == numbers_of(plain)
+    assert cautioned(plain)
+    assert not cautioned(said)
+
+
+@pytest.mark.parametrize(
+    ("weights", "doubtful"),
+    [
+        (None, False),
+        (np.full(100, 50.0), False),  # equal: numbers of equal rows
+        (np.tile([1.0, 2.0], 50), False),  # 1.5 times the rows
+        (np.tile([1.0, 9.0], 50), True),
+        (np.tile([1.5, 90.0], 50), False),  # not whole: never frequencies
+        (np.tile([0.0, 9.0], 50), False),  # rows of weight 0 are none
+    ],
+)
+def test_a_caution_where_whole_weights_may_be_sampling_weights(weights: np.ndarray | None, doubtful: bool) -> None:
+    p, y, _ = survey(100)
+    sketches = CalibrationSketch(), CalibrationSketch()
+    for sketch, probs in zip(sketches, (p, p**2), strict=True):
+        sketch.update(probs, y, weights=weights)
+    for result in (
+        evaluate(p, y, weights=weights, n_resamples=0),
+        evaluate(np.stack([1 - p, p], axis=1), y, weights=weights, n_resamples=0, notion="classwise"),
+        evaluate(sketches[0], n_resamples=0),
+        compare(p, p**2, y, weights=weights),
+        compare(p, p**2, y, weights=weights, clusters=np.arange(100) // 2),
+        compare(*sketches),
+    ):
+        assert cautioned(result) is doubtful
+    assert not cautioned(compare(*sketches, weights_are="frequency"))
+    assert not cautioned(evaluate(sketches[0], n_resamples=0, weights_are="frequency"))
+
+
+def test_models_are_compared_by_sampling_weights() -> None:
+    p, y, w = survey(300)
+    first, second = (
+        compare(p, p**1.3, y, weights=weights, weights_are=said).pairs[0]
+        for weights, said in ((w, "sampling"), (w / 7, None))
+    )
+    for name, estimate in first.estimates.items():
+        other = second[name]
+        assert (estimate.low, estimate.high) == pytest.approx((other.low, other.high), rel=1e-9), name
+
+
+def test_wrong_things_said_of_weights() -> None:
+    p, y, w = survey(20)
+    bad = functools.partial(pytest.raises, InputError)
+    with bad(match=r"weights: expected whole numbers .* as frequencies, got [\d.]+ at row \d"):
+        evaluate(p, y, weights=w / 7, weights_are="frequency")
+    with bad(match="weights_are: expected one of 'frequency', 'sampling', got 'counts'"):
+        evaluate(p, y, weights=w, weights_are="counts")  # type: ignore[arg-type]
+    with bad(match="weights_are: expected weights next to it, got none; name the weights too, or leave it out"):
+        compare(p, p, y, weights_are="sampling")
+    sketch = CalibrationSketch()
+    sketch.update(p, y, weights=w)
+    with bad(match="make the sums with weights_are='sampling'"):
+        evaluate(sketch, weights_are="sampling")
+    frame = pd.DataFrame({"p": p, "y": y, "w": w / 7})
+    with bad(match="weight: expected whole numbers, as frequencies, got fractions"):
+        frames.sketch(frame, score="p", outcome="y", weight="w", weights_are="frequency")
+
+
+def test_what_is_said_of_equal_weights_of_a_sketch() -> None:
+    p, y, _ = survey(50)
+    for weights in (np.ones(50), np.full(50, 3.0)):
+        sketch = CalibrationSketch()
+        sketch.update(p, y, weights=weights, weights_are="sampling")
+        same = evaluate(sketch, weights_are="sampling", n_resamples=0)
+        assert same["brier"].high == pytest.approx(evaluate(p, y, n_resamples=0)["brier"].high, rel=1e-12)
+
+
+@pytest.mark.parametrize("command", ["report", "compare"])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_command_takes_what_weights_are(
+    command: str, streamed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The remedy that the caution prints, typed."""
+    p, y, w = survey(200)
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"a": p, "b": p**1.3, "won": y, "w": w.astype(int)}).to_csv("rows.csv", index=False)
+    scores = ["--score", "a"] if command == "report" else ["--scores", "a,b"]
+    if command == "compare" and streamed:
+        return
+    arguments = [command, "rows.csv", *scores, "--outcome", "won", "--weight", "w"]
+    if command == "report":
+        arguments += ["--n-resamples", "0", *(["--sketch", "rows.cal"] if streamed else [])]
+
+    def printed(*more: str) -> str:
+        result = CliRunner().invoke(main, [*arguments, *more])
+        assert result.exit_code == 0, result.output
+        return " ".join(result.output.split())
+
+    plain = printed()
+    assert 'pass weights_are="sampling" (--weights-are sampling)' in plain
+    for said in ("sampling", "frequency"):
+        assert "whole numbers" not in printed("--weights-are", said)
+    assert printed("--weights-are", "sampling") != plain
+    without = [argument for argument in arguments if argument not in ("--weight", "w")]
+    result = CliRunner().invoke(main, [*without, "--weights-are", "sampling"])
+    assert result.exit_code != 0
+    assert "--weights-are" in result.output

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from calibrant.weights import WeightsAre
 
 
 @dataclass(frozen=True)
@@ -14,6 +18,7 @@ class Options:
     probs: str | None = None
     target: str | None = None
     weight: str | None = None
+    weights_are: WeightsAre | None = None
     where: str | None = None
     timezone: str = "UTC"
     class_names: tuple[str, ...] | None = None

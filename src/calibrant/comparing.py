@@ -15,12 +15,13 @@ from calibrant.comparison import Comparison
 from calibrant.errors import InputError, nearest, renaming
 from calibrant.faults import Fault, ModelFacts
 from calibrant.grouping import as_groups, has_order
-from calibrant.inputs import Notion, as_predictions
+from calibrant.inputs import Notion, as_predictions, check_weights_are
 from calibrant.notions import PER_CLASS, resolve
 from calibrant.pairing import Read, Settings, by_rows, by_sums, of_groups, summed
 from calibrant.sampling.means import PredictionMeans
 from calibrant.sampling.unpaired import Summed
 from calibrant.sketch import CalibrationSketch, check_alone
+from calibrant.weights import WeightsAre
 from calibrant.wording import refuse
 
 #: A model's name, what its predictions are called in an error, and the predictions.
@@ -45,6 +46,7 @@ def compare(
     clusters: Any = None,
     groups: Any = None,
     paired: bool = False,
+    weights_are: WeightsAre | None = None,
     level: float = 0.95,
     tolerance: float | None = None,
 ) -> Comparison:
@@ -91,6 +93,8 @@ def compare(
         For sketches that were made with clusters: whether equal labels name the same units in all of them, such as the
         same patients. What the models have in common then cancels, whether all of their rows are the same, some or
         none. Predictions are always paired.
+    weights_are : {"frequency", "sampling"}, optional
+        What the weights are, as in `evaluate`.
     level : float, default 0.95
         The confidence of each interval, from 0.5 to below 1.
     tolerance : float, optional
@@ -143,7 +147,8 @@ def compare(
     others = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
     if any(isinstance(probs, CalibrationSketch) for _, _, probs in named):
         rest = {"targets": outcomes, "logits": logits, "clusters": clusters, "groups": groups}
-        return _compare_sketches(named, others | rest, notion, settings, paired=paired)
+        check_weights_are(weights_are, given=True)
+        return _compare_sketches(named, others | rest, notion, settings, paired=paired, weights_are=weights_are)
     if paired:
         remedy = "leave it out: predictions are compared row by row"
         raise InputError("paired", "True only for sketches that were made with clusters", "True", remedy)
@@ -152,7 +157,8 @@ def compare(
     _check_rows(named)
     declared = _declared(logits, [name for name, _, _ in named])
     each = [(*model, is_logits) for model, is_logits in zip(named, declared, strict=True)]
-    return _compare_rows(each, {**others, "targets": outcomes, "notion": notion}, clusters, groups, settings)
+    others |= {"targets": outcomes, "notion": notion, "weights_are": weights_are}
+    return _compare_rows(each, others, clusters, groups, settings)
 
 
 def _compare_rows(
@@ -176,7 +182,9 @@ def _compare_rows(
         shapes.append((predictions.n,) if predictions.layout == "binary" else (predictions.n, predictions.n_classes))
         _check_columns(named, shapes)
     labels = judging.cluster_labels(clusters, models[0].predictions)
-    whole = by_rows(models, labels, settings, judging.single_image(clusters, models[0].predictions))
+    first = models[0].predictions
+    flags = judging.single_image(clusters, first), judging.counted_flag(first, others["weights_are"])
+    whole = by_rows(models, labels, settings, "; ".join(filter(None, flags)))
     if groups is None:
         return whole
 
@@ -191,7 +199,13 @@ def _compare_rows(
 
 
 def _compare_sketches(
-    named: Sequence[_Named], others: Mapping[str, Any], notion: Notion | None, settings: Settings, *, paired: bool
+    named: Sequence[_Named],
+    others: Mapping[str, Any],
+    notion: Notion | None,
+    settings: Settings,
+    *,
+    paired: bool,
+    weights_are: WeightsAre | None,
 ) -> Comparison:
     """Compare models by their sketches."""
     (_, _, first), *_ = named
@@ -213,7 +227,10 @@ def _compare_sketches(
             raise InputError(argument, "a sketch of rows in clusters, with paired=True", "one without clusters", remedy)
     sketches = {name: sketch for name, _, sketch in named}
     compare_sketches = partial(_by_sketches, settings=settings, paired=paired)
-    whole = compare_sketches(sketches)
+    flag = ""
+    for sketch in sketches.values():
+        flag = flag or judging.counted_flag(sketch, weights_are)
+    whole = compare_sketches(sketches, flag=flag)
     common = [name for name in first.groups if all(name in sketch.groups for sketch in sketches.values())]
     if not common:
         return whole
@@ -223,7 +240,9 @@ def _compare_sketches(
     return replace(whole, groups=groups, lone_groups=tuple(sorted(others_of)))
 
 
-def _by_sketches(sketches: Mapping[str, CalibrationSketch], settings: Settings, *, paired: bool) -> Comparison:
+def _by_sketches(
+    sketches: Mapping[str, CalibrationSketch], settings: Settings, *, paired: bool, flag: str = ""
+) -> Comparison:
     """Compare models by their sketches, which are of one make."""
     models: list[Summed] = []
     for name, sketch in sketches.items():
@@ -232,7 +251,7 @@ def _by_sketches(sketches: Mapping[str, CalibrationSketch], settings: Settings, 
         models.append(summed(name, judged.table, means, settings.n_bins, judged.buckets))
     first = next(iter(sketches.values()))
     facts = {"n": min(model.means.n for model in models), "notion": first.notion, "n_classes": first.n_classes}
-    return by_sums(models, settings, facts, paired=paired)
+    return by_sums(models, settings, facts, paired=paired, flag=flag)
 
 
 # ---------------------------------------------------------------- the arguments

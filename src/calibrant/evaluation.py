@@ -35,6 +35,7 @@ from calibrant.sampling.groups import LEAST_GROUP, ONE_CLUSTER, SMALL_GROUP, hol
 from calibrant.sampling.heterogeneity import GroupRows, heterogeneity
 from calibrant.sampling.means import MINORITY, rare, rarer_rows
 from calibrant.sampling.resampling import Resampling, Rng
+from calibrant.weights import WeightsAre
 
 _FEW_OUTCOMES: Final = f"fewer than {MINORITY} events or non-events"
 _FEW_CLUSTERS: Final = f"fewer than {MINORITY} clusters with the rarer outcome"
@@ -56,6 +57,7 @@ def evaluate(
     measures: str | Sequence[str | Measure] | None = None,
     groups: Any = None,
     clusters: Any = None,
+    weights_are: WeightsAre | None = None,
     level: float | None = 0.95,
     n_resamples: int = 1000,
     rng: Rng = 0,
@@ -114,6 +116,12 @@ def evaluate(
         independent. Every interval, floor, p-value and band is then for independent clusters, with any dependence
         inside them. A cluster of ten rows counts ten times. With several nested levels pass the outermost. Without it
         rows are taken as independent; of predictions (N, C, ...) the first axis is the cluster unless it is False.
+    weights_are : {"frequency", "sampling"}, optional
+        What the weights are. With "frequency" a row of weight 2 is two rows; the weights are then whole numbers.
+        Sampling weights of a survey say how many people a row stands for: it remains one row, and variances are those
+        of weighted means. By default whole weights are frequencies, and others are sampling weights. A report on whole
+        weights that differ and add up to more than twice the rows has a caution, unless this is passed. Next to a
+        sketch, which was made with weights, "frequency" only leaves the caution out.
     level : float or None, default 0.95
         The confidence of the intervals. None gives values alone, in a fraction of the time.
     n_resamples : int, default 1000
@@ -180,11 +188,13 @@ def evaluate(
         if targets is None:
             remedy = "pass the labels; only a ReliabilityTable or a CalibrationSketch needs none"
             raise InputError("targets", "an array", "None", remedy)
-        predictions = as_predictions(probs, targets, **others, logits=logits, notion=notion)
+        predictions = as_predictions(probs, targets, **others, logits=logits, notion=notion, weights_are=weights_are)
         judging.warn_of_logits(predictions)
         labels, event = judging.cluster_labels(clusters, predictions), resolve(predictions, notion)
         found = judging.of_predictions(predictions, event, groups, labels, n_bins, classwise=classwise)
         found = judging.flagged(found, clusters, predictions)
+    if weights_are is not None:
+        found = judging.said(found, weights_are, sketch=targets is None)
     judged, judged_groups = found
     judging.check_bands(bands, level, judged)
     if tolerance is not None and judged.notion in PER_CLASS and tolerance_of != ECE.name:

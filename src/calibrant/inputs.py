@@ -30,7 +30,7 @@ from calibrant.faults import (
     WeightFacts,
 )
 from calibrant.kernels.dispatch import Rows
-from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT, in_units
+from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT, NOT_WHOLE, WEIGHTS_ARE, WeightsAre, in_units, integer_weights
 from calibrant.wording import refuse
 
 Layout = Literal["binary", "multiclass", "multilabel"]
@@ -103,9 +103,11 @@ def as_predictions(
     class_names: Sequence[str] | None = None,
     notion: str | None = None,
     units: bool = True,
+    weights_are: WeightsAre | None = None,
 ) -> Predictions:
     """Return the validated predictions, with shapes and types normalised; no probability is read yet.
 
+    ``weights_are`` says what whole weights are; by default a row of weight 2 is two rows, as with "frequency".
     With ``units``, weights are in the units of `weights.in_units`. Sums that are added to others need raw weights.
 
     Raises
@@ -118,6 +120,7 @@ def as_predictions(
         raise InputError("logits", "True or False", repr(logits), "pass True if probs are logits, else False")
     if notion is not None:
         check_choice("notion", notion, get_args(Notion))
+    check_weights_are(weights_are, given=weights is not None)
     index_of_rows = index_of(probs)
     for name, column in (("targets", targets), ("weights", weights)):
         index_of_rows = check_index(name, column, index_of_rows)
@@ -148,7 +151,7 @@ def as_predictions(
     return Predictions(
         rows=rows,
         labels=index,
-        weights=None if weights is None else _weights(weights, rows.n, index, units=units),
+        weights=None if weights is None else _weights(weights, rows.n, index, weights_are, units=units),
         layout=layout,
         logits=bool(logits),
         tolerance=sum_tolerance("bfloat16" if bfloat16 else values.dtype.name),
@@ -421,7 +424,18 @@ def _one_hot(labels: NDArray[Any]) -> NDArray[np.int64]:
     return index.reshape(-1)
 
 
-def _weights(x: Any, n: int, targets: NDArray[np.integer[Any]], *, units: bool) -> NDArray[np.float64]:
+def check_weights_are(weights_are: Any, *, given: bool) -> None:
+    """Reject what is said of weights if it is not one of two words, or if there are no weights."""
+    if weights_are is None:
+        return
+    check_choice("weights_are", weights_are, WEIGHTS_ARE)
+    if not given:
+        raise InputError("weights_are", "weights next to it", "none", "name the weights too, or leave it out")
+
+
+def _weights(
+    x: Any, n: int, targets: NDArray[np.integer[Any]], weights_are: WeightsAre | None, *, units: bool
+) -> NDArray[np.float64]:
     array = as_array("weights", x)
     array = widened(array) if is_bfloat16(x, array) else as_numbers("weights", array)
     if array.size != n:
@@ -438,6 +452,18 @@ def _weights(x: Any, n: int, targets: NDArray[np.integer[Any]], *, units: bool) 
         raise NothingJudgedError("weights", "at least one above 0", "only zeros", remedy)
     weights = np.ascontiguousarray(weights if judged.all() else np.where(judged, weights, 0.0))
     _check_range(weights, units=units)
+    if weights_are == "frequency" and not integer_weights(weights):
+        row = int(np.argmax(weights != np.rint(weights)))
+        remedy = "pass counts, or leave weights_are out: weights that are not whole are sampling weights"
+        raise InputError(
+            "weights",
+            "whole numbers that add up to 2^53 at most, as frequencies",
+            f"{weights[row]:g} at row {row}",
+            remedy,
+            row=row,
+        )
+    if weights_are == "sampling" and integer_weights(weights):
+        weights = weights * NOT_WHOLE
     return in_units(weights) if units else weights
 
 

@@ -28,12 +28,12 @@ from calibrant.results import Bands, Choices
 from calibrant.sampling.base_rates import BaseRates
 from calibrant.sampling.class_rows import ClassRows
 from calibrant.sampling.classwise import ClassBins, inferred
-from calibrant.sampling.means import PredictionMeans, heavy
+from calibrant.sampling.means import PredictionMeans, counted_rows, heavy
 from calibrant.sampling.resampling import Resampling
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.table import ReliabilityTable, cell_sums
 from calibrant.units import table_in_units
-from calibrant.weights import deciding_rows, effective_rows, integer_weights
+from calibrant.weights import WEIGHTS_ARE, WeightsAre, deciding_rows, effective_rows, integer_weights, may_be_sampling
 
 ONE_IMAGE: Final = "rows of one image, taken as independent: intervals may be too short"
 UNIT_LOGITS: Final = "logits: expected logits of one event, got values that all lie in [0, 1]"
@@ -73,6 +73,8 @@ class Judged:
         Whether clusters were given, of one row each: the rows are independent.
     flag : str
         A warning about the rows; empty without one.
+    counted : tuple of float or None
+        The rows, and what their whole weights add up to, if the weights may be sampling weights and nothing was said.
     choices : Choices
         What was passed, for the paragraph of methods.
     numbers : int
@@ -92,6 +94,7 @@ class Judged:
     class_tables: Sequence[ReliabilityTable] = ()
     alone: bool = False
     flag: str = ""
+    counted: tuple[int, float] | None = None
     choices: Choices = field(default_factory=Choices)
     numbers: int = 0
 
@@ -129,6 +132,22 @@ def flagged(ready: Ready, clusters: Any, predictions: Predictions) -> Ready:
     if not warning:
         return ready
     return replace(ready[0], flag="; ".join(filter(None, (ready[0].flag, warning)))), ready[1]
+
+
+def said(ready: Ready, weights_are: WeightsAre, *, sketch: bool) -> Ready:
+    """Return the same without doubts about its whole weights, because it was said what they are."""
+    judged, groups = ready
+    if sketch:  # or a table
+        check_choice("weights_are", weights_are, WEIGHTS_ARE)
+        if weights_are == "sampling" and (judged.counted is not None or judged.choices.weights == "integer"):
+            expected = "'frequency' next to sums of whole weights"
+            raise InputError(
+                "weights_are",
+                expected,
+                "'sampling'",
+                "make the sums with weights_are='sampling' (--weights-are sampling)",
+            )
+    return replace(judged, counted=None), {name: replace(one, counted=None) for name, one in groups.items()}
 
 
 def single_image(clusters: Any, predictions: Predictions) -> str:
@@ -197,6 +216,7 @@ def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool) -> Jud
         n_classes=sketch.n_classes,
         names=sketch.class_names,
         flag=heavy(sketch.totals.deciding_rows),
+        counted=_counted_of_sketch(sketch),
         choices=Choices(data="sketch"),
     )
     if notion in PER_CLASS:
@@ -264,6 +284,7 @@ def _of_rows(
         histograms=histograms,
         class_rows=ClassRows(predictions, _uppers(predictions, n_bins)) if several and layout == "multiclass" else None,
         flag="" if integer_weights(weights) else heavy(deciding_rows(_power(weights, 2), _power(weights, 4))),
+        counted=_counted(n, weights),
         choices=_choices(predictions, n),
         numbers=numbers,
     )
@@ -375,6 +396,32 @@ def check_bands(bands: Bands, level: float | None, judged: Judged) -> None:
 def _uppers(predictions: Predictions, n_bins: int) -> NDArray[np.floating[Any]]:
     """Return the largest score of each bin of equal width."""
     return binned.largest_members(binned.uniform_edges(n_bins), "right", predictions.rows.dtype)
+
+
+def _counted(n: int, weights: NDArray[np.float64] | None) -> tuple[int, float] | None:
+    """Return n rows and what their weights add up to, if these are whole and may be sampling weights."""
+    if weights is None or not integer_weights(weights):
+        return None
+    weight = float(weights.sum())
+    return (n, weight) if may_be_sampling(n, weight, _power(weights, 2)) else None
+
+
+def _counted_of_sketch(sketch: CalibrationSketch) -> tuple[int, float] | None:
+    totals = sketch.totals
+    doubtful = totals.whole and may_be_sampling(totals.n, totals.weight, totals.square_weight)
+    return (totals.n, totals.weight) if doubtful else None
+
+
+def counted_flag(data: Predictions | CalibrationSketch, weights_are: WeightsAre | None) -> str:
+    """Return a warning if whole weights may be sampling weights and nothing was said of them."""
+    if weights_are is not None:
+        return ""
+    if isinstance(data, CalibrationSketch):
+        found = _counted_of_sketch(data)
+    else:
+        judged = data.judged
+        found = _counted(int(np.count_nonzero(judged)), None if data.weights is None else data.weights[judged])
+    return "" if found is None else counted_rows(*found)
 
 
 def _power(weights: Any, power: int) -> float:

@@ -117,7 +117,8 @@ def by_rows(models: Sequence[Read], labels: ClusterLabels | None, settings: Sett
         labels = labels.take(np.flatnonzero(first.predictions.judged))
     lone = labels is not None and labels.alone(first.events.weights)
     if labels is not None and not lone:
-        return by_sums([model.in_clusters(labels, settings.n_bins) for model in models], settings, facts, paired=True)
+        sums = [model.in_clusters(labels, settings.n_bins) for model in models]
+        return by_sums(sums, settings, facts, paired=True, flag=flag)
     suffix = LONE if lone else ""
     tests = {model.name: table_test(ReliabilityTable.pool(model.events), settings.n_bins) for model in models}
     rows = [model.in_rows(settings.n_bins) for model in models]
@@ -189,7 +190,9 @@ def summed(
     return Summed(**known) if rows is None else ClusterSummed(**known, rows=rows, answers=answers)
 
 
-def by_sums(models: Sequence[Summed], settings: Settings, facts: Mapping[str, Any], *, paired: bool) -> Comparison:
+def by_sums(
+    models: Sequence[Summed], settings: Settings, facts: Mapping[str, Any], *, paired: bool, flag: str = ""
+) -> Comparison:
     """Compare models by their sums; ``paired`` ones by sums over buckets of the same clusters."""
     alone = {model.name: _alone(model, settings.level) for model in models}
     fewest = min(models, key=lambda model: model.means.n)
@@ -201,7 +204,7 @@ def by_sums(models: Sequence[Summed], settings: Settings, facts: Mapping[str, An
         descriptions=_descriptions(),
         models={model.name: model.values for model in models},
         tests={name: test for name, (test, _) in alone.items()},
-        pairs=_pairs([_pair(a, b, settings, paired=paired) for a, b in itertools.combinations(models, 2)]),
+        pairs=_pairs([_pair(a, b, settings, flag, paired=paired) for a, b in itertools.combinations(models, 2)]),
         diagrams={name: diagram for name, (_, diagram) in alone.items()},
         paired=paired,
         clusters=cluster_details(fewest.rows.clusters.buckets) if isinstance(fewest, ClusterSummed) else None,
@@ -233,9 +236,7 @@ def _estimated(of: Callable[[Difference], Estimate], layout: Layout) -> dict[str
 
 def _paired(first: Model, second: Model, settings: Settings, flag: str, suffix: str) -> Pair:
     """Return the differences of two models on the same rows; the suffix ends each method."""
-    details, n = flags(first, second), len(first.judged.index)
-    if flag:
-        details = {"flag": "; ".join(filter(None, (flag, details.get("flag"))))}
+    details, n = _flagged(flags(first, second), flag), len(first.judged.index)
     layout = first.means.layout
     estimates = {
         name: _complete(replace(one, method=one.method + suffix), settings.level, n, details)
@@ -248,7 +249,7 @@ def _paired(first: Model, second: Model, settings: Settings, flag: str, suffix: 
     return Pair(first.name, second.name, estimates, _decision(bounds, n, settings))
 
 
-def _pair(first: Summed, second: Summed, settings: Settings, *, paired: bool) -> Pair:
+def _pair(first: Summed, second: Summed, settings: Settings, flag: str, *, paired: bool) -> Pair:
     """Return the differences of two models known by their sums."""
     n, level = min(first.means.n, second.means.n), settings.level
     if paired and isinstance(first, ClusterSummed) and isinstance(second, ClusterSummed):
@@ -260,11 +261,17 @@ def _pair(first: Summed, second: Summed, settings: Settings, *, paired: bool) ->
         details = details_of(first, second)
         estimates = _estimated(lambda each: each.unpaired(first, second, level), first.means.layout)
         bounds = partial(unpaired.absolute_difference, first, second)
+    details = _flagged(details, flag)
     errors = {name: first.bounds[name] + second.bounds[name] for name in estimates}
     complete = {
         name: replace(_complete(one, level, n, details), error_bound=errors[name]) for name, one in estimates.items()
     }
     return Pair(first.name, second.name, complete, _decision(bounds, n, settings))
+
+
+def _flagged(details: Mapping[str, Any], flag: str) -> dict[str, Any]:
+    """Return details with one more warning."""
+    return {**details, **({"flag": "; ".join(filter(None, (flag, details.get("flag"))))} if flag else {})}
 
 
 def _decision(bounds: Callable[[float], Estimate], n: int, settings: Settings) -> Decision | None:

@@ -161,6 +161,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         gap_p_value=math.nan if inference is None else inference.rows.gap_p_value(estimates[MEAN_GAP].value),
         rarer=math.inf if inference is None else inference.rarer,
         unit=ROWS if inference is None else inference.unit,
+        counted=judged.counted,
     )
     return _report(
         judged,
@@ -245,6 +246,7 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
         line=None,
         falls=False,
         rarer=math.inf,
+        counted=judged.counted,
     )
     errors = None if classes is None else classes.errors
     return _report(judged, settings, estimates, evidence, tested=tested, classwise=errors)

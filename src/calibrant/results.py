@@ -157,6 +157,7 @@ class Code(StrEnum):
     UNDECIDED = "undecided"
     FALLING_CURVE = "falling-curve"
     RARE_OUTCOME = "rare-outcome"
+    WHOLE_WEIGHTS = "whole-weights"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,16 @@
 
 Weights that are not integers only compare rows, so a common factor changes nothing. `in_units` divides by such a one.
 Equal weights then count as no weights, and no power of a weight is 0 or infinite.
+
+Sampling weights of a survey are often whole numbers. Where the caller says that weights are sampling weights, they are
+multiplied by the number next to 1, which makes the next double below of each: weights that are not whole. Nothing else
+has to know what was said.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +26,17 @@ MOST_WEIGHT: Final = 1e60
 
 #: The most that integer weights add up to: above it, float64 no longer holds every integer.
 MOST_WHOLE: Final = 2.0**53
+
+WeightsAre = Literal["frequency", "sampling"]
+
+#: What a caller can say that weights are.
+WEIGHTS_ARE: Final = get_args(WeightsAre)
+
+#: A whole number times this is the next double below it, which is not whole up to 2^53.
+NOT_WHOLE: Final = 1 - 2.0**-53
+
+#: Whole weights that differ and add up to so many times their rows may be sampling weights.
+_MANY: Final = 2.0
 
 #: The most rows that sums hold: counts are integers of 64 bits.
 MOST_ROWS: Final = 2**63 - 1
@@ -39,6 +54,11 @@ def integer_weights(weights: NDArray[Any] | None) -> bool:
     if weights is None:
         return True
     return bool(np.array_equal(weights, np.rint(weights))) and float(np.sum(weights)) <= MOST_WHOLE
+
+
+def may_be_sampling(n: int, weight: float, square_weight: float) -> bool:
+    """Return whether whole weights of n rows with these sums may be sampling weights: they differ and are large."""
+    return weight > _MANY * n and square_weight / weight > weight / n * (1 + 1e-9)
 
 
 def in_units(weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -53,6 +53,7 @@ _ARGUMENTS: Final = {
     "groups": "--by",
     "clusters": "--cluster",
     "weights": "--weight",
+    "weights_are": "--weights-are",
 }
 
 

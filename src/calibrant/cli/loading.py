@@ -62,7 +62,9 @@ def load(ctx: click.Context, options: CommandOptions, step: Step, rows: list[Fil
         return _check_rows(files.read_sketches(paths, keep_going=options.keep_going))
     if options.engine == "spark":
         return spark.load(ctx, options, paths)
-    judging = files.Judging(options.notion, options.classwise, options.ignore_index, options.logits)
+    judging = files.Judging(
+        options.notion, options.classwise, options.ignore_index, options.logits, weights_are=options.weights_are
+    )
     try:
         loaded = files.read_predictions(
             paths,
@@ -138,6 +140,7 @@ def _load_model(options: CommandOptions, model: str, step: Step, rows: list[File
         ignore_index=options.ignore_index,
         logits=logits,
         class_names=loaded.class_names,
+        weights_are=options.weights_are,
     )
     read(predictions, resolve(predictions, options.notion))
     return loaded
@@ -166,7 +169,7 @@ def _load_sketches(
         if name in saved:
             sketches[name] = saved[name]
             continue
-        judging = files.Judging(notion, False, options.ignore_index, options.logits, first.grid)
+        judging = files.Judging(notion, False, options.ignore_index, options.logits, first.grid, options.weights_are)
         targets = options.targets_file
         try:
             read = files.read_predictions([model], options, judging, targets_file=targets, keep=False, progress=step)
@@ -187,7 +190,12 @@ def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> 
     from calibrant.errors import FileError
     from calibrant.files import FileSketches
 
-    how: dict[str, Any] = {"n_bins": options.n_bins, "level": options.level, "tolerance": options.tolerance}
+    how: dict[str, Any] = {
+        "n_bins": options.n_bins,
+        "level": options.level,
+        "tolerance": options.tolerance,
+        "weights_are": options.weights_are,
+    }
     if isinstance(predictions, FileSketches):
         comparison = compare_models(predictions.sketches, paired=options.paired, **how)
         if options.by and not comparison.groups:
@@ -228,6 +236,7 @@ def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions)
         tolerance=options.tolerance,
         tolerance_of=options.tolerance_of,
         classwise=classwise,
+        weights_are=options.weights_are,
     )
     if isinstance(predictions, FileSketch):
         report = report_of(predictions.sketch)

@@ -181,6 +181,7 @@ def _for_comparisons(result: Report | Comparison, predictions: FileRead, options
         notion=options.notion,
         ignore_index=options.ignore_index,
         logits=options.logits or (isinstance(predictions, FilePredictions) and predictions.logits),
+        weights_are=options.weights_are,
         groups=len(result.groups),
     )
     return {"sketch": sketch_as_text(sketch)}

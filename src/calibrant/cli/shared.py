@@ -115,8 +115,14 @@ targets = click.option(
     help="The .npy file of the targets of an .npy file.",
     shell_complete=completion.files,
 )
-weight = click.option(
-    "--weight", metavar="COLUMN", help="How often each row counts.", shell_complete=completion.columns
+_weights = (
+    click.option("--weight", metavar="COLUMN", help="How often each row counts.", shell_complete=completion.columns),
+    click.option(
+        "--weights-are",
+        type=click.Choice(("frequency", "sampling")),
+        metavar="KIND",
+        help="What whole weights are: numbers of equal rows, the default, or sampling weights of a survey.",
+    ),
 )
 by = click.option(
     "--by",
@@ -211,6 +217,11 @@ _outputs = (
 def config(command: Command) -> Command:
     """Add the options that name a file of options."""
     return _with(_config, command)
+
+
+def weight(command: Command) -> Command:
+    """Add the options of the weights of rows."""
+    return _with(_weights, command)
 
 
 def outputs(command: Command) -> Command:

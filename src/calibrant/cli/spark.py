@@ -353,6 +353,7 @@ def _sketch(
     arguments: Any = {
         **named,
         **weight_and_group,
+        "weights_are": options.weights_are,
         "cluster": labels or None,
         "notion": options.notion,
         "classwise": bool(classwise),

@@ -17,6 +17,7 @@ from calibrant.files.sources import Opened, Source
 from calibrant.files.values import Column, Piece, join, rows_of
 from calibrant.grid import Grid
 from calibrant.inputs import Notion
+from calibrant.weights import WeightsAre
 
 #: The least numbers in a chunk, and its least rows where every class is judged. PyArrow writes row groups of as many
 #: rows, so that columns of one event are handed on without a copy.
@@ -36,6 +37,7 @@ class Judging:
     ignore_index: int | None = None
     logits: bool = False
     grid: Grid = "standard"
+    weights_are: WeightsAre | None = None
 
 
 class TooMany(FileError):

@@ -213,6 +213,7 @@ class _Sums:
             ignore_index=self._judging.ignore_index,
             logits=self._judging.logits,
             clusters=arrays.get("clusters"),
+            weights_are=self._judging.weights_are,
         )
 
     @property

@@ -16,6 +16,7 @@ from calibrant.files.predictions import FilePredictions, FileSketch, Omitted
 from calibrant.inputs import Notion
 from calibrant.notions import PER_CLASS
 from calibrant.sketch import CalibrationSketch
+from calibrant.weights import WeightsAre
 from calibrant.writing import replace_file
 
 #: The curves of a sketch: of the event, of each class, and all of these of each group.
@@ -93,7 +94,13 @@ def is_sketch_file(path: str) -> bool:
 
 
 def event_sketch(
-    read: FilePredictions | FileSketch, *, notion: Notion | None, ignore_index: int | None, logits: bool, groups: int
+    read: FilePredictions | FileSketch,
+    *,
+    notion: Notion | None,
+    ignore_index: int | None,
+    logits: bool,
+    weights_are: WeightsAre | None,
+    groups: int,
 ) -> CalibrationSketch:
     """Return the sketch of the judged event, without curves of classes: all that a later comparison needs.
 
@@ -101,7 +108,7 @@ def event_sketch(
     ----------
     read : FilePredictions or FileSketch
         The rows that a report judged, or their sketch.
-    notion, ignore_index, logits
+    notion, ignore_index, logits, weights_are
         How they were judged, as in `calibrant.evaluate`.
     groups : int
         How many groups the report has. More than a ``.cal`` holds are left out.
@@ -117,6 +124,7 @@ def event_sketch(
         logits=logits,
         groups=read.groups if groups < MOST_CURVES else None,
         clusters=read.clusters,
+        weights_are=weights_are,
     )
     return sketch
 

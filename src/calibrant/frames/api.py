@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Any, overload
 from calibrant import grid as grids
 from calibrant.errors import CalibrantError, InputError, NothingJudgedError
 from calibrant.frames import buckets, cells, faults
-from calibrant.frames.columns import alike_in_engines, as_frame, resolve_columns, resolve_judgement, with_outcome
+from calibrant.frames.columns import (
+    alike_in_engines,
+    as_frame,
+    resolve_columns,
+    resolve_judgement,
+    sampled,
+    with_outcome,
+)
 from calibrant.grouping import group_name
-from calibrant.inputs import Notion
+from calibrant.inputs import Notion, check_weights_are
 from calibrant.sketch import CalibrationSketch
+from calibrant.weights import WeightsAre
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -27,6 +35,7 @@ def sketch(
     probs: Sequence[str] | None = ...,
     target: str | None = ...,
     weight: str | None = ...,
+    weights_are: WeightsAre | None = ...,
     cluster: str | Sequence[str] | None = ...,
     by: None = ...,
     notion: Notion | None = ...,
@@ -46,6 +55,7 @@ def sketch(
     probs: Sequence[str] | None = ...,
     target: str | None = ...,
     weight: str | None = ...,
+    weights_are: WeightsAre | None = ...,
     cluster: str | Sequence[str] | None = ...,
     notion: Notion | None = ...,
     classwise: bool = ...,
@@ -62,6 +72,7 @@ def sketch(
     probs: Sequence[str] | None = None,
     target: str | None = None,
     weight: str | None = None,
+    weights_are: WeightsAre | None = None,
     cluster: str | Sequence[str] | None = None,
     by: str | None = None,
     notion: Notion | None = None,
@@ -88,7 +99,9 @@ def sketch(
         For classes: the columns of their probabilities, and the column of the true class: an index from 0 in the order
         of ``probs``, or a name in `class_names`.
     weight : str, optional
-        The column of the rows' frequency weights: 2 counts a row twice. Rows of weight 0 are left out.
+        The column of the rows' weights: 2 counts a row twice. Rows of weight 0 are left out.
+    weights_are : {"frequency", "sampling"}, optional
+        What the weights are, as in `calibrant.evaluate`.
     cluster : str or list of str, optional
         The column of the rows' clusters: whole numbers, text, dates or times, as in `CalibrationSketch.update`. Several
         columns name a cluster together: the values' texts, joined.
@@ -149,13 +162,19 @@ def sketch(
         cluster=cluster,
     )
     wanted = resolve_judgement(columns, notion, classwise, grid)
+    check_weights_are(weights_are, given=weight is not None)
     source = alike_in_engines(source, columns)
+    if weights_are == "sampling":
+        source, columns = sampled(source, columns)
     config = cells.config_of(columns, wanted)
     with _engine_errors():
         sums_by_group = cells.gather(source, columns, wanted, lambda: faults.explain(source, columns))
         if not sums_by_group:
             remedy = "leave weight out to count every row once"
             raise NothingJudgedError("weight", "at least one above 0", "only zeros", remedy)
+        if weights_are == "frequency" and not all(part.totals.whole for part in sums_by_group.values()):
+            remedy = "pass counts, or leave weights_are out: weights that are not whole are sampling weights"
+            raise InputError("weight", "whole numbers, as frequencies", "fractions", remedy)
         if columns.labels:
             clusters = buckets.gather(source, columns, wanted)
             sums_by_group = {group: part._replace(clusters=clusters[group]) for group, part in sums_by_group.items()}

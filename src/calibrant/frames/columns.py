@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
 import narwhals as nw
@@ -16,6 +16,7 @@ from calibrant.errors import InputError, check_choice, nearest
 from calibrant.faults import Facts, Fault, MissingFacts, Mistake, Place, Suspicion
 from calibrant.inputs import Notion, names_of, sum_tolerance
 from calibrant.notions import DEFAULTS, NOTIONS
+from calibrant.weights import NOT_WHOLE
 
 #: The types of targets.
 Writing = Literal["integers", "numbers", "booleans", "words"]
@@ -289,6 +290,25 @@ def resolve_columns(
         classes=classes,
         labels=labels,
     )
+
+
+def sampled(
+    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns
+) -> tuple[nw.DataFrame[Any] | nw.LazyFrame[Any], Columns]:
+    """Return the frame with sampling weights: no weight is a whole number, as `weights` has it.
+
+    Raises
+    ------
+    InputError
+        For a column of weights that is something else too.
+    """
+    weight = str(columns.weight)
+    if weight in (*columns.scores, columns.target, columns.group, *(label.column for label in columns.labels)):
+        remedy = "give the frame a copy of the column under another name"
+        raise InputError("weight", "a column of its own with weights_are='sampling'", repr(weight), remedy)
+    value = nw.col(weight).cast(nw.Float64)
+    changed = frame.with_columns(nw.when(value > 0.0).then(value * NOT_WHOLE).otherwise(value).alias(weight))
+    return changed, replace(columns, integer_weights=False)
 
 
 def resolve_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) -> Wanted:

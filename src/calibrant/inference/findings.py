@@ -52,6 +52,8 @@ class Evidence:
         Whether the outcome rate clearly falls as the score of the judged event rises.
     ends : WithoutEnds or None
         The line without the rows whose scores are moved in from 0 and 1; None without such rows.
+    counted : tuple of float or None
+        The rows, and what their whole weights add up to, if the weights may be sampling weights.
     gap_p_value : float
         The p-value of a mean gap of 0, with the standard error of its interval.
     rarer : float
@@ -74,6 +76,7 @@ class Evidence:
     gap_p_value: float = math.nan
     rarer: float
     unit: str = ROWS
+    counted: tuple[int, float] | None = None
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings, the test of calibration first."""
@@ -91,6 +94,8 @@ class Evidence:
             if rare(self.rarer):
                 unit = {} if self.unit == ROWS else {"unit": self.unit}
                 findings.append(Finding(Code.RARE_OUTCOME, {"rows": self.rarer, "enough": MINORITY, **unit}))
+        if self.counted is not None and self.level is not None:
+            findings.append(Finding(Code.WHOLE_WEIGHTS, {"rows": self.counted[0], "weight": self.counted[1]}))
         return tuple(findings)
 
     @property

@@ -13,7 +13,7 @@ from calibrant.measures.oe_ratio import OE_RATIO
 from calibrant.measures.profiles import PROFILES
 from calibrant.render.style import Summary, Tone, judged, number, percent, short
 from calibrant.results import Code
-from calibrant.sampling.means import ROWS, rare
+from calibrant.sampling.means import ROWS, counted_rows, rare
 from calibrant.sampling.resampling import alpha_of
 
 _NAMED: Final = 3  # files left out that are named
@@ -360,6 +360,10 @@ def _falling(_: Facts, summary: Summary) -> str:
     return f"Caution: the {what} less often the higher the score: {question}"
 
 
+def _whole_weights(facts: Facts, _: Summary) -> str:
+    return f"Caution: {counted_rows(facts['rows'], facts['weight'])}."
+
+
 def _rare(facts: Facts, _: Summary) -> str:
     return f"Caution: {rare(facts['rows'], unit=facts.get('unit', ROWS))}."
 
@@ -380,10 +384,11 @@ _SENTENCES: Final[dict[str, Callable[[Facts, Summary], str]]] = {
     Code.RECALIBRATION_GAIN: _gain,
     Code.FALLING_CURVE: _falling,
     Code.RARE_OUTCOME: _rare,
+    Code.WHOLE_WEIGHTS: _whole_weights,
 }
 
 
-_CAUTIONS: Final = (Code.FALLING_CURVE, Code.RARE_OUTCOME)
+_CAUTIONS: Final = (Code.FALLING_CURVE, Code.RARE_OUTCOME, Code.WHOLE_WEIGHTS)
 _TONES: Final[dict[str, Tone]] = {
     Code.PROVEN: "good",
     Code.NO_EVIDENCE: "good",

@@ -232,6 +232,15 @@ def heavy(rows: float) -> str:
     return f"the weights of few rows decide (as of {rows:.2g} equal ones): intervals may be too short"
 
 
+def counted_rows(rows: int, weight: float) -> str:
+    """Return a warning about whole weights, which may be those of a sample."""
+    counted = (
+        f"the weights are whole numbers that add up to {weight:,.0f} for {rows:,} rows, and each counts as many rows"
+    )
+    told = 'pass weights_are="sampling" (--weights-are sampling)'
+    return f'{counted}: if they are sampling weights, {told}; if they are counts, "frequency"'
+
+
 def gap_error(cells: Cells) -> float:
     """Return the standard error of the mean of score - outcome, of the blended variance of the residuals."""
     n = cells.effective_n

@@ -24,6 +24,7 @@ from calibrant.sketch.stored import StoredSketch
 from calibrant.sketch.sums import SEVERAL, SketchConfig, SketchSums, Totals
 from calibrant.sketch.units import in_units
 from calibrant.table import ReliabilityTable
+from calibrant.weights import WeightsAre
 
 #: Held while a thread reads or changes the sums of a sketch. A fork waits for it: its child then has whole sums, and no
 #: lock of a thread that it lacks. Hooks run backwards, so a fork takes this lock before LOADING, as an update does.
@@ -116,6 +117,7 @@ class CalibrationSketch(StoredSketch):
         logits: bool = False,
         groups: Any = None,
         clusters: Any = None,
+        weights_are: WeightsAre | None = None,
     ) -> None:
         """Add a batch of predictions.
 
@@ -128,6 +130,8 @@ class CalibrationSketch(StoredSketch):
         clusters : array, (N,), optional
             The label of each row's cluster, in every batch or in none, as in `evaluate`. A cluster may be split among
             batches and among sketches. Without it rows are taken as independent.
+        weights_are : {"frequency", "sampling"}, optional
+            What the weights are, as in `evaluate`; the same in every batch.
 
         Raises
         ------
@@ -145,6 +149,7 @@ class CalibrationSketch(StoredSketch):
                 logits=logits,
                 groups=groups,
                 clusters=clusters,
+                weights_are=weights_are,
                 expected=self._make,
             )
         self._absorb(part)
@@ -217,6 +222,7 @@ class CalibrationSketch(StoredSketch):
         logits: Any,
         groups: Any,
         clusters: Any,
+        weights_are: WeightsAre | None,
         expected: SketchConfig,
     ) -> None:
         """Fill this empty sketch with a batch that must fit ``expected``."""
@@ -232,6 +238,7 @@ class CalibrationSketch(StoredSketch):
                 class_names=self.class_names,
                 notion=self.notion,
                 units=False,
+                weights_are=weights_are,
             )
         except NothingJudgedError:
             return
