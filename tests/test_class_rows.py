@@ -164,6 +164,49 @@ def test_rows_give_a_nearer_interval_than_their_sketch() -> None:
     assert rows.floor.upper < sums.floor.upper
 
 
+@pytest.mark.parametrize("n_classes", [3, 40])
+def test_calibrated_classes_cannot_have_a_nearer_interval_that_holds_value_and_truth(n_classes: int) -> None:
+    """The value alone is 0.34 sqrt(d) sampling intervals above the true 0, d the equal bins that vary as much as these.
+
+    E |S| = sqrt(2 / pi) s and var |S| = (1 - 2 / pi) s^2 of a normal S: 0.798 d s / (2 * 1.96 * 0.603 sqrt(d) s).
+    """
+    values, highs, bins = [], [], []
+    for seed in range(30):
+        probs, targets = drawn(2_000, n_classes, seed)
+        found = calibrant.evaluate(probs, targets, measures=["classwise_ece"], n_resamples=0)["classwise_ece"]
+        places = np.ceil(probs * 15).astype(int).clip(1, 15) - 1 + 15 * np.arange(n_classes)
+        variances = np.bincount(places.ravel(), (probs * (1 - probs)).ravel())
+        bins.append(np.sum(np.sqrt(variances)) ** 2 / variances.sum())
+        values.append(found.value)
+        highs.append(found.high)
+        assert found.low <= 0.0 <= found.value <= found.high
+    ratio = np.mean(values) / (2 * 1.96 * np.std(values))
+    # The error of a standard deviation of 30 values is 13 %; dependence of classes widens the sampling interval by 7 %.
+    assert ratio == pytest.approx(0.34 * math.sqrt(np.mean(bins)), rel=0.35)
+    if n_classes == 40:
+        assert np.mean(np.array(highs) == values) > 0.9  # the upper bound itself is lower
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_classes", "n", "tilt"), [(20, 2_000, 1.2), (20, 5_000, 2.0), (100, 1_000, 1.2)])
+def test_the_interval_of_many_classes_covers(n_classes: int, n: int, tilt: float) -> None:
+    """Nominal 95 %; the target is the error at the true rates, over the bins of 400,000 rows."""
+    place = 15 * np.arange(n_classes)
+    sums = np.zeros(15 * n_classes)
+    for seed in range(40):
+        logits = 2 * np.random.default_rng([1, seed]).standard_normal((10_000, n_classes))
+        probs = softmax(tilt * logits, axis=1)
+        places = np.ceil(probs * 15).astype(int).clip(1, 15) - 1 + place
+        sums += np.bincount(places.ravel(), (probs - softmax(logits, axis=1)).ravel(), 15 * n_classes)
+    truth, covered = np.abs(sums).sum() / 400_000 / n_classes, 0
+    for seed in range(100):
+        found = calibrant.evaluate(
+            *drawn(n, n_classes, seed, tilt=tilt), measures=["classwise_ece"], n_resamples=0, rng=seed
+        )["classwise_ece"]
+        covered += found.low <= truth <= found.high
+    assert covered / 100 >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / 100)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [3, 10, 50])
 @pytest.mark.parametrize("n_resamples", [0, 199])

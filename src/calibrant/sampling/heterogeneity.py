@@ -19,6 +19,8 @@ Link = Literal["identity", "log", "logit"]
 #: The weight, in rows, of what all groups show together in a figure of one.
 PRIOR_ROWS: Final = 100.0
 
+_ROUNDING: Final = 1e-9
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Deviations:
@@ -116,6 +118,8 @@ def heterogeneity(groups: Sequence[GroupRows], compare: Compare) -> Heterogeneit
     direction = direction / math.sqrt(float(direction @ direction))
     q = max(float(scaled @ scaled) - float(direction @ scaled) ** 2, 0.0)
     mean, square = _moments([own for own, kept in zip(sums, held, strict=True) if kept], direction)
+    if mean <= _ROUNDING:  # the same clusters in every group: their differences do not vary
+        return Heterogeneity(0.0, 1.0, held, found.reason)
     share = max(0.0, 1 - mean / q) if q > 0 else 0.0
     return Heterogeneity(share, float(chdtrc(mean**2 / square, q * mean / square)), held, found.reason)
 
