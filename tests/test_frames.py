@@ -988,3 +988,19 @@ def test_an_outcome_beyond_all_integers_of_a_double_is_named(quick_engine) -> No
     y = np.array([0, 1, 2**62])
     with pytest.raises(InputError, match=r"outcome: expected outcomes 0 or 1, got 4\.61169e\+18"):
         sketch(quick_engine({"p": np.array([0.2, 0.9, 0.5]), "y": y}), **EVENT)
+
+
+# ---------------------------------------------------------------- rounding at the ends of [0, 1]
+
+
+@pytest.mark.parametrize("engine", QUICK)
+def test_scores_outside_by_rounding_are_read_as_0_and_1(engine):
+    scores = np.array([1 + 2.0**-51, 0.5, -(2.0**-54), 0.25])
+    columns = {"p": scores, "y": np.array([1, 0, 0, 1]), "g": np.array(["a", "a", "b", "b"])}
+    made = sketch(ENGINES[engine](columns), **EVENT, by="g")
+    assert {name: part.totals.rounded for name, part in made.items()} == {"a": 1, "b": 1}
+    made = sketch(ENGINES[engine](columns), **EVENT)
+    for measure in (calibrant.brier_score, calibrant.expected_calibration_error):
+        np.testing.assert_allclose(measure(made), measure(np.clip(scores, 0, 1), columns["y"]), rtol=SUMS)
+    with pytest.raises(InputError, match=r"expected values in \[0, 1\]"):
+        sketch(ENGINES[engine]({**columns, "p": np.array([1 + 2.0**-49, 0.5, 1 + 2.0**-52, 0.2])}), **EVENT)

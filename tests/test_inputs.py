@@ -157,9 +157,9 @@ BAD_PROBS = [
         [0, 1],
     ),
     case(
-        "probs: expected values in [0, 1], got 1.0000001 at row 1; clip the values to [0, 1] if that is rounding, or "
+        "probs: expected values in [0, 1], got 1.00001 at row 1; clip the values to [0, 1] if that is rounding, or "
         "pass logits=True if they are logits",
-        np.float32([0.5, 1.0000001]),
+        np.float32([0.5, 1.00001]),
         [0, 1],
     ),
     case(
@@ -1396,3 +1396,62 @@ def test_inputs_are_never_written_to(dtype, logits):
     evaluate(rows, targets, notion="classwise", **options)
     evaluate(rows, (rows > 0.25).astype(int), notion="multilabel", logits=logits)
     assert [array.tobytes() for array in own] == before
+
+
+# ---------------------------------------------------------------- rounding at the ends of [0, 1]
+
+#: Units in the last place of the numbers from 1 on.
+ULP = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
+
+
+@pytest.mark.parametrize("dtype", ULP)
+@pytest.mark.parametrize("steps", [1, 4])
+def test_values_outside_by_rounding_are_read_as_0_and_1(dtype, steps):
+    """They give what 0 and 1 give, and are counted; the caller's array stays as it is."""
+    given = np.array([1 + steps * ULP[dtype], 0.5, -steps * ULP[dtype], 0.25, 1, 0], dtype)
+    targets, kept = [1, 0, 0, 1, 1, 0], given.copy()
+    clipped = np.clip(given, 0, 1)
+    report = calibrant.evaluate(given, targets, n_resamples=0)
+    wanted = calibrant.evaluate(clipped, targets, n_resamples=0)
+    assert {name: each.value for name, each in report.items()} == {name: each.value for name, each in wanted.items()}
+    assert (report.choices.rounded, wanted.choices.rounded) == (2, 0)
+    assert "2 probabilities were outside [0, 1] by rounding alone, and read as 0 or 1" in str(report).replace(
+        "\n    ", " "
+    )
+    np.testing.assert_array_equal(given, kept)
+    classes = np.stack([given, 1 - given.astype(np.float64)], axis=1).astype(dtype)
+    for measure in (calibrant.brier_score, calibrant.expected_calibration_error):
+        assert measure(given, targets) == measure(clipped, targets)
+        assert measure(classes, targets) == measure(np.clip(classes, 0, 1), targets)
+
+
+@pytest.mark.parametrize("dtype", ULP)
+@pytest.mark.parametrize("value", [1.0, 0.0])
+def test_values_farther_outside_are_an_error(dtype, value):
+    wrong = value + (5 if value else -5) * ULP[dtype]
+    with pytest.raises(InputError, match=r"expected values in \[0, 1\], got .* at row 1; "):
+        calibrant.evaluate(np.array([0.5, wrong, 1 + ULP[dtype]], dtype), [0, 1, 1])
+    with pytest.raises(InputError, match=r"got 1\.5 at row 2"):
+        calibrant.evaluate(np.array([1 + ULP[dtype], 0.5, 1.5], dtype), [0, 1, 1])
+
+
+def test_rounding_is_counted_over_judged_rows_and_carried_by_sketches():
+    given, targets = [1.0000000000000002, -1e-17, 0.5, 1.0000000000000002], [1, 0, 1, -1]
+    assert calibrant.evaluate(given, targets, ignore_index=-1, n_resamples=0).choices.rounded == 2
+    sketch = calibrant.CalibrationSketch()
+    sketch.update(given, targets, ignore_index=-1)
+    sketch.update([0.5, 0.25], [1, 0])
+    again = calibrant.CalibrationSketch.from_bytes((sketch + sketch).to_bytes())
+    assert again.totals.rounded == 4
+    assert calibrant.evaluate(again, n_resamples=0).choices.rounded == 4
+    clean = calibrant.CalibrationSketch()
+    clean.update([0.5, 0.25], [1, 0])
+    assert b"rounded" not in clean.to_json().encode()  # which earlier versions read
+
+
+def test_mixtures_of_certain_models_are_within_rounding():
+    """A weighted mean of ones is off by at most a unit for each product and sum: of 2 models, 3 units of half a ulp."""
+    weights = np.random.default_rng(11).dirichlet(np.ones(2), 2000)
+    mean = weights[:, 0] * 1.0 + weights[:, 1] * 1.0
+    assert np.any(mean > 1)
+    assert calibrant.brier_score(np.append(mean, 0.5), np.append(np.ones(2000, int), 0)) < 1

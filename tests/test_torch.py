@@ -503,8 +503,8 @@ def test_remedies_are_in_the_words_of_the_metric():
 
 
 def test_rounding_does_not_make_logits():
-    with pytest.raises(InputError, match=r"preds: expected values in \[0, 1\], got 1.0000001 at row 1"):
-        ct.CalibrationError("binary").update(torch.tensor([0.5, 1.0000001]), torch.tensor([0, 1]))
+    with pytest.raises(InputError, match=r"preds: expected values in \[0, 1\], got 1.00001 at row 1"):
+        ct.CalibrationError("binary").update(torch.tensor([0.5, 1.00001]), torch.tensor([0, 1]))
 
 
 def test_probabilities_where_logits_came_are_refused():
@@ -1108,3 +1108,33 @@ def test_ties_of_classes_go_to_the_first():
     for target, value in ((torch.tensor([0, 1]), 0.6), (torch.tensor([1, 2]), 0.4)):
         metric = ct.CalibrationError("multiclass", num_classes=3)
         assert metric(preds, target).item() == pytest.approx(value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_values_outside_by_rounding_are_read_as_0_and_1(dtype):
+    """On the host and on a device; beyond that they are faults, as before."""
+    eps = torch.finfo(dtype).eps
+    given = torch.tensor([1 + eps, 0.5, -eps, 0.25, 1 + 4 * eps], dtype=dtype)
+    target = torch.tensor([1, 0, 0, 1, 1])
+    expected = calibrant.brier_score(given.clamp(0, 1).numpy(), target.numpy())
+    for make in (lambda: ct.BrierScore(), lambda: ct.NegativeLogLikelihood()):
+        host = make()
+        host.update(given, target)
+        wanted = make()
+        wanted.update(given.clamp(0, 1), target)
+        assert float(host.compute()) == float(wanted.compute())
+    metric = ct.BrierScore()
+    metric.update(given, target)
+    np.testing.assert_allclose(float(metric.compute()), expected, rtol=SINGLE)
+    far = tensors.read(
+        torch.tensor([[1 + eps], [1 + 5 * eps], [-eps]], dtype=dtype),
+        torch.tensor([1, 1, 0]),
+        layout="binary",
+        ignore_index=None,
+        logits=False,
+        seen=torch.zeros(4, dtype=torch.int64),
+        tolerance=1e-3,
+        checked=True,
+    )
+    assert far.faults[tensors.FAULTS.index("outside")] == 1
+    assert far.probs[[0, 2], 0].tolist() == [1, 0]

@@ -29,6 +29,7 @@ from calibrant.faults import (
     ScoreFacts,
     WeightFacts,
 )
+from calibrant.kernels.blocks import ROUNDING
 from calibrant.kernels.dispatch import Rows
 from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT, NOT_WHOLE, WEIGHTS_ARE, WeightsAre, in_units, integer_weights
 from calibrant.wording import refuse
@@ -48,7 +49,7 @@ class Predictions:
 
     ``labels`` has one entry per row: a class index, 0 or 1, or -1 for a row that is not judged. For multilabel it has
     shape (n, C). Bytes that are all 0 or 1 stay bytes. ``tolerance`` is how far a row's sum may be from 1. ``index``
-    is the index of the rows, if they came from pandas.
+    is the index of the rows, if they came from pandas. ``n_rounded`` counts the values that `round` has changed.
     """
 
     rows: Rows
@@ -59,6 +60,26 @@ class Predictions:
     tolerance: float
     class_names: tuple[str, ...] | None
     index: Any = None
+    n_rounded: int = 0
+
+    def round(self) -> bool:
+        """Read values that rounding has moved out of [0, 1] as 0 and 1, and count them; return whether there were any.
+
+        They lie within `ROUNDING` units in the last place of their type outside. The pass that meets one asks for this
+        and begins again, so that others need not look. The caller's array is not changed.
+        """
+        values = widened(self.rows.values) if self.rows.bfloat16 else self.rows.values
+        if self.logits or values.dtype.kind != "f":
+            return False
+        slack = rounding("bfloat16" if self.rows.bfloat16 else values.dtype.name)
+        low, high = (values < 0) & (values >= -slack), (values > 1) & (values <= 1 + slack)
+        found = (low | high).transpose(0, 2, 1).reshape(self.n, self.n_classes)
+        if not found.any():
+            return False
+        rounded = np.where(low, values.dtype.type(0), np.where(high, values.dtype.type(1), values))
+        object.__setattr__(self, "rows", Rows(rounded))
+        object.__setattr__(self, "n_rounded", self.n_rounded + int(np.count_nonzero(found[self.judged])))
+        return True
 
     @property
     def n(self) -> int:
@@ -174,6 +195,11 @@ def check_index(name: str, column: Any, index: Any) -> Any:
         remedy = "align them, or pass .to_numpy() to pair the rows by their positions"
         raise InputError(name, "the index of the columns before it", "a Series with another index", remedy)
     return index
+
+
+def rounding(dtype: str) -> float:
+    """Return how far outside [0, 1] a number of this type is read as 0 or 1."""
+    return ROUNDING * _EPS.get(dtype, 2.0**-52)
 
 
 def sum_tolerance(dtype: str) -> float:

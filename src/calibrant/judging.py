@@ -217,7 +217,7 @@ def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool) -> Jud
         names=sketch.class_names,
         flag=heavy(sketch.totals.deciding_rows),
         counted=_counted_of_sketch(sketch),
-        choices=Choices(data="sketch"),
+        choices=Choices(data="sketch", rounded=sketch.totals.rounded),
     )
     if notion in PER_CLASS:
         return replace(judged, tables=sketch.class_tables)
@@ -308,6 +308,7 @@ def _choices(predictions: Predictions, n: int) -> Choices:
         weights=None if weights is None else "integer" if integer_weights(weights) else "fractional",
         ignored=ignored,
         weightless=lost - ignored,
+        rounded=predictions.n_rounded,
     )
 
 

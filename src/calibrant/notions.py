@@ -138,7 +138,9 @@ def read(
             return _read_classes(predictions, notion, eps=eps, scoring=scoring, uppers=uppers, threshold=threshold)
         return _read_single(predictions, notion, eps=eps, scoring=scoring)
     except dispatch.BadRow as bad:
-        raise explain(predictions, bad.row) from None
+        if not predictions.round():
+            raise explain(predictions, bad.row) from None
+    return read(predictions, notion, eps=eps, scoring=scoring, uppers=uppers, threshold=threshold)
 
 
 def read_squared(predictions: Predictions, notion: Notion, **options: Any) -> Reading | None:
@@ -387,6 +389,8 @@ def class_rows(
     else:
         good = (values < np.inf).all(axis=1) & (values > -np.inf).any(axis=1)
     if not good.all():
+        if predictions.round():
+            return class_rows(predictions, start, stop)
         raise explain(predictions, start + int(np.flatnonzero(judged)[np.argmin(good)]))
     if single and predictions.logits:
         values = np.concatenate([np.zeros_like(values), values], axis=1)

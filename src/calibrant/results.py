@@ -127,6 +127,8 @@ class Choices:
         The weights: numbers of equal rows, or others. None if every row counts once.
     ignored, weightless : int
         The rows that were left out: without a target (see ``ignore_index``), and with a target but of weight 0.
+    rounded : int
+        The probabilities that rounding had moved out of [0, 1], and that were read as 0 or 1.
     seed : int or None
         The seed of what was drawn; None if a generator gave it, and for a report without intervals.
     """
@@ -136,6 +138,7 @@ class Choices:
     weights: Literal["integer", "fractional"] | None = None
     ignored: int = 0
     weightless: int = 0
+    rounded: int = 0
     seed: int | None = None
 
 

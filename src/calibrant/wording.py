@@ -57,6 +57,7 @@ class Terms:
     equal: str = "np.asarray(targets) == {!r}"
     logits: str = "pass logits=True"
     no_logits: str = "leave logits=True out, or pass"
+    rounding: str = "clip the values to [0, 1] if that is rounding"
     percent: str = "the values look like percent: divide them by 100"
     multilabel: str = "notion='multilabel'"
     unsummed: str = ""
@@ -209,7 +210,7 @@ def _score(fault: Fault, facts: ScoreFacts, terms: Terms) -> Words:
     remedies = {
         Mistake.PERCENT: terms.percent,
         Mistake.PERCENT_OR_CLASSES: f"{terms.percent} (if they are predicted classes, pass the probabilities instead)",
-        Mistake.ROUNDING: f"clip the values to [0, 1] if that is rounding, or {logits}",
+        Mistake.ROUNDING: f"{terms.rounding}, or {logits}",
     }
     remedy = _of_column(facts, terms) or (remedies.get(facts.mistake, logits) if facts.mistake else logits)
     return Words("values in [0, 1]", value, remedy)

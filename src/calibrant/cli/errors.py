@@ -36,6 +36,7 @@ _LISTED: Final = 20  # labels that a remedy lists
 _TERMS: Final = Terms(
     logits="pass --logits",
     no_logits="leave --logits out, or save",
+    rounding="write values within [0, 1] if that is rounding",
     percent="pass --percent if the numbers are per cent",
     multilabel="--notion multilabel",
     ignore_index="pass --ignore-index {} if such rows are to be left out",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from calibrant import grid as grids
 from calibrant.errors import CalibrantError, InputError, NothingJudgedError
-from calibrant.frames import buckets, cells, faults
+from calibrant.faults import Fault
+from calibrant.frames import buckets, cells, faults, rows
 from calibrant.frames.columns import (
     alike_in_engines,
     as_frame,
@@ -168,7 +169,16 @@ def sketch(
         source, columns = sampled(source, columns)
     config = cells.config_of(columns, wanted)
     with _engine_errors():
-        sums_by_group = cells.gather(source, columns, wanted, lambda: faults.explain(source, columns))
+        try:
+            sums_by_group = cells.gather(source, columns, wanted, lambda: faults.explain(source, columns))
+        except InputError as error:
+            counts = rows.n_rounded(source, columns) if error.fault is Fault.OUTSIDE_RANGE else {}
+            if not any(counts.values()):
+                raise
+            source = rows.without_rounding(source, columns)
+            sums_by_group = cells.gather(source, columns, wanted, lambda: faults.explain(source, columns))
+            for group, part in sums_by_group.items():
+                part.totals.rounded = counts.get(group, 0)
         if not sums_by_group:
             remedy = "leave weight out to count every row once"
             raise NothingJudgedError("weight", "at least one above 0", "only zeros", remedy)

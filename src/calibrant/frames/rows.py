@@ -5,7 +5,7 @@ The definitions are those of `kernels/reference.py`: `read_events` for one event
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import zip_longest
 from typing import Any, Final
@@ -14,6 +14,7 @@ import narwhals as nw
 
 from calibrant.frames.cell_keys import Steps
 from calibrant.frames.columns import Columns, Label, Wanted
+from calibrant.inputs import rounding
 from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT
 
 #: The columns of `judge_scored` with the scores of whole predictions.
@@ -26,6 +27,7 @@ _SAFE_DIGITS: Final = 18
 _DUCKDB: Final = {"likelihood": "ln(possible) AS likelihood"}
 
 Frame = nw.LazyFrame[Any]
+Table = nw.DataFrame[Any] | nw.LazyFrame[Any]
 
 
 def read(frame: Frame, columns: Columns) -> Frame:
@@ -49,6 +51,37 @@ def read(frame: Frame, columns: Columns) -> Frame:
         parts["group"] = group = nw.col(columns.group)
         complete = complete & ~missing(group, frame.collect_schema()[columns.group])
     return frame.select(complete=complete, **parts)
+
+
+def is_rounded(columns: Columns, schema: Mapping[str, nw.dtypes.DType]) -> dict[str, nw.Expr]:
+    """Return for each column of scores whether a value is outside [0, 1] by rounding alone."""
+    outside = {}
+    for name in columns.scores:
+        slack = rounding(str(schema[name]).lower())
+        value = nw.col(name).cast(nw.Float64)
+        outside[name] = ((value < 0.0) & (value >= -slack)) | ((value > 1.0) & (value <= 1.0 + slack))
+    return outside
+
+
+def without_rounding(frame: Table, columns: Columns) -> Table:
+    """Return the frame with 0 and 1 in place of scores that are outside [0, 1] by rounding alone."""
+    changed = {}
+    for name, outside in is_rounded(columns, frame.collect_schema()).items():
+        value = nw.col(name)
+        changed[name] = nw.when(outside).then((value > 0).cast(frame.collect_schema()[name])).otherwise(value)
+    return frame.with_columns(**changed)
+
+
+def n_rounded(frame: Table, columns: Columns) -> dict[Any, int]:
+    """Return for each group, or for None without groups, how many scores are outside [0, 1] by rounding alone."""
+    flags = [outside.cast(nw.Int64) for outside in is_rounded(columns, frame.collect_schema()).values()]
+    groups = {} if columns.group is None else {"group": nw.col(columns.group)}
+    table = frame.lazy().select(n=added(flags), **groups)
+    if columns.group is None:
+        return {None: int(table.select(nw.col("n").sum()).collect().item() or 0)}
+    table = table.filter(nw.col("n") > 0).group_by("group").agg(nw.col("n").sum())
+    found = table.collect()
+    return dict(zip(found.get_column("group").to_list(), map(int, found.get_column("n").to_list()), strict=True))
 
 
 def score_names(columns: Columns) -> list[str]:

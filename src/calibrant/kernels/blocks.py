@@ -14,7 +14,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,10 @@ _COPIED = 1 << 16  # entries converted at a time: the copy stays in the cache
 _LANES = 16  # most ranges of rows that have their own histogram
 
 Result = TypeVar("Result")
+
+
+#: A value so many units in the last place outside [0, 1] is 0 or 1; a unit is that of the numbers from 1 on.
+ROUNDING: Final = 4
 
 
 class BadRow(Exception):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from calibrant.kernels import cuda
+from calibrant.kernels.blocks import ROUNDING
 from calibrant.kernels.cuda import FAULTS as FAULTS  # the faults of a batch, in the order of their counts
 from calibrant.kernels.cuda import RowReading
 from calibrant.kernels.cuda import has_float64 as has_float64
@@ -92,23 +93,25 @@ def read(
     good = (classes >= 0) & (classes < top) & (classes == targets)
     y = torch.where(judged, classes, torch.zeros_like(classes)).clamp(0, top - 1)
 
+    within = x.clamp(0, 1)
+    inside = (x - within).abs() <= ROUNDING * torch.finfo(values.dtype if values.is_floating_point() else x.dtype).eps
+    rounded = torch.where(inside, within, x)  # 0 or 1 where rounding alone has moved a value out of [0, 1]
     if logits is None:
         low, high = (x.amin(), x.amax()) if x.numel() else (x.new_zeros(()), x.new_zeros(()))
         far = (low < -SLACK) | (high > 1 + SLACK)
         decided = seen[:2].sum() > 0
         as_logits = torch.where(decided, seen[LOGITS] > 0, far)
         probs_of_logits, log_of_logits = _activated(x, y, layout)
-        log_of_probs = _own(x, y, layout).log()
-        probs = torch.where(as_logits, probs_of_logits, x)
+        log_of_probs = _own(rounded, y, layout).log()
+        probs = torch.where(as_logits, probs_of_logits, rounded)
         log_p_target = torch.where(as_logits, log_of_logits, log_of_probs)
     else:
         decided = torch.ones((), dtype=torch.bool, device=device)
         as_logits = torch.full((), logits, device=device)
-        probs, log_p_target = _activated(x, y, layout) if logits else (x, _own(x, y, layout).log())
+        probs, log_p_target = _activated(x, y, layout) if logits else (rounded, _own(rounded, y, layout).log())
 
     faults = torch.zeros(len(FAULTS), dtype=torch.int64, device=device)
     if checked:
-        inside = (x >= 0) & (x <= 1)
         outside = ~inside & x.isfinite() & ~as_logits
         off = (x.sum(1, dtype=wide(device)) - 1).abs() > tolerance if layout == "multiclass" else None
         sums = (off & judged & ~as_logits).sum() if off is not None else faults[2]

@@ -16,7 +16,7 @@ from calibrant.measures.measure import OverClasses
 from calibrant.measures.profiles import PROFILES
 from calibrant.notions import PER_CLASS
 from calibrant.render.style import Summary, event_of, is_clustered, percent, version
-from calibrant.render.words import BINS, amount, label_of, shown_estimates, total_weight
+from calibrant.render.words import BINS, amount, label_of, rounded, shown_estimates, total_weight
 from calibrant.sampling.line import CERTAIN
 
 Facts = Mapping[str, Any]
@@ -111,6 +111,8 @@ def _rows_left_out(summary: Summary) -> Iterable[str]:
     for count, why in ((ignored, "without a target"), (weightless, "of weight 0")):
         if count:
             yield f"{count:,} row{'s' * (count > 1)} {why} {'were' if count > 1 else 'was'} left out"
+    if choices["rounded"]:
+        yield rounded(choices["rounded"])
     omitted = summary["omitted"]
     if omitted:
         why = "; ".join(dict.fromkeys(omitted.values()))

@@ -186,6 +186,8 @@ def toned_verdict(summary: Summary) -> list[tuple[str, Tone]]:
         tone = _TONES.get(code, "") if not sentences or code in _CAUTIONS else ""
         sentences.append((_SENTENCES[code](finding, summary), tone))
     sentences += [(sentence, "caution") for sentence in _omissions(summary["omitted"])]
+    if count := summary["choices"]["rounded"]:
+        sentences.append((f"{rounded(count)}.", ""))
     return [(sentence, tone) for sentence, tone in sentences if sentence]
 
 
@@ -397,6 +399,12 @@ _TONES: Final[dict[str, Tone]] = {
     Code.UNDECIDED: "caution",
     **dict.fromkeys(_CAUTIONS, "caution"),
 }
+
+
+def rounded(count: int) -> str:
+    """Say how many probabilities were read as 0 or 1."""
+    were = "probabilities were" if count > 1 else "probability was"
+    return f"{count:,} {were} outside [0, 1] by rounding alone, and read as 0 or 1"
 
 
 def _omissions(omitted: Mapping[str, str]) -> list[str]:

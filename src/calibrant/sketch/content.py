@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from calibrant import grid as grids
 from calibrant.clusters import COLUMNS, columns_of, settings_of
-from calibrant.sketch.sums import SketchConfig, SketchSums
+from calibrant.sketch.sums import SketchConfig, SketchSums, Totals
 
 #: The versions of the head, with the cells as JSON and Arrow tables hold them: without and with clusters, which earlier
 #: readers would leave out.
@@ -61,11 +61,16 @@ def head_of(content: Content) -> dict[str, Any]:
         "edges": grids.GRIDS[make.grid],
         "weighted": content.weighted,
         "groups": content.groups,
-        "totals": [asdict(part.totals) for part in parts],
+        "totals": [_stored(part.totals) for part in parts],
         "rows": [part.curves.rows.tolist() for part in parts],
         "kinds": [part.curves.squares is not None for part in parts],
         **({"clusters": clusters} if clusters else {}),
     }
+
+
+def _stored(totals: Totals) -> dict[str, Any]:
+    """Return the totals to store; without rounded probabilities earlier versions read them too."""
+    return {name: value for name, value in asdict(totals).items() if name != "rounded" or value}
 
 
 def columns_of_cells(content: Content) -> Columns:

@@ -42,7 +42,7 @@ _ALLOWED: Final[dict[Layout, tuple[Notion, ...]]] = {
 _MOST_BRIER: Final[dict[Layout, float]] = {"binary": 1.0, "multiclass": 2.001, "multilabel": 1.0}
 
 #: The totals that version 1 began without.
-_LATE: Final = frozenset({"quartic_weight", *(f"squared_{name}" for name in SQUARED)})
+_LATE: Final = frozenset({"quartic_weight", "rounded", *(f"squared_{name}" for name in SQUARED)})
 
 
 class Head(NamedTuple):
@@ -259,12 +259,16 @@ def _totals(stored: dict[str, Any], make: SketchConfig, *, weighted: bool) -> To
         msg = f"n = {str(n)[:20]}"
         raise Foreign(msg)
     numbers = {}
-    for name in stored.keys() - {"n", "whole"}:
+    rounded = stored.get("rounded", 0)
+    if type(rounded) is not int or not 0 <= rounded <= MOST_ROWS:
+        msg = f"rounded = {str(rounded)[:20]}"
+        raise Foreign(msg)
+    for name in stored.keys() - {"n", "whole", "rounded"}:
         if type(stored[name]) not in (int, float) or not abs(stored[name]) < 1e300:
             msg = f"{name} = {str(stored[name])[:20]}"
             raise Foreign(msg)
         numbers[name] = float(stored[name])
-    totals = Totals.of_stored({"n": n, "whole": whole, **numbers})
+    totals = Totals.of_stored({"n": n, "whole": whole, "rounded": rounded, **numbers})
     reason = next(_faults(totals, make, weighted=weighted), None)
     if reason is not None:
         raise Foreign(reason)

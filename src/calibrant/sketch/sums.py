@@ -112,6 +112,8 @@ class Totals:
         squares; the weight of the rows whose loss is infinite.
     squared_correct, squared_brier, squared_brier_square, squared_nll, squared_nll_square : float
         The same sums with squared weights, for the variances of means if weights are not whole.
+    rounded : int
+        The number of probabilities that were outside [0, 1] by rounding alone, and read as 0 or 1.
     """
 
     n: int = 0
@@ -131,6 +133,7 @@ class Totals:
     squared_brier_square: float = 0.0
     squared_nll: float = 0.0
     squared_nll_square: float = 0.0
+    rounded: int = 0
 
     @classmethod
     def unweighted(cls, n: int, **scores: float) -> Totals:
@@ -299,6 +302,7 @@ class SketchSums(NamedTuple):
                 curves.add_events(first + k, events, config.grid)
         squared = read_squared(predictions, judged) or reading
         totals = Totals.weighted(n, weights, reading.total, reading.totals, squared.totals)
+        totals.rounded = predictions.n_rounded
         if not totals.nll_square < _MOST_SQUARE:
             remedy = "check the logits: their log losses are lost in a sum of squares"
             raise InputError("probs", "log losses below 1e140", "larger ones", remedy)
