@@ -44,7 +44,7 @@ def compare(
     class_names: Sequence[str] | None = None,
     clusters: Any = None,
     groups: Any = None,
-    paired: bool = False,
+    paired: bool | None = None,
     level: float = 0.95,
     tolerance: float | None = None,
 ) -> Comparison:
@@ -87,10 +87,12 @@ def compare(
         The name of each row's group, as in `evaluate`. The models are compared in every group too, with the p-values
         adjusted for the number of groups and pairs (Holm). Sketches bring their groups: those that all of them have are
         compared.
-    paired : bool, default False
-        For sketches that were made with clusters: whether equal labels name the same units in all of them, such as the
-        same patients. What the models have in common then cancels, whether all of their rows are the same, some or
-        none. Predictions are always paired.
+    paired : bool, optional
+        What the rows of sketches have in common. True, for sketches that were made with clusters: equal labels name the
+        same units in all of them, such as the same patients. What the models have in common then cancels, whether all
+        of their rows are the same, some or none. False: nothing, they are independent samples, such as of two
+        hospitals. The squares of the errors then add up. By default it is not known, and the errors add up, which is
+        safe and wide. Predictions are always paired.
     level : float, default 0.95
         The confidence of each interval, from 0.5 to below 1.
     tolerance : float, optional
@@ -136,6 +138,8 @@ def compare(
     0.0125).
     """
     settings = Settings.of(n_bins, level, tolerance)
+    if paired not in (None, True, False):
+        raise InputError("paired", "True, False or None", repr(paired), "leave it out where it is not known")
     named, outcomes = _models(probs_a, probs_b, targets, names)
     if notion in PER_CLASS:
         remedy = "pass one class's column of each model at a time"
@@ -143,10 +147,13 @@ def compare(
     others = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
     if any(isinstance(probs, CalibrationSketch) for _, _, probs in named):
         rest = {"targets": outcomes, "logits": logits, "clusters": clusters, "groups": groups}
-        return _compare_sketches(named, others | rest, notion, settings, paired=paired)
-    if paired:
+        return _compare_sketches(
+            named, others | rest, notion, settings, paired=None if paired is None else bool(paired)
+        )
+    if paired is not None:
         remedy = "leave it out: predictions are compared row by row"
-        raise InputError("paired", "True only for sketches that were made with clusters", "True", remedy)
+        expected = "True only for sketches that were made with clusters, False only for sketches"
+        raise InputError("paired", expected, repr(paired), remedy)
     if outcomes is None:
         raise InputError("targets", "an array", "None", _CALLS)
     _check_rows(named)
@@ -191,7 +198,12 @@ def _compare_rows(
 
 
 def _compare_sketches(
-    named: Sequence[_Named], others: Mapping[str, Any], notion: Notion | None, settings: Settings, *, paired: bool
+    named: Sequence[_Named],
+    others: Mapping[str, Any],
+    notion: Notion | None,
+    settings: Settings,
+    *,
+    paired: bool | None,
 ) -> Comparison:
     """Compare models by their sketches."""
     (_, _, first), *_ = named
@@ -223,13 +235,14 @@ def _compare_sketches(
     return replace(whole, groups=groups, lone_groups=tuple(sorted(others_of)))
 
 
-def _by_sketches(sketches: Mapping[str, CalibrationSketch], settings: Settings, *, paired: bool) -> Comparison:
+def _by_sketches(sketches: Mapping[str, CalibrationSketch], settings: Settings, *, paired: bool | None) -> Comparison:
     """Compare models by their sketches, which are of one make."""
     models: list[Summed] = []
     for name, sketch in sketches.items():
         judged = sketch.in_units()
         means = PredictionMeans.of_sketch(judged)
-        models.append(summed(name, judged.table, means, settings.n_bins, judged.buckets))
+        deciding = judged.totals.deciding_rows
+        models.append(summed(name, judged.table, means, settings.n_bins, judged.buckets, deciding=deciding))
     first = next(iter(sketches.values()))
     facts = {"n": min(model.means.n for model in models), "notion": first.notion, "n_classes": first.n_classes}
     return by_sums(models, settings, facts, paired=paired)

@@ -24,6 +24,7 @@ from calibrant.weights import effective_n, share_rows
 Float64s = NDArray[np.float64]
 
 MINORITY: Final = 15  # rows of the rarer outcome below which every interval is flagged
+DECIDING: Final = 30  # rows whose weights decide a variance, below which every interval is flagged
 #: What is counted of the rarer outcome: rows, or the clusters that hold it.
 ROWS: Final = "row"
 CLUSTERS: Final = "cluster"
@@ -220,7 +221,7 @@ def rare(number: float, of: str = "", unit: str = ROWS) -> str:
 
 def heavy(rows: float) -> str:
     """Return a warning where the weights of so few rows decide that variances are not to be trusted, or nothing."""
-    if rows >= MINORITY:
+    if rows >= DECIDING:
         return ""
     return f"the weights of few rows decide (as of {rows:.2g} equal ones): intervals may be too short"
 
