@@ -266,3 +266,30 @@ def test_effective_rows_are_those_of_the_mean_gap_with_and_without_resamples(n_r
     # N / deff of 256 buckets: the variance has a relative error of sqrt(2 / 255) = .09; three of them.
     assert report.clusters["effective_rows"] == pytest.approx(300, rel=0.27)
     assert f"worth {report.clusters['effective_rows']:,.0f} independent ones (mean gap)" in str(report)
+
+
+# ---------------------------------------------------------------- labels
+
+
+@pytest.mark.parametrize("judged", ["standard", "forecast", "top-label", "classwise"])
+def test_names_of_clusters_play_no_part(judged):
+    options = {**judged_rows(1, "clusters"), "profile": "standard"}  # of 20 clusters: those of classes share 32 buckets
+    labels = options.pop("clusters")
+    rng = np.random.default_rng(0)
+    if judged in ("top-label", "classwise"):
+        probs = rng.dirichlet(np.ones(3), len(labels))
+        options |= {"probs": probs, "targets": labels % 3, "notion": judged}
+    else:
+        options["profile"] = judged
+    names = rng.permutation(10_000)[: labels.max() + 1]
+    reports = [
+        calibrant.evaluate(**options, clusters=clusters, n_resamples=99, rng=1)
+        for clusters in (labels, names[labels], names[labels].astype(str))
+    ]
+    for report in reports[1:]:
+        assert report.verdict() == reports[0].verdict()
+        for name, one in report.estimates.items():
+            # The same sums in another order of buckets: rounding.
+            first = reports[0][name]
+            for key in ("value", "low", "high", "p_value"):
+                assert getattr(one, key) == pytest.approx(getattr(first, key), abs=1e-9, nan_ok=True), (name, key)

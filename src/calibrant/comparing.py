@@ -45,7 +45,7 @@ def compare(
     class_names: Sequence[str] | None = None,
     clusters: Any = None,
     groups: Any = None,
-    paired: bool = False,
+    paired: bool | None = None,
     weights_are: WeightsAre | None = None,
     level: float = 0.95,
     tolerance: float | None = None,
@@ -89,10 +89,12 @@ def compare(
         The name of each row's group, as in `evaluate`. The models are compared in every group too, with the p-values
         adjusted for the number of groups and pairs (Holm). Sketches bring their groups: those that all of them have are
         compared.
-    paired : bool, default False
-        For sketches that were made with clusters: whether equal labels name the same units in all of them, such as the
-        same patients. What the models have in common then cancels, whether all of their rows are the same, some or
-        none. Predictions are always paired.
+    paired : bool, optional
+        What the rows of sketches have in common. True, for sketches that were made with clusters: equal labels name the
+        same units in all of them, such as the same patients. What the models have in common then cancels, whether all
+        of their rows are the same, some or none. False: nothing, they are independent samples, such as of two
+        hospitals. The squares of the errors then add up. By default it is not known, and the errors add up, which is
+        safe and wide. Predictions are always paired.
     weights_are : {"frequency", "sampling"}, optional
         What the weights are, as in `evaluate`.
     level : float, default 0.95
@@ -140,6 +142,8 @@ def compare(
     0.0125).
     """
     settings = Settings.of(n_bins, level, tolerance)
+    if paired not in (None, True, False):
+        raise InputError("paired", "True, False or None", repr(paired), "leave it out where it is not known")
     named, outcomes = _models(probs_a, probs_b, targets, names)
     if notion in PER_CLASS:
         remedy = "pass one class's column of each model at a time"
@@ -148,10 +152,12 @@ def compare(
     if any(isinstance(probs, CalibrationSketch) for _, _, probs in named):
         rest = {"targets": outcomes, "logits": logits, "clusters": clusters, "groups": groups}
         check_weights_are(weights_are, given=True)
+        paired = None if paired is None else bool(paired)
         return _compare_sketches(named, others | rest, notion, settings, paired=paired, weights_are=weights_are)
-    if paired:
+    if paired is not None:
         remedy = "leave it out: predictions are compared row by row"
-        raise InputError("paired", "True only for sketches that were made with clusters", "True", remedy)
+        expected = "True only for sketches that were made with clusters, False only for sketches"
+        raise InputError("paired", expected, repr(paired), remedy)
     if outcomes is None:
         raise InputError("targets", "an array", "None", _CALLS)
     _check_rows(named)
@@ -204,7 +210,7 @@ def _compare_sketches(
     notion: Notion | None,
     settings: Settings,
     *,
-    paired: bool,
+    paired: bool | None,
     weights_are: WeightsAre | None,
 ) -> Comparison:
     """Compare models by their sketches."""
@@ -241,14 +247,15 @@ def _compare_sketches(
 
 
 def _by_sketches(
-    sketches: Mapping[str, CalibrationSketch], settings: Settings, *, paired: bool, flag: str = ""
+    sketches: Mapping[str, CalibrationSketch], settings: Settings, *, paired: bool | None, flag: str = ""
 ) -> Comparison:
     """Compare models by their sketches, which are of one make."""
     models: list[Summed] = []
     for name, sketch in sketches.items():
         judged = sketch.in_units()
         means = PredictionMeans.of_sketch(judged)
-        models.append(summed(name, judged.table, means, settings.n_bins, judged.buckets))
+        deciding = judged.totals.deciding_rows
+        models.append(summed(name, judged.table, means, settings.n_bins, judged.buckets, deciding=deciding))
     first = next(iter(sketches.values()))
     facts = {"n": min(model.means.n for model in models), "notion": first.notion, "n_classes": first.n_classes}
     return by_sums(models, settings, facts, paired=paired, flag=flag)

@@ -100,6 +100,8 @@ class Comparison:
         The `ReliabilityDiagram` of the judged event for each model, with intervals and consistency band.
     paired : bool
         Whether what models have in common cancels: of rows side by side, and of sketches with the same clusters.
+    independent : bool
+        Whether the models are of independent rows, so that the squares of their errors add up.
     clusters : mapping or None
         The number of ``clusters`` and the share of the ``largest_cluster``; None if rows are taken as independent.
     groups : tuple of GroupComparison
@@ -120,6 +122,7 @@ class Comparison:
     pairs: tuple[Pair, ...]
     diagrams: Mapping[str, ReliabilityDiagram]
     paired: bool = True
+    independent: bool = False
     clusters: Mapping[str, Any] | None = None
     groups: tuple[GroupComparison, ...] = ()
     lone_groups: tuple[str, ...] = ()
@@ -153,6 +156,7 @@ class Comparison:
             "n_bins": self.n_bins,
             "level": self.level,
             "paired": self.paired,
+            "independent": self.independent,
             "clusters": None if self.clusters is None else dict(self.clusters),
             "decides": self.decides,
             "measures": {name: asdict(description) for name, description in self.descriptions.items()},

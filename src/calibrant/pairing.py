@@ -34,7 +34,7 @@ from calibrant.progress import counted
 from calibrant.results import Decision, Description, Estimate, ReliabilityDiagram, TestResult
 from calibrant.sampling import paired, unpaired
 from calibrant.sampling.groups import LEAST_GROUP, holm
-from calibrant.sampling.means import PredictionMeans
+from calibrant.sampling.means import PredictionMeans, heavy
 from calibrant.sampling.paired import BinnedRows, Model, Weighting, flags
 from calibrant.sampling.resampling import Resampling, check_level
 from calibrant.sampling.unpaired import Summed, details_of
@@ -102,7 +102,7 @@ class Read(NamedTuple):
         events = self.events
         buckets = BucketSums.of(labels, events.scores, events.outcomes, events.weights, row_scores=self.scores)
         table, answers = ReliabilityTable.pool(events), Answers(self.scores[2], self.weighting)
-        return summed(self.name, table, self.means, n_bins, buckets, answers)
+        return summed(self.name, table, self.means, n_bins, buckets, answers, self.weighting.deciding_rows)
 
 
 def by_rows(models: Sequence[Read], labels: ClusterLabels | None, settings: Settings, flag: str = "") -> Comparison:
@@ -175,6 +175,7 @@ def summed(
     n_bins: int,
     buckets: BucketSums | None,
     answers: Answers | None = None,
+    deciding: float = math.inf,
 ) -> Summed:
     """Return a model known by its sums; by those over buckets of clusters if there are any."""
     rows = None if buckets is None else ClusteredRows.of(table, n_bins, buckets)
@@ -186,14 +187,19 @@ def summed(
         "n_bins": n_bins,
         "values": {measure.name: event.value(measure) for measure in compared()},
         "bounds": {measure.name: event.bound(measure) for measure in compared()},
+        "deciding": deciding,
     }
     return Summed(**known) if rows is None else ClusterSummed(**known, rows=rows, answers=answers)
 
 
 def by_sums(
-    models: Sequence[Summed], settings: Settings, facts: Mapping[str, Any], *, paired: bool, flag: str = ""
+    models: Sequence[Summed], settings: Settings, facts: Mapping[str, Any], *, paired: bool | None, flag: str = ""
 ) -> Comparison:
-    """Compare models by their sums; ``paired`` ones by sums over buckets of the same clusters."""
+    """Compare models by their sums; ``paired`` ones by sums over buckets of the same clusters.
+
+    With ``paired`` False their rows are independent; with None nothing is known of what they have in common.
+    """
+    models = [replace(model, independent=paired is False) for model in models]
     alone = {model.name: _alone(model, settings.level) for model in models}
     fewest = min(models, key=lambda model: model.means.n)
     return Comparison(
@@ -204,9 +210,10 @@ def by_sums(
         descriptions=_descriptions(),
         models={model.name: model.values for model in models},
         tests={name: test for name, (test, _) in alone.items()},
-        pairs=_pairs([_pair(a, b, settings, flag, paired=paired) for a, b in itertools.combinations(models, 2)]),
+        pairs=_pairs([_pair(a, b, settings, flag, paired=bool(paired)) for a, b in itertools.combinations(models, 2)]),
         diagrams={name: diagram for name, (_, diagram) in alone.items()},
-        paired=paired,
+        paired=bool(paired),
+        independent=paired is False,
         clusters=cluster_details(fewest.rows.clusters.buckets) if isinstance(fewest, ClusterSummed) else None,
     )
 
@@ -254,7 +261,8 @@ def _pair(first: Summed, second: Summed, settings: Settings, flag: str, *, paire
     n, level = min(first.means.n, second.means.n), settings.level
     if paired and isinstance(first, ClusterSummed) and isinstance(second, ClusterSummed):
         one, other = paired_models(first, second)
-        details = {**cluster_details(first.rows.clusters.buckets), **pairs.flags(one, other)}
+        details = _flagged(cluster_details(first.rows.clusters.buckets), heavy(min(first.deciding, second.deciding)))
+        details = _flagged(details, pairs.flags(one, other).get("flag", ""))
         estimates = _estimated(lambda each: each.clustered(one, other, level), first.means.layout)
         bounds = partial(pairs.absolute_difference, one, other)
     else:

@@ -91,6 +91,7 @@ def check_compare(ctx: click.Context, options: CommandOptions) -> None:
         "--on": options.on,
         "--baseline": options.baseline,
         "--paired": options.paired,
+        "--independent": options.paired is False,
     }
     given = [option for option, value in own.items() if value]
     if options.scores is not None and given:

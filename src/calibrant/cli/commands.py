@@ -227,9 +227,10 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     shell_complete=completion.files,
 )
 @click.option(
-    "--paired",
-    is_flag=True,
-    help="Equal --cluster labels name the same things in all .cal files, such as the same patients.",
+    "--paired/--independent",
+    default=None,
+    help="What .cal files have in common: equal --cluster labels name the same things, such as the same patients; or "
+    "nothing, as of independent samples. Default: not known, so that errors add up.",
 )
 @shared.weight
 @shared.by

@@ -111,8 +111,10 @@ def load_models(
     of_rows = [model for model in models if not files.is_sketch_file(expand([model])[0])]
     if len(of_rows) < len(models):
         return _load_sketches(ctx, options, dict(zip(names, models, strict=True)), of_rows, step, rows)
-    if options.paired:
-        raise click.UsageError("--paired is for .cal files, and rows are always compared in pairs; leave it out", ctx)
+    if options.paired is not None:
+        option = "--paired" if options.paired else "--independent"
+        msg = f"{option} is for .cal files, and rows are always compared in pairs; leave it out"
+        raise click.UsageError(msg, ctx)
     reads = {name: _load_model(options, model, step, rows) for name, model in zip(names, models, strict=True)}
     read = files.matched(reads)
     rows[:] = [read]

@@ -57,7 +57,7 @@ class CommandOptions(Options):
     config: Configured | None = None
     conditions: tuple[Condition, ...] = ()
     baseline: str | None = None
-    paired: bool = False
+    paired: bool | None = None
     tolerance: float | None = None
     tolerance_of: str = "ece"
     gate: bool = False

@@ -18,7 +18,7 @@ from calibrant.cached import cached_property
 from calibrant.clustered import closed_form
 from calibrant.clustered.bins import ClusterBins, absolute_interval, rate_intervals
 from calibrant.clustered.null import ClusterNull, scaled_sums
-from calibrant.clustered.sums import Clustered
+from calibrant.clustered.sums import Clustered, by_content
 from calibrant.clustered.verdict import ClusterVerdict
 from calibrant.clusters import BucketSums, aligned
 from calibrant.errors import InputError
@@ -67,6 +67,7 @@ def class_bins(classes: ClassBins, buckets: Sequence[BucketSums]) -> ClusterBins
     parts = aligned(buckets)
     weights = _bucket_weights(parts)
     held = np.flatnonzero(weights > 0)
+    held = held[by_content(np.stack([part.cell_sums.sum(axis=1) for part in parts], axis=1)[held])]
     if len(held) < 2:
         remedy = "pass rows of more clusters: these tell nothing of other clusters"
         raise InputError("clusters", "at least 2 clusters", f"{len(held)}", remedy)

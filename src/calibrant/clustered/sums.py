@@ -29,6 +29,7 @@ Float64s = NDArray[np.float64]
 NOTHING: Final = 1e-10
 
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
+_DIGITS: Final = 9  # of a sum of a bucket, as a share of the largest
 _LEAST_SHARE: Final = 1e-150  # of the variance of the buckets that is left around their common mean
 
 
@@ -128,14 +129,16 @@ class Clustered:
     def of(cls, cells: Cells, buckets: BucketSums, held: NDArray[np.intp] | None = None) -> Clustered:
         """Return the sums of judged rows from their cells and from the buckets of the same rows.
 
-        ``held`` are the buckets to keep, by default those with rows.
+        ``held`` are the buckets to keep, by default those with rows, in the order `by_content`.
 
         Raises
         ------
         InputError
             If all rows are in one bucket: nothing then tells how clusters differ.
         """
-        held = np.flatnonzero(buckets.rows > 0) if held is None else held
+        if held is None:
+            filled = np.flatnonzero(buckets.rows > 0)
+            held = filled[by_content(np.moveaxis(buckets.cell_sums[filled], 2, 1))]
         if len(held) < 2:
             remedy = "pass rows of more clusters: these tell nothing of other clusters"
             raise InputError("clusters", "at least 2 clusters", f"{len(held)}", remedy)
@@ -222,6 +225,16 @@ class Clustered:
     def quantile_bins(self, n_bins: int) -> NDArray[np.intp]:
         """Return the equal-mass bin of each coarse cell, which is that of the cell in its middle."""
         return quantile_bin_of(self.fine.table, n_bins)[self.cells.middle]
+
+
+def by_content(sums: Float64s) -> NDArray[np.intp]:
+    """Return the order of buckets by their sums, (H, ...), of which the largest is a weight.
+
+    The labels of clusters then decide no draw and no fold. Sums that differ by rounding alone count as equal.
+    """
+    digits = np.round(sums / max(float(sums.max(initial=0.0)), np.finfo(float).tiny), _DIGITS) + 0.0
+    order = sorted(range(len(digits)), key=lambda bucket: digits[bucket].tobytes())
+    return np.array(order, np.intp)
 
 
 def coarse_places(cells: Cells, buckets: BucketSums) -> NDArray[np.uint16]:

@@ -53,7 +53,9 @@ def verdict(summary: Summary) -> list[str]:
         sentences.append(
             f"The p-values are adjusted for {len(pairs)} pairs (Holm); each interval is for one pair alone."
         )
-    if not summary["paired"]:
+    if summary["independent"]:
+        sentences.append("The models are of independent rows: the squares of their errors are added.")
+    elif not summary["paired"]:
         sentences.append("Sketches hold no single rows: intervals add both models' errors, so they are safe but wide.")
     sentences += _model_verdicts(summary)
     flags = [pair["estimates"][summary["decides"]]["details"].get("flag") for pair in pairs]

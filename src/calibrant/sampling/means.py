@@ -26,6 +26,7 @@ Float64s = NDArray[np.float64]
 
 MINORITY: Final = 15  # rows of the rarer outcome below which every interval is flagged
 _CANCELS: Final = 1e-8  # of the mean's square: a difference of mean squares that is smaller has lost half its digits
+DECIDING: Final = 30  # rows whose weights decide a variance, below which every interval is flagged
 #: What is counted of the rarer outcome: rows, or the clusters that hold it.
 ROWS: Final = "row"
 CLUSTERS: Final = "cluster"
@@ -227,7 +228,7 @@ def rare(number: float, of: str = "", unit: str = ROWS) -> str:
 
 def heavy(rows: float) -> str:
     """Return a warning where the weights of so few rows decide that variances are not to be trusted, or nothing."""
-    if rows >= MINORITY:
+    if rows >= DECIDING:
         return ""
     return f"the weights of few rows decide (as of {rows:.2g} equal ones): intervals may be too short"
 

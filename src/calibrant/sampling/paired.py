@@ -22,9 +22,9 @@ from calibrant.cached import cached_property
 from calibrant.estimators.binned import absolute_error, debiased_square, largest_members, uniform_edges
 from calibrant.results import Estimate, ReliabilityDiagram
 from calibrant.sampling.binned import FEWEST, bin_diagram, blend, thinned, unbiased_end
-from calibrant.sampling.means import PredictionMeans, rare, rarer_of
+from calibrant.sampling.means import PredictionMeans, heavy, rare, rarer_of
 from calibrant.sampling.resampling import two_sided
-from calibrant.weights import effective_n, integer_weights, rate_rows, tidy_weight
+from calibrant.weights import deciding_rows, effective_n, integer_weights, rate_rows, tidy_weight
 
 Float64s = NDArray[np.float64]
 
@@ -60,6 +60,11 @@ class Weighting:
     def effective_n(self) -> float:
         """The number of rows that weigh as much as these: (sum w)^2 / sum q."""
         return effective_n(self.total, float(self.squares.sum()))
+
+    @property
+    def deciding_rows(self) -> float:
+        """How many equal rows would tell as much about the variance of a weighted mean; infinite with whole weights."""
+        return math.inf if self.integer_weights else deciding_rows(*(float(np.sum(self.squares**k)) for k in (1, 2)))
 
     def mean(self, values: NDArray[Any]) -> float:
         """Return the weighted mean of a value of each row."""
@@ -381,7 +386,7 @@ def quantile(level: float) -> float:
 
 
 def flags(first: Model, second: Model) -> dict[str, str]:
-    """Return a warning where one outcome is too rare for intervals to be trusted, or nothing."""
+    """Return a warning where one outcome is too rare, or few rows weigh too much, for intervals to be trusted."""
     rarer, name = min((model.judged.rarer, model.name) for model in (first, second))
-    flag = rare(rarer, f" for {name}")
+    flag = "; ".join(filter(None, (rare(rarer, f" for {name}"), heavy(first.judged.weighting.deciding_rows))))
     return {"flag": flag} if flag else {}

@@ -4,12 +4,15 @@ What the rows have in common cannot cancel, since nothing tells which rows these
 difference is at most the sum of the two, whatever the models have in common (Cauchy and Schwarz), so that the intervals
 and the test are safe, for the same rows and for others, and wide. Where no normal law holds, each model's own interval
 is taken at half the error, and the ends are subtracted (Bonferroni).
+
+Of independent rows the variances add up: errors and half widths are combined by the root of the sum of their squares,
+and so are the distances to the ends of intervals that are not symmetric (Newcombe 1998; Zou and Donner 2008).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,13 +22,15 @@ from calibrant.results import Estimate, ReliabilityDiagram
 from calibrant.sampling import null_closed_form
 from calibrant.sampling.binned import BinMoments, absolute_interval, bin_diagram, square_variance
 from calibrant.sampling.cells import Cells
-from calibrant.sampling.means import PredictionMeans, normal_interval, rare, rarer_rows, wilson_interval
+from calibrant.sampling.means import PredictionMeans, heavy, normal_interval, rare, rarer_rows, wilson_interval
 from calibrant.sampling.paired import infinite_difference, quantile
 from calibrant.sampling.resampling import t_quantile, two_sided
 from calibrant.scores import Score
 from calibrant.table import ReliabilityTable
 from calibrant.weights import tidy_weight
 
+_LEAST: Final = 1e-300
+_SQUARES: Final = "independent rows: squares of errors added"
 _SAFE: Final = "unpaired, standard errors added: safe, and wide"
 
 
@@ -33,7 +38,8 @@ _SAFE: Final = "unpaired, standard errors added: safe, and wide"
 class Summed:
     """A model known by sums: the table of its judged event on a grid, and the means over its predictions.
 
-    ``values`` are its measures by name, ``bounds`` their certified errors.
+    ``values`` are its measures by name, ``bounds`` their certified errors. ``independent`` says that its rows are
+    independent of those of the models that it is compared with, ``deciding`` how many rows' weights decide variances.
     """
 
     name: str
@@ -42,6 +48,8 @@ class Summed:
     n_bins: int
     values: Mapping[str, float]
     bounds: Mapping[str, float]
+    independent: bool = False
+    deciding: float = math.inf
 
     @cached_property
     def cells(self) -> Cells:
@@ -96,7 +104,7 @@ class Summed:
 def details_of(first: Summed, second: Summed) -> dict[str, Any]:
     """Return what belongs to every difference: the rows of both models, and warnings."""
     details: dict[str, Any] = {"rows": [first.means.n, second.means.n]}
-    flags = [model.flag for model in (first, second) if model.flag]
+    flags = [*filter(None, (first.flag, second.flag, heavy(min(first.deciding, second.deciding))))]
     return {**details, "flag": "; ".join(flags)} if flags else details
 
 
@@ -104,10 +112,18 @@ def square_difference(first: Summed, second: Summed, level: float) -> Estimate:
     """Return the difference of the squared l2 errors, which decides."""
     value = first.values["debiased_square"] - second.values["debiased_square"]
     errors, freedoms = zip(*(model.square_error() for model in (first, second)), strict=True)
-    error, df = sum(errors), min(freedoms)
+    error, df = _together(first, second, errors), min(freedoms)
+    if first.independent and error > 0:  # Welch and Satterthwaite
+        df = error**4 / max(sum(one**4 / free for one, free in zip(errors, freedoms, strict=True)), _LEAST)
     half = t_quantile(level, df) * error
-    p_value = two_sided(value, error, df)
-    return Estimate(value, value - half, value + half, p_value=p_value, method=_SAFE, details={"standard_error": error})
+    return Estimate(
+        value,
+        value - half,
+        value + half,
+        p_value=two_sided(value, error, df),
+        method=_method(first, second),
+        details={"standard_error": error},
+    )
 
 
 def absolute_difference(first: Summed, second: Summed, level: float) -> Estimate:
@@ -134,10 +150,23 @@ def accuracy_difference(first: Summed, second: Summed, level: float) -> Estimate
     """Return the difference of the accuracies: the ends of Wilson's intervals are subtracted."""
     value = first.means.accuracy - second.means.accuracy
     (low, high), (least, most) = (model.accuracy_ends(level) for model in (first, second))
+    if first.independent:
+        one, other = first.means.accuracy, second.means.accuracy
+        ends = value - math.hypot(one - low, most - other), value + math.hypot(high - one, other - least)
+        return Estimate(value, *ends, method=f"Wilson of each, {_SQUARES}")
     return Estimate(value, low - most, high - least, method="Wilson of each, ends subtracted: safe, and wide")
 
 
 def _mean(first: Summed, second: Summed, score: Score, value: float, level: float) -> Estimate:
     """Return the difference of two means."""
-    half = sum(model.half_width(score, level) for model in (first, second))
-    return Estimate(value, value - half, value + half, method=_SAFE)
+    half = _together(first, second, [model.half_width(score, level) for model in (first, second)])
+    return Estimate(value, value - half, value + half, method=_method(first, second))
+
+
+def _together(first: Summed, second: Summed, errors: Sequence[float]) -> float:
+    """Return the error of a difference from those of both models."""
+    return math.hypot(*errors) if first.independent and second.independent else sum(errors)
+
+
+def _method(first: Summed, second: Summed) -> str:
+    return f"unpaired, {_SQUARES}" if first.independent and second.independent else _SAFE
