@@ -380,7 +380,7 @@ def test_rows_and_groups_are_those_of_the_embedded_engine(tmp_path: Path) -> Non
             status, out, err = run("report", path, *options, *engine, *FAST, "--json", "-")
             assert status == 0, err
             summary = json.loads(out)
-            found.append((summary["n"], [(group["name"], group["n"]) for group in summary["groups"]]))
+            found.append((summary["n"], [(group["name"], group["report"]["n"]) for group in summary["groups"]]))
         assert found[0] == found[1], options
 
 

@@ -262,8 +262,9 @@ def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions)
 def _check_sketch_options(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that cannot change a sketch."""
     flags = {param.name: max(param.opts, key=len) for param in ctx.command.params}
-    named = [name for name in _FIXED_BY_SKETCH if name in flags]
-    useless = [flags[name] for name in named if getattr(options, name) not in (False, getattr(CommandOptions, name))]
+    values = {name: getattr(options, name) for name in _FIXED_BY_SKETCH if name in flags}
+    changed = (name for name, value in values.items() if value != getattr(CommandOptions, name))
+    useless = [flags[name] for name in changed if values[name] is not False]
     if options.engine != ENGINES[0]:
         useless.append("--engine")
     if options.classwise is False:
