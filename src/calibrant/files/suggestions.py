@@ -25,7 +25,7 @@ import numpy as np
 
 from calibrant.column_options import Options
 from calibrant.files.columns import Reading, Selection, Unnamed
-from calibrant.files.likely import ROUNDING, Likely
+from calibrant.files.likely import ROUNDING, Likely, fraction, look
 from calibrant.files.roles import (
     event_of,
     is_about_a_prediction,
@@ -79,6 +79,8 @@ def ask(path: str, selection: Selection, likely: Likely, options: Options) -> No
     """Raise the question that a file needs though its columns have usual names, unless one reading is left."""
     target, score, noun = selection.targets[0], selection.probs[0], selection.noun
     one_event = len(selection.probs) == 1
+    if options.percent:
+        likely = look({**likely.cells, **{name: list(map(fraction, likely.cells[name])) for name in selection.probs}})
     kept = Reading(("--outcome", target), f"if {target!r} holds the true outcome")
     readings = [kept]
     problem = f"{score!r} may be the probability of a predicted label"
@@ -101,6 +103,8 @@ def ask(path: str, selection: Selection, likely: Likely, options: Options) -> No
     elif says_right(target):
         problem = f"{score!r} is below 1/2 in some rows, and {target!r} says whether a prediction was right"
         readings = _of_right(likely, score, target)
+        if options.percent and len(readings) > 1:  # the expressions compare fractions
+            readings = [replace(readings[-1], always=True)]
     elif score in likely.scores:
         truths = _truths(likely, options) if says_label(target) else [target]
         readings = _of_scores(likely, [score], truths, options) or readings
@@ -293,7 +297,7 @@ def _of_right(likely: Likely, score: str, right: str) -> list[Reading]:
     answer = Reading(("--score", score, "--outcome", right), f"if {score!r} is the probability that {right!r} is true")
     words = likely.words(right)
     yes = event_of(words)
-    if yes is None or says_confidence(score) or np.nanmin(likely.numbers(score)) >= 0.5:
+    if score not in likely.scores or yes is None or says_confidence(score) or np.nanmin(likely.numbers(score)) >= 0.5:
         return [answer]
     is_right = {"1": f"{sql_name(right)} = 1", "true": sql_name(right)}.get(yes, f"{sql_name(right)} = {literal(yes)}")
     event = ("--score", score, "--outcome", f"({sql_name(score)} >= 0.5) = ({is_right})")
