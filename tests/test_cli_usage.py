@@ -704,6 +704,9 @@ QUOTED = {
     "has a usual name for": "report games.csv",
     "could be the probabilities": "report rivals.csv",
     "could be the targets": "report rivals.csv --score score",
+    "may be the probability of a predicted label": "report confident.csv",
+    "says whether a prediction was right": "report right.csv",
+    "holds two values, as predicted labels do": "report guesses.csv",
     "has no column": "report games.csv --score winprob",
     "holds text such as": "report games.csv --score day --outcome result",
     "they look swapped": "report plain.csv --score won --outcome p",
@@ -785,6 +788,9 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
     table("named.csv", cat=[0.5] * 3, dog=[0.25] * 3, eel=[0.25] * 3, kind=["cat", "dog", "eel"])
     table("patterned.csv", p_cat=[0.5] * 3, p_dog=[0.25] * 3, p_eel=[0.25] * 3, target=[0, 1, 2])
     table("plain.csv", p=SCORES, won=WON, year=range(2020, 2026))
+    table("confident.csv", score=[0.5 + p / 2 for p in SCORES], label=WON, pred_label=WON[::-1])
+    table("right.csv", score=SCORES, correct=WON)
+    table("guesses.csv", predictions=WON[::-1], label=WON)
     for stem, probs, labels in (
         ("a", rows, target),
         ("transposed", rows.T, target),

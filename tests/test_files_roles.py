@@ -220,6 +220,20 @@ def test_a_question_can_be_pickled(tmp_path):
     assert (str(copy), copy.readings) == (str(caught.value), caught.value.readings)
 
 
+@pytest.mark.parametrize("sign", ["", "%"])
+def test_per_cents_below_one_half_beside_what_was_right_are_asked_about(tmp_path, sign):
+    path = written(tmp_path / "a.csv", prob=[f"{p}{sign}" for p in (20, 90, 40)], correct=[1, 1, 0])
+    with pytest.raises(Unnamed, match=r"'prob' is below 1/2 in some rows") as caught:
+        read_predictions([path], percent=True)
+    assert [each.options for each in caught.value.readings] == [("--score", "prob", "--outcome", "correct")]
+    assert read_predictions([path], percent=True, score="prob", outcome="correct").probs.tolist() == [0.2, 0.9, 0.4]
+    path = written(tmp_path / "b.csv", prob=[f"{p}{sign}" for p in (60, 90, 70)], correct=[1, 1, 0])
+    assert read_predictions([path], percent=True).probs.tolist() == [0.6, 0.9, 0.7]
+    path = written(tmp_path / "c.csv", prob=["low", "high", "low"], correct=[1, 1, 0])
+    with pytest.raises(FileError, match="holds text such as 'low'"):
+        read_predictions([path])
+
+
 def test_arrays_of_predicted_labels_ask_for_an_array_of_what_is_right(tmp_path):
     rng = np.random.default_rng(0)
     confidences, predictions, labels = rng.uniform(0.5, 1, 40), rng.integers(0, 3, 40), rng.integers(0, 3, 40)

@@ -186,7 +186,7 @@ def test_a_physician_with_a_risk_score() -> None:
     Path("cohort.csv").write_text("\n".join(["patient,ward,risk,died", *rows]) + "\n", encoding="utf-8")
     screens = typed(
         "calibrant report cohort.csv",
-        REMEDY,
+        "calibrant report cohort.csv --score risk --outcome died",  # one of two that the message lists
         REMEDY,
         REMEDY,
         'calibrant report cohort.csv --score risk --outcome died --where "risk IS NOT NULL" --cluster patients',
@@ -205,6 +205,7 @@ def test_a_physician_with_a_risk_score() -> None:
         (f"{rest} --cluster patient", 0),
         (f"{rest} --cluster patient --by ward --gate --json report.json", 3),
     ]
+    assert f"type: {screens[1].line}; if 'risk' is the probability of 'ward'" in " ".join(screens[0].message.split())
     rest_of_rows = np.arange(600) != 7
     assert ece_in(Path("report.json")) == pytest.approx(naive_ece(risks[rest_of_rows], died[rest_of_rows]), abs=1e-9)
 

@@ -276,7 +276,7 @@ def _for_classes(columns: Sequence[str], labels: Sequence[str], ctx: click.Conte
     from calibrant.files.roles import order_of
 
     order = order_of(columns, labels)
-    return order and f"the columns are named like the labels; type: {_typed(ctx, ','.join(order))}"
+    return None if order is None else f"the columns are named like the labels; type: {_typed(ctx, ','.join(order))}"
 
 
 def _are_numbered(columns: Sequence[str]) -> bool:

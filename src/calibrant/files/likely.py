@@ -183,3 +183,8 @@ def _number(cell: Any) -> float:
         return float(cell)
     except (TypeError, ValueError):
         return math.nan
+
+
+def fraction(cell: Any) -> float:
+    """Return the fraction of a cell in per cent; NaN where it has no number."""
+    return _number(cell.strip().removesuffix("%") if isinstance(cell, str) else cell) / 100

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -56,6 +57,7 @@ _NEGATIONS: Final = ("no", "not", "non")
 _MANY: Final = 100  # columns whose names name their classes in full, or not at all
 
 
+@lru_cache(4096)
 def words_of(name: str) -> tuple[str, ...]:
     """Return the words of a name, in lower case: ``('pred', 'label')`` of ``predLabel`` and of ``.pred_label``."""
     return tuple(word.lower() for word in _WORD.findall(name))

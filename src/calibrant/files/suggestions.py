@@ -25,7 +25,7 @@ import numpy as np
 
 from calibrant.column_options import Options
 from calibrant.files.columns import Reading, Selection, Unnamed
-from calibrant.files.likely import ROUNDING, Likely
+from calibrant.files.likely import ROUNDING, Likely, fraction, look
 from calibrant.files.roles import (
     event_of,
     is_about_a_prediction,
@@ -40,6 +40,7 @@ from calibrant.files.sql import literal, sql_name
 
 _NAMED: Final = 6  # columns of a kind that an error names
 _LISTED: Final = 4  # readings that an error lists
+_PAIRS: Final = 10_000  # of a score and an outcome that are compared
 _SURE: Final = 10  # rows that show that a column follows the scores
 _SCORE: Final = re.compile(r"prob|score|pred|risk|chance|conf|forecast|^p(_|$)|_p$", re.IGNORECASE)
 _OUTCOME: Final = re.compile(
@@ -78,6 +79,8 @@ def ask(path: str, selection: Selection, likely: Likely, options: Options) -> No
     """Raise the question that a file needs though its columns have usual names, unless one reading is left."""
     target, score, noun = selection.targets[0], selection.probs[0], selection.noun
     one_event = len(selection.probs) == 1
+    if options.percent:
+        likely = look({**likely.cells, **{name: list(map(fraction, likely.cells[name])) for name in selection.probs}})
     kept = Reading(("--outcome", target), f"if {target!r} holds the true outcome")
     readings = [kept]
     problem = f"{score!r} may be the probability of a predicted label"
@@ -100,6 +103,8 @@ def ask(path: str, selection: Selection, likely: Likely, options: Options) -> No
     elif says_right(target):
         problem = f"{score!r} is below 1/2 in some rows, and {target!r} says whether a prediction was right"
         readings = _of_right(likely, score, target)
+        if options.percent and len(readings) > 1:  # the expressions compare fractions
+            readings = [replace(readings[-1], always=True)]
     elif score in likely.scores:
         truths = _truths(likely, options) if says_label(target) else [target]
         readings = _of_scores(likely, [score], truths, options) or readings
@@ -239,7 +244,7 @@ def _of_scores(likely: Likely, scores: Sequence[str], truths: Sequence[str], opt
         or _is_of_two_labels(likely, scores, name)
         or (len(scores) == 1 and several.intersection(likely.words(name)))
     ]
-    pairs = _best_pairs(scores, fitting, likely)
+    pairs = _best_pairs(scores, fitting, likely)[: 2 * _LISTED]
     readings = [each for score, truth in pairs for each in _of_pair(likely, score, truth, truths, predicted)]
     if len(scores) > 1:
         return readings
@@ -272,7 +277,8 @@ def _of_pair(likely: Likely, score: str, truth: str, truths: Sequence[str], pred
     labels = [name for name in others if says_label(name)]
     rivals = [] if says_true(truth) or labels else _best(others, [score], likely)
     for guess in dict.fromkeys((*predicted, *labels, *rivals)):
-        if not set(likely.words(truth)).intersection(likely.words(guess)):
+        words, others_words = set(likely.words(truth)), set(likely.words(guess))
+        if not words & others_words or (guess not in predicted and len(words) <= 2 and words != others_words):
             continue
         if event in readings and not _may_be_of(likely, score, guess):
             continue
@@ -291,7 +297,7 @@ def _of_right(likely: Likely, score: str, right: str) -> list[Reading]:
     answer = Reading(("--score", score, "--outcome", right), f"if {score!r} is the probability that {right!r} is true")
     words = likely.words(right)
     yes = event_of(words)
-    if yes is None or says_confidence(score) or np.nanmin(likely.numbers(score)) >= 0.5:
+    if score not in likely.scores or yes is None or says_confidence(score) or np.nanmin(likely.numbers(score)) >= 0.5:
         return [answer]
     is_right = {"1": f"{sql_name(right)} = 1", "true": sql_name(right)}.get(yes, f"{sql_name(right)} = {literal(yes)}")
     event = ("--score", score, "--outcome", f"({sql_name(score)} >= 0.5) = ({is_right})")
@@ -387,13 +393,20 @@ def _best_pairs(scores: Sequence[str], outcomes: Sequence[str], likely: Likely) 
     A score and an outcome are no pair if only one of them is named like a third column: ``prob_insult`` and ``toxic``
     where there is ``insult``.
     """
+    if len(scores) * len(outcomes) > _PAIRS:  # no name is likely to decide
+        return []
     pairs = [(score, outcome) for score in scores for outcome in outcomes if score != outcome]
-    pairs = [pair for pair in pairs if _are_alike(*pair) or not _has_another(*pair, likely)]
+    rivals = [name for name in likely.outcomes if not is_about_a_prediction(name)]
+    outcomes_of = {score: {name for name in rivals if _are_alike(score, name)} - {score} for score in scores}
+    scores_of = {name: {score for score in likely.scores if _are_alike(score, name)} - {name} for name in outcomes}
+    pairs = [
+        (score, name)
+        for score, name in pairs
+        if _are_alike(score, name) or not (outcomes_of[score] - {name} or scores_of[name] - {score})
+    ]
     ranks = {pair: (*_rank(likely, *pair), not _SCORE.search(pair[0])) for pair in pairs}
     first = min(ranks.values(), default=None)
-    best = [pair for pair in pairs if ranks[pair] == first]
-    if len(best) > 2 * _LISTED:  # which an error does not list
-        return best
+    best = [pair for pair in pairs if ranks[pair] == first][: 4 * _LISTED]  # more than an error lists
     return [pair for place, pair in enumerate(best) if not any(_are_complements(likely, pair, b) for b in best[:place])]
 
 
@@ -444,13 +457,6 @@ def _are_alike(score: str, outcome: str) -> bool:
     """Whether one of two names holds the other: ``prob_toxic`` and ``toxic``."""
     short, long = sorted((score.lower(), outcome.lower()), key=len)
     return short in long and len(short) >= 3 and not _SCORE.fullmatch(short)
-
-
-def _has_another(score: str, outcome: str, likely: Likely) -> bool:
-    """Whether a score has another outcome of its name, or an outcome another score."""
-    outcomes = [name for name in likely.outcomes if name not in (score, outcome) and not is_about_a_prediction(name)]
-    scores = [name for name in likely.scores if name not in (score, outcome)]
-    return any(_are_alike(score, name) for name in outcomes) or any(_are_alike(name, outcome) for name in scores)
 
 
 def _is_named_so(score: str, truth: str) -> bool:
