@@ -27,6 +27,7 @@ from calibrant.files.sql import engine_path, identifier, literal, number_of, sql
 SAMPLE = 20_000
 MOST_COLUMNS = 100_000
 MOST_KEYS = 20_000
+MOST_INNER = 2_000  # keys within objects: the engine's time for a row grows with their square
 _PATIENCE = 2.0  # seconds to wait for the types of keys, and one more for each ...
 _BYTES_A_SECOND = 20_000_000  # ... so many bytes
 _NUMBERED = re.compile(r"(.+)_[0-9]+")
@@ -325,11 +326,14 @@ class JsonTable(EngineTable):
         types = {name: str(kind) for name, kind in found.items()}
         if len(types) > MOST_KEYS:
             raise self._too_many_keys()
+        inner = {name: each for name, each in struct_paths(found).items() if name not in types}
+        if len(inner) > MOST_INNER:
+            problem = f"has more keys within objects than the {MOST_INNER:,} that are read"
+            raise FileError(self.path, problem, "write the predictions as keys of their own, or as Parquet")
         numbered = (match[1].lower() for match in map(_NUMBERED.fullmatch, types) if match)
         if not {name.lower() for name in types}.isdisjoint(numbered):  # so DuckDB calls the second of two alike keys
             self.columns = tuple(sorted(key for (key,) in self.ask(self._keys())))
             self.check_names()
-        inner = {name: each for name, each in struct_paths(found).items() if name not in types}
         self._paths = {name: sql for name, (sql, _) in inner.items()}
         return types | {name: str(kind) for name, (_, kind) in inner.items()}
 
