@@ -176,3 +176,19 @@ def test_a_key_within_objects_is_proposed_with_its_path(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"meta": {"task": "x"}, "mask": 1, "score": 0.3, "label": 1}\n')
     with pytest.raises(FileError, match=r"has no column 'task' \(--by\); did you mean 'meta\.task'\?"):
         read_predictions([tmp_path / "a.jsonl"], by=["task"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.jsonl", '{"score": 0.5, "outcome": 1, "x": %s}\n' % ("[" * 5000 + "]" * 5000), "deeper than 128"),
+        ("a.jsonl", '{"score": 0.5, "outcome": 1, "x": %s}\n' % ('{"a":' * 5000 + "1" + "}" * 5000), "deeper than 128"),
+        ("a.json", '[{"score": 0.5, "outcome": 1, "x": %s}]' % ("[" * 5000 + "]" * 5000), "deeper than 128"),
+        ("a.jsonl", '{"score": 0.5, "outcome": 1}\n{"score": 0.5, "outcome": 1, "": 3}\n', "line 2 has a key without"),
+        ("a.jsonl", '{"score": 0.5, "outcome": 1}\n[1, 2]\n', "line 2 is not an object"),
+    ],
+)
+def test_what_is_wrong_with_json_is_said(tmp_path, name, content, words):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(FileError, match=words):
+        read_predictions([tmp_path / name])

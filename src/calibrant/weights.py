@@ -38,7 +38,8 @@ def integer_weights(weights: NDArray[Any] | None) -> bool:
     """
     if weights is None:
         return True
-    return bool(np.array_equal(weights, np.rint(weights))) and float(np.sum(weights)) <= MOST_WHOLE
+    with np.errstate(over="ignore"):  # an infinite sum is more than 2^53
+        return bool(np.array_equal(weights, np.rint(weights))) and float(np.sum(weights)) <= MOST_WHOLE
 
 
 def in_units(weights: NDArray[np.float64]) -> NDArray[np.float64]:

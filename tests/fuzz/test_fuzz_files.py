@@ -198,7 +198,10 @@ PROMISES: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "line.jsonl": (lambda: b'{"score": 0.5, "outcome": 1, "x": "' + b"a" * 50_000_000, "a line of more than 16 MB"),
     "keys.jsonl": (lambda: keys(60, 500), "has more keys than the 20,000 that are read"),
     "inner.jsonl": (lambda: inner_keys(60, 300), "has more keys within objects than the 2,000 that are read"),
-    "deep.jsonl": (lambda: b'{"score": 0.5, "outcome": 1, "x": ' + b"[" * 10**5 + b"]" * 10**5 + b"}", "recursion"),
+    "deep.jsonl": (
+        lambda: b'{"score": 0.5, "outcome": 1, "x": ' + b"[" * 10**5 + b"]" * 10**5 + b"}",
+        "deeper than 128",
+    ),
 }
 
 READ = """

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, meant
+from calibrant.extras import is_missing
 from calibrant.files.columns import Selection, listed
 from calibrant.files.local import first_line, located, temporary_folder
 from calibrant.files.paths import (
@@ -68,7 +69,9 @@ def load(library: str, purpose: str) -> ModuleType:
     """Import a library of the ``report`` extra, or say how to install it."""
     try:
         return importlib.import_module(library)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        if not is_missing(error, library):
+            raise
         raise MissingDependencyError(library.partition(".")[0], purpose, "report") from error
 
 

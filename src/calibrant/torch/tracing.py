@@ -13,7 +13,7 @@ try:
     import torch
     from torch import Tensor
     from torchmetrics import Metric
-except ImportError as error:
+except ModuleNotFoundError as error:
     raise MissingDependencyError(error.name or "torch", "for calibrant.torch", "torch") from error
 
 
