@@ -10,6 +10,7 @@ import pytest
 from scipy.special import softmax
 
 import calibrant
+from calibrant import judging
 from calibrant.estimators.binned import largest_members, uniform_edges
 from calibrant.inputs import as_predictions
 from calibrant.kernels import host_classes, reference_classes
@@ -221,3 +222,17 @@ def test_the_size_is_the_nominal_one(n_classes: int, n_resamples: int) -> None:
         rejected += result.p_value <= 0.1
     noise = math.sqrt(0.09 / sets)
     assert 0.06 - 3 * noise < rejected / sets < 0.1 + 4 * noise
+
+
+def test_many_classes_are_judged_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four rows of a million classes would take minutes; each class of rows costs as much as one of many rows."""
+    wide = np.full((4, 1_000_000), 1e-6)
+    report = calibrant.evaluate(wide, [0, 1, 2, 3], n_resamples=0)
+    assert report.classwise is None
+    assert report["ece"].value == pytest.approx(0.25 - 1e-6)  # ties: class 0 is predicted
+    assert "more than 10,000 classes are judged on request" in report["classwise_ece"].details["reason"]
+    monkeypatch.setattr(judging, "MOST_CLASSES", 2)
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), 50)
+    assert calibrant.evaluate(rows, np.arange(50) % 3).classwise is None
+    assert calibrant.evaluate(rows, np.arange(50) % 3, classwise=True).classwise is not None
+    assert calibrant.evaluate(rows[:, :2] / rows[:, :2].sum(axis=1)[:, None], np.arange(50) % 2).classwise is not None

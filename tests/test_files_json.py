@@ -259,3 +259,19 @@ def test_a_list_without_a_label_or_with_one_twice_is_an_error(tmp_path, ending):
             read_predictions([path], probs="pred")
         where = shlex.split(str(caught.value).split("out with ")[1])[1]
         assert len(read_predictions([path], probs="pred", where=where).probs) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.jsonl", '{"score": 0.5, "outcome": 1, "x": %s}\n' % ("[" * 5000 + "]" * 5000), "deeper than 128"),
+        ("a.jsonl", '{"score": 0.5, "outcome": 1, "x": %s}\n' % ('{"a":' * 5000 + "1" + "}" * 5000), "deeper than 128"),
+        ("a.json", '[{"score": 0.5, "outcome": 1, "x": %s}]' % ("[" * 5000 + "]" * 5000), "deeper than 128"),
+        ("a.jsonl", '{"score": 0.5, "outcome": 1}\n{"score": 0.5, "outcome": 1, "": 3}\n', "line 2 has a key without"),
+        ("a.jsonl", '{"score": 0.5, "outcome": 1}\n[1, 2]\n', "line 2 is not an object"),
+    ],
+)
+def test_what_is_wrong_with_json_is_said(tmp_path, name, content, words):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(FileError, match=words):
+        read_predictions([tmp_path / name])

@@ -23,12 +23,13 @@ from calibrant import files
 from calibrant.cli import main
 from calibrant.errors import FileError, MissingDependencyError
 from calibrant.extras import install_command, package_command
-from calibrant.files import FilePredictions, column_names, local
+from calibrant.files import FilePredictions, column_names, engine, local
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
 
+open_engine = engine.open_engine  # before the tests share one
 SCORES = [0.1, 0.7, 0.4, 0.9]
 OUTCOMES = [0, 1, 1, 1]
 CSV = "score,outcome\n" + "".join(f"{s},{y}\n" for s, y in zip(SCORES, OUTCOMES, strict=True))
@@ -403,3 +404,45 @@ def test_copies_are_removed_at_the_end():
     done = subprocess.run([sys.executable, "-c", code], input=CSV, text=True, capture_output=True, check=True)
     assert "calibrant-" in done.stdout
     assert not Path(done.stdout.strip()).exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes and devices of POSIX")
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.npz", "a.parquet", "a.xlsx", "a.eval", "a.cal"])
+def test_pipes_and_devices_are_not_read(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    os.symlink("/dev/zero", tmp_path / f"zero{name}")
+    for path in (name, f"zero{name}"):
+        with pytest.raises(FileError, match=r"is a pipe or a device, not a file; copy what it holds"):
+            read_predictions([tmp_path / path])
+
+
+def test_a_name_of_many_parts_is_refused_at_once(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"score": 0.5, "outcome": 1, "a": {"b": 1}}\n')
+    for options in ({"score": ".".join("a" * 50_000)}, {"by": [".".join("a" * 50_000)]}):
+        with pytest.raises(FileError, match="asked for by a name of 99,999 characters; give a name or an expression"):
+            read_predictions([path], **options)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("raise ImportError('libx.so: failed to map segment')", "a library cannot be loaded (libx.so: failed to map"),
+        ("import no_such_module_of_theirs", "a library cannot be loaded (No module named 'no_such_module_of_theirs')"),
+        ("raise MemoryError", "the predictions do not fit into memory"),
+    ],
+)
+@pytest.mark.parametrize(("package", "name"), [("python_calamine", "f.xlsx"), ("duckdb", "f.csv")])
+def test_a_package_that_does_not_load_is_not_called_missing(tmp_path, monkeypatch, code, words, package, name):
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").write_text(code)
+    (tmp_path / name).write_text("score,outcome\n0.5,1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for loaded in [each for each in sys.modules if each.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setattr(engine, "open_engine", open_engine)
+    done = CliRunner().invoke(main, ["report", str(tmp_path / name), "--n-resamples", "0"])
+    assert done.exit_code == 1
+    assert words in done.stderr
+    assert "not installed" not in done.stderr
+    assert done.stderr.count("\n") == 1

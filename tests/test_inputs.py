@@ -1455,3 +1455,28 @@ def test_mixtures_of_certain_models_are_within_rounding():
     mean = weights[:, 0] * 1.0 + weights[:, 1] * 1.0
     assert np.any(mean > 1)
     assert calibrant.brier_score(np.append(mean, 0.5), np.append(np.ones(2000, int), 0)) < 1
+
+
+@pytest.mark.parametrize("argument", ["probs", "targets", "weights", "groups"])
+def test_integers_beyond_float64_are_named(argument):
+    arguments = {"probs": [0.2, 0.7, 0.4], "targets": [0, 1, 1], "weights": [1, 2, 1], "groups": [1, 1, 2]}
+    arguments[argument] = [*arguments[argument][:2], 10**400]
+    with pytest.raises(InputError, match=rf"{argument}: expected numbers .*, got an integer of 1,329 bits at row 2"):
+        calibrant.evaluate(**arguments, n_resamples=0)
+
+
+def test_a_type_that_numpy_lacks_is_named():
+    pl = pytest.importorskip("polars", reason="polars is not installed")
+    with pytest.raises(InputError, match=r"targets: expected an array, got a Series that NumPy cannot hold .*; cast"):
+        calibrant.evaluate([0.2, 0.7], pl.Series([0, 1], dtype=pl.Int128), n_resamples=0)
+    assert calibrant.evaluate([0.2, 0.7], pl.Series([0, 1], dtype=pl.Int128).cast(pl.Int64), n_resamples=0).n == 2
+
+
+@pytest.mark.parametrize("scale", [1e100, 1e155, 1e200, 1e307, 5e307])
+def test_large_weights_do_not_warn(scale):
+    """The tests make warnings errors; only ratios of such weights count."""
+    small, large = (
+        calibrant.evaluate([0.3, 0.5, 0.2], [0, 1, 1], weights=np.array([1, 1.5, 2]) * unit, n_resamples=0)
+        for unit in (1.1, scale)
+    )
+    assert large["ece"].value == pytest.approx(small["ece"].value, rel=1e-12)  # rounding of three terms

@@ -204,3 +204,17 @@ def test_nothing_is_linked_or_replaced(name: str, link: str) -> None:
     assert re.search(link, name)
     assert re.search(link, drawn) is None
     assert drawn.replace("\N{ZERO WIDTH SPACE}", "") == name
+
+
+@pytest.mark.parametrize(
+    "words", ["GH-1", "gh-26", "see GH-7.", "a5c3785ed8d6a35868bc169f07e40e889087fd2e", "at a5c3785 and", "mailto:a"]
+)
+def test_what_github_links_is_parted(words):
+    shown = markdown.text(words)
+    assert "&#8203;" in shown
+    assert shown.replace("&#8203;", "") == words
+
+
+@pytest.mark.parametrize("words", ["0.1234567", "GHI-1", "1,234,567 rows", "p = 0.0123456", "decade", "x_1"])
+def test_other_words_stay(words):
+    assert markdown.text(words) == words

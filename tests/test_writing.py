@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,39 @@ append_file(sys.argv[1], b"y" * 200)
     assert "FileError" in done.stderr
     assert "cannot be written: the disk is full; free some space" in done.stderr
     assert target.read_bytes() == b"x" * 900
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+def test_parts_of_killed_writers_are_removed_and_those_of_living_ones_stay(tmp_path: Path) -> None:
+    code = """
+import os, sys, time
+def fsync(descriptor):
+    print("writing", flush=True)
+    time.sleep(60)
+os.fsync = fsync
+from calibrant.writing import write_file
+write_file(sys.argv[1], b"x")
+"""
+    target, old = tmp_path / "a[1].json", time.time() - 100
+    writers = [
+        subprocess.Popen([sys.executable, "-c", code, str(target)], stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "writing\n"
+    writers[0].kill()
+    writers[0].wait()
+    parts = sorted(tmp_path.glob(".*.part"))
+    assert len(parts) == 2
+    other = tmp_path / ".b.json.01234567.part"
+    other.touch()
+    for part in (*parts, other):
+        os.utime(part, (old, old))
+    write_file(target, b"new")
+    assert target.read_bytes() == b"new"
+    left = sorted(tmp_path.glob(".*.part"))
+    assert len(left) == 2  # that of the living writer, and that of another output
+    assert other in left
+    for writer in writers:
+        writer.kill()
+        writer.communicate()

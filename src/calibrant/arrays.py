@@ -22,7 +22,7 @@ def import_pyarrow() -> Any:
     """Return PyArrow, which exchanges tables with other libraries."""
     try:
         import pyarrow as pa
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingDependencyError("pyarrow", "to exchange Arrow tables", "report") from None
     return pa
 
@@ -51,6 +51,11 @@ def as_array(argument: str, x: Any) -> NDArray[Any]:
             raise InputError(argument, "rows of equal length", "rows of different lengths", remedy) from error
         remedy = "convert it to a NumPy array first"
         raise InputError(argument, "an array", f"a {type(x).__name__} ({error})", remedy) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "polars":
+            raise
+        got = f"a {type(x).__name__} that NumPy cannot hold ({error})"
+        raise InputError(argument, "an array", got, "cast it to floats, or to integers of 64 bits") from error
     if array.dtype != object:
         return array
     if array.ndim == 0:
@@ -159,6 +164,12 @@ def as_typed(argument: str, array: NDArray[Any]) -> NDArray[Any]:
     try:
         typed = np.array(entries)
         return (typed.astype(np.float64) if typed.dtype == object else typed).reshape(array.shape)
+    except OverflowError as error:
+        place = next(k for k, entry in enumerate(entries) if isinstance(entry, int) and entry.bit_length() > 1023)
+        got = f"an integer of {entries[place].bit_length():,} bits at row {place // max(1, array.size // len(array))}"
+        raise InputError(
+            argument, "numbers that float64 holds", got, "correct the number, or leave the row out"
+        ) from error
     except (ValueError, TypeError) as error:
         got = f"objects such as {entries[0]!r}"
         raise InputError(argument, "numbers or strings", got, "pass an array of one type") from error

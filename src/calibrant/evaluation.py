@@ -52,7 +52,7 @@ def evaluate(
     ignore_index: int | None = None,
     logits: bool = False,
     class_names: Sequence[str] | None = None,
-    classwise: bool = True,
+    classwise: bool | None = None,
     profile: str | None = None,
     measures: str | Sequence[str | Measure] | None = None,
     groups: Any = None,
@@ -97,8 +97,9 @@ def evaluate(
         The number of bins of ECE, RMSCE, MCE, ACE and the classwise error.
     class_names : sequence of str, optional
         The names of the classes, in the order of the columns. Targets that are strings are matched to them.
-    classwise : bool, default True
-        Whether each class is judged as well, in the same read.
+    classwise : bool, optional
+        Whether each class is judged as well, in the same read; by default up to 10,000 classes are. Each costs about
+        0.1 ms.
     profile : {"standard", "clinical", "forecast", "all"}, default "standard"
         Whom the report serves: it sets the measures and the pictures. "clinical" is the validation of a risk model,
         "forecast" the verification of forecasts, "all" has every measure.

@@ -35,6 +35,9 @@ from calibrant.table import ReliabilityTable, cell_sums
 from calibrant.units import table_in_units
 from calibrant.weights import WEIGHTS_ARE, WeightsAre, deciding_rows, effective_rows, integer_weights, may_be_sampling
 
+#: The most classes of rows that are judged by default: each costs about 0.1 ms.
+MOST_CLASSES: Final = 10_000
+
 ONE_IMAGE: Final = "rows of one image, taken as independent: intervals may be too short"
 UNIT_LOGITS: Final = "logits: expected logits of one event, got values that all lie in [0, 1]"
 _HOLDS: Final = {ReliabilityTable: "the table", CalibrationSketch: "the sketch"}
@@ -160,7 +163,7 @@ Ready = tuple[Judged, Mapping[str, Judged]]
 
 
 def ready(
-    probs: Any, others: Mapping[str, Any], notion: Notion | None, n_bins: int, *, classwise: bool
+    probs: Any, others: Mapping[str, Any], notion: Notion | None, n_bins: int, *, classwise: bool | None
 ) -> Ready | None:
     """Return the data of a table, a sketch or sketches of groups; None for predictions."""
     if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
@@ -205,7 +208,7 @@ def _weights_of(table: ReliabilityTable) -> Literal["integer", "fractional"] | N
     return None if table.total == table.n else "integer"
 
 
-def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool) -> Judged:
+def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool | None) -> Judged:
     """Return what is judged of a sketch; with ``classwise`` also its classes, if it holds them."""
     sketch = sketch.in_units()
     means, notion = PredictionMeans.of_sketch(sketch), sketch.notion or "positive"
@@ -223,7 +226,7 @@ def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool) -> Jud
         return replace(judged, tables=sketch.class_tables)
     judged = replace(judged, choices=replace(judged.choices, weights=_weights_of(sketch.table)))
     judged = _by_cluster(replace(judged, tables=[sketch.table], clusters=sketch.clusters), sketch.layout)
-    if not (classwise and sketch.has_classes):
+    if classwise is False or not sketch.has_classes:
         return judged
     tables = sketch.class_tables
     bounds = [certified.ece(n_bins) for certified in map(Certified.of, tables) if certified is not None]
@@ -232,7 +235,13 @@ def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool) -> Jud
 
 
 def of_predictions(
-    predictions: Predictions, notion: Notion, groups: Any, labels: ClusterLabels | None, n_bins: int, *, classwise: bool
+    predictions: Predictions,
+    notion: Notion,
+    groups: Any,
+    labels: ClusterLabels | None,
+    n_bins: int,
+    *,
+    classwise: bool | None,
 ) -> Ready:
     """Return what is judged of predictions, and of each group of them."""
     # All rows first, so that errors name the caller's rows.
@@ -245,12 +254,17 @@ def of_predictions(
     return everything, judged_groups
 
 
+def are_judged(classwise: bool | None, n_classes: int) -> bool:
+    """Whether every class of rows is judged: as asked, by default up to `MOST_CLASSES`."""
+    return n_classes <= MOST_CLASSES if classwise is None else classwise
+
+
 def _of_rows(
-    predictions: Predictions, notion: Notion, labels: ClusterLabels | None, n_bins: int, *, classwise: bool
+    predictions: Predictions, notion: Notion, labels: ClusterLabels | None, n_bins: int, *, classwise: bool | None
 ) -> Judged:
     """Return what is judged of rows, from one read of them."""
     layout, uppers, per_class = predictions.layout, None, notion in PER_CLASS
-    if layout == "multiclass" and classwise and notion != "classwise":
+    if layout == "multiclass" and are_judged(classwise, predictions.n_classes) and notion != "classwise":
         uppers = _uppers(predictions, n_bins)
     reading = read(predictions, notion, uppers=uppers)
     n, weights = reading.n, reading.events.weights

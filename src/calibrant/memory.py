@@ -11,6 +11,8 @@ from calibrant.errors import InputError
 _NAME: Final = "CALIBRANT_MAX_MEMORY"
 _UNITS: Final = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
+_MOST: Final = 2**60  # bytes; engines read no larger number
+
 #: Bytes, unless the environment says otherwise.
 DEFAULT: Final = 10**9
 
@@ -28,7 +30,7 @@ def max_memory() -> int:
         return DEFAULT
     match = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?([kmg]i?b)?", wish.strip().lower())
     size = 0.0 if match is None else float(match[1]) * _UNITS[match[2] or ""]
-    if size < 1:
+    if not 1 <= size <= _MOST:
         raise InputError(_NAME, "bytes, such as 2000000000 or 2GB", repr(wish), "correct or unset it")
     return int(size)
 

@@ -60,8 +60,8 @@ class Settings:
         Whether the measures are a list instead of the profile's.
     resampling : Resampling or None
         The level and the replicates; None for values alone.
-    classwise : bool
-        Whether every class is judged in addition to the top label.
+    classwise : bool or None
+        Whether every class is judged in addition to the top label; None for up to `judging.MOST_CLASSES`.
     tolerance : float or None
         The largest error that is tolerated, for a decision; None for none.
     tolerance_of : Measure
@@ -77,7 +77,7 @@ class Settings:
     profile: Profile = STANDARD
     listed: bool = False
     resampling: Resampling | None = None
-    classwise: bool = True
+    classwise: bool | None = True
     tolerance: float | None = None
     tolerance_of: Measure = ECE
     of_group: bool = False
@@ -113,16 +113,28 @@ def report_on(judged: Judged, settings: Settings) -> Reported:
         return (_class_report if judged.notion in PER_CLASS else _event_report)(judged, settings)
 
 
+def _why_no_classes(judged: Judged, classwise: bool | None) -> str:
+    """Return why classes are not judged; empty if they are, or if only a sketch lacks them."""
+    if judged.n_classes is None:
+        return "one event is judged, no classes"
+    if classwise is False:
+        return "not asked for (classwise=False)"
+    if judged.choices.data == "sketch" or judging.are_judged(classwise, judged.n_classes):
+        return ""
+    return f"more than {judging.MOST_CLASSES:,} classes are judged on request (classwise=True, --classwise)"
+
+
 def _event_report(judged: Judged, settings: Settings) -> Reported:
     """Return the report on one judged event."""
     (table,), resampling = judged.tables, settings.resampling
+    no_classes = _why_no_classes(judged, settings.classwise)
     event = Event(
         table=table,
         n_bins=settings.n_bins,
         means=judged.means,
         classes=None if settings.tests_alone else judging.classes_of(judged, table.total, resampling),
-        no_classes="one event is judged, no classes" if judged.n_classes is None else "not asked for (classwise=False)",
-        asked_classes=judged.n_classes or 0 if settings.classwise else 0,
+        no_classes=no_classes,
+        asked_classes=0 if no_classes else judged.n_classes or 0,
         clusters=_in_clusters(judged, settings),
     )
     infer = Inference.of if event.clusters is None else ClusterInference.of

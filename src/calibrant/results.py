@@ -405,7 +405,7 @@ def frame_of(rows: Sequence[Mapping[str, Any]], index: str | list[str]) -> pd.Da
     """
     try:
         import pandas as pd
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingDependencyError("pandas", "to make a frame", "pandas") from None
     return pd.DataFrame(rows).set_index(index)
 

@@ -53,7 +53,8 @@ def integer_weights(weights: NDArray[Any] | None) -> bool:
     """
     if weights is None:
         return True
-    return bool(np.array_equal(weights, np.rint(weights))) and float(np.sum(weights)) <= MOST_WHOLE
+    with np.errstate(over="ignore"):  # an infinite sum is more than 2^53
+        return bool(np.array_equal(weights, np.rint(weights))) and float(np.sum(weights)) <= MOST_WHOLE
 
 
 def may_be_sampling(n: int, weight: float, square_weight: float) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -14,6 +16,7 @@ from functools import partial
 from calibrant.errors import FileError
 from calibrant.process import attended, undone
 
+_YOUNG = 60.0  # seconds in which a writer has certainly locked its part
 _NAMES = {"stdin": 0, "stdout": 1, "stderr": 2}  # in /dev
 
 
@@ -96,12 +99,40 @@ def descriptor_of(path: str) -> int | None:
     return _NAMES[match[1]] if match[1] else int(match[2])
 
 
+def _part(target: str, token: str) -> str:
+    return os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{token}.part")
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a part until its writer ends, however it ends; return whether nobody else holds the lock."""
+    try:
+        import fcntl
+    except ImportError:  # not POSIX
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _remove_stale(target: str) -> None:
+    """Remove the parts that writers of this file left when they were killed; a living writer holds a lock."""
+    for part in glob.glob(_part(glob.escape(target), "[0-9a-f]" * 8)):
+        with suppress(OSError), open(part, "rb") as stream:
+            is_young = time.time() - os.fstat(stream.fileno()).st_mtime < _YOUNG
+            if not is_young and _lock(stream.fileno()):
+                os.unlink(part)
+
+
 def _replace(target: str, data: bytes, mode: int | None) -> None:
-    part = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{secrets.token_hex(4)}.part")
+    _remove_stale(target)
+    part = _part(target, secrets.token_hex(4))
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     with attended(), undone(lambda: os.open(part, flags, 0o666), partial(os.unlink, part)) as descriptor:
         try:
             with open(descriptor, "wb") as stream:
+                _lock(stream.fileno())
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())  # some disks report only now that they are full

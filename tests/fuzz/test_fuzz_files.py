@@ -173,6 +173,12 @@ def keys(rows: int, each: int) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows_of).encode()
 
 
+def inner_keys(rows: int, each: int) -> bytes:
+    """Return objects that hold an object with other keys in each row."""
+    rows_of = ({"score": 0.5, "outcome": r % 2, "a": {"b": {f"k{r}_{k}": k for k in range(each)}}} for r in range(rows))
+    return "".join(json.dumps(row) + "\n" for row in rows_of).encode()
+
+
 WIDE = "score,outcome," + ",".join(f"c{k}" for k in range(150_000))
 #: Files that are small and promise much: by name what they hold, and what is said of them; None where they are read.
 PROMISES: dict[str, tuple[Callable[[], bytes], str | None]] = {
@@ -191,7 +197,11 @@ PROMISES: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "header.csv": (lambda: WIDE.encode() + b"\n" + b"0," * 150_001 + b"0\n", "has 150,002 columns; at most 100,000"),
     "line.jsonl": (lambda: b'{"score": 0.5, "outcome": 1, "x": "' + b"a" * 50_000_000, "a line of more than 16 MB"),
     "keys.jsonl": (lambda: keys(60, 500), "has more keys than the 20,000 that are read"),
-    "deep.jsonl": (lambda: b'{"score": 0.5, "outcome": 1, "x": ' + b"[" * 10**5 + b"]" * 10**5 + b"}", "recursion"),
+    "inner.jsonl": (lambda: inner_keys(60, 300), "has more keys within objects than the 2,000 that are read"),
+    "deep.jsonl": (
+        lambda: b'{"score": 0.5, "outcome": 1, "x": ' + b"[" * 10**5 + b"]" * 10**5 + b"}",
+        "deeper than 128",
+    ),
 }
 
 READ = """

@@ -7,7 +7,7 @@ from typing import Any
 
 try:
     import click
-except ImportError:
+except ModuleNotFoundError:
     from calibrant.extras import install_command
 
     sys.exit(f"calibrant: the command needs the extra 'report'; run: {install_command('report')}")
@@ -70,7 +70,7 @@ def main() -> None:
 @click.option(
     "--classwise/--no-classwise",
     default=None,
-    help="Judge every class too; default: on, unless the rows are streamed and there are many classes.",
+    help="Judge every class too; default: on for up to 10,000 classes, of streamed rows for fewer than 500.",
 )
 @shared.labels
 @shared.class_names

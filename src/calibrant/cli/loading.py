@@ -225,7 +225,7 @@ def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions)
     from calibrant.judging import UNIT_LOGITS
 
     # The choices of an evaluation log are no classes: the second choice of one question is not that of another.
-    classwise = options.classwise if options.classwise is not None else not predictions.protocol
+    classwise = False if options.classwise is None and predictions.protocol else options.classwise
     report_of = partial(
         evaluate_predictions,
         n_bins=options.n_bins,

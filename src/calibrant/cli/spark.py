@@ -168,7 +168,7 @@ def _session(master: str | None) -> Iterator[Any]:
 
     try:
         from pyspark.sql import SparkSession
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingDependencyError("pyspark", "for --engine spark", "spark") from None
     running = SparkSession.getActiveSession()
     if running is not None:

@@ -85,16 +85,18 @@ class Plan:
         per_row = _CHUNK_OF_CLASSES if (per_class or classes) and curves <= MOST_CURVES else 1
         return cls(classwise, curves, max(-(-_CHUNK // width), per_row), width * (per_class or classes))
 
-    def check(self, source: Source, groups: int) -> None:
-        """Reject more classes or groups than a sketch has curves for."""
+    def check(self, source: Source, groups: int, *, kept: bool) -> None:
+        """Reject more classes or groups than a sketch has curves for; the rows may be kept, and need none."""
         if self.curves > MOST_CURVES:
             most = MOST_CURVES - (self.curves - self.classes)
             problem = f"has more classes than a sketch keeps the curves of: {self.classes:,}, and {most:,} fit"
-            raise TooMany(source.path, problem, "pass --exact to keep all rows, if they fit into memory")
+            remedy = "leave --sketch out" if kept else "pass --exact to keep all rows, if they fit into memory"
+            raise TooMany(source.path, problem, remedy)
         most = max(MOST_CURVES // self.curves - 1, 0)
         if groups > most:
             problem = f"column {', '.join(source.selection.groups)!r} names more than {most:,} groups"
-            remedy = "a sketch of each takes too much memory: name a column of fewer, or pass --exact to keep all rows"
+            option = "leave --sketch out" if kept else "pass --exact to keep all rows"
+            remedy = f"a sketch of each takes too much memory: name a column of fewer, or {option}"
             raise TooMany(source.path, problem, remedy)
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, meant, quoted
+from calibrant.extras import is_missing
 from calibrant.files import expressions
 from calibrant.files.columns import Selection, listed
 from calibrant.files.local import first_line, located, temporary_folder
@@ -93,7 +94,9 @@ def load(library: str, purpose: str) -> ModuleType:
     """Import a library of the ``report`` extra, or say how to install it."""
     try:
         return importlib.import_module(library)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        if not is_missing(error, library):
+            raise
         raise MissingDependencyError(library.partition(".")[0], purpose, "report") from error
 
 

@@ -68,11 +68,13 @@ def _check_single(path: str, remedy: str) -> None:
             content = json.loads(first)
             if next(lines, None) is not None:
                 return
+        except RecursionError:  # its reader says so
+            return
         except json.JSONDecodeError:  # an object over several lines, or a malformed one, which its reader names
             stream.seek(0)
             try:
                 content = json.loads(stream.read(LONGEST_OBJECT))
-            except json.JSONDecodeError:
+            except (json.JSONDecodeError, RecursionError):
                 return
             problem = "holds a single object over several lines"
         else:

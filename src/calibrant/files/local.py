@@ -26,7 +26,7 @@ from typing import IO, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError
-from calibrant.extras import package_command
+from calibrant.extras import is_missing, package_command
 from calibrant.files.sheet_reader import SECONDS, SHEETS
 from calibrant.memory import max_memory
 from calibrant.process import sweep, undone
@@ -212,6 +212,8 @@ def _to_csv(path: str, source: str) -> str:
     try:
         importlib.import_module("python_calamine")
     except ModuleNotFoundError as error:
+        if not is_missing(error, "python_calamine"):
+            raise
         raise MissingDependencyError("python-calamine", f"to read {os.path.basename(path)}", "excel") from error
     copy = new_copy(".csv")
     filled = _read_apart(path, {"source": os.path.abspath(source), "copy": copy, "memory": max_memory()})
@@ -276,7 +278,9 @@ def fetch(url: str) -> list[str]:
     try:
         fsspec = importlib.import_module("fsspec")
         importlib.import_module(package)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        if not (is_missing(error, "fsspec") or is_missing(error, package)):
+            raise
         problem = f"needs the package {package}, which is not installed"
         remedy = f"run: {package_command(package)}, or copy the file to this machine"
         raise FileError(url, problem, remedy) from error

@@ -8,6 +8,7 @@ import glob
 import gzip
 import os
 import secrets
+import stat
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -106,6 +107,10 @@ def expand(patterns: Sequence[str]) -> list[str]:
         for path in matching:
             # Rows that count twice would change every number and show in none of them.
             status = os.stat(located(path))
+            if not stat.S_ISREG(status.st_mode):
+                raise FileError(
+                    path, "is a pipe or a device, not a file", "copy what it holds to a file, or pipe it to: -"
+                )
             if (status.st_dev, status.st_ino) in seen:
                 raise FileError(path, "is given twice", "name each file once")
             seen.add((status.st_dev, status.st_ino))
@@ -164,9 +169,11 @@ def reading(
     """Turn what a reader raises about a file into one line that names the file."""
     try:
         yield
-    except (CalibrantError, GeneratorExit, MemoryError):
+    except (CalibrantError, GeneratorExit, MemoryError, ImportError):  # none of them is about the file
         raise
     except Exception as error:
+        if type(error).__name__ == "OutOfMemoryException":  # DuckDB's
+            raise MemoryError from error
         # numpy alone raises seven unrelated types on damaged files: no shorter list would be complete.
         raise FileError(path, f"{problem} ({first_line(error)})", remedy) from error
 

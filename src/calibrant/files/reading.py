@@ -334,7 +334,7 @@ class _Reader:
         arrays: dict[str, Any] = {**chunk.arrays}
         if "groups" in arrays:
             arrays["groups"] = state.groups.codes(arrays["groups"])
-        state.plan.check(chunk.source, len(state.groups.names))
+        state.plan.check(chunk.source, len(state.groups.names), kept=state.kept is not None)
         self._check_logits(chunk)
         self._add(chunk, state.sums, arrays)
         state.unjudged = None if state.sums.judged else state.unjudged or chunk

@@ -191,4 +191,5 @@ def _without_sketch(path: str, content: dict[str, Any], remedy: str) -> FileErro
     if content.get("notion") in PER_CLASS:
         problem = f"holds a report on every class ({content['notion']}), and a comparison judges one event"
         return FileError(path, problem, "write the report of one class's column, or with --notion top-label")
-    return FileError(path, "holds a report without a sketch, and its numbers alone cannot be compared", remedy)
+    problem = "holds a report without a sketch, as --json - writes it, and its numbers alone cannot be compared"
+    return FileError(path, problem, remedy)

@@ -44,6 +44,9 @@ from calibrant.files.values import Piece, combined
 
 _NO_OPTIONS = Options()
 
+#: Characters of a column's name or expression: the engine's time grows with the square of the parts of a path.
+_LONGEST_NAME = 5_000
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Source:
@@ -183,6 +186,10 @@ def open_sources(
     """
     engines = engines or Engines()
     engines.paths = paths = expand(patterns)
+    for name in options.columns:
+        if len(name) > _LONGEST_NAME:
+            problem = f"a column is asked for by a name of {len(name):,} characters"
+            raise FileError(paths[0], problem, f"give a name or an expression of at most {_LONGEST_NAME:,}")
     kind = kind_of(paths[0])
     if kind == "sketch":
         raise FileError(paths[0], "holds a sketch, no predictions", "pass it to: calibrant report")

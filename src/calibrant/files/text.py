@@ -19,7 +19,7 @@ from contextlib import suppress
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files.columns import Selection
 from calibrant.files.engine import Engines, EngineTable, used_numbers
-from calibrant.files.json_shapes import ARRAY, shape_of
+from calibrant.files.json_shapes import ARRAY, LINES, shape_of
 from calibrant.files.local import located
 from calibrant.files.paths import LONGEST_LINE, bounded_lines, check_text, open_text, reading
 from calibrant.files.sql import engine_path, identifier, literal, number_of, sql_name, with_paths
@@ -27,6 +27,7 @@ from calibrant.files.sql import engine_path, identifier, literal, number_of, sql
 SAMPLE = 20_000
 MOST_COLUMNS = 100_000
 MOST_KEYS = 20_000
+MOST_INNER = 2_000  # keys within objects: the engine's time for a row grows with their square
 _PATIENCE = 2.0  # seconds to wait for the types of keys, and one more for each ...
 _BYTES_A_SECOND = 20_000_000  # ... so many bytes
 _NUMBERED = re.compile(r"(.+)_[0-9]+")
@@ -322,6 +323,10 @@ class JsonTable(EngineTable):
 
     def explain(self, error: Exception, condition: bool = True) -> CalibrantError:
         """Turn an error of the engine into one line; a malformed line is looked for, as the engine miscounts them."""
+        if "recursion depth" in str(error):
+            return FileError(self.path, "has lists or objects within each other, deeper than 128", "write them flat")
+        if self._shape == LINES and "non-record JSON" in str(error):
+            return self._no_record()
         if self._shape == ARRAY and re.search("Malformed JSON|non-record JSON|JSON transform error", str(error)):
             row = re.search(r"in record/value ([\d,]+)", str(error))
             place = f" near object {row[1]}" if row else ""
@@ -340,6 +345,17 @@ class JsonTable(EngineTable):
         if "maximum_object_size" in str(error):
             return FileError(self.path, "has a line of more than 16 MB", "leave out the long key, or write Parquet")
         return super().explain(error, condition)
+
+    def _no_record(self) -> FileError:
+        """Return the error of the first line that is no object, or has a key without a name."""
+        with reading(self.path), open_text(self.path) as stream:
+            for number, line in enumerate(bounded_lines(stream), 1):
+                row = json.loads(line if line.strip() else "{}")
+                if not isinstance(row, dict):
+                    return FileError(self.path, f"line {number} is not an object", "write one object a line")
+                if "" in row:
+                    return FileError(self.path, f"line {number} has a key without a name", "give the key a name")
+        return FileError(self.path, "has a line that is not an object", "write one object a line")
 
     def _find_types(self) -> dict[str, str]:
         """Return the type of each key in any row: a sample would miss a key that comes late.
@@ -379,6 +395,9 @@ class JsonTable(EngineTable):
             self.check_names()
         self._types = types
         inner = {name: each for name, each in self.paths_of(found).items() if name not in types}
+        if len(inner) > MOST_INNER:
+            problem = f"has more keys within objects than the {MOST_INNER:,} that are read"
+            raise FileError(self.path, problem, "write the predictions as keys of their own, or as Parquet")
         self._paths = {name: sql for name, (sql, _) in inner.items()}
         return types | {name: str(kind) for name, (_, kind) in inner.items()}
 

@@ -105,6 +105,6 @@ def _zstd(data: bytes) -> Any:
     """Return a stream that decompresses; Python reads zstd from version 3.14 on, PyArrow in all versions."""
     try:
         import pyarrow as pa
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise MissingDependencyError("pyarrow", "to read zstd", "report") from error
     return pa.CompressedInputStream(pa.BufferReader(data), "zstd")

@@ -57,7 +57,7 @@ def matplotlib() -> ModuleType:
         import matplotlib.figure
         import matplotlib.lines
         import matplotlib.ticker
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingDependencyError("matplotlib", "to draw", "report") from None
     return matplotlib
 

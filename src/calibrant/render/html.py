@@ -121,7 +121,7 @@ def _render(
 def _environment() -> Any:
     try:
         import jinja2
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingDependencyError("jinja2", "to write a page", "report") from None
     loader = jinja2.PackageLoader("calibrant.render", "templates")
     return jinja2.Environment(

@@ -32,8 +32,11 @@ _ACTIVE: Final = re.compile(r"[\\`*\[\]<>|~$&#@]|(?<![0-9A-Za-z])_")
 #: How a line may begin that Markdown takes for a list or for the underline of a heading.
 _START: Final = re.compile(r"^(\d{1,9}[.)]|[-+=])")
 
-#: What GitHub links or replaces in plain text: people, issues, addresses, emoji.
-_LINKED: Final = re.compile(r"&#(?:64|35);(?=\w)|(?i:www)(?=\.)|[a-zA-Z](?=://)|:(?=[\w+-]+:)")
+#: What GitHub links or replaces in plain text: people, issues, commits, addresses, emoji.
+_LINKED: Final = re.compile(
+    r"&#(?:64|35);(?=\w)|(?i:www)(?=\.)|[a-zA-Z](?=://)|:(?=[\w+-]+:)"
+    r"|(?i:\bmailto|\bxmpp)(?=:)|(?i:\bGH)(?=-\d)|(?<![\w.,;#])[0-9a-f](?=[0-9a-f]{6,39}\b)"
+)
 
 
 def render(

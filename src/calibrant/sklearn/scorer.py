@@ -19,7 +19,7 @@ from calibrant.sklearn.labels import OF_ESTIMATOR, of_estimator
 try:
     from sklearn import get_config
     from sklearn.utils.metadata_routing import MetadataRequest
-except ImportError as error:
+except ModuleNotFoundError as error:
     raise MissingDependencyError("scikit-learn", "for calibrant.sklearn", "sklearn") from error
 
 #: Whether greater is better for each of the library's own functions that return a number.

@@ -8,7 +8,7 @@ from calibrant.lazy import names_of
 try:
     import torch  # noqa: F401 - both, before a module needs them
     import torchmetrics  # noqa: F401
-except ImportError as error:
+except ModuleNotFoundError as error:
     raise MissingDependencyError(error.name or "torch", "for calibrant.torch", "torch") from error
 
 if TYPE_CHECKING:
