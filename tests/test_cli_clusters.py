@@ -400,6 +400,8 @@ def test_independent_sketches_add_squares_of_errors(tmp_path: Path) -> None:
     assert "independent rows: the squares of their errors are added" in " ".join(out.split())
     unknown = run("compare", *paths)[1]
     assert "intervals add both models' errors" in " ".join(unknown.split())
-    status, _, err = run("compare", "a.csv", "b.csv", "--independent", "--score", "p", "--outcome", "y")
-    assert status != 0
-    assert "--independent" in err
+    rows = tmp_path / "rows.csv"
+    rows.write_text("p,y\n0.2,0\n0.8,1\n")
+    status, _, err = run("compare", rows, rows, "--independent", "--score", "p", "--outcome", "y")
+    assert status == 2
+    assert "--independent is for .cal files" in err
