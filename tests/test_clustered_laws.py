@@ -51,7 +51,7 @@ def small_case(seed):
         np.where(rng.random(n) < 0.5, 0.0, 10.0 ** rng.integers(-25, 25, n)),
     )[rng.integers(5)]
     if weights is not None:
-        weights[:2] = np.maximum(weights[:2], weights.max() * 1e-20)  # both clusters hold weight
+        weights[:2] = np.maximum(weights[:2], (weights.max() or 1.0) * 1e-20)  # both clusters hold weight
         options["weights"] = weights
     return rng, p, y, options
 
