@@ -384,3 +384,24 @@ def test_the_command_names_what_looks_like_an_id(files: dict[str, Path], kind: s
     if kind != "npz":
         compared = run("compare", files[kind], "--scores", "risk,other", "--outcome", "back")
         assert "pass --cluster patient_id" in compared[2]
+
+
+def test_independent_sketches_add_squares_of_errors(tmp_path: Path) -> None:
+    paths = []
+    for seed in (0, 1):
+        rng = np.random.default_rng(seed)
+        sketch = calibrant.CalibrationSketch()
+        p = rng.random(500)
+        sketch.update(p, (rng.random(500) < p).astype(int))
+        paths.append(tmp_path / f"hospital{seed}.cal")
+        paths[-1].write_bytes(sketch.to_bytes())
+    status, out, err = run("compare", *paths, "--independent")
+    assert (status, err) == (0, "")
+    assert "independent rows: the squares of their errors are added" in " ".join(out.split())
+    unknown = run("compare", *paths)[1]
+    assert "intervals add both models' errors" in " ".join(unknown.split())
+    rows = tmp_path / "rows.csv"
+    rows.write_text("p,y\n0.2,0\n0.8,1\n")
+    status, _, err = run("compare", rows, rows, "--independent", "--score", "p", "--outcome", "y")
+    assert status == 2
+    assert "--independent is for .cal files" in err

@@ -6,10 +6,17 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import calibrant
-from calibrant.clustered import sums
+from calibrant.clustered import bins, means, sums
+from calibrant.clustered.line import log_odds_line
+from calibrant.clustered.sums import Clustered
+from calibrant.clusters import BucketSums, as_clusters
 from calibrant.results import Code
+from calibrant.sampling.cells import Cells
+from calibrant.sampling.resampling import t_quantile
+from calibrant.table import ReliabilityTable
 
 EXACT = 1e-12
 QUICK, ALL = 60, 10_000
@@ -44,7 +51,7 @@ def small_case(seed):
         np.where(rng.random(n) < 0.5, 0.0, 10.0 ** rng.integers(-25, 25, n)),
     )[rng.integers(5)]
     if weights is not None:
-        weights[:2] = np.maximum(weights[:2], weights.max() * 1e-20)  # both clusters hold weight
+        weights[:2] = np.maximum(weights[:2], (weights.max() or 1.0) * 1e-20)  # both clusters hold weight
         options["weights"] = weights
     return rng, p, y, options
 
@@ -293,3 +300,52 @@ def test_names_of_clusters_play_no_part(judged):
             first = reports[0][name]
             for key in ("value", "low", "high", "p_value"):
                 assert getattr(one, key) == pytest.approx(getattr(first, key), abs=1e-9, nan_ok=True), (name, key)
+
+
+# ---------------------------------------------------------------- simulated
+
+
+def intercepts(rng, sizes, shift, slope=1.0, deviation=1.19):
+    """Rows in clusters of these sizes: scores, and outcomes whose log-odds each cluster moves (icc 0.3 by default)."""
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    p = np.clip(rng.random(len(labels)), 1e-4, 1 - 1e-4)
+    moved = shift + deviation * rng.standard_normal(len(sizes))
+    odds = slope * np.log(p / (1 - p)) + moved[labels]
+    return p, (rng.random(len(labels)) < 1 / (1 + np.exp(-odds))).astype(int), labels
+
+
+def in_buckets(p, y, labels):
+    buckets = BucketSums.of(as_clusters(labels, len(p)), p, y.astype(np.uint8), None)
+    return Clustered.of(Cells.of(ReliabilityTable.from_scores(p, y)), buckets)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clusters", [15, 20, 30])
+def test_few_false_proofs_where_the_tolerance_is_the_true_ece(clusters):
+    # The truth is that of 300,000 clusters of one row. A binomial count at 0.06 may pass its quantile of 1 in 10,000.
+    shift, n, level = 0.6, 400, 0.9
+    p, y, _ = intercepts(np.random.default_rng(1), np.ones(300_000, int), shift)
+    truth = calibrant.expected_calibration_error(p, y)
+    wrong, rng = 0, np.random.default_rng(2)
+    for _ in range(n):
+        rows = in_buckets(*intercepts(rng, np.full(clusters, 40), shift))
+        found = bins.ClusterBins.of(rows, rows.uniform_bins(15))
+        value, gap = (float(np.sum(x)) / rows.total for x in (abs(found.moments.gap_sums), found.moments.gap_sums))
+        _, high = bins.absolute_interval(found, value, level, rejected=True)
+        low_gap, high_gap = means.gap_interval(rows, gap, level)
+        wrong += max(high, -low_gap, high_gap) < truth
+    assert wrong <= binom.ppf(1 - 1e-4, n, 0.06)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [[38] * 9 + [1] * 58, [25] * 16, [60] * 5 + [8] * 15])
+def test_the_slope_covers_with_few_clusters_of_unequal_sizes(sizes):
+    # At 95 % no less than 0.93; a binomial count may pass its quantile of 1 in 10,000.
+    n, slope = 400, 1.4
+    p, y, _ = intercepts(np.random.default_rng(1), np.ones(300_000, int), 0.0, slope)
+    truth = log_odds_line(in_buckets(p, y, np.arange(300_000))).slope
+    held, rng = 0, np.random.default_rng(3)
+    for _ in range(n):
+        line = log_odds_line(in_buckets(*intercepts(rng, np.array(sizes), 0.0, slope)))
+        held += abs(line.slope - truth) <= t_quantile(0.95, line.freedom) * line.error
+    assert held >= binom.ppf(1e-4, n, 0.93)

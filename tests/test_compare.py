@@ -816,7 +816,10 @@ def test_the_page_shows_what_the_command_prints(monkeypatch: pytest.MonkeyPatch)
 def test_every_option_is_explained() -> None:
     terms = " ".join(re.findall(r"^- (`--.*?`):", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL))
     options = {
-        flag for parameter in cli.main.commands["compare"].params for flag in parameter.opts if flag.startswith("--")
+        flag
+        for parameter in cli.main.commands["compare"].params
+        for flag in (*parameter.opts, *parameter.secondary_opts)
+        if flag.startswith("--")
     }
     assert options == set(re.findall(r"--[\w-]+", terms))
 

@@ -74,10 +74,11 @@ def log_odds_line(rows: Clustered) -> ClusterLine:
         of_sums = np.diag(np.sum(seen * slopes, axis=1)) - across - across.T + moved @ whole @ moved.T
         return of_sums, float(root[1] @ whole @ root[1])
 
-    alone, together = covariance(rows.unit * shares), covariance(np.einsum("hi,hj->hij", roots, roots))
-    least, most = (float(np.trace(of_sums)) for of_sums, _ in (alone, together))
+    alone, own_variance = covariance(rows.unit * shares)
+    together, common_variance = covariance(np.einsum("hi,hj->hij", roots, roots))
+    least, most = float(np.trace(alone)), float(np.trace(together))
     rho = min(max((own - least) / (most - least), 0.0), 1.0) if most > least else 0.0
-    of_sums, variance = ((1 - rho) * one + rho * other for one, other in zip(alone, together, strict=True))
+    of_sums, variance = (1 - rho) * alone + rho * together, (1 - rho) * own_variance + rho * common_variance
     mean, square = float(np.trace(of_sums)), float(np.sum(of_sums**2))
     if not (mean > 0 and square > 0):
         return ClusterLine(fit.slope, math.nan, math.nan)
