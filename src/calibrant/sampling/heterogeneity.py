@@ -115,6 +115,7 @@ def heterogeneity(groups: Sequence[GroupRows], compare: Compare) -> Heterogeneit
         return Heterogeneity(math.nan, math.nan, held, found.reason)
     deviations = np.sqrt(variances[held])
     scaled, direction = found.scores[held] / deviations, found.sensitivities[held] / deviations
+    direction = direction / np.abs(direction).max()  # whatever the unit of the value
     direction = direction / math.sqrt(float(direction @ direction))
     q = max(float(scaled @ scaled) - float(direction @ scaled) ** 2, 0.0)
     mean, square = _moments([own for own, kept in zip(sums, held, strict=True) if kept], direction)

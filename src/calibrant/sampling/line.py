@@ -24,7 +24,7 @@ CERTAIN: Final = 1e-6
 
 _MOST_STEPS: Final = 200
 _LARGEST_STEP: Final = 4.0  # of log-odds
-_CLOSE: Final = 1e-9
+_CLOSE: Final = 1e-14  # of a squared step, in squared standard errors
 
 
 #: Standard errors by which the outcome rate falls as scores rise, for a finding.
@@ -198,7 +198,7 @@ def _common_slope(
             return rates, around, False
         step = float(np.clip(residuals @ around / information, -1.0, 1.0))
         moves = np.clip(over(residuals) / masses - step * means, -_LARGEST_STEP, _LARGEST_STEP)
-        if abs(step) < _CLOSE and float(np.abs(moves).max()) < _CLOSE:
+        if max(step**2 * information, float(np.max(moves**2 * masses))) < _CLOSE:
             return rates, around, True
         intercepts, slope = intercepts + moves, slope + step
     return rates, around, False

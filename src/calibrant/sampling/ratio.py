@@ -54,7 +54,7 @@ def compare_ratios(groups: Sequence[Cells]) -> Deviations:
             [cells.counts for cells in groups],
         )
     )
-    ratio = float(observed.sum() / expected.sum())
+    ratio = float(observed.sum() / expected.sum()) if expected.sum() > 0 else math.nan
     likely = np.minimum(ratio * expected, totals)
     counts = np.stack([totals - observed, observed])
     influences = [np.stack([-ratio * cells.scores, 1 - ratio * cells.scores]) for cells in groups]
