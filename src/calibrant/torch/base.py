@@ -310,7 +310,7 @@ class ProbabilityMetric(SharingMetric):
             self._check_width(1)
             return preds.reshape(-1), target.reshape(-1)
         if preds.ndim < 2:
-            remedy = "pass a column for every class, or task='binary'"
+            remedy = 'pass a column for every class; for one event use CalibrationError("binary")'
             raise InputError("preds", "shape (N, C) or (N, C, ...)", f"{tuple(preds.shape)}", remedy)
         if self.layout == "multilabel" and preds.ndim > 2:
             remedy = "move the labels to the last axis and reshape to (N, C)"
@@ -423,7 +423,7 @@ class ProbabilityMetric(SharingMetric):
             "ignore_index": self.ignore_index,
             "logits": declared,
             "seen": before.seen,
-            "tolerance": _tolerance(preds.dtype),
+            "tolerance": _tolerance(preds.dtype) if self.validate_args else np.inf,
             "checked": self.validate_args,
         }
         if layout == "multiclass" and judged == "top-label" and self.of_rows:
