@@ -899,7 +899,13 @@ P2, Y2 = torch.tensor([0.2, 0.7]), torch.tensor([0, 1])
     [
         ("binary", [0.2, 0.7], Y2, "preds: expected a tensor, got a list"),
         ("binary", P2, np.array([0, 1]), "target: expected a tensor, got a ndarray"),
-        ("binary", torch.tensor([0, 1]), Y2, "preds: expected float16, bfloat16, float32 or float64, got torch.int64"),
+        (
+            "binary",
+            torch.tensor([0, 3]),
+            Y2,
+            "preds: expected probabilities, of which whole numbers are 0 and 1, got 3",
+        ),
+        ("binary", torch.tensor([0j, 1]), Y2, "preds: expected real numbers, got torch.complex64"),
         ("binary", torch.rand(2, 2), Y2, r"preds: expected the shape of target, \(2,\), got \(2, 2\).*preds\[:, 1\]"),
         ("binary", P2, torch.tensor([0, 2]), "target: expected outcomes 0 or 1, got 2 at row 1"),
         ("binary", P2, torch.tensor([0, 0.5]), "target: expected outcomes 0 or 1, got 0.5 at row 1"),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import inspect
+import os
 import pickle
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from torchmetrics.utilities.enums import ClassificationTask, ClassificationTaskN
 
 import calibrant  # noqa: E402
 from calibrant import torch as ct  # noqa: E402
+from calibrant.compat import bensemble, pyhealth, triples  # noqa: E402
 from calibrant.errors import InputError  # noqa: E402
 from calibrant.torch.base import ProbabilityMetric  # noqa: E402
 
@@ -276,3 +280,164 @@ def test_what_to_do_about_an_argument_of_another_class():
             make()
     with pytest.raises(InputError, match="n_bins: expected an integer from 1"):
         ct.BinaryCalibrationError(n_bins=0)
+
+
+# ---------------------------------------------------------------- what is taken, and what messages propose
+
+
+@pytest.mark.parametrize("name", TRIED)
+@pytest.mark.parametrize("place", ["host", "device"])
+def test_unchecked_rows_may_have_any_sum(name, place, monkeypatch):
+    """Sigmoid heads and matrices of confidences: both readings, and rows that sum to 1 are judged as ever."""
+    if place == "device":
+        monkeypatch.setattr(ProbabilityMetric, "_read_host", ProbabilityMetric._read_device)
+    generator = torch.Generator().manual_seed(3)
+    probs, target = torch.rand(50, 3, generator=generator), BATCHES[2][1][:50]
+    with pytest.raises(InputError, match=r'sum to 1.*CalibrationError\("binary"\)\(confidence, correct\)'):
+        getattr(ct, name)(**TRIED[name])(probs, target)
+    value = numbers(getattr(ct, name)(**TRIED[name], validate_args=False)(probs, target))
+    assert np.isfinite(value).any() or name in ("CalibrationIntercept", "CalibrationSlope"), value
+    if name == "CalibrationError":
+        confidence, correct = probs.max(1).values, probs.argmax(1) == target
+        assert value == ct.CalibrationError("binary")(confidence, correct.long())
+    if name == "BrierScore":
+        one_hot = torch.nn.functional.one_hot(target, 3)
+        assert value == pytest.approx(float(((probs - one_hot) ** 2).sum(1).mean()), rel=1e-6)
+    normal = probs / probs.sum(1, keepdim=True)
+    unchecked, plain = getattr(ct, name)(**TRIED[name], validate_args=False), getattr(ct, name)(**TRIED[name])
+    np.testing.assert_array_equal(numbers(unchecked(normal, target)), numbers(plain(normal, target)))
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_unchecked_values_on_the_host_are_still_probabilities(name):
+    probs, target = BATCHES[0][0].softmax(1), BATCHES[0][1]
+    for value, match in ((torch.nan, "finite"), (1.5, r"values in \[0, 1\]")):
+        spoiled = probs.clone()
+        spoiled[3, 1] = value
+        with pytest.raises(InputError, match=match):
+            getattr(ct, name)(**TRIED[name], validate_args=False, logits=False).update(spoiled, target)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32, torch.int64])
+@pytest.mark.parametrize("place", ["host", "device"])
+def test_whole_numbers_are_probabilities_of_0_and_1(dtype, place, monkeypatch):
+    if place == "device":
+        monkeypatch.setattr(ProbabilityMetric, "_read_host", ProbabilityMetric._read_device)
+    labels, target = torch.tensor([0, 1, 1, 0]), torch.tensor([0, 1, 0, 1])
+    for metric in (ct.CalibrationError("binary"), ct.BrierScore(), ct.AdaptiveCalibrationError("binary", num_bins=2)):
+        assert metric(labels.to(dtype), target) == metric.clone()(labels.float(), target)
+    rows = torch.nn.functional.one_hot(BATCHES[0][1], 3).to(dtype)
+    assert ct.BrierScore()(rows, BATCHES[0][1]) == 0
+    if dtype.is_signed:
+        logits = torch.tensor([-2, 3, 0, 1], dtype=dtype)
+        assert ct.BrierScore(logits=True)(logits, target) == ct.BrierScore(logits=True)(logits.float(), target)
+        with pytest.raises(
+            InputError, match="preds: expected probabilities, of which whole numbers are 0 and 1, got -2"
+        ):
+            ct.BrierScore()(logits, target)
+
+
+def test_small_batches_never_start_a_compiler(tmp_path):
+    """A stream of more than 2^20 numbers in all: the size of a batch decides."""
+    code = """
+import sys, torch
+from calibrant import torch as ct
+torch.manual_seed(0)
+probs, target = torch.randn(4096, 10).softmax(1), torch.randint(10, (4096,))
+metrics = [ct.CalibrationError("multiclass", num_classes=10), ct.BrierScore(), ct.ClasswiseCalibrationError(10)]
+for _ in range(30):
+    for metric in metrics:
+        metric.update(probs, target)
+print("numba" in sys.modules, metrics[0].counts.sum().item() > 2**20 // 10)
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    environment.pop("CALIBRANT_KERNELS", None)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "False True\n"
+
+
+BAD_ROWS = np.array([[0.5, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7]])
+GOOD_ROWS = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7]])
+#: Inputs that fail, each for another reason.
+FAILING = {
+    "sums": (BAD_ROWS, [0, 1, 2]),
+    "logits": (np.array([[3.0, -1, 2], [0, 1, 5], [1, 2, 3]]), [0, 1, 2]),
+    "percent": (GOOD_ROWS * 100, [0, 1, 2]),
+    "nan": (np.where(GOOD_ROWS == 0.5, np.nan, GOOD_ROWS), [0, 1, 2]),
+    "one-based": (GOOD_ROWS, [1, 2, 3]),
+    "ignored": (GOOD_ROWS, [-1, 1, 2]),
+    "above": (GOOD_ROWS, [0, 1, 7]),
+    "fractions": (GOOD_ROWS, [0.5, 1, 2]),
+    "lengths": (GOOD_ROWS, [0, 1]),
+    "several labels": (GOOD_ROWS, [[1, 1, 0], [0, 1, 0], [0, 0, 1]]),
+    "event of two labels": (GOOD_ROWS[:, 0], [1, 2, 2]),
+    "event of ignored labels": (GOOD_ROWS[:, 0], [1, -1, 0]),
+    "event beyond": (GOOD_ROWS[:, 0] * 3, [1, 1, 0]),
+    "swapped": (np.array([0, 1, 1]), GOOD_ROWS[:, 0]),
+}
+#: Functions with other libraries' signatures, by how they are called with (probs, targets).
+FUNCTIONS = {
+    **{f"pyhealth.{name}": getattr(pyhealth, name) for name in pyhealth.__all__},
+    **{f"bensemble.{name}": getattr(bensemble, name) for name in bensemble.__all__},
+    "triples.compute_brier_score": triples.compute_brier_score,
+    "triples.compute_ece": triples.compute_ece,
+    "triples.compute_adaptive_ece": triples.compute_adaptive_ece,
+}
+#: Callees that a message may name, with the arguments that follow.
+OTHERS = re.compile(
+    r"use ClasswiseCalibrationError\(num_classes, notion='multilabel'\)"
+    r"|pass them to calibrant\.evaluate with notion='multilabel'"
+    r"|(class_names(=\[[^]]*\])?) to evaluate"
+)
+
+
+def refusal(call):
+    """Return the error of a call; None if it has none."""
+    try:
+        call()
+    except InputError as error:
+        return error
+    return None
+
+
+def proposed(remedy):
+    """Return the arguments that a remedy proposes: those with a value, and arrays by their names."""
+    rest = OTHERS.sub("", remedy)
+    found = set(re.findall(r"\b(\w+)=(?!=)", rest)) - {"axis", "dtype"}
+    found |= set(re.findall(r"np\.asarray\((\w+)", rest))
+    found |= set(re.findall(r"\b(\w+)\.(?:reshape|T|argmax)\b", rest)) - {"np"}
+    return found | (set(re.findall(r"\b(probs|preds|prob)\b", rest)))
+
+
+@pytest.mark.parametrize("fault", FAILING)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_other_libraries_propose_arguments_that_they_have(name, fault):
+    probs, targets = FAILING[fault]
+    function = FUNCTIONS[name]
+    arguments = (probs, targets)
+    if name.startswith("triples") and "brier" not in name:
+        arguments = (probs if probs.ndim == 1 else probs.max(axis=1), [0, 1, 2], targets)
+    error = refusal(lambda: function(*arguments))
+    if error is not None:
+        assert error.argument in inspect.signature(function).parameters
+        assert proposed(error.remedy) <= set(inspect.signature(function).parameters), error
+
+
+@pytest.mark.parametrize("fault", FAILING)
+@pytest.mark.parametrize("name", TRIED)
+def test_metrics_propose_arguments_that_they_have(name, fault):
+    """A metric has the arguments of its class and of its `update`; True ones are tried: the remedy is no new error."""
+    probs, targets = (torch.as_tensor(np.asarray(x)) for x in FAILING[fault])
+    kind = getattr(ct, name)
+    known = {"preds", "target", *inspect.signature(kind).parameters}
+    for options in ({}, {"logits": False}):
+        metric = kind(**TRIED[name], **options)
+        error = refusal(lambda metric=metric: metric.update(probs, targets))
+        if error is None:
+            continue
+        assert error.argument in known
+        for argument in proposed(error.remedy.replace("validate_args=False", "")) - known:
+            passed = {"logits": True, "notion": "multilabel", "ignore_index": -1}[argument]
+            kind(**TRIED[name], **{argument: passed})  # passed on to its base
+        if "notion='multilabel' to the metric" in error.remedy:
+            getattr(ct, name)(**{**TRIED[name], "notion": "multilabel"})

@@ -1,4 +1,4 @@
-"""Functions of confidences, predictions and labels that many have copied from a page on calibration metrics.
+"""Functions of confidences, predictions and labels, as a page on calibration metrics prints them.
 
 Uniform bins are right-closed, ((j-1)/M, j/M]; a confidence of 0, which the page's code drops, is in the first. Adaptive
 bins hold N // M rows each, and the last takes the rest, even if there are fewer rows than bins. Tied confidences on

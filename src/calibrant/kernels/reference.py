@@ -263,6 +263,10 @@ def tally_classes(
         `CLEAN`, or the first row with an invalid target or probability; -0.0 is invalid here, because of its bits. The
         keys are then invalid, and the sums are unchanged.
     """
+    plain = _top_labels(probs, targets, tolerance)
+    if plain is not None:
+        _tally(*plain, uppers, sums, keys)
+        return CLEAN
     top, correct = np.empty(len(probs), probs.dtype), np.empty(len(probs), np.uint8)
     wrong, negative = (targets < 0) | (targets >= probs.shape[1]), np.signbit(probs)
     wrong |= negative.any() and negative.any(axis=1)
@@ -342,11 +346,26 @@ def sum_events(
     return CLEAN
 
 
+@_quietly
+def _top_labels(probs: Floats, targets: Int64s, tolerance: float) -> tuple[Floats, NDArray[np.bool_]] | None:
+    """Return the top probabilities and which of them are right; None if a row is invalid. Few calls: batches are small.
+
+    Negative numbers, -0.0 among them, are negative integers too; negative targets are large ones without a sign.
+    """
+    bits, classes = probs.view(np.int32 if probs.itemsize == 4 else np.int64), targets.view(np.uint64)
+    if not len(probs) or bits.min() < 0 or classes.max() >= probs.shape[1]:
+        return None
+    labels = probs.argmax(axis=1)
+    top = probs[np.arange(len(probs)), labels]
+    off = np.abs(probs.astype(np.float64, copy=False) @ np.ones(probs.shape[1]) - 1)
+    return (top, labels == targets) if top.max() <= 1 and off.max() <= tolerance else None
+
+
 def _tally(
-    scores: Floats, outcomes: UInt8s, uppers: Floats, sums: Float64s, keys: NDArray[np.signedinteger[Any]]
+    scores: Floats, outcomes: NDArray[Any], uppers: Floats, sums: Float64s, keys: NDArray[np.signedinteger[Any]]
 ) -> None:
     if len(keys):
         keys[:] = 2 * scores.view(keys.dtype) + outcomes
     else:
         bins = bins_of(scores, uppers)
-        sums += [np.bincount(bins, values, len(uppers)) for values in np.stack((np.ones(len(bins)), scores, outcomes))]
+        sums += [np.bincount(bins, values, len(uppers)) for values in (None, scores, outcomes)]

@@ -86,7 +86,9 @@ def check_classes(num_classes: Any) -> None:
     """Reject a number of classes that is not an integer from 2."""
     check_columns(num_classes)
     if num_classes < 2:
-        raise InputError("num_classes", "an integer from 2", repr(num_classes), "for one event use task='binary'")
+        raise InputError(
+            "num_classes", "an integer from 2", repr(num_classes), 'for one event use CalibrationError("binary")'
+        )
 
 
 def check_notion(notion: object, choices: tuple[str, ...], num_classes: int | None = None) -> None:

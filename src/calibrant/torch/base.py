@@ -17,7 +17,6 @@ from calibrant.errors import InputError, NothingJudgedError
 from calibrant.faults import MAY_BE_LOGITS, Fault
 from calibrant.inputs import Layout, Notion, Predictions, as_predictions, sum_tolerance
 from calibrant.kernels import cuda, dispatch, tensors
-from calibrant.kernels.loading import following
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
 from calibrant.notions import DEFAULTS, NOTIONS
 from calibrant.torch.arguments import batch_of, check_keywords, check_notion, check_tensor
@@ -150,7 +149,6 @@ class ProbabilityMetric(SharingMetric):
         self._width: int | None = None  # the number of columns of the batches so far
         self._agreed: list[int] | None = None  # `seen` of all ranks, at the last compute
         self._lists: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
-        self._numbers = 0  # read so far: a metric of a large stream takes compiled kernels
         self._before: _History | None = None  # what `forward` resets, for the updates that it calls
         shape = (layout, num_classes) if by_shape else ()
         reader = None if type(self).update is ProbabilityMetric.update else type(self)
@@ -294,18 +292,14 @@ class ProbabilityMetric(SharingMetric):
         layout = self.layout or ("binary" if preds.ndim == 1 else "multiclass")
         if preds.device.type != "cpu":
             return Batch(width, self._read_device(preds, target, layout))
-        with following(self._numbers):
-            batch = Batch(width, self._read_host(preds, target, layout))
-        self.__dict__["_numbers"] += preds.numel()
-        return batch
+        return Batch(width, self._read_host(preds, target, layout))
 
     def _checked(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Check types, shapes and devices of a batch. A single event comes back as (n,)."""
         check_tensor("preds", preds, self.device)
         check_tensor("target", target, self.device)
         if preds.dtype not in _FLOATS:
-            expected = "float16, bfloat16, float32 or float64"
-            raise InputError("preds", expected, str(preds.dtype), "pass probabilities or logits")
+            preds = self._of_whole_numbers(preds)
         preds, target = preds.detach(), target.detach()
         single = self.layout == "binary" or (self.layout is None and (preds.ndim < 2 or preds.shape[1] == 1))
         if single:
@@ -316,7 +310,7 @@ class ProbabilityMetric(SharingMetric):
             self._check_width(1)
             return preds.reshape(-1), target.reshape(-1)
         if preds.ndim < 2:
-            remedy = "pass a column for every class, or task='binary'"
+            remedy = 'pass a column for every class; for one event use CalibrationError("binary")'
             raise InputError("preds", "shape (N, C) or (N, C, ...)", f"{tuple(preds.shape)}", remedy)
         if self.layout == "multilabel" and preds.ndim > 2:
             remedy = "move the labels to the last axis and reshape to (N, C)"
@@ -329,6 +323,23 @@ class ProbabilityMetric(SharingMetric):
             expected = " or ".join(map(str, shapes))
             raise InputError("target", f"shape {expected}", f"{tuple(target.shape)}", "pass one label a row")
         return preds, target
+
+    def _of_whole_numbers(self, preds: Tensor) -> Tensor:
+        """Return whole numbers as floating-point ones: logits, if declared, or the probabilities 0 and 1.
+
+        On a device, where nobody looks at a value, others become NaN, which `compute` reports.
+        """
+        if preds.is_complex():
+            raise InputError("preds", "real numbers", str(preds.dtype), "pass probabilities or logits")
+        values = preds.to(torch.float32)
+        if self.logits:
+            return values
+        sure = (preds == 0) | (preds == 1)
+        if preds.device.type == "cpu" and self.ignore_index is None and not bool(sure.all()):
+            expected = "probabilities, of which whole numbers are 0 and 1"
+            remedy = "pass probabilities, or logits=True to the metric if they are logits"
+            raise InputError("preds", expected, f"{preds[~sure][0].item()}", remedy)
+        return torch.where(sure, values, torch.nan)
 
     def _check_width(self, width: int) -> None:
         check_notion(self.notion, NOTIONS, width)
@@ -412,7 +423,7 @@ class ProbabilityMetric(SharingMetric):
             "ignore_index": self.ignore_index,
             "logits": declared,
             "seen": before.seen,
-            "tolerance": _tolerance(preds.dtype),
+            "tolerance": _tolerance(preds.dtype) if self.validate_args else np.inf,
             "checked": self.validate_args,
         }
         if layout == "multiclass" and judged == "top-label" and self.of_rows:
@@ -442,7 +453,7 @@ class ProbabilityMetric(SharingMetric):
         fold = notion == "top-label"
         if not fold and (probs.ndim == 2 or notion != "positive"):
             return None
-        tolerance = sum_tolerance(probs.dtype.name) if self.validate_args else np.inf  # of the sum of a row
+        tolerance = _tolerance(probs.dtype) if self.validate_args else np.inf  # of the sum of a row
         return dispatch.tally(probs, targets, uppers=uppers, tolerance=tolerance, fold=fold, half=half)
 
     def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
@@ -521,5 +532,6 @@ def _look_normalised(preds: Tensor) -> bool:
     return inside and bool(((preds.sum(1, dtype=torch.float64) - 1).abs() <= _tolerance(preds.dtype)).all())
 
 
-def _tolerance(dtype: torch.dtype) -> float:
+@cache
+def _tolerance(dtype: torch.dtype | np.dtype[Any]) -> float:
     return sum_tolerance(str(dtype).removeprefix("torch."))

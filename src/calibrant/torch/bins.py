@@ -32,15 +32,12 @@ def bins_of_host(predictions: Predictions, notion: Notion, num_bins: int, closed
 
 def increments_of(counts: Any, score_sums: Any, positives: Any) -> Increments:
     """Return what the sums of a batch's bins add to the states."""
+    whole = torch.from_numpy(np.rint((counts, positives)).astype(np.int64))
     return {
-        "counts": _whole(counts),
-        "positives": _whole(positives),
+        "counts": whole[0],
+        "positives": whole[1],
         "score_sums": torch.from_numpy(np.ascontiguousarray(score_sums)),
     }
-
-
-def _whole(sums: NDArray[np.float64]) -> Tensor:
-    return torch.from_numpy(np.rint(sums).astype(np.int64))
 
 
 @lru_cache(64)
