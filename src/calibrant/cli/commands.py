@@ -59,6 +59,7 @@ def main() -> None:
 @shared.where
 @click.option("--logits", is_flag=True, help="The numbers are logits, not probabilities.")
 @shared.percent
+@shared.decimal_comma
 @click.option(
     "--notion",
     metavar="NOTION",
@@ -237,6 +238,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 @shared.where
 @click.option("--logits", is_flag=True, help="The numbers of all models are logits, not probabilities.")
 @shared.percent
+@shared.decimal_comma
 @click.option(
     "--notion",
     metavar="NOTION",

@@ -36,6 +36,7 @@ _FIXED_BY_SKETCH: Final = (
     "where",
     "logits",
     "percent",
+    "decimal_comma",
     "notion",
     "classwise",
     "labels",

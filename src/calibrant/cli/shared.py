@@ -123,6 +123,9 @@ cluster = click.option(
 )
 where = click.option("--where", metavar="SQL", help="Leave out the rows that do not meet this condition.")
 percent = click.option("--percent", is_flag=True, help="The numbers are per cent, or text such as '85%'.")
+decimal_comma = click.option(
+    "--decimal-comma", is_flag=True, help="Decimals in a CSV or in texts have a comma, 0,85 for 0.85."
+)
 n_bins = click.option(
     "--n-bins",
     "--bins",
