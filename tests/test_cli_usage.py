@@ -447,9 +447,10 @@ def test_a_text_in_double_quotes_is_told_from_a_column() -> None:
 
 
 def test_decimal_commas_are_told_of() -> None:
-    told = "row 1, column 'score': '0,512' is not a number; write decimals with a point"
-    assert refused("report", write("a.csv", "score;outcome\n0,512;1\n")) == f"a.csv: {told}"
-    assert refused("report", write("b.tsv", "outcome\tscore\n1\t0,512\n")) == f"b.tsv: {told}"
+    for name, text in (("a.csv", "score;outcome\n0,512;1\n"), ("b.tsv", "outcome\tscore\n1\t0,512\n")):
+        told = "row 1, column 'score': '0,512' is not a number; if decimals have a comma, add: calibrant report"
+        assert refused("report", write(name, text)) == f"{name}: {told} {name} --decimal-comma"
+        assert mended("report", name)["n"] == 1
     remedy = "; separate them with commas or semicolons in a .csv and with tabs in a .tsv"
     assert refused("report", write("c.csv", "outcome\tscore\n1\t,5\n")).endswith(remedy)
 

@@ -216,3 +216,64 @@ def test_a_target_option_is_replaced_by_the_condition(tmp_path, command):
     _, _, err = run(command, path, *scores, "--target", "y")
     status, _, said = run(*shlex.split(err.rpartition(": calibrant ")[2]), *(FAST if command == "report" else ()))
     assert status == 0, (err, said)
+
+
+# ---------------------------------------------------------------- decimals with a comma, and the option that fails
+
+
+def commas(path: Path, columns: dict[str, list[object]]) -> str:
+    """Write columns with decimal commas, as spreadsheets do in many countries."""
+    if path.suffix == ".jsonl":
+        rows = [dict(zip(columns, map(_comma, row), strict=True)) for row in zip(*columns.values(), strict=True)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        between = "\t" if path.suffix == ".tsv" else ";"
+        rows_of_cells = [columns, *([str(_comma(cell)) for cell in row] for row in zip(*columns.values(), strict=True))]
+        path.write_text("".join(between.join(row) + "\n" for row in rows_of_cells))
+    return str(path)
+
+
+def _comma(cell: object) -> object:
+    return str(cell).replace(".", ",") if isinstance(cell, float) else cell
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
+def test_decimal_commas_are_asked_for_and_read(tmp_path, ending):
+    columns = {"p": [0.25, 0.5, 1e-3, 1.0], "y": [0, 1, 0, 1], "w": [1.5, 2.25, 1.0, 3.0]}
+    path = commas(tmp_path / f"f.{ending}", columns)
+    _, _, err = run("report", path, "--score", "p", "--outcome", "y", "--weight", "w")
+    assert "row 1, column 'p': '0,25' is not a number; if decimals have a comma, add: calibrant report" in err
+    line = err.rpartition(": calibrant ")[2]
+    assert shlex.split(line)[-1] == "--decimal-comma"
+    assert run(*shlex.split(line), *FAST)[0] == 0
+    read = read_predictions([path], score="p", outcome="y", weight="w", decimal_comma=True)
+    np.testing.assert_array_equal(read.probs, columns["p"])
+    np.testing.assert_array_equal(read.weights, columns["w"])
+    if ending != "jsonl":
+        some = read_predictions([path], score="p", outcome="y", where="p > 0.3 AND w < 3", decimal_comma=True)
+        np.testing.assert_array_equal(some.probs, [0.5])
+    mixed = commas(tmp_path / f"g.{ending}", {"p": ["0,25", "0.5"], "y": [0, 1]})
+    with pytest.raises(FileError, match=r"row 2, column 'p': '0\.5' is not a number"):
+        read_predictions([mixed], score="p", outcome="y", decimal_comma=True)
+
+
+def test_per_cents_with_decimal_commas(tmp_path):
+    path = commas(tmp_path / "f.csv", {"p": ["85,5%", "12,25 %"], "y": [0, 1]})
+    read = read_predictions([path], score="p", outcome="y", percent=True, decimal_comma=True)
+    np.testing.assert_array_equal(read.probs, [0.855, 0.1225])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        ({"where": "k > 0", "by": ["CAST(true_label AS INTEGER)"]}, "--by"),
+        ({"where": "k > 0", "clusters": ["strptime(true_label, '%Y')"]}, "--cluster"),
+        ({"where": "CAST(true_label AS INTEGER) > 0", "by": ["k + 1"]}, "--where"),
+        ({"where": "k > 0", "outcome": "CAST(true_label AS INTEGER) = 1"}, "--outcome"),
+    ],
+)
+def test_the_option_that_fails_is_named(tmp_path, ending, options, option):
+    path = write(tmp_path / f"f.{ending}", COLUMNS)
+    with pytest.raises(FileError, match=rf": {option} .*true_label"):
+        read_predictions([path], **{"score": "conf", "outcome": IS_RIGHT, **options})

@@ -28,6 +28,7 @@ class Options:
     on: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
     percent: bool = False
+    decimal_comma: bool = False
     labels: tuple[str, ...] | None = None
 
     @property

@@ -60,6 +60,7 @@ def main() -> None:
 @shared.time_zone
 @click.option("--logits", is_flag=True, help="The numbers are logits, not probabilities.")
 @shared.percent
+@shared.decimal_comma
 @click.option(
     "--notion",
     metavar="NOTION",
@@ -240,6 +241,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 @shared.time_zone
 @click.option("--logits", is_flag=True, help="The numbers of all models are logits, not probabilities.")
 @shared.percent
+@shared.decimal_comma
 @click.option(
     "--notion",
     metavar="NOTION",

@@ -37,6 +37,7 @@ _FIXED_BY_SKETCH: Final = (
     "timezone",
     "logits",
     "percent",
+    "decimal_comma",
     "notion",
     "classwise",
     "labels",

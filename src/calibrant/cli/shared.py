@@ -153,6 +153,9 @@ time_zone = click.option(
     shell_complete=completion.timezones,
 )
 percent = click.option("--percent", is_flag=True, help="The numbers are per cent, or text such as '85%'.")
+decimal_comma = click.option(
+    "--decimal-comma", is_flag=True, help="Decimals in a CSV or in texts have a comma, 0,85 for 0.85."
+)
 n_bins = click.option(
     "--n-bins",
     "--bins",

@@ -92,6 +92,7 @@ def load(ctx: click.Context, options: CommandOptions, patterns: Sequence[str]) -
 
 def _check_options(ctx: click.Context, options: CommandOptions) -> None:
     unsupported = {"--targets": options.targets_file, "--logits": options.logits, "--keep-going": options.keep_going}
+    unsupported["--decimal-comma"] = options.decimal_comma
     for option, value in unsupported.items():
         if value:
             msg = f"{option} is not available with --engine spark; leave one of them out"

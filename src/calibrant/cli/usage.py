@@ -36,7 +36,7 @@ SECTIONS: Final = {
         "baseline",
         "paired",
     ),
-    "What the columns hold": ("logits", "percent", "labels", "class_names", "weights_are"),
+    "What the columns hold": ("logits", "percent", "decimal_comma", "labels", "class_names", "weights_are"),
     "What is judged": ("where", "timezone", "ignore_index", "notion", "classwise", "n_bins"),
     "Intervals": ("level", "n_resamples", "rng", "bands"),
     "Decisions": ("tolerance", "tolerance_of", "gate", "conditions"),

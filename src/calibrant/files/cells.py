@@ -262,7 +262,8 @@ class _Reader:
             option = where_option(f"{table.spoken(name)} IS NOT NULL", table.where)
             return self._bad(name, f"{place} is empty (null)", f"fill it, or leave such rows out with {option}")
         if re.fullmatch(r"[-+]?\d*,\d+", text.strip()):
-            return self._error(f"{place}: {shown(text)} is not a number", "write decimals with a point")
+            problem, remedy = f"{place}: {shown(text)} is not a number", "if decimals have a comma, add"
+            return FileError(table.path, problem, remedy, ("--decimal-comma",))
         wanted = "a list of numbers" if inside or text.startswith("[") else table.expected.get(name, "a number")
         problem = f"{place}: {shown(text)} is not {wanted}"
         if name in self._selection.probs and (is_signed(text) or (text.startswith("[") and "%" in text)):

@@ -285,6 +285,7 @@ class EngineTable(Table):
         super().__init__(path)
         self.where = where
         self._engines = engines or Engines([path])
+        self.comma = False  # whether decimals have a comma
         self.casts: dict[str, str] = {}
         self._sql: dict[str, str] = {}  # of the user's own, with its options
 
@@ -295,6 +296,10 @@ class EngineTable(Table):
     def learn(self, selection: Selection) -> bool:  # noqa: ARG002
         """Find the casts of the used columns, none where a file has types; return whether there may be rows."""
         return True
+
+    def number_of(self, text: str, kind: str = "DOUBLE") -> str:
+        """Return the SQL of the number that a text holds."""
+        return number_of(text, kind, comma=self.comma)
 
     def text_of(self, column: str) -> str:
         """Return the SQL of the text of a cell, or of an expression."""
@@ -368,7 +373,7 @@ class EngineTable(Table):
 
     def holds_text(self, column: str) -> bool:
         """Whether no cell of a column is a number."""
-        numbers = self.ask(f"SELECT count({number_of(self.text_of(column))}) FROM {self.relation()}")
+        numbers = self.ask(f"SELECT count({self.number_of(self.text_of(column))}) FROM {self.relation()}")
         return int(numbers[0][0]) == 0
 
     def cell(self, column: str, index: int) -> str | None:
@@ -500,9 +505,21 @@ class EngineTable(Table):
             problem = "takes more memory than CALIBRANT_MAX_MEMORY allows"
             return FileError(self.path, problem, "set it to more, or write the file as Parquet")
         if condition and self._sql:
-            sql, option = next(iter(self._sql.items()))
+            sql, option = self._failing()
             return self._wrong_sql(option, sql, error)
         return FileError(self.path, f"cannot be read ({_short(error)})", "write the file again: it is damaged")
+
+    def _failing(self) -> tuple[str, str]:
+        """Return the SQL of the user's own that fails, with its option; each is tried, the condition first."""
+        for sql, option in self._sql.items():
+            value = f"count((\n{period(sql)}\n))"
+            query = f"SELECT {value} FROM {self.relation()}" if option == "--where" else self._query(value)
+            try:
+                with self._engines.running(self.connect()) as connection:
+                    connection.execute(query).fetchall()
+            except Exception:
+                return sql, option
+        return next(iter(self._sql.items()))
 
     def _wrong_sql(self, option: str, sql: str, error: Exception) -> FileError:
         """Return an error about SQL of the user's own."""

@@ -195,6 +195,8 @@ def open_sources(
         raise FileError(paths[0], "holds a sketch, no predictions", "pass it to: calibrant report")
     if targets_file is not None and kind != "npy":
         raise FileError(paths[0], "has its targets inside, and --targets names a file", "use --targets with .npy only")
+    if options.decimal_comma and kind not in ("csv", "json"):
+        raise FileError(paths[0], f"--decimal-comma is for text, and a .{kind} holds numbers", "leave it out")
     if options.where is not None and kind in ("npy", "npz"):
         problem = f"--where is not available for .{kind}"
         raise FileError(paths[0], problem, "filter the arrays before they are saved")
@@ -331,10 +333,10 @@ def table_of(
     path: str, kind: str, where: str | None, engines: Engines | None = None, options: Options = _NO_OPTIONS
 ) -> Table:
     """Open a file with columns; the engine reads it where the options name SQL, or columns within structs."""
-    if kind == "csv":
-        return CsvTable(path, where, engines)
-    if kind == "json":
-        return JsonTable(path, where, engines)
+    if kind in ("csv", "json"):
+        text = CsvTable(path, where, engines) if kind == "csv" else JsonTable(path, where, engines)
+        text.comma = options.decimal_comma
+        return text
     stored = ParquetTable(path, engines) if kind == "parquet" else ArrowTable(path)
     sql = filter(None, (*options.by, *options.clusters, options.outcome))
     plain = where is None and all(name in stored.columns or re.fullmatch(r"\w+", name) for name in sql)

@@ -47,8 +47,14 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def number_of(text: str, kind: str = "DOUBLE") -> str:
-    """Return the SQL of the number, or list of numbers, that a text holds; DuckDB reads ``0.1_5`` as .15."""
+def number_of(text: str, kind: str = "DOUBLE", *, comma: bool = False) -> str:
+    """Return the SQL of the number, or list of numbers, that a text holds; DuckDB reads ``0.1_5`` as .15.
+
+    With ``comma`` decimals have a comma, and a text with a point is no number: it may stand between thousands.
+    """
+    if comma and not kind.endswith("[]"):
+        wrong = f"contains({text}, '_') OR contains({text}, '.')"
+        return f"CASE WHEN {wrong} THEN NULL ELSE TRY_CAST(replace(trim({text}), ',', '.') AS {kind}) END"
     return f"CASE WHEN contains({text}, '_') THEN NULL ELSE TRY_CAST(trim({text}) AS {kind}) END"
 
 

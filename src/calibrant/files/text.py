@@ -22,7 +22,7 @@ from calibrant.files.engine import Engines, EngineTable, used_numbers
 from calibrant.files.json_shapes import ARRAY, LINES, shape_of
 from calibrant.files.local import located
 from calibrant.files.paths import LONGEST_LINE, bounded_lines, check_text, open_text, reading
-from calibrant.files.sql import engine_path, identifier, literal, number_of, sql_name, with_paths
+from calibrant.files.sql import engine_path, identifier, literal, sql_name, with_paths
 
 SAMPLE = 20_000
 MOST_COLUMNS = 100_000
@@ -68,9 +68,11 @@ class CsvTable(EngineTable):
         )
         if not self._types:
             return table
-        casts = ", ".join(
-            f"CAST(trim({identifier(n)}) AS {kind}) AS {identifier(n)}" for n, kind in self._types.items()
-        )
+        cells = {
+            name: _pointed(name) if self.comma and kind == NUMBER else f"trim({identifier(name)})"
+            for name, kind in self._types.items()
+        }
+        casts = ", ".join(f"CAST({cells[n]} AS {kind}) AS {identifier(n)}" for n, kind in self._types.items())
         texts = "".join(f", {identifier(n)} AS {identifier(_TEXT_OF + n)}" for n in self._as_text)
         return f"(SELECT * REPLACE ({casts}){texts} FROM {table})"
 
@@ -92,7 +94,7 @@ class CsvTable(EngineTable):
         for name in used_numbers(selection):
             self._cast(name, NUMBERS if kinds.get(name) == NUMBERS else NUMBER)
         for name in selection.probs if selection.percent else ():  # read where all kinds of files are
-            self.casts[name] = self.text_of(name)
+            self.casts[name] = _pointed(name) if self.comma else self.text_of(name)
             if kinds.get(name) == NUMBERS:
                 self.casts[name] = f"TRY_CAST(trim({identifier(name)}) AS {TEXT}[])"
         name = selection.targets[0] if len(selection.targets) == 1 else ""
@@ -118,21 +120,27 @@ class CsvTable(EngineTable):
         quoted = identifier(name)
         if kind == TRUTH:
             self.expected[name] = "true or false"
-        self.casts[name] = f"CAST({quoted} AS {kind})" if name in self._types else number_of(quoted, kind)
+        self.casts[name] = f"CAST({quoted} AS {kind})" if name in self._types else self.number_of(quoted, kind)
 
     def _kinds(self, names: Iterable[str], limit: str) -> dict[str, str]:
         names = list(dict.fromkeys(names)) or list(self.columns[:1])
-        counts = [f"[count({identifier(name)}), {', '.join(_counts(name).values())}]" for name in names]
+        counts = [f"[count({identifier(name)}), {', '.join(self._counted(name).values())}]" for name in names]
         table = f"(SELECT {', '.join(map(identifier, names))} FROM {self.relation()}{limit})"
         # An empty table has no types that a condition could be held against.
         self._any, *row = self.ask(f"SELECT count(*) > 0, {', '.join(counts)} FROM {table}")[0]
         return {name: _kind(*cells) for name, cells in zip(names, row, strict=True)}
 
+    def _counted(self, name: str) -> dict[str, str]:
+        """Return the SQL that counts a column's cells of each kind."""
+        return _counts(name, self.number_of(identifier(name)))
+
     def _sure_kinds(self, names: Iterable[str]) -> dict[str, str]:
         """Find the kinds that all cells have: what the first ones suggest is confirmed, or looked for again."""
         kinds = self._kinds(names, f" LIMIT {SAMPLE}")
         checks = {
-            name: f"count({identifier(name)}) = {_counts(name)[kind]}" for name, kind in kinds.items() if kind in KINDS
+            name: f"count({identifier(name)}) = {self._counted(name)[kind]}"
+            for name, kind in kinds.items()
+            if kind in KINDS
         }
         if checks:
             row = self.ask(f"SELECT {', '.join(checks.values())} FROM {self.relation()}")[0]
@@ -212,15 +220,15 @@ def _fields(path: str, between: str) -> list[str]:
         return next(csv.reader(bounded_lines(stream), delimiter=between, strict=True), [])
 
 
-def _counts(name: str) -> dict[str, str]:
-    """Return the SQL that counts a column's cells of each kind."""
+def _counts(name: str, number: str) -> dict[str, str]:
+    """Return the SQL that counts a column's cells of each kind; ``number`` is that of a cell as a number."""
     cell = f"trim({identifier(name)})"
     zoned = f"regexp_matches({cell}, ':.*[-+A-Za-z]')"
     return {
         TRUTH: f"count(*) FILTER (lower({cell}) IN ('true', 'false'))",
         # Written back as it stood: nothing was rounded.
         WHOLE: f"count(*) FILTER (CAST(TRY_CAST({cell} AS BIGINT) AS VARCHAR) = {cell})",
-        NUMBER: f"count({number_of(identifier(name))})",
+        NUMBER: f"count({number})",
         NUMBERS: f"count(*) FILTER (starts_with({cell}, '['))",
         # A cast to a date drops the time, and one to a time without a zone drops the zone.
         "DATE": f"count(TRY_CAST({cell} AS DATE)) FILTER (NOT contains({cell}, ':'))",
@@ -228,6 +236,11 @@ def _counts(name: str) -> dict[str, str]:
         "TIMESTAMP": f"count(TRY_CAST({cell} AS TIMESTAMP)) FILTER (NOT {zoned})",
         "TIMESTAMPTZ": f"count(TRY_CAST({cell} AS TIMESTAMPTZ)) FILTER ({zoned})",
     }
+
+
+def _pointed(name: str) -> str:
+    """Return the SQL of a cell whose decimals have a comma, with a point instead."""
+    return f"replace(trim({identifier(name)}), ',', '.')"
 
 
 def _kind(cells: int, *counts: int) -> str:
@@ -285,7 +298,7 @@ class JsonTable(EngineTable):
                 elif kind == "JSON[]":
                     self.casts[name] = f"CAST(to_json({identifier(name)}) AS {TEXT}[])"  # without the quotes of JSON
             elif kind in ("JSON", TEXT):
-                self.casts[name] = number_of(self.text_of(name))
+                self.casts[name] = self.number_of(self.text_of(name))
             elif kind in ("JSON[]", "VARCHAR[]"):
                 texts = f"CAST({identifier(name)} AS {TEXT})"
                 self.casts[name] = (
@@ -295,7 +308,7 @@ class JsonTable(EngineTable):
         if name in self.columns:
             kind = self._types[name]
             if kind == "JSON":
-                self.casts[name] = self.text_of(name) if selection.labels else number_of(self.text_of(name))
+                self.casts[name] = self.text_of(name) if selection.labels else self.number_of(self.text_of(name))
             elif kind in ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID"):
                 # A label that looks like a date is a label.
                 if name in self._paths:
@@ -315,7 +328,9 @@ class JsonTable(EngineTable):
         texts = [name for name in dict.fromkeys(names) if self._types[name] == TEXT and name not in self._paths]
         if not texts:
             return
-        counts = [f"[count({identifier(name)}), {', '.join(_counts(name)[kind] for kind in TIMES)}]" for name in texts]
+        counts = [
+            f"[count({identifier(name)}), {', '.join(_counts(name, 'NULL')[kind] for kind in TIMES)}]" for name in texts
+        ]
         row = self.ask(f"SELECT {', '.join(counts)} FROM {self.relation()}")[0]
         for name, (cells, *times) in zip(texts, row, strict=True):
             if cells and cells in times:
