@@ -241,13 +241,13 @@ def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context, o
     width = 2 if one_event else next(a.shape[1] for name, a in predictions.arrays.items() if name.startswith("probs"))
     strings = error.fault is Fault.LABEL_NAMES
     integers = strings or all(re.fullmatch(r"-?\d+", label) for label in distinct)
+    if integers and not one_event and (remedy := _for_classes(columns, distinct, ctx)):
+        return remedy
     if error.facts.mistake is Mistake.ONE_BASED:
         if one_event:
             return f"the labels look 1-based; {_for_events(['1', '2'], predictions, ctx)}"
         order = "" if _are_numbered(columns) else f"if 1 is {columns[0]!r}, and so on, "
         return f"the labels look 1-based; {order}type: {_typed(ctx, f'1-{width}' if width > 2 else '1,2')}"
-    if integers and not one_event and (remedy := _for_classes(columns, distinct, ctx)):
-        return remedy
     if len(distinct) == width and integers and (strings or one_event or error.facts.mistake is Mistake.TWO_LABELS):
         if one_event:
             return _for_events(distinct, predictions, ctx)
