@@ -303,7 +303,7 @@ print(*failed, *("waits for ever" for thread in threads if thread.is_alive()), e
 @pytest.mark.slow
 @pytest.mark.parametrize("first", PUBLIC)
 def test_two_threads_may_import_any_two_modules_at_once(first: str) -> None:
-    for second in PUBLIC:
+    for second in list(PUBLIC)[list(PUBLIC).index(first) :]:
         pair = [f"{name}/{PUBLIC[name]}" for name in (first, second)]
         done = subprocess.run([sys.executable, "-c", TOGETHER, *pair], capture_output=True, text=True, check=True)
         assert done.stdout == "", pair

@@ -244,12 +244,12 @@ def tally(
             status = kernels.tally_classes(probs[a:b], targets[a:b], tolerance, edges, sums, keys[a:b])
         return sums if status == CLEAN else None
 
-    total = work(0) if len(bounds) == 1 else np.zeros((3, len(edges)))
-    for part in in_order(work, len(bounds)) if len(bounds) != 1 else ():
+    total = np.zeros((3, len(edges)))
+    for part in map(work, (0,)) if len(bounds) == 1 else in_order(work, len(bounds)):
         if part is None:
             return None
         total += part
-    return keys if keep and total is not None else total
+    return keys if keep else total
 
 
 def sum_events(

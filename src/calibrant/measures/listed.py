@@ -98,7 +98,7 @@ def by_name(name: str) -> Measure:
     return _one(name)
 
 
-copyreg.pickle(Measure, _reduced)  # type: ignore[arg-type]
+copyreg.pickle(Measure, _reduced)
 
 
 def compared() -> list[Measure]:

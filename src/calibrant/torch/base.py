@@ -17,6 +17,7 @@ from calibrant.errors import InputError, NothingJudgedError
 from calibrant.faults import MAY_BE_LOGITS, Fault
 from calibrant.inputs import Layout, Notion, Predictions, as_predictions, sum_tolerance
 from calibrant.kernels import cuda, dispatch, tensors
+from calibrant.kernels.loading import following
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
 from calibrant.notions import DEFAULTS, NOTIONS
 from calibrant.torch.arguments import batch_of, check_keywords, check_notion, check_tensor
@@ -149,6 +150,7 @@ class ProbabilityMetric(SharingMetric):
         self._width: int | None = None  # the number of columns of the batches so far
         self._agreed: list[int] | None = None  # `seen` of all ranks, at the last compute
         self._lists: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
+        self._numbers = 0  # read so far: a metric of a large stream takes compiled kernels
         self._before: _History | None = None  # what `forward` resets, for the updates that it calls
         shape = (layout, num_classes) if by_shape else ()
         reader = None if type(self).update is ProbabilityMetric.update else type(self)
@@ -292,7 +294,10 @@ class ProbabilityMetric(SharingMetric):
         layout = self.layout or ("binary" if preds.ndim == 1 else "multiclass")
         if preds.device.type != "cpu":
             return Batch(width, self._read_device(preds, target, layout))
-        return Batch(width, self._read_host(preds, target, layout))
+        with following(self._numbers):
+            batch = Batch(width, self._read_host(preds, target, layout))
+        self.__dict__["_numbers"] += preds.numel()
+        return batch
 
     def _checked(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Check types, shapes and devices of a batch. A single event comes back as (n,)."""
