@@ -367,9 +367,9 @@ def _sketch(
             raise error.__cause__ from None  # about the files, which Spark reads only now
         column = {"score": probs[0], "outcome": target, "target": target, **weight_and_group}.get(error.argument)
         place = f"column {column!r}" if column else error.argument
-        for argument, columns in (("cluster", selection.clusters), ("by", selection.groups)):
+        for argument, chosen in (("cluster", selection.clusters), ("by", selection.groups)):
             if error.argument.startswith(argument):
-                place = f"--{argument} {', '.join(columns)}"
+                place = f"--{argument} {', '.join(chosen)}"
         raise FileError(title, f"{place}: expected {error.expected}, got {error.got}", _remedy(error)) from error
     sketch = CalibrationSketch.of_groups(sketches) if isinstance(sketches, dict) else sketches
     return sketch, selection

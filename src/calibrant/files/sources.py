@@ -308,8 +308,7 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
             raise _of_objects(error, table, options) from None
         raise proposed(error, look_at(table), options) from None
     if objects and selection.probs[:1] == objects[:1] and len(selection.probs) == 1:  # by its usual name
-        error = Unnamed(path, f"column {quoted(objects[0])} holds objects", "")
-        raise _of_objects(error, table, options)
+        raise _of_objects(Unnamed(path, f"column {quoted(objects[0])} holds objects", ""), table, options)
     if is_doubtful(selection, table.columns, options):
         ask(path, selection, look_at(table, FEW), options)
     return _from_table(table, selection)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -245,7 +245,8 @@ def tally(
         return sums if status == CLEAN else None
 
     total = np.zeros((3, len(edges)))
-    for part in map(work, (0,)) if len(bounds) == 1 else in_order(work, len(bounds)):
+    parts: Iterable[Float64s | None] = [work(0)] if len(bounds) == 1 else in_order(work, len(bounds))
+    for part in parts:
         if part is None:
             return None
         total += part
