@@ -234,7 +234,7 @@ def test_the_floor_of_a_measure_of_ones_own_is_that_of_clusters():
 
     own = calibrant.measures.Measure(name="own", label="own", meaning="The ECE once more.", value=value)
     p, y, labels, _, _ = copies(4, 40, 10)
-    report = evaluate(p, y, clusters=labels, measures=["ece", own], n_resamples=400)
+    report = evaluate(p, y, clusters=labels, measures=["ece", own], n_resamples=1_600)
     # Replicates of own measures are scaled by bins of equal mass, those of the ECE by its own.
     assert report["own"].floor.mean == pytest.approx(report["ece"].floor.mean, rel=0.02)
     assert report["own"].p_value == pytest.approx(report["ece"].p_value, abs=0.03)
