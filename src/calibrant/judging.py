@@ -197,7 +197,7 @@ def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool) -> Jud
         n_classes=sketch.n_classes,
         names=sketch.class_names,
         flag=heavy(sketch.totals.deciding_rows),
-        choices=Choices(data="sketch", rounded=sketch.totals.rounded),
+        choices=Choices(data="sketch", rounded=int(sketch.totals.rounded)),
     )
     if notion in PER_CLASS:
         return replace(judged, tables=sketch.class_tables)

@@ -294,8 +294,8 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
             raise _of_objects(error, table, options) from None
         raise proposed(error, look_at(table), options) from None
     if objects and selection.probs[:1] == objects[:1] and len(selection.probs) == 1:  # by its usual name
-        error = Unnamed(path, f"column {quoted(objects[0])} holds objects", "")
-        raise _of_objects(error, table, options)
+        unread = Unnamed(path, f"column {quoted(objects[0])} holds objects", "")
+        raise _of_objects(unread, table, options)
     return _from_table(table, selection)
 
 

@@ -133,7 +133,7 @@ class Totals:
     squared_brier_square: float = 0.0
     squared_nll: float = 0.0
     squared_nll_square: float = 0.0
-    rounded: int = 0
+    rounded: float = 0
 
     @classmethod
     def unweighted(cls, n: int, **scores: float) -> Totals:
