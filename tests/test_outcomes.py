@@ -277,3 +277,11 @@ def test_the_option_that_fails_is_named(tmp_path, ending, options, option):
     path = write(tmp_path / f"f.{ending}", COLUMNS)
     with pytest.raises(FileError, match=rf": {option} .*true_label"):
         read_predictions([path], **{"score": "conf", "outcome": IS_RIGHT, **options})
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_all_names_that_are_no_columns_are_told_at_once(tmp_path, ending):
+    path = write(tmp_path / f"f.{ending}", COLUMNS)
+    _, _, err = run("report", path, "--score", "cnf", "--outcome", "true_labl", "--weight", "w", "--by", "kk")
+    for said in ("'cnf' (--score) did you mean 'conf'?", "'true_labl' (--outcome)", "'w' (--weight)", "'kk' (--by)"):
+        assert said in err

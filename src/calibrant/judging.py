@@ -220,7 +220,7 @@ def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool | None)
         names=sketch.class_names,
         flag=heavy(sketch.totals.deciding_rows),
         counted=_counted_of_sketch(sketch),
-        choices=Choices(data="sketch", rounded=sketch.totals.rounded),
+        choices=Choices(data="sketch", rounded=int(sketch.totals.rounded)),
     )
     if notion in PER_CLASS:
         return replace(judged, tables=sketch.class_tables)

@@ -337,8 +337,8 @@ def _sketch(
             if kinds.get(name) == "string":
                 problem = f"column {name!r} holds text, and --engine spark cannot parse '85%'"
                 raise FileError(title, problem, "write numbers, or leave --engine spark out")
-        columns = [functions.max(functions.col(_quoted(name))) for name in probs]
-        largest = (value for value in frame.agg(*columns).first() or () if value is not None)
+        maxima = [functions.max(functions.col(_quoted(name))) for name in probs]
+        largest = (value for value in frame.agg(*maxima).first() or () if value is not None)
         check_per_cents(title, probs, max(map(float, largest), default=0))
         for name in probs:
             frame = frame.withColumn(name, functions.col(_quoted(name)) / 100)

@@ -156,6 +156,7 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
         )
     if options.outcome is not None and options.target is not None:
         raise FileError(path, "both --outcome and --target are given", "give one of them")
+    finder.check_names(options)
     weights = finder.one("--weight", options.weight) if options.weight is not None else None
     targets: tuple[str, ...] | None = None
     if options.outcome is not None:
@@ -256,6 +257,19 @@ class _Finder:
         """Return a column, or an expression in SQL."""
         bare = self.noun != "column" or re.fullmatch(r"\w+", value)
         return self.one(option, value) if bare else value
+
+    def check_names(self, options: Options) -> None:
+        """Reject several names that are no columns, all at once; a single one is an error where it is used."""
+        single = {"--score": options.score, "--outcome": options.outcome, "--weight": options.weight}
+        asked = [(option, name) for option, name in single.items() if name is not None]
+        several = {"--by": options.by, "--cluster": options.clusters, "--on": options.on}
+        asked += [(option, name) for option, names in several.items() for name in names]
+        is_name = self.noun != "column"
+        wrong = [(o, n) for o, n in asked if n not in self.columns and (is_name or re.fullmatch(r"\w+", n))]
+        if len(wrong) > 1:
+            hints = [f"{quoted(name)} ({option}) {meant(name, self.columns)}".strip() for option, name in wrong]
+            problem = f"has no {self.noun}s {', '.join(hints)}"
+            raise FileError(self.path, problem, self.listing, fault=FileFault.NO_SUCH_COLUMN)
 
     def named(self, option: str, value: str) -> tuple[str, ...]:
         if value in self.columns:

@@ -241,7 +241,7 @@ def _add(part: SketchSums, config: SketchConfig, sums: Sums, columns: Columns) -
     def total(name: str) -> float:
         return float(event_sums[name].sum())
 
-    def scores(prefix: str, *, weight: str) -> dict[str, Any]:
+    def scores(prefix: str, *, weight: str) -> dict[str, float]:
         return {
             f"{prefix}correct": _right(event_sums, event_cells, config, columns, prefix, weight),
             f"{prefix}brier": total(f"{prefix}brier"),

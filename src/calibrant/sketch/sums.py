@@ -133,20 +133,18 @@ class Totals:
     squared_brier_square: float = 0.0
     squared_nll: float = 0.0
     squared_nll_square: float = 0.0
-    rounded: int = 0
+    rounded: float = 0
 
     @classmethod
-    def unweighted(cls, n: int, **scores: Any) -> Totals:
+    def unweighted(cls, n: int, **scores: float) -> Totals:
         """Return the sums of n rows that each weigh 1, with one label each; ``scores`` has the names of `SCORES`."""
         alike = {f"squared_{name}": scores[name] for name in SQUARED}
-        weights: dict[str, Any] = dict.fromkeys(("weight", "square_weight", "quartic_weight", "entries"), float(n))
+        weights = dict.fromkeys(("weight", "square_weight", "quartic_weight", "entries"), float(n))
         return cls(n=n, whole=True, **weights, **scores, **alike)
 
     @classmethod
     def weighted(cls, n: int, weights: Float64s | None, entries: float, totals: Float64s, squared: Float64s) -> Totals:
         """Return the sums of n rows from those of a reading pass, and of one with squared weights."""
-        scores: dict[str, Any] = {**scores_of(totals)}
-        scores |= {f"squared_{name}": float(squared[SCORES[name]]) for name in SQUARED}
         return cls(
             n=n,
             weight=float(n if weights is None else weights.sum()),
@@ -154,7 +152,8 @@ class Totals:
             quartic_weight=float(n if weights is None else np.sum(weights**4)),
             whole=integer_weights(weights),
             entries=entries,
-            **scores,
+            **scores_of(totals),
+            **{f"squared_{name}": float(squared[SCORES[name]]) for name in SQUARED},
         )
 
     @classmethod
