@@ -245,7 +245,7 @@ def tally(
         return sums if status == CLEAN else None
 
     total = np.zeros((3, len(edges)))
-    for part in map(work, (0,)) if len(bounds) == 1 else in_order(work, len(bounds)):
+    for part in in_order(work, len(bounds)):
         if part is None:
             return None
         total += part
