@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -245,8 +245,7 @@ def tally(
         return sums if status == CLEAN else None
 
     total = np.zeros((3, len(edges)))
-    parts: Iterable[Float64s | None] = [work(0)] if len(bounds) == 1 else in_order(work, len(bounds))
-    for part in parts:
+    for part in in_order(work, len(bounds)):
         if part is None:
             return None
         total += part
