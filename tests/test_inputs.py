@@ -1408,9 +1408,7 @@ def test_integers_beyond_float64_are_named(argument):
 
 def test_a_type_that_numpy_lacks_is_named():
     pl = pytest.importorskip("polars", reason="polars is not installed")
-    with pytest.raises(
-        InputError, match=r"targets: expected an array, got a Series that NumPy cannot hold .*; cast"
-    ):
+    with pytest.raises(InputError, match=r"targets: expected an array, got a Series that NumPy cannot hold .*; cast"):
         calibrant.evaluate([0.2, 0.7], pl.Series([0, 1], dtype=pl.Int128), n_resamples=0)
     assert calibrant.evaluate([0.2, 0.7], pl.Series([0, 1], dtype=pl.Int128).cast(pl.Int64), n_resamples=0).n == 2
 
