@@ -265,7 +265,8 @@ def test_groups_of_sketches_are_compared_where_all_have_them() -> None:
         (
             ("new.csv", "--baseline", "report.json"),
             1,
-            "report.json: holds a report without a sketch, and its numbers alone cannot be compared; write it again, "
+            "report.json: holds a report without a sketch, as --json - writes it, and its "
+            "numbers alone cannot be compared; write it again, "
             "calibrant report FILE --json report.json, or save a sketch, calibrant report FILE --sketch report.cal",
         ),
         (
