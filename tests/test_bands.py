@@ -238,7 +238,7 @@ def test_a_table_is_its_arrays(law, notion):
 def test_a_weight_of_two_is_the_row_twice(law, n_resamples):
     p, y = LAWS[law]
     w = np.random.default_rng(11).integers(0, 4, len(p))
-    weighted = evaluate(p, y, weights=w, n_resamples=n_resamples)
+    weighted = evaluate(p, y, weights=w, weights_are="frequency", n_resamples=n_resamples)
     repeated = evaluate(np.repeat(p, w), np.repeat(y, w), n_resamples=n_resamples)
     assert (weighted.n, repeated.n) == (np.count_nonzero(w), w.sum())  # n counts rows, not their weight
     assert_same(weighted, repeated, but=("n",))
@@ -251,8 +251,9 @@ def test_a_weight_of_two_is_the_row_of_classes_twice(notion, n_resamples):
     probs, labels, w = rng.dirichlet(np.ones(3), 200), rng.integers(0, 3, 200), rng.integers(0, 4, 200)
     if notion == "multilabel":
         labels = (rng.uniform(size=probs.shape) < probs).astype(int)
-    weighted = evaluate(probs, labels, notion=notion, weights=w, n_resamples=n_resamples)
-    repeated = evaluate(np.repeat(probs, w, 0), np.repeat(labels, w, 0), notion=notion, n_resamples=n_resamples)
+    options = {"notion": notion, "n_resamples": n_resamples}
+    weighted = evaluate(probs, labels, weights=w, weights_are="frequency", **options)
+    repeated = evaluate(np.repeat(probs, w, 0), np.repeat(labels, w, 0), **options)
     # The histograms of classes are summed in the order of the rows; draws from rates that differ by rounding agree.
     assert_same(weighted, repeated, but=("n",), close=1e-9)
 

@@ -325,10 +325,12 @@ def test_ks_interval_is_its_formula(case):
             quantile = math.sqrt(squares[last]) / N * stats.norm.isf(TAIL / 2)
         low = T - quantile
     assert (low == 0) == (case == "within the noise")
-    found = evaluate(p, y, level=LEVEL, n_resamples=0)["ks"]
+    report = evaluate(p, y, level=LEVEL, n_resamples=0)
+    found, gap = report["ks"], report["mean_gap"]
     assert found.value == near(T)
     assert found.low == near(low)
-    assert found.high == near(max(np.abs(C) + Z * np.sqrt(np.maximum(squares / N - C**2, 0) / N)))
+    high = max(np.abs(C) + Z * np.sqrt(np.maximum(squares / N - C**2, 0) / N))
+    assert found.high == near(max(high, -gap.low, gap.high))  # the last cumulative sum is the mean gap
 
 
 def step_fit(p, y, at):

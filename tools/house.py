@@ -53,10 +53,7 @@ HOUSE = (
         Room("progress", "how far a long computation is", "small_inputs"),
         Room("process", "the process of the command: its standard streams, and its end by a signal", "cli_process"),
     ),
-    (
-        Room("errors", "the one family of errors", "architecture"),
-        Room("column_options", "which columns of a file the caller asks for", "files"),
-    ),
+    (Room("errors", "the one family of errors", "architecture"),),
     (
         Room("grid", "the frozen cell edges", "sketch"),
         Room("memory", "the memory that one input may take", "memory"),
@@ -82,7 +79,10 @@ HOUSE = (
     (Room("arrays", "arrays of any library as NumPy's", "inputs"),),
     (Room("weights", "integer weights, units of weights and effective sample sizes", "weights laws"),),
     (Room("inputs", "the boundary, where arguments are checked and normalised once", "inputs"),),
-    (Room("grouping", "the groups of rows: their names in order, and the rows of each", "groups by"),),
+    (
+        Room("column_options", "which columns of a file the caller asks for", "files"),
+        Room("grouping", "the groups of rows: their names in order, and the rows of each", "groups by"),
+    ),
     (
         Room("results", "the values that are returned", "report"),
         Room("panels", "the values behind the further pictures of a profile", "profiles"),

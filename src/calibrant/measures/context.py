@@ -184,14 +184,16 @@ class Inference:
         if isinstance(measure.interval, Unavailable):
             return Interval(math.nan, math.nan, measure.interval.reason)
         low, high, method = measure.interval(self)
+        value = self.event.value(measure)
+        layout = self.event.predictions.layout if measure.judges == "predictions" else "binary"
+        low, high = measure.in_range(value, low, high, layout)
         if not (math.isfinite(low) and math.isfinite(high)):
             known = method.startswith(("no interval", "not available"))
             return Interval(math.nan, math.nan, method if known else _NOT_FINITE)
         implied = -math.inf if measure.implied is None else measure.implied(self)
         if implied > high:
-            high, method = implied, f"{method}; {_RAISED}"
-        layout = self.event.predictions.layout if measure.judges == "predictions" else "binary"
-        return Interval(*measure.in_range(self.event.value(measure), low, high, layout), method)
+            high, method = measure.in_range(value, low, implied, layout)[1], f"{method}; {_RAISED}"
+        return Interval(low, high, method)
 
     def replicates_of(self, measure: Computable) -> Float64s:
         """Return the values of a measure on the B replicates, (B,)."""
