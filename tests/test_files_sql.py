@@ -320,7 +320,7 @@ def rows(tmp_path: Path) -> str:
 
 
 REFUSED = {
-    "#3 > 20": "a column by its position",
+    "#3 > 20": "a column by its position (# and a number)",
     "$1 = 1": "a parameter",
     "? = 1": "a parameter",
     "COLUMNS('age') > 1": "COLUMNS",
