@@ -228,7 +228,7 @@ def _select_models(
         models[option] = names
         if first is not None and suffixes != classes[first][1]:
             words = [", ".join(names) if names else "numbered" for names in (suffixes, classes[first][1])]
-            problem = f"the classes of --scores {option!r} are {words[0]}, of {first!r} {words[1]}"
+            problem = f"the classes of --scores {quoted(option)} are {words[0]}, of {quoted(first)} {words[1]}"
             raise FileError(finder.path, problem, "give models of the same classes")
     return tuple(models.items()), None if first is None else classes[first][1]
 
@@ -339,7 +339,7 @@ class _Finder:
         if not rivals:
             remedy += f"; {self.listing}"
             raise Unnamed(self.path, f"no {self.noun} has a usual name for {what} ({examples}, ...)", remedy)
-        readings = tuple(Reading(options, f"if {name!r}") for name, options in rivals.items())
+        readings = tuple(Reading(options, f"if {quoted(name)}") for name, options in rivals.items())
         raise Unnamed(
             self.path, f"several {self.noun}s could be {what}: {', '.join(rivals)}", remedy, readings=readings
         )

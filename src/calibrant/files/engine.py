@@ -412,12 +412,12 @@ class EngineTable(Table):
     def _check_tree(self, connection: Any, option: str, sql: str) -> None:
         tree = expressions.parse(connection, sql)
         if tree is None:
-            raise FileError(self.path, f"{option} {sql!r} is nested too deeply", "write it with fewer brackets")
+            raise FileError(self.path, f"{option} {quoted(sql)} is nested too deeply", "write it with fewer brackets")
         if option != "--where" and expressions.makes_several(tree):
             raise self._not_one_value(option, sql)
         refused = expressions.refusal(tree, self.columns, connection)
         if refused is not None:
-            raise FileError(self.path, f"{option} {sql!r}: {refused[0]}", refused[1])
+            raise FileError(self.path, f"{option} {quoted(sql)}: {refused[0]}", refused[1])
         known = {name.lower() for name in self.columns}
         for name in expressions.columns_of(tree):
             ends = itertools.accumulate(name.lower().split("."), "{}.{}".format)
