@@ -205,8 +205,8 @@ def _of_folder(ctx: click.Context, name: str, target: str | None) -> Iterator[cl
     if target == "":
         hint = "''; name a file, or leave the option out: the variable behind it may be empty"
         yield click.BadParameter(hint, ctx, param_hint=name)
-    folder = os.path.dirname(target or "")
-    if folder and not os.path.isdir(folder):
+    folder = "" if target is None else os.path.dirname(target)
+    if target is not None and folder and not os.path.isdir(folder):
         hint = f"{quoted(target)}; there is no folder {quoted(folder)}, make it first"
         yield click.BadParameter(hint, ctx, param_hint=name)
 
