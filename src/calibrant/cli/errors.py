@@ -105,7 +105,8 @@ def _fail(message: str) -> None:
 def _with_others(text: str, paths: Sequence[str], options: CommandOptions, least: int = 2) -> str:
     """Return an error about values or columns after the numbers of all values that cannot be used, by kind.
 
-    They are counted after a failure alone. A single value, and outcomes alone, the error says by itself.
+    They are counted after a failure alone. A single value, outcomes alone, and a column that is the wrong one as a
+    whole, the error says by itself.
     """
     from calibrant.errors import CalibrantError
     from calibrant.files import unusable_values
@@ -118,6 +119,7 @@ def _with_others(text: str, paths: Sequence[str], options: CommandOptions, least
         found = unusable_values(paths, options, options.logits)
     except (CalibrantError, OSError):  # the first error stands
         return text
+    found = [each for each in found if not (each.is_whole and quoted(each.column) in text)]
     said_already = any(f"column {quoted(each.column)}: expected outcomes" in text for each in found)
     if sum(each.counts.total() for each in found) < least or (len(found) == 1 and said_already):
         return text

@@ -113,11 +113,17 @@ _COMMA: Final = re.compile(r"[-+]?\d*,\d+")
 
 @dataclass(frozen=True, kw_only=True)
 class Unusable:
-    """The values of a column that cannot be used, by kind: in how many rows, and some of them as text."""
+    """The values of a column that cannot be used, by kind: in how many of its rows, and some of them as text."""
 
     column: str
+    rows: int
     counts: Counter[str]
     examples: dict[str, list[str]]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no row has a value that can be used: another column may be meant."""
+        return self.counts.total() == self.rows
 
     def __str__(self) -> str:
         kinds = []
@@ -133,29 +139,32 @@ class Unusable:
 
 def unusable(tables: Sequence[Table], column: str, use: str, decimal_comma: bool = False) -> Unusable | None:
     """Count the values of a column that cannot be used, by kind, in several files; None for a column of lists."""
-    found = Unusable(column=column, counts=Counter(), examples={})
+    rows = 0
+    counts: Counter[str] = Counter()
+    examples: dict[str, list[str]] = {}
     for table in tables:
         eps = float(np.finfo(table.dtypes.get(column, np.dtype(np.float64))).eps) if _is_float(table, column) else _EPS
         for part in _parts(table, column):
             kind = str(part.type)
             if re.match(r"(large_|fixed_size_)?list|struct|map", kind):
                 return None
+            rows += len(part)
             if part.null_count:
-                found.counts["empty"] += part.null_count
+                counts["empty"] += part.null_count
             if re.fullmatch(r"u?int\d+|(half)?float|double", kind):
                 numbers = np.asarray(part.drop_null().to_numpy(zero_copy_only=False), np.float64)
-                _count_numbers(found.counts, numbers, use, eps)
+                _count_numbers(counts, numbers, use, eps)
                 continue
             for each in part.drop_null().value_counts().to_pylist():
                 text = _text(each["values"])
                 if text.startswith("["):  # a list in a CSV
                     return None
                 if said := _fault(text.replace(",", ".") if decimal_comma else text, use, eps):
-                    found.counts[said] += each["counts"]
-                    examples = found.examples.setdefault(said, [])
-                    if said in _WITH_EXAMPLES and len(examples) <= _EXAMPLES and text not in examples:
-                        examples.append(text)
-    return found
+                    counts[said] += each["counts"]
+                    texts = examples.setdefault(said, [])
+                    if said in _WITH_EXAMPLES and len(texts) <= _EXAMPLES and text not in texts:
+                        texts.append(text)
+    return Unusable(column=column, rows=rows, counts=counts, examples=examples)
 
 
 _EPS: Final = float(np.finfo(np.float64).eps)
