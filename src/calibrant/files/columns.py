@@ -266,6 +266,11 @@ class _Finder:
         asked += [(option, name) for option, names in several.items() for name in names]
         is_name = self.noun != "column"
         wrong = [(o, n) for o, n in asked if n not in self.columns and (is_name or re.fullmatch(r"\w+", n))]
+        lists = [("--probs", options.probs), ("--target", options.target), *(("--scores", m) for m in options.models)]
+        for option, value in lists:
+            if value is not None and value not in self.columns:
+                parts = (part.strip() for part in value.split(","))
+                wrong += [(option, n) for n in parts if n and n not in self.columns and (is_name or not _is_glob(n))]
         if len(wrong) > 1:
             hints = [f"{quoted(name)} ({option}) {meant(name, self.columns)}".strip() for option, name in wrong]
             problem = f"has no {self.noun}s {', '.join(hints)}"

@@ -396,18 +396,32 @@ class EngineTable(Table):
         """Reject SQL of the user's own that is not exactly one expression, or says what is not listed."""
         where = {} if self.where is None else {self.where: "--where"}
         self._sql = where | self.expressions(selection)
+        errors: list[FileError] = []
         for sql, option in self._sql.items():
             try:
-                _parse(sql, option)
-            except Exception as error:
-                if not _parses(f"[\n{sql}\n]", option):
-                    raise self._wrong_sql(option, sql, error) from error
-                if option != "--where":
-                    raise self._not_one_value(option, sql) from None
-                problem = f"{option} {quoted(sql)} is not one expression but several"
-                raise FileError(self.path, problem, "join conditions with AND") from None
-            with self._engines.running(self._engines.connect(f"for {option}")) as connection:
-                self._check_tree(connection, option, sql)
+                self._check_one(option, sql)
+            except FileError as error:
+                errors.append(error)
+        if len(errors) > 1:
+            first = "; ".join(f"{error.problem}; {error.remedy}" for error in errors[:-1])
+            last = errors[-1]
+            raise FileError(self.path, f"{first}; {last.problem}", last.remedy, last.options, last.fault)
+        for error in errors:
+            raise error
+
+    def _check_one(self, option: str, sql: str) -> None:
+        """Reject what is not exactly one expression."""
+        try:
+            _parse(sql, option)
+        except Exception as error:
+            if not _parses(f"[\n{sql}\n]", option):
+                raise self._wrong_sql(option, sql, error) from error
+            if option != "--where":
+                raise self._not_one_value(option, sql) from None
+            problem = f"{option} {quoted(sql)} is not one expression but several"
+            raise FileError(self.path, problem, "join conditions with AND") from None
+        with self._engines.running(self._engines.connect(f"for {option}")) as connection:
+            self._check_tree(connection, option, sql)
 
     def _check_tree(self, connection: Any, option: str, sql: str) -> None:
         tree = expressions.parse(connection, sql)
