@@ -380,6 +380,18 @@ def test_counts_are_of_the_rows_of_the_report(tmp_path):
     assert "column 'y': neither 0 nor 1 in 4 rows" in message
 
 
+def test_logits_and_per_cents_have_limits_of_their_own(tmp_path):
+    """And a column whose values cannot be used at all is named by its error alone."""
+    path = tmp_path / "f.csv"
+    path.write_text("logit,share,wrong,y,w\n-3,85%,u,1,1\n2,5,v,0,-1\n0.5,101,u,1,-2\n")
+    command = ["report", str(path), "--outcome", "y", "--weight", "w", *FAST]
+    in_w = "values that cannot be used: column 'w': negative in 2 rows; first: "
+    for options in (["--score", "logit"], ["--score", "wrong"]):
+        assert in_w in run(*command, *options)[2]
+    message = run(*command, "--score", "share", "--percent")[2]
+    assert "column 'share': outside [0, 100] in 1 row; column 'w': negative in 2 rows; first: row 3" in message
+
+
 def test_infinity_by_rounding_is_named_by_its_row(tmp_path):
     """A number of 400 digits is beyond any double: JSON and CSV read it as infinity."""
     digits = "1" + "0" * 400

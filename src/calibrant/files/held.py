@@ -100,7 +100,7 @@ def _parts(table: Table, column: str) -> Iterator[Any]:
 # ---------------------------------------------------------------- values that cannot be used, by kind
 
 #: What values may be for, and the least and the largest of them.
-LIMITS: Final = {
+_LIMITS: Final = {
     "probability": (0.0, 1.0),
     "per cent": (0.0, 100.0),
     "logit": (-math.inf, math.inf),
@@ -108,6 +108,7 @@ LIMITS: Final = {
     "outcome": (0.0, 1.0),
 }
 _EXAMPLES: Final = 3
+_WITH_EXAMPLES: Final = ("text", "a decimal comma")
 _COMMA: Final = re.compile(r"[-+]?\d*,\d+")
 
 
@@ -143,7 +144,8 @@ def unusable(tables: Sequence[Table], column: str, use: str, decimal_comma: bool
     counts: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
     for table in tables:
-        eps = float(np.finfo(table.dtypes.get(column, np.dtype(np.float64))).eps) if _is_float(table, column) else _EPS
+        dtype = table.dtypes.get(column, np.dtype(np.float64))
+        eps = float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
         for part in _parts(table, column):
             kind = str(part.type)
             if re.match(r"(large_|fixed_size_)?list|struct|map", kind):
@@ -167,14 +169,6 @@ def unusable(tables: Sequence[Table], column: str, use: str, decimal_comma: bool
     return Unusable(column=column, rows=rows, counts=counts, examples=examples)
 
 
-_EPS: Final = float(np.finfo(np.float64).eps)
-_WITH_EXAMPLES: Final = ("text", "a decimal comma")
-
-
-def _is_float(table: Table, column: str) -> bool:
-    return column in table.dtypes and table.dtypes[column].kind == "f"
-
-
 def _fault(text: str, use: str, eps: float) -> str | None:
     """Return the kind of a text that cannot be used; None for one that can."""
     if _COMMA.fullmatch(text.strip()):
@@ -192,7 +186,7 @@ def _fault(text: str, use: str, eps: float) -> str | None:
 
 def _count_numbers(counts: Counter[str], numbers: NDArray[np.float64], use: str, eps: float) -> None:
     """Add the numbers of values that cannot be used, by kind."""
-    low, high = LIMITS[use]
+    low, high = _LIMITS[use]
     nan, infinite = np.isnan(numbers), np.isinf(numbers) & (use != "outcome")
     if use == "outcome":
         outside, said = ~np.isin(numbers, (0, 1)), "neither 0 nor 1"

@@ -25,7 +25,7 @@ from calibrant.files.arrays import (
 )
 from calibrant.files.cell_formats import are_fractions
 from calibrant.files.cells import pieces
-from calibrant.files.columns import Selection, Unnamed, check_same, select
+from calibrant.files.columns import Selection, Unnamed, are_logits, check_same, select
 from calibrant.files.engine import Engines, Table
 from calibrant.files.groups import joined
 from calibrant.files.held import Held, Unusable, held, unusable
@@ -441,11 +441,10 @@ def unusable_values(paths: Sequence[str], options: Options, logits: bool) -> lis
             pass
         else:
             scores = list(selection.probs)
-            logits = logits or selection.logits
             # Of several classes, and of lists of them, the outcomes are labels.
             is_label = len(scores) > 1 or options.target is not None or selection.class_names is not None
             outcome = None if is_label or len(selection.targets) > 1 else selection.targets[0]
-    use = "logit" if logits else "per cent" if options.percent else "probability"
+    use = "logit" if logits or (scores and are_logits(scores)) else "per cent" if options.percent else "probability"
     found = [unusable(tables, name, use, options.decimal_comma) for name in scores]
     if outcome is not None and options.labels is None and None not in found:
         found.append(unusable(tables, outcome, "outcome", options.decimal_comma))
