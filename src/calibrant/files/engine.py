@@ -403,11 +403,11 @@ class EngineTable(Table):
             except FileError as error:
                 errors.append(error)
         if len(errors) > 1:
-            first = "; ".join(f"{error.problem}; {error.remedy}" for error in errors[:-1])
+            first = "; ".join(f"{each.problem}; {each.remedy}" for each in errors[:-1])
             last = errors[-1]
             raise FileError(self.path, f"{first}; {last.problem}", last.remedy, last.options, last.fault)
-        for error in errors:
-            raise error
+        if errors:
+            raise errors[0]
 
     def _check_one(self, option: str, sql: str) -> None:
         """Reject what is not exactly one expression."""
