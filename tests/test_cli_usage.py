@@ -830,3 +830,24 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
             line
         )  # a warning next to a condition that holds
         assert words in err, line
+
+
+WRONG = {
+    ("--n-bins", "0"): "0 bins; pass 1 or more",
+    ("--level", "1.5"): "pass a share from 0.5 to below 1",
+    ("--rng", "-1"): "-1; pass 0 or more",
+    ("--tolerance", "2"): "pass the largest harmless error",
+    ("--html", "page.txt"): "name a file that ends in .html",
+    ("--by-values",): "--by-values says how --by groups numbers",
+    ("--score", "p", "--probs", "q"): "--score is for one event",
+    ("--sketch", "a.txt"): "name a file that ends in .cal",
+    ("--master", "local"): "--master says where Spark runs",
+}
+
+
+def test_all_wrong_options_are_said_at_once():
+    status, _, together = run("report", "none.csv", *(word for words in WRONG for word in words))
+    assert status == 2
+    for words, said in WRONG.items():
+        assert said in run("report", "none.csv", *words)[2]
+        assert together.count(said) == 1

@@ -425,7 +425,7 @@ FAULTY = [
     ("infinite", True, [-np.inf, np.inf]),
     ("outside", False, [1.5, 0.0]),
     ("outside", False, [-0.25, 1.25]),
-    ("outside", False, [-1e-30, 1.0]),
+    ("outside", False, [-5 * 2.0**-23, 1.0]),  # beyond what rounding does: 4 units in the last place of 1
     ("outside", False, [3e38, 3e38]),  # whose sum overflows, though each is finite
     ("sum", False, [0.5, 0.4]),
     ("sum", False, [0.5, 0.502]),
@@ -452,6 +452,25 @@ def test_faulty_rows_are_counted_and_leave_the_others_alone(size, kind, logits, 
         assert found[1::2].isnan().all()
     assert reading.correct[1::2].tolist() == [IGNORED] * (n // 2)
     assert torch.equal(reading.correct[::2], clean.correct[::2])
+
+
+@either
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("logits", [False, "undeclared"])
+@pytest.mark.parametrize("size", [2, 2049])
+def test_values_outside_by_rounding_are_read_as_0_and_1(size, logits, dtype):
+    """As on the host, up to 4 units in the last place of the values' own type; 5 are a fault."""
+    eps = torch.finfo(dtype).eps
+    values = torch.zeros((4, size), dtype=dtype)
+    for row, (first, last) in enumerate([(1 + 4 * eps, -4 * eps), (-eps, 1 + eps), (1 + 5 * eps, 0), (-5 * eps, 1)]):
+        values[row, 0], values[row, -1] = first, last
+    scale = torch.tensor([False], device=DEVICE) if logits else False
+    reading = read(values, [0, 0, 0, size - 1], scale, tolerance=0.1)
+    assert reading.faults.tolist() == [0, 2, 0, 0, 0]
+    assert reading.top[:2].tolist() == [1, 1]
+    assert reading.p_target[:2].tolist() == [1, 0]
+    assert reading.squares[:2].tolist() == [1, 1]
+    assert reading.correct.tolist() == [1, 0, IGNORED, IGNORED]
 
 
 @either

@@ -178,7 +178,9 @@ def test_semicolons_separate_columns_where_the_header_has_them(tmp_path, body, w
 
 def test_decimal_commas_are_no_points(tmp_path):
     path = text(tmp_path / "f.csv", '"score";"outcome"\n0,5;1\n')
-    with pytest.raises(FileError, match=r"row 1, column 'score': '0,5' is not a number; write decimals with a point$"):
+    with pytest.raises(
+        FileError, match=r"row 1, column 'score': '0,5' is not a number; if decimals have a comma, add --decimal-comma$"
+    ):
         read_predictions([path])
     path = text(tmp_path / "g.csv", "a;b,score\n1,0.5\n")  # commas make two columns of it, so they separate
     assert column_names(path) == ("a;b", "score")

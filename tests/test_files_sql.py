@@ -320,7 +320,7 @@ def rows(tmp_path: Path) -> str:
 
 
 REFUSED = {
-    "#3 > 20": "a column by its position",
+    "#3 > 20": "a column by its position (# and a number)",
     "$1 = 1": "a parameter",
     "? = 1": "a parameter",
     "COLUMNS('age') > 1": "COLUMNS",
@@ -601,3 +601,20 @@ def test_the_caution_is_said(tmp_path: Path) -> None:
 def test_other_parts_of_dates_get_none(sql: str, tmp_path: Path) -> None:
     path = written(tmp_path, "pyarrow", IN_TWO_YEARS)
     assert read_predictions([path], by=[sql]).doubts == ()
+
+
+def test_all_expressions_that_cannot_be_used_are_said_at_once(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text("p,y,w\n0.5,1,1\n")
+    with pytest.raises(FileError) as caught:
+        read_predictions([str(path)], score="p", outcome="y > #1", clusters=("lower(zone)",), where="age > 30")
+    for said in (
+        "--where 'age > 30'",
+        "no column 'age'",
+        "--cluster 'lower(zone)'",
+        "no column 'zone'",
+        "by its position",
+    ):
+        assert str(caught.value).count(said) == 1
+    with pytest.raises(FileError, match=r"has no columns 'weight' \(--weight\).*, 'a' \(--probs\).*, 'b' \(--probs\)"):
+        read_predictions([str(path)], probs="p,a,b", target="y", weight="weight")

@@ -285,3 +285,124 @@ def test_all_names_that_are_no_columns_are_told_at_once(tmp_path, ending):
     _, _, err = run("report", path, "--score", "cnf", "--outcome", "true_labl", "--weight", "w", "--by", "kk")
     for said in ("'cnf' (--score) did you mean 'conf'?", "'true_labl' (--outcome)", "'w' (--weight)", "'kk' (--by)"):
         assert said in err
+
+
+# ---------------------------------------------------------------- all values that cannot be used
+
+FIVE = """p,y,w,z
+0.5,1,1,a
+bad,0,,a
+x,maybe,2,b
+"0,35",0,3,b
+1.5,1,-1,a
+0.2,1,1,b
+"""
+IN_P = "column 'p': text in 2 rows ('bad', 'x'), a decimal comma in 1 row ('0,35'), outside [0, 1] in 1 row"
+IN_Y = "column 'y': text in 1 row ('maybe')"
+IN_W = "column 'w': empty in 1 row, negative in 1 row"
+
+
+def test_one_attempt_says_all_that_is_wrong_with_a_file(tmp_path):
+    path = tmp_path / "five.csv"
+    path.write_text(FIVE)
+    command = ["report", str(path), "--score", "p", "--outcome", "y", "--weight", "w", *FAST]
+    status, _, message = run(*command, "--by", "zone")
+    assert status == 1
+    assert f"values that cannot be used: {IN_P}; {IN_Y}; {IN_W}; first: has no column 'zone'" in message
+    corrected = FIVE
+    for wrong, right in {"bad,0,": "0.3,0,1", "x,maybe": "0.4,0", '"0,35"': "0.35", "1.5,1,-1": "0.95,1,1"}.items():
+        assert wrong in corrected
+        corrected = corrected.replace(wrong, right)
+    path.write_text(corrected)
+    assert run(*command, "--by", "z")[0] == 0
+
+
+#: A value that cannot be used, of each kind: the column, the kind, and the other rows' values.
+KINDS = {
+    ("p", ""): "empty",
+    ("p", "nan"): "NaN",
+    ("p", "inf"): "infinite",
+    ("p", "x"): "text",
+    ("p", "1.01"): "outside [0, 1]",
+    ("p", "-1e-9"): "outside [0, 1]",
+    ("w", "-2"): "negative",
+    ("w", "inf"): "infinite",
+    ("w", "many"): "text",
+    ("w", ""): "empty",
+    ("y", "2"): "neither 0 nor 1",
+    ("y", "x"): "text",
+}
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize(("column", "text"), KINDS)
+def test_the_kinds_of_unusable_values_are_counted(tmp_path, ending, column, text):
+    """Two rows of a kind, beside one of another column; a file of numbers holds no words."""
+    cells = {"p": ["0.5", "0.25"] * 4, "y": ["1", "0"] * 4, "w": ["1", "2"] * 4}
+    other, wrong, kind = ("w", "-1", "negative") if column != "w" else ("p", "7", "outside [0, 1]")
+    cells[column][2] = cells[column][5] = text
+    cells[other][6] = wrong
+    path = tmp_path / f"f.{ending}"
+    if ending == "csv":
+        path.write_text("\n".join(map(",".join, [cells, *zip(*cells.values(), strict=True)])) + "\n")
+    else:
+        is_text = KINDS[column, text] == "text"
+        values = {
+            name: [None if cell == "" else cell if is_text and name == column else float(cell) for cell in column_cells]
+            for name, column_cells in cells.items()
+        }
+        if ending == "jsonl":
+            if text in ("nan", "inf"):  # JSON has no such numbers
+                return
+            rows = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+            path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+        else:
+            write(path, values)
+    message = run("report", str(path), "--score", "p", "--outcome", "y", "--weight", "w", *FAST)[2]
+    said = f"column '{column}': {KINDS[column, text]} in 2 rows"
+    if not (ending == "parquet" and KINDS[column, text] == "text" and column != "y"):  # the type of the column is wrong
+        assert said in message
+        assert f"column '{other}': {kind} in 1 row" in message
+        assert message.count("\n") == 1
+
+
+def test_counts_are_of_the_rows_of_the_report(tmp_path):
+    """Under a condition on times with a zone, as the report reads them; rounding alone is no fault."""
+    path = tmp_path / "f.parquet"
+    times = pd.to_datetime(["2024-01-01 23:30", "2024-01-02 12:00", "2024-01-02 23:30"] * 4, utc=True)
+    frame = pd.DataFrame({"p": [2.0, 0.5, 3.0] * 4, "y": [1, 0, 5] * 4, "t": times})
+    frame.loc[4, "p"] = 1 + 2**-52
+    frame.to_parquet(path)
+    command = ["report", str(path), "--score", "p", "--outcome", "y", "--timezone", "Asia/Tokyo", *FAST]
+    message = run(*command, "--where", "date_part('day', t) = 2")[2]
+    assert "column 'p': outside [0, 1] in 4 rows; first:" in message
+    message = run(*command, "--where", "date_part('day', t) = 3")[2]
+    assert "column 'y': neither 0 nor 1 in 4 rows" in message
+
+
+def test_logits_and_per_cents_have_limits_of_their_own(tmp_path):
+    """And a column whose values cannot be used at all is named by its error alone."""
+    path = tmp_path / "f.csv"
+    path.write_text("logit,share,wrong,y,w\n-3,85%,u,1,1\n2,5,v,0,-1\n0.5,101,u,1,-2\n")
+    command = ["report", str(path), "--outcome", "y", "--weight", "w", *FAST]
+    in_w = "values that cannot be used: column 'w': negative in 2 rows; first: "
+    for options in (["--score", "logit"], ["--score", "wrong"]):
+        assert in_w in run(*command, *options)[2]
+    message = run(*command, "--score", "share", "--percent")[2]
+    assert "column 'share': outside [0, 100] in 1 row; column 'w': negative in 2 rows; first: row 3" in message
+
+
+def test_infinity_by_rounding_is_named_by_its_row(tmp_path):
+    """A number of 400 digits is beyond any double: JSON and CSV read it as infinity."""
+    digits = "1" + "0" * 400
+    for ending, text in {
+        "jsonl": f'{{"p": 0.5, "y": 1, "w": 1}}\n{{"p": {digits}, "y": 0, "w": 1}}\n',
+        "csv": f"p,y,w\n0.5,1,1\n{digits},0,1\n",
+    }.items():
+        path = tmp_path / f"f.{ending}"
+        path.write_text(text)
+        message = run("report", str(path), "--score", "p", "--outcome", "y", *FAST)[2]
+        assert "row 2, column 'p': expected finite numbers, got inf" in message
+    (tmp_path / "l.jsonl").write_text(f'{{"p": [0.5, 0.5], "y": 1}}\n{{"p": [{digits}, 0.5], "y": 0}}\n')
+    message = run("report", str(tmp_path / "l.jsonl"), "--probs", "p", "--target", "y", *FAST)[2]
+    assert "row 2, column 'p[0]': expected finite numbers, got inf" in message

@@ -100,6 +100,7 @@ class FileFault(Enum):
     OTHER_KIND = "other kind"
     NO_SUCH_COLUMN = "no such column"
     EMPTY = "empty"
+    VALUE = "value"
 
 
 class FileError(CalibrantError):

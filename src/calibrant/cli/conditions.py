@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from calibrant.errors import CalibrantError, nearest, quoted
+
 if TYPE_CHECKING:
     from calibrant.comparison import Comparison
     from calibrant.report import GroupReport, Report
@@ -95,7 +97,6 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
         self._changes = changes
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Condition:
-        from calibrant.errors import nearest
         from calibrant.measures.listed import BY_NAME, compared
 
         if isinstance(value, Condition):
@@ -105,17 +106,17 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
             hint = f"write it like {_OF_CHANGES if self._changes else _EXAMPLES}"
             if not any(sign in value for sign in _OPERATORS):
                 hint = "quote it, such as --fail-if 'ece > 0.05', or the shell takes the > as its own"
-            self.fail(f"{value!r} is not a condition; {hint}", param, ctx)
+            self.fail(f"{quoted(value)} is not a condition; {hint}", param, ctx)
         name, field, bound = match["name"], match["field"], match["bound"]
         names = (*(measure.name for measure in compared()), ROWS) if self._changes else (*BY_NAME, TEST, ROWS)
         if name not in names:
-            self.fail(f"no measure {name!r}; {nearest(name, names)}", param, ctx)
+            self.fail(f"no measure {quoted(name)}; {nearest(name, names)}", param, ctx)
         fields = {TEST: ("p_value",), ROWS: ()}.get(name, FIELDS)
         if self._changes and fields and name != compared()[0].name:  # which alone has a p-value
             fields = FIELDS[:-1]
         if field is not None and field not in fields:
             known = f"{name} has {', '.join(fields)}" if fields else f"{name} is a number"
-            self.fail(f"no {field!r} of {name!r}; {known}", param, ctx)
+            self.fail(f"no {quoted(field)} of {quoted(name)}; {known}", param, ctx)
         if field is None and name == TEST:
             self.fail("'test' is not a number; write it like 'test.p_value < 0.01'", param, ctx)
         try:
@@ -123,7 +124,7 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
         except ValueError:
             number = math.nan
         if math.isnan(number):  # no comparison with NaN holds
-            self.fail(f"{bound!r} is not a number; write it like '{name} {match['sign']} 0.05'", param, ctx)
+            self.fail(f"{quoted(bound)} is not a number; write it like '{name} {match['sign']} 0.05'", param, ctx)
         return Condition(value.strip(), name, field or FIELDS[0], match["sign"], number, match["groups"] is not None)
 
 
@@ -135,28 +136,24 @@ def broken(condition: Condition, result: Report) -> str | None:
     calibrant.errors.CalibrantError
         If the report does not have the number, or no groups.
     """
-    from calibrant.errors import CalibrantError
-
     if condition.of_groups:
         return _broken_of_groups(condition, result)
     value = _number(condition, result)
     if math.isnan(value):
-        msg = f"--fail-if {condition.text!r}: {condition.name} has no value ({_reason(condition, result)})"
+        msg = f"--fail-if {quoted(condition.text)}: {condition.name} has no value ({_reason(condition, result)})"
         raise CalibrantError(msg)
     return f"{condition.name} is {_shown(condition, result)}" if condition.holds(value) else None
 
 
 def _broken_of_groups(condition: Condition, result: Report) -> str | None:
-    from calibrant.errors import CalibrantError
-
     if not result.groups:
-        msg = f"--fail-if {condition.text!r}: there are no groups; name their column with --by"
+        msg = f"--fail-if {quoted(condition.text)}: there are no groups; name their column with --by"
         raise CalibrantError(msg)
     numbers = {group.name: _number_of_group(condition, group) for group in result.groups}
     if all(map(math.isnan, numbers.values())):
         first = result.groups[0]
         reason = first.flag if condition.measure == TEST else _reason(condition, first)
-        msg = f"--fail-if {condition.text!r}: {condition.name} has no value in any group ({reason})"
+        msg = f"--fail-if {quoted(condition.text)}: {condition.name} has no value in any group ({reason})"
         raise CalibrantError(msg)
     held = [f"{name} ({value:.6g})" for name, value in numbers.items() if condition.holds(value)]
     return f"{condition.name} of {_listed(held, len(numbers))}" if held else None
@@ -200,10 +197,8 @@ def changed(condition: Condition, comparison: Comparison) -> list[str]:
     calibrant.errors.CalibrantError
         If the comparison does not have the number, or no groups.
     """
-    from calibrant.errors import CalibrantError
-
     if condition.of_groups and not comparison.groups:
-        msg = f"--fail-if {condition.text!r}: there are no groups; name their column with --by"
+        msg = f"--fail-if {quoted(condition.text)}: there are no groups; name their column with --by"
         raise CalibrantError(msg)
     parts = {group.name: group.comparison for group in comparison.groups} if condition.of_groups else {"": comparison}
     messages, found = [], False
@@ -221,7 +216,7 @@ def changed(condition: Condition, comparison: Comparison) -> list[str]:
         what = ROWS if condition.measure == ROWS else f"{condition.name} of {pair.second} minus {pair.first}"
         messages.append(f"{what} {value}")
     if not found:
-        msg = f"--fail-if {condition.text!r}: {condition.name} has no value"
+        msg = f"--fail-if {quoted(condition.text)}: {condition.name} has no value"
         raise CalibrantError(msg)
     return list(dict.fromkeys(messages))
 

@@ -65,7 +65,7 @@ def failing(ctx: click.Context, options: CommandOptions | None = None) -> Iterat
     The caller appends the rows of the files to the list, once they are read. A command that reads no rows needs no
     options.
     """
-    from calibrant.errors import CalibrantError, FileError, InputError
+    from calibrant.errors import CalibrantError, FileError, FileFault, InputError
 
     files: list[FileRows] = []
     options = options or CommandOptions()
@@ -76,9 +76,16 @@ def failing(ctx: click.Context, options: CommandOptions | None = None) -> Iterat
     try:
         yield files
     except InputError as error:
-        fail(_place(error, files[0], ctx, options) if files else str(error))
+        if not files:
+            fail(str(error))
+        text = _place(error, files[0], ctx, options)
+        values = error.argument in files[0].columns
+        fail(_with_others(text, files[0].paths, options) if values else text)
     except FileError as error:
-        fail(_with_command(error, ctx, options))
+        text, fault = _with_command(error, ctx, options), error.fault
+        looked_at = fault in (FileFault.VALUE, FileFault.NO_SUCH_COLUMN)
+        least = 1 if fault is FileFault.NO_SUCH_COLUMN else 2
+        fail(_with_others(text, [error.path], options, least) if looked_at else text)
     except CalibrantError as error:
         fail(str(error))
     except MemoryError:
@@ -95,12 +102,37 @@ def _fail(message: str) -> None:
     sys.exit(BAD_DATA)
 
 
+def _with_others(text: str, paths: Sequence[str], options: CommandOptions, least: int = 2) -> str:
+    """Return an error about values or columns after the numbers of all values that cannot be used, by kind.
+
+    They are counted after a failure alone. A single value, outcomes alone, and a column that is the wrong one as a
+    whole, the error says by itself.
+    """
+    from calibrant.errors import CalibrantError
+    from calibrant.files import unusable_values
+
+    path = next((path for path in paths if text.startswith(f"{path}: ")), None)
+    arrays = any(name.lower().endswith((".npz", ".npy", ".cal")) for name in paths)
+    if path is None or arrays or options.engine == "spark" or options.ignore_index is not None:
+        return text
+    try:
+        found = unusable_values(paths, options, options.logits)
+    except (CalibrantError, OSError):  # the first error stands
+        return text
+    found = [each for each in found if not (each.is_whole and quoted(each.column) in text)]
+    said_already = any(f"column {quoted(each.column)}: expected outcomes" in text for each in found)
+    if sum(each.counts.total() for each in found) < least or (len(found) == 1 and said_already):
+        return text
+    listed = "; ".join(map(str, found[:_LISTED]))
+    return f"{path}: values that cannot be used: {listed}; first: {text.removeprefix(f'{path}: ')}"
+
+
 def _with_command(error: FileError, ctx: click.Context, options: CommandOptions) -> str:
     from calibrant.files import BadTarget, values_of, where_option
     from calibrant.files.columns import Unnamed
 
     if isinstance(error, BadTarget):
-        found = values_of([error.path], error.column, options.where)
+        found = values_of([error.path], error.column, options)
         got = f"column {quoted(error.column)}: expected outcomes 0 or 1, got {outcomes.listing(found)}"
         said = f"fill them, or leave such rows out with {where_option(found.is_known(), options.where)}"
         if not set(found.unusable) <= set(found.missing):
@@ -121,7 +153,7 @@ def _for_filled_in(error: FileError, options: CommandOptions) -> str:
     from calibrant.errors import FileFault
 
     option, value = ("--probs", options.probs) if options.probs else ("--scores", options.scores)
-    if not value or not os.path.isfile(value) or error.fault is FileFault.UNREADABLE:
+    if not value or not os.path.isfile(value) or error.fault in (FileFault.UNREADABLE, FileFault.VALUE):
         return ""
     other_files = [name for name in options.files[1:] if name[:1] == value[0]]  # the shell's other files
     common_letters = [
@@ -246,7 +278,7 @@ def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context, o
     if error.facts.mistake is Mistake.ONE_BASED:
         if one_event:
             return f"the labels look 1-based; {_for_events(['1', '2'], predictions, ctx)}"
-        order = "" if _are_numbered(columns) else f"if 1 is {columns[0]!r}, and so on, "
+        order = "" if _are_numbered(columns) else f"if 1 is {quoted(columns[0])}, and so on, "
         return f"the labels look 1-based; {order}type: {_typed(ctx, f'1-{width}' if width > 2 else '1,2')}"
     if len(distinct) == width and integers and (strings or one_event or error.facts.mistake is Mistake.TWO_LABELS):
         if one_event:
@@ -268,7 +300,7 @@ def _for_events(labels: Sequence[str], predictions: FileRows, ctx: click.Context
     scores = [names[0] for name, names in predictions.columns.items() if name.startswith("probs")]
     event = event_of(labels, scores[0] if len(scores) == 1 else "")
     orders = [order for order in (tuple(labels), tuple(labels[::-1])) if event in (None, order[1])]
-    return "; ".join(f"if {order[1]!r} is the event, type: {_typed(ctx, ','.join(order))}" for order in orders)
+    return "; ".join(f"if {quoted(order[1])} is the event, type: {_typed(ctx, ','.join(order))}" for order in orders)
 
 
 def _for_classes(columns: Sequence[str], labels: Sequence[str], ctx: click.Context) -> str | None:
@@ -307,7 +339,7 @@ def _of_outcomes(error: InputError, predictions: FileRows, ctx: click.Context, o
     if error.fault not in (*_OF_TARGETS, Fault.UNKNOWN_NAME) or error.facts.mistake is Mistake.ONE_BASED:
         return None
     (column,) = predictions.columns["targets"]
-    found = values_of(predictions.paths, column, options.where)
+    found = values_of(predictions.paths, column, options)
     names = error.facts.names if isinstance(error.facts, NameFacts) else ()
     if names and outcomes.proposal(found, options) is None:
         return None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from calibrant.cli import console
 from calibrant.cli.conditions import broken, changed, doubt
 from calibrant.cli.options import CommandOptions
+from calibrant.errors import quoted
 
 if TYPE_CHECKING:
     from calibrant.comparison import Comparison
@@ -27,10 +28,10 @@ def report_status(report: Report, options: CommandOptions) -> int:
     for condition in options.conditions:
         message, caution = broken(condition, report), doubt(condition, report)
         if message is not None:
-            console.say(f"--fail-if {condition.text!r} holds: {message}")
+            console.say(f"--fail-if {quoted(condition.text)} holds: {message}")
             statuses.append(FAILED)
         if caution is not None:
-            console.say(f"--fail-if {condition.text!r}: {caution}")
+            console.say(f"--fail-if {quoted(condition.text)}: {caution}")
     if options.gate:
         status = FAILED if report.miscalibrated else 0
         if report.decision is not None:
@@ -48,7 +49,7 @@ def comparison_status(comparison: Comparison, options: CommandOptions) -> int:
     statuses = [0]
     for condition in options.conditions:
         for message in changed(condition, comparison):
-            console.say(f"--fail-if {condition.text!r} holds: {message}")
+            console.say(f"--fail-if {quoted(condition.text)} holds: {message}")
             statuses.append(FAILED)
     if not options.gate:
         return _worst(statuses)

@@ -11,6 +11,7 @@ import click
 from calibrant.cli import completion, console
 from calibrant.cli.options import CommandOptions
 from calibrant.cli.usage import Wanted
+from calibrant.errors import quoted
 
 _MOST_LABELS: Final = 100_000
 
@@ -26,7 +27,7 @@ def names(ctx: click.Context, option: click.Parameter, listed: str | None) -> tu
     if ends is not None and 0 < int(ends[2]) - int(ends[1]) < _MOST_LABELS:
         names = [str(label) for label in range(int(ends[1]), int(ends[2]) + 1)]
     if option.name == "labels" and len(set(names)) < max(len(names), 2):
-        hint = f"{listed!r}; name two labels or more, each once, such as no,yes or 1-10"
+        hint = f"{quoted(listed)}; name two labels or more, each once, such as no,yes or 1-10"
         raise click.BadParameter(hint, ctx, option)
     return tuple(names)
 
@@ -38,7 +39,7 @@ def measures(ctx: click.Context, option: click.Parameter, listed: str | None) ->
     from calibrant.measures.profiles import PROFILES
 
     if listed.strip() in PROFILES:
-        hint = f"{listed.strip()!r} is a profile, not a measure; pass --profile {listed.strip()}"
+        hint = f"{quoted(listed.strip())} is a profile, not a measure; pass --profile {listed.strip()}"
         raise click.BadParameter(hint, ctx, option)
     names = split(listed)
     _check(ctx, option, measures=names)
@@ -74,7 +75,7 @@ def timezone(ctx: click.Context, option: click.Parameter, name: str) -> str:
     if name not in known:
         from calibrant.errors import nearest
 
-        hint = f"there is no time zone {name!r}; {nearest(name, sorted(known))}"
+        hint = f"there is no time zone {quoted(name)}; {nearest(name, sorted(known))}"
         raise click.BadParameter(hint, ctx, option)
     return name
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from calibrant.cli.options import CommandOptions
+from calibrant.errors import quoted
 from calibrant.faults import Fault, LabelFacts, MissingFacts, Mistake
 from calibrant.process import sweep, undone
 
@@ -152,7 +153,7 @@ def _check_alike(patterns: Sequence[str], kind: str, used: Sequence[str]) -> Non
         first = columns[paths[0]]
         lacking = [name for name in used if name not in names]
         if lacking:
-            problem = f"has no column {lacking[0]!r}, which {paths[0]} has"
+            problem = f"has no column {quoted(lacking[0])}, which {paths[0]} has"
             raise FileError(path, problem, "pass files with the same columns")
         if kind == "csv" and names != first:
             problem = f"has other columns than {paths[0]}, or another order, and Spark reads .csv columns by position"
@@ -335,7 +336,7 @@ def _sketch(
     if selection.percent:
         for name in probs:
             if kinds.get(name) == "string":
-                problem = f"column {name!r} holds text, and --engine spark cannot parse '85%'"
+                problem = f"column {quoted(name)} holds text, and --engine spark cannot parse '85%'"
                 raise FileError(title, problem, "write numbers, or leave --engine spark out")
         maxima = [functions.max(functions.col(_quoted(name))) for name in probs]
         largest = (value for value in frame.agg(*maxima).first() or () if value is not None)
@@ -366,7 +367,7 @@ def _sketch(
         if isinstance(error.__cause__, Exception) and _is_of_spark(error.__cause__):
             raise error.__cause__ from None  # about the files, which Spark reads only now
         column = {"score": probs[0], "outcome": target, "target": target, **weight_and_group}.get(error.argument)
-        place = f"column {column!r}" if column else error.argument
+        place = f"column {quoted(column)}" if column else error.argument
         for argument, chosen in (("cluster", selection.clusters), ("by", selection.groups)):
             if error.argument.startswith(argument):
                 place = f"--{argument} {', '.join(chosen)}"
@@ -462,7 +463,7 @@ def _with_values(frame: Any, option: str, wanted: Sequence[str], title: str) -> 
                 frame.where(value.isNull())  # fails for what is not one value of each row
                 frame = frame.withColumn(name, value)
             except PySparkException as error:
-                raise FileError(title, f"{option} {sql!r}: {_message(error)}", _SPARK_SQL) from error
+                raise FileError(title, f"{option} {quoted(sql)}: {_message(error)}", _SPARK_SQL) from error
             _check_repeatable(frame, option, sql, title)
         names.append(name)
     return frame, names
@@ -477,7 +478,7 @@ def _check_repeatable(frame: Any, option: str, sql: str, title: str) -> None:
     changes = plan is not None and not plan.queryExecution().analyzed().deterministic()
     named = [match[0].rstrip("() ") for match in _VOLATILE.finditer(without_quoted(sql))]
     if changes or any(name not in frame.columns for name in named):
-        problem = f"{option} {sql!r}: {', '.join(named) or 'a function'} may differ from run to run"
+        problem = f"{option} {quoted(sql)}: {', '.join(named) or 'a function'} may differ from run to run"
         raise FileError(title, f"{problem}, and is not allowed", "write a fixed value")
 
 
@@ -502,10 +503,10 @@ def _spread(frame: Any, name: str, title: str) -> tuple[Any, tuple[str, ...]]:
     lists = functions.col(_quoted(name))
     first = frame.where(lists.isNotNull()).select(functions.size(lists)).first()
     if first is None:
-        raise FileError(title, f"column {name!r} holds no lists", "write the predictions again")
+        raise FileError(title, f"column {quoted(name)} holds no lists", "write the predictions again")
     other_length = frame.where(functions.size(lists) != first[0]).select(functions.size(lists)).first()
     if other_length is not None:
-        problem = f"column {name!r} has lists of {other_length[0]} and of {first[0]} values"
+        problem = f"column {quoted(name)} has lists of {other_length[0]} and of {first[0]} values"
         raise FileError(title, problem, "give every row a value for each class")
     names = tuple(f"{name}[{k}]" for k in range(first[0]))
     return frame.withColumns({column: lists[k] for k, column in enumerate(names)}), names
@@ -537,7 +538,7 @@ def _explained(error: Exception, title: str, options: CommandOptions) -> Excepti
     condition = getattr(error, "getCondition", lambda: None)() or ""
     where, text = options.where, _message(error)
     if where is not None and condition.startswith(("UNRESOLVED", "PARSE", "DATATYPE", "INVALID")):
-        return FileError(title, f"--where {where!r}: {text}", _SPARK_SQL)
+        return FileError(title, f"--where {quoted(where)}: {text}", _SPARK_SQL)
     return FileError(title, f"cannot be read on Spark ({text})", "check the files, and that every worker sees them")
 
 

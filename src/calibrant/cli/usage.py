@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from calibrant.cli import configuration, console
-from calibrant.errors import nearest
+from calibrant.errors import nearest, quoted
 
 #: The key of the typed words in a context's ``meta``.
 TYPED: Final = "calibrant.typed"
@@ -97,7 +97,7 @@ class Command(click.Command):
                 matches = ["--html"]
             meant = " or ".join(map(repr, matches))
             hint = f"did you mean {meant}?" if meant else f"'{ctx.command_path} --help' lists them"
-            msg = f"No such option {name!r}; {hint}"
+            msg = f"No such option {quoted(name)}; {hint}"
             raise click.UsageError(msg, ctx) from None
 
     def _parse_with_file(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -192,7 +192,8 @@ class Commands(click.Group):
             ]
             if owners:
                 owner = "report" if "report" in owners else owners[0]
-                msg = f"Option {name!r} belongs to a command; did you mean: calibrant {owner} {shlex.join(typed)}?"
+                remedy = f"did you mean: calibrant {owner} {shlex.join(typed)}?"
+                msg = f"Option {quoted(name)} belongs to a command; {remedy}"
                 raise click.UsageError(msg, ctx) from None
             raise
 
@@ -213,7 +214,7 @@ class Commands(click.Group):
             hint = f"did you mean: calibrant report {shlex.join(args)}?"
             if not _looks_like_file(args[0]):
                 hint = nearest(args[0], self.list_commands(ctx))
-            msg = f"No such command {args[0]!r}; {hint}"
+            msg = f"No such command {quoted(args[0])}; {hint}"
             raise click.UsageError(msg, ctx)
         return super().resolve_command(ctx, args)
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         likely_outcome,
         likely_prediction,
         likely_score,
+        unusable_values,
         values_of,
     )
     from calibrant.files.sql import sql_name, where_option
@@ -58,6 +59,7 @@ __all__ = [
     "shown",
     "sketch_as_text",
     "sql_name",
+    "unusable_values",
     "values_of",
     "where_option",
     "write_sketch",
@@ -99,6 +101,7 @@ __getattr__, __dir__ = names_of(
             "likely_outcome",
             "likely_prediction",
             "likely_score",
+            "unusable_values",
             "values_of",
         ),
         "calibrant.files.sql": (

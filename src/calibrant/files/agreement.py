@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.errors import quoted
+
 #: Calibrated predictions rarely have outcomes whose probability is smaller.
 _CHANCE: Final = 0.05
 
@@ -70,7 +72,7 @@ class Agreement:
             return None
         rule = f"is the class of the largest probability in {probs}"
         if one_event:
-            rule = f"is 1 where {probs!r} is {self.of_1:.4g} or more, and 0 where it is less"
+            rule = f"is 1 where {quoted(probs)} is {self.of_1:.4g} or more, and 0 where it is less"
         option = "--outcome" if one_event else "--target"
         looks = "this looks like the predicted label"
-        return f"{target!r} {rule}, in every row: {looks}; if it is, name the truth with {option}"
+        return f"{quoted(target)} {rule}, in every row: {looks}; if it is, name the truth with {option}"

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.column_options import Options
-from calibrant.errors import CalibrantError, FileError
+from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.columns import Selection, select
 from calibrant.files.groups import cut
 from calibrant.files.local import located
@@ -263,7 +263,7 @@ def array_names(path: str) -> list[str]:
         names = [name.removesuffix(".npy") for name in archive.namelist()]
     for name, count in Counter(names).items():
         if count > 1:
-            raise FileError(path, f"has {count} arrays named {name!r}", "save the file again with one of them")
+            raise FileError(path, f"has {count} arrays named {quoted(name)}", "save the file again with one of them")
     return names
 
 
@@ -275,8 +275,8 @@ def _member(path: str, name: str) -> StoredArray:
             with archive.open(member) as stream:
                 yield stream
 
-    with reading(path, "save the file again", f"array {name!r} is damaged"):
-        return StoredArray(path, f"array {name!r}", start, zipped=True)
+    with reading(path, "save the file again", f"array {quoted(name)} is damaged"):
+        return StoredArray(path, f"array {quoted(name)}", start, zipped=True)
 
 
 def _check_lengths(path: str, loaded: dict[str, StoredArray], selection: Selection) -> None:
@@ -288,8 +288,8 @@ def _check_lengths(path: str, loaded: dict[str, StoredArray], selection: Selecti
             continue
         remedy = "save arrays of the same length"
         if other in selection.targets and array.shape == probs.shape[:0:-1] + probs.shape[:1]:
-            remedy = f"{other!r} looks transposed: save {other}.T"
+            remedy = f"{quoted(other)} looks transposed: save {other}.T"
         elif probs.ndim == 2 and len(array) == probs.shape[1]:
-            remedy = f"{name!r} looks transposed: save {name}.T, a row for each prediction"
-        problem = f"array {other!r} has {len(array):,} rows and {name!r} has {len(probs):,}"
+            remedy = f"{quoted(name)} looks transposed: save {name}.T, a row for each prediction"
+        problem = f"array {quoted(other)} has {len(array):,} rows and {quoted(name)} has {len(probs):,}"
         raise FileError(path, problem, remedy)

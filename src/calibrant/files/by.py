@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from calibrant.column_options import Options
-from calibrant.errors import FileError
+from calibrant.errors import FileError, quoted
 from calibrant.files.choices import QUESTION
 from calibrant.files.engine import Engines
 from calibrant.files.expressions import parse, year_of
@@ -52,7 +52,7 @@ def with_years(opened: Opened, engines: Engines) -> Opened:
         pooled = next((held for held in years.values() if len(held) > 1), None)
         if pooled is not None:
             together = f"{min(map(min, years.values()))} to {max(map(max, years.values()))} together"
-            caution = f"--by {name!r} puts {together}; add --by {year!r} for groups of each year"
+            caution = f"--by {quoted(name)} puts {together}; add --by {quoted(year)} for groups of each year"
             described = {**opened.described, "groups": f"{first.sources()['groups']} ({together})"}
             return replace(opened, described=described, cautions=(caution,))
     return opened

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import FileError, quoted
+from calibrant.errors import FileError, FileFault, quoted
 from calibrant.files.columns import Selection
 from calibrant.files.engine import Table, load
 from calibrant.files.groups import cut, joined
@@ -263,7 +263,7 @@ class _Reader:
             return self._bad(name, f"{place} is empty (null)", f"fill it, or leave such rows out with {option}")
         if re.fullmatch(r"[-+]?\d*,\d+", text.strip()):
             problem, remedy = f"{place}: {shown(text)} is not a number", "if decimals have a comma, add"
-            return FileError(table.path, problem, remedy, ("--decimal-comma",))
+            return FileError(table.path, problem, remedy, ("--decimal-comma",), FileFault.VALUE)
         wanted = "a list of numbers" if inside or text.startswith("[") else table.expected.get(name, "a number")
         problem = f"{place}: {shown(text)} is not {wanted}"
         if name in self._selection.probs and (is_signed(text) or (text.startswith("[") and "%" in text)):
@@ -292,7 +292,7 @@ class _Reader:
         return f"{verb} with {option}"
 
     def _error(self, problem: str, remedy: str) -> FileError:
-        return FileError(self._table.path, problem, remedy)
+        return FileError(self._table.path, problem, remedy, fault=FileFault.VALUE)
 
 
 def _is_text(types: Any, kind: Any) -> bool:

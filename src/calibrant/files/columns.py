@@ -228,7 +228,7 @@ def _select_models(
         models[option] = names
         if first is not None and suffixes != classes[first][1]:
             words = [", ".join(names) if names else "numbered" for names in (suffixes, classes[first][1])]
-            problem = f"the classes of --scores {option!r} are {words[0]}, of {first!r} {words[1]}"
+            problem = f"the classes of --scores {quoted(option)} are {words[0]}, of {quoted(first)} {words[1]}"
             raise FileError(finder.path, problem, "give models of the same classes")
     return tuple(models.items()), None if first is None else classes[first][1]
 
@@ -266,6 +266,11 @@ class _Finder:
         asked += [(option, name) for option, names in several.items() for name in names]
         is_name = self.noun != "column"
         wrong = [(o, n) for o, n in asked if n not in self.columns and (is_name or re.fullmatch(r"\w+", n))]
+        lists = [("--probs", options.probs), ("--target", options.target), *(("--scores", m) for m in options.models)]
+        for option, value in lists:
+            if value is not None and value not in self.columns:
+                parts = (part.strip() for part in value.split(","))
+                wrong += [(option, n) for n in parts if n and n not in self.columns and (is_name or not _is_glob(n))]
         if len(wrong) > 1:
             hints = [f"{quoted(name)} ({option}) {meant(name, self.columns)}".strip() for option, name in wrong]
             problem = f"has no {self.noun}s {', '.join(hints)}"
@@ -339,7 +344,7 @@ class _Finder:
         if not rivals:
             remedy += f"; {self.listing}"
             raise Unnamed(self.path, f"no {self.noun} has a usual name for {what} ({examples}, ...)", remedy)
-        readings = tuple(Reading(options, f"if {name!r}") for name, options in rivals.items())
+        readings = tuple(Reading(options, f"if {quoted(name)}") for name, options in rivals.items())
         raise Unnamed(
             self.path, f"several {self.noun}s could be {what}: {', '.join(rivals)}", remedy, readings=readings
         )

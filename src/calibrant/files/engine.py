@@ -396,28 +396,42 @@ class EngineTable(Table):
         """Reject SQL of the user's own that is not exactly one expression, or says what is not listed."""
         where = {} if self.where is None else {self.where: "--where"}
         self._sql = where | self.expressions(selection)
+        errors: list[FileError] = []
         for sql, option in self._sql.items():
             try:
-                _parse(sql, option)
-            except Exception as error:
-                if not _parses(f"[\n{sql}\n]", option):
-                    raise self._wrong_sql(option, sql, error) from error
-                if option != "--where":
-                    raise self._not_one_value(option, sql) from None
-                problem = f"{option} {quoted(sql)} is not one expression but several"
-                raise FileError(self.path, problem, "join conditions with AND") from None
-            with self._engines.running(self._engines.connect(f"for {option}")) as connection:
-                self._check_tree(connection, option, sql)
+                self._check_one(option, sql)
+            except FileError as error:
+                errors.append(error)
+        if len(errors) > 1:
+            first = "; ".join(f"{each.problem}; {each.remedy}" for each in errors[:-1])
+            last = errors[-1]
+            raise FileError(self.path, f"{first}; {last.problem}", last.remedy, last.options, last.fault)
+        if errors:
+            raise errors[0]
+
+    def _check_one(self, option: str, sql: str) -> None:
+        """Reject what is not exactly one expression."""
+        try:
+            _parse(sql, option)
+        except Exception as error:
+            if not _parses(f"[\n{sql}\n]", option):
+                raise self._wrong_sql(option, sql, error) from error
+            if option != "--where":
+                raise self._not_one_value(option, sql) from None
+            problem = f"{option} {quoted(sql)} is not one expression but several"
+            raise FileError(self.path, problem, "join conditions with AND") from None
+        with self._engines.running(self._engines.connect(f"for {option}")) as connection:
+            self._check_tree(connection, option, sql)
 
     def _check_tree(self, connection: Any, option: str, sql: str) -> None:
         tree = expressions.parse(connection, sql)
         if tree is None:
-            raise FileError(self.path, f"{option} {sql!r} is nested too deeply", "write it with fewer brackets")
+            raise FileError(self.path, f"{option} {quoted(sql)} is nested too deeply", "write it with fewer brackets")
         if option != "--where" and expressions.makes_several(tree):
             raise self._not_one_value(option, sql)
         refused = expressions.refusal(tree, self.columns, connection)
         if refused is not None:
-            raise FileError(self.path, f"{option} {sql!r}: {refused[0]}", refused[1])
+            raise FileError(self.path, f"{option} {quoted(sql)}: {refused[0]}", refused[1])
         known = {name.lower() for name in self.columns}
         for name in expressions.columns_of(tree):
             ends = itertools.accumulate(name.lower().split("."), "{}.{}".format)

@@ -70,7 +70,7 @@ _OF_NODES: Final = {
     "WINDOW": ("a window function is not allowed, as it is about many rows", _MADE_BEFORE),
     "LAMBDA": ("a lambda is not allowed", _MADE_BEFORE),
     "PARAMETER": ("a parameter ($1, ?) is not allowed", "write its value"),
-    "POSITIONAL_REFERENCE": ("a column by its position (#1) is not allowed", "write the column's name"),
+    "POSITIONAL_REFERENCE": ("a column by its position (# and a number) is not allowed", "write the column's name"),
     "STAR": ("* and COLUMNS(...) are not allowed", "write the columns' names"),
     "COLLATE": ("COLLATE is not allowed", "compare texts after lower(...) or strip_accents(...)"),
 }

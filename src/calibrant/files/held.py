@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import quoted
 from calibrant.files.columns import Selection
 from calibrant.files.engine import Table
 from calibrant.files.sql import literal
-from calibrant.files.values import is_missing
+from calibrant.files.values import fraction, is_missing, is_signed, shown
+from calibrant.kernels.blocks import ROUNDING
 
 #: So many different values are counted at most.
 MOST = 10_000
@@ -67,14 +74,10 @@ class Held:
 
 def held(tables: Sequence[Table], column: str) -> Held:
     """Count the values of a column in several files; `MOST` different ones are counted at most."""
-    selection = Selection(
-        probs=(), targets=(column,), weights=None, logits=False, class_names=None, labels=True, noun="column"
-    )
     counts: Counter[str | None] = Counter()
     typed = True
     for table in tables:
-        for batch in table.batches(selection):
-            values = batch.column(0)
+        for values in _parts(table, column):
             for each in values.value_counts().to_pylist():
                 value = each["values"]
                 typed = typed and (not table.has_types or not isinstance(value, str))
@@ -83,6 +86,116 @@ def held(tables: Sequence[Table], column: str) -> Held:
                 break
     numbers = all(text is None or not math.isnan(_number(text)) for text in counts)
     return Held(counts=dict(counts), spoken=tables[0].spoken(column), is_number=typed and numbers)
+
+
+def _parts(table: Table, column: str) -> Iterator[Any]:
+    """Yield a column some rows at a time, in the type that the file gives it: words among numbers stay words."""
+    selection = Selection(
+        probs=(), targets=(column,), weights=None, logits=False, class_names=None, labels=True, noun="column"
+    )
+    for batch in table.batches(selection):
+        yield batch.column(0)
+
+
+# ---------------------------------------------------------------- values that cannot be used, by kind
+
+#: What values may be for, and the least and the largest of them.
+_LIMITS: Final = {
+    "probability": (0.0, 1.0),
+    "per cent": (0.0, 100.0),
+    "logit": (-math.inf, math.inf),
+    "weight": (0.0, math.inf),
+    "outcome": (0.0, 1.0),
+}
+_EXAMPLES: Final = 3
+_WITH_EXAMPLES: Final = ("text", "a decimal comma")
+_COMMA: Final = re.compile(r"[-+]?\d*,\d+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unusable:
+    """The values of a column that cannot be used, by kind: in how many of its rows, and some of them as text."""
+
+    column: str
+    rows: int
+    counts: Counter[str]
+    examples: dict[str, list[str]]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no row has a value that can be used: another column may be meant."""
+        return self.counts.total() == self.rows
+
+    def __str__(self) -> str:
+        kinds = []
+        for kind, count in self.counts.items():
+            texts = self.examples.get(kind, [])
+            more = ", ..." if len(texts) > _EXAMPLES else ""
+            kinds.append(
+                f"{kind} in {count:,} row{'s' * (count != 1)}"
+                + (f" ({', '.join(map(shown, texts[:_EXAMPLES]))}{more})" if texts else "")
+            )
+        return f"column {quoted(self.column)}: {', '.join(kinds)}"
+
+
+def unusable(tables: Sequence[Table], column: str, use: str, decimal_comma: bool = False) -> Unusable | None:
+    """Count the values of a column that cannot be used, by kind, in several files; None for a column of lists."""
+    rows = 0
+    counts: Counter[str] = Counter()
+    examples: dict[str, list[str]] = {}
+    for table in tables:
+        dtype = table.dtypes.get(column, np.dtype(np.float64))
+        eps = float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
+        for part in _parts(table, column):
+            kind = str(part.type)
+            if re.match(r"(large_|fixed_size_)?list|struct|map", kind):
+                return None
+            rows += len(part)
+            if part.null_count:
+                counts["empty"] += part.null_count
+            if re.fullmatch(r"u?int\d+|(half)?float|double", kind):
+                numbers = np.asarray(part.drop_null().to_numpy(zero_copy_only=False), np.float64)
+                _count_numbers(counts, numbers, use, eps)
+                continue
+            for each in part.drop_null().value_counts().to_pylist():
+                text = _text(each["values"])
+                if text.startswith("["):  # a list in a CSV
+                    return None
+                if said := _fault(text.replace(",", ".") if decimal_comma else text, use, eps):
+                    counts[said] += each["counts"]
+                    texts = examples.setdefault(said, [])
+                    if said in _WITH_EXAMPLES and len(texts) <= _EXAMPLES and text not in texts:
+                        texts.append(text)
+    return Unusable(column=column, rows=rows, counts=counts, examples=examples)
+
+
+def _fault(text: str, use: str, eps: float) -> str | None:
+    """Return the kind of a text that cannot be used; None for one that can."""
+    if _COMMA.fullmatch(text.strip()):
+        return "a decimal comma"
+    number = _number(text)
+    if use == "per cent" and is_signed(text):
+        number = 100 * fraction(text)
+    if math.isnan(number):
+        word = text.strip().lower()
+        return "NaN" if word in ("nan", "-nan") else "empty" if is_missing(text) else "text"
+    counts: Counter[str] = Counter()
+    _count_numbers(counts, np.array([number]), use, eps)
+    return next(iter(counts), None)
+
+
+def _count_numbers(counts: Counter[str], numbers: NDArray[np.float64], use: str, eps: float) -> None:
+    """Add the numbers of values that cannot be used, by kind."""
+    low, high = _LIMITS[use]
+    nan, infinite = np.isnan(numbers), np.isinf(numbers) & (use != "outcome")
+    if use == "outcome":
+        outside, said = ~np.isin(numbers, (0, 1)), "neither 0 nor 1"
+    else:
+        slack = ROUNDING * eps if use == "probability" else 0
+        outside = (numbers < low - slack) | (numbers > high + slack)
+        said = "negative" if use == "weight" else f"outside [{low:g}, {high:g}]"
+    kinds = {"NaN": nan, "infinite": infinite, said: outside & ~nan & ~infinite}
+    counts.update({kind: number for kind, where in kinds.items() if (number := int(np.count_nonzero(where)))})
 
 
 def _text(value: object) -> str:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from calibrant.errors import FileError
+from calibrant.errors import FileError, quoted
 from calibrant.files.local import located
 from calibrant.files.paths import LONGEST_OBJECT, bounded_lines, open_bytes, open_text, reading
 
@@ -35,7 +35,7 @@ def shape_of(path: str) -> str:
         return LINES
     remedy = "write one object a line, or name an array of objects .json" if is_lines else _AS_RECORDS
     if is_lines or not head.startswith("["):
-        raise FileError(path, f"starts with {head[:10]!r}, not with an object", remedy)
+        raise FileError(path, f"starts with {quoted(head[:10])}, not with an object", remedy)
     first = head[1:].lstrip()
     if first.startswith("]"):
         raise FileError(path, "holds no rows", "write the predictions again, or leave the file out")
@@ -93,7 +93,7 @@ def _orient(content: Any) -> str:
         return "holds a table of orient 'table', not one object for each row"
     lists = [key for key, value in content.items() if _are_objects(value)]
     if lists:
-        return f"holds one object, with rows in {lists[0]!r}"
+        return f"holds one object, with rows in {quoted(lists[0])}"
     inner = [set(value) for value in values if isinstance(value, dict)]
     if inner and len(inner) == len(values) and all(each == inner[0] for each in inner):
         if all(key.isdigit() for key in keys):

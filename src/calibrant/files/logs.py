@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Final
 
 from calibrant.column_options import Options
-from calibrant.errors import FileError, FileFault
+from calibrant.errors import FileError, FileFault, quoted
 from calibrant.files.choices import (
     NORMALISATIONS,
     QUESTION,
@@ -241,7 +241,7 @@ def check(path: str, options: Options) -> None:
     for name in options.columns:
         if name in log.missing and (options.where is None or name not in log.columns):
             row, why, remedy = log.missing[name]
-            raise FileError(path, f"row {row:,}, column {name!r}: {why}", remedy)
+            raise FileError(path, f"row {row:,}, column {quoted(name)}: {why}", remedy)
 
 
 def name_questions(paths: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.clusters import SEPARATOR
-from calibrant.errors import FileError
+from calibrant.errors import FileError, quoted
 from calibrant.files.paths import KINDS
 from calibrant.files.predictions import FileModels, FilePredictions
 from calibrant.grouping import group_name
@@ -184,7 +184,7 @@ def _comparable(one: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], N
 
 def _in_words(read: FilePredictions) -> str:
     names = read.columns["keys"]
-    return f"column {names[0]!r}" if len(names) == 1 else f"columns {', '.join(map(repr, names))}"
+    return f"column {quoted(names[0])}" if len(names) == 1 else f"columns {', '.join(map(repr, names))}"
 
 
 def _shown(value: Any) -> str:

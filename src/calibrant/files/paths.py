@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from calibrant.errors import CalibrantError, FileError, FileFault, meant
+from calibrant.errors import CalibrantError, FileError, FileFault, meant, quoted
 from calibrant.files.local import (
     check_converted,
     convert,
@@ -75,7 +75,7 @@ def kind_of(path: str) -> str:
         if name.endswith(ending):
             return kind
     ending = os.path.splitext(name)[1]
-    got = f"unknown ending {ending!r}" if ending else "a name without an ending"
+    got = f"unknown ending {quoted(ending)}" if ending else "a name without an ending"
     advice = next((words for endings, words in ADVICE.items() if ending in endings), None)
     advice = advice or "give one of .npz, .npy, .csv, .tsv, .xlsx, .parquet, .arrow, .feather, .eval, .json or .jsonl"
     raise FileError(path, got, advice, fault=FileFault.UNKNOWN_KIND)
@@ -154,8 +154,8 @@ def _similar(path: str) -> str:
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         here = os.path.basename(path)
-        hint = f"; did you mean {here!r}?" if os.path.isfile(here) else ""
-        return f"there is no folder {folder!r} either{hint}"
+        hint = f"; did you mean {quoted(here)}?" if os.path.isfile(here) else ""
+        return f"there is no folder {quoted(folder)} either{hint}"
     hint = meant(os.path.basename(path), [entry.name for entry in os.scandir(folder) if _is_file(entry)])
     return hint or "check the name and the working directory"
 

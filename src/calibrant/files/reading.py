@@ -381,7 +381,7 @@ class _Reader:
         missing = np.flatnonzero(np.isin(groups.codes, np.flatnonzero(groups.names != groups.names)))
         if len(missing):
             row, columns = chunk.source.row_of(chunk.start + int(missing[0])), ", ".join(self._opened.first.groups)
-            problem = f"row {row:,}, column {columns!r}: expected a name in every row, got a missing value"
+            problem = f"row {row:,}, column {quoted(columns)}: expected a name in every row, got a missing value"
             raise FileError(chunk.source.path, problem, "name the row's group, such as 'unknown'")
 
     def _check_logits(self, chunk: Chunk) -> None:

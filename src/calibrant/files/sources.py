@@ -25,10 +25,10 @@ from calibrant.files.arrays import (
 )
 from calibrant.files.cell_formats import are_fractions
 from calibrant.files.cells import pieces
-from calibrant.files.columns import Selection, Unnamed, check_same, select
+from calibrant.files.columns import Selection, Unnamed, are_logits, check_same, select
 from calibrant.files.engine import Engines, Table
 from calibrant.files.groups import joined
-from calibrant.files.held import Held, held
+from calibrant.files.held import Held, Unusable, held, unusable
 from calibrant.files.ids import cluster_hint, parts_of_ids
 from calibrant.files.json_shapes import first_keys
 from calibrant.files.likely import FEW, ROWS, Likely, look, look_at
@@ -416,10 +416,46 @@ def likely_prediction(path: str, truth: str) -> str | None:
     return None
 
 
-def values_of(paths: Sequence[str], column: str, where: str | None) -> Held:
-    """Count the values of a column, or an expression, of the rows that meet a condition: for the words of an error."""
-    engines = Engines(paths)
-    return held([table_of(path, kind_of(path), where, engines, Options(outcome=column)) for path in paths], column)
+def values_of(paths: Sequence[str], column: str, options: Options) -> Held:
+    """Count the values of a column, or an expression, of the rows that the options ask for: for the words of errors."""
+    return held(_tables(paths, replace(options, outcome=column)), column)
+
+
+def unusable_values(paths: Sequence[str], options: Options, logits: bool) -> list[Unusable]:
+    """Count the values of all columns of numbers that cannot be used, by kind: for the words of errors.
+
+    Columns that are not there have errors of their own; the others are looked at all the same.
+    """
+    tables = _tables(paths, options)
+    columns = tables[0].columns
+    given = {"score": options.score, "outcome": options.outcome, "weight": options.weight}
+    asked = {name: value for name, value in given.items() if value is not None and value in columns}
+    scores = [name for name in options.models if name in columns] or list(filter(None, [asked.get("score")]))
+    outcome = asked.get("outcome")
+    names_none = options.score is None and not options.models
+    if names_none or (options.outcome is None and options.target is None):
+        rest: dict[str, Any] = {"by": (), "clusters": (), "on": (), "weight": None}
+        try:
+            selection = select(paths[0], columns, replace(options, **rest))
+        except FileError:
+            pass
+        else:
+            scores = list(selection.probs)
+            # Of several classes, and of lists of them, the outcomes are labels.
+            is_label = len(scores) > 1 or options.target is not None or selection.class_names is not None
+            outcome = None if is_label or len(selection.targets) > 1 else selection.targets[0]
+    use = "logit" if logits or (scores and are_logits(scores)) else "per cent" if options.percent else "probability"
+    found = [unusable(tables, name, use, options.decimal_comma) for name in scores]
+    if outcome is not None and options.labels is None and None not in found:
+        found.append(unusable(tables, outcome, "outcome", options.decimal_comma))
+    if "weight" in asked:
+        found.append(unusable(tables, asked["weight"], "weight", options.decimal_comma))
+    return [each for each in found if each is not None and each.counts]
+
+
+def _tables(paths: Sequence[str], options: Options) -> list[Table]:
+    engines = Engines(paths, options.timezone)
+    return [table_of(path, kind_of(path), options.where, engines, options) for path in paths]
 
 
 def _look_at_file(path: str) -> Likely:

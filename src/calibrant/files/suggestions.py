@@ -24,6 +24,7 @@ from typing import Final
 import numpy as np
 
 from calibrant.column_options import Options
+from calibrant.errors import quoted
 from calibrant.files.columns import Reading, Selection, Unnamed
 from calibrant.files.likely import ROUNDING, Likely, fraction, look
 from calibrant.files.roles import (
@@ -81,27 +82,27 @@ def ask(path: str, selection: Selection, likely: Likely, options: Options) -> No
     one_event = len(selection.probs) == 1
     if options.percent:
         likely = look({**likely.cells, **{name: list(map(fraction, likely.cells[name])) for name in selection.probs}})
-    kept = Reading(("--outcome", target), f"if {target!r} holds the true outcome")
+    kept = Reading(("--outcome", target), f"if {quoted(target)} holds the true outcome")
     readings = [kept]
-    problem = f"{score!r} may be the probability of a predicted label"
+    problem = f"{quoted(score)} may be the probability of a predicted label"
     remedy = "choose what the columns are"
     if one_event and says_predicted(score) and score in likely.outcomes and len(likely.words(score)) > 1:
-        problem, remedy = f"{score!r} holds two values, as predicted labels do", "name the probabilities"
-        readings = [Reading(("--score", score), f"if {score!r} holds probabilities", always=True)]
+        problem, remedy = f"{quoted(score)} holds two values, as predicted labels do", "name the probabilities"
+        readings = [Reading(("--score", score), f"if {quoted(score)} holds probabilities", always=True)]
     elif options.outcome is not None or options.target is not None:
         return
     elif not one_event or score in likely.rows:
-        kept = Reading(("--target", target), f"if {target!r} holds the true class")
+        kept = Reading(("--target", target), f"if {quoted(target)} holds the true class")
         readings = [kept]
         if says_right(target):
-            problem = f"{target!r} says whether a prediction was right, and not the true class"
+            problem = f"{quoted(target)} says whether a prediction was right, and not the true class"
             asked = replace(options, probs=",".join(selection.probs))
             readings = _readings(likely, asked) or [replace(kept, always=True)]
         elif _follows(likely, selection.probs, target):
-            problem = f"{target!r} has the largest probability in every row, as a predicted class has"
+            problem = f"{quoted(target)} has the largest probability in every row, as a predicted class has"
             readings = _readings(likely, replace(options, probs=",".join(selection.probs))) or readings
     elif says_right(target):
-        problem = f"{score!r} is below 1/2 in some rows, and {target!r} says whether a prediction was right"
+        problem = f"{quoted(score)} is below 1/2 in some rows, and {quoted(target)} says whether a prediction was right"
         readings = _of_right(likely, score, target)
         if options.percent and len(readings) > 1:  # the expressions compare fractions
             readings = [replace(readings[-1], always=True)]
@@ -110,7 +111,7 @@ def ask(path: str, selection: Selection, likely: Likely, options: Options) -> No
         readings = _of_scores(likely, [score], truths, options) or readings
         only = len(readings) == 1 and readings[0].options[-2:] == kept.options
         if only and says_label(target) and _may_be_of(likely, score, target):
-            problem = f"{score!r} may be the probability of the predicted label {target!r}"
+            problem = f"{quoted(score)} may be the probability of the predicted label {quoted(target)}"
             problem += f", and no {noun} looks like the truth"
             remedy, readings = f"add a {noun} with the truth, and name it", [replace(kept, always=True)]
     if [(reading.options[-2:], reading.always) for reading in readings] != [(kept.options, False)]:
@@ -270,7 +271,7 @@ def _of_pair(likely: Likely, score: str, truth: str, truths: Sequence[str], pred
     that it is one, those that are as likely the truth.
     """
     named = _is_named_so(score, truth)
-    case = f"if {score!r} is the probability of {truth!r}"
+    case = f"if {quoted(score)} is the probability of {quoted(truth)}"
     event = Reading(("--score", score, "--outcome", truth), case, is_named=named)
     readings = [event] if truth in likely.outcomes or len(likely.words(truth)) <= 2 else []
     others = [name for name in truths if name != truth and _may_be_of(likely, score, name)]
@@ -285,8 +286,8 @@ def _of_pair(likely: Likely, score: str, truth: str, truths: Sequence[str], pred
         if event in readings and guess not in rivals and not _follows(likely, [score], guess):
             readings.remove(event)
         one, other = (truth, guess) if says_label(truth) and guess in rivals else (guess, truth)
-        doubt = "" if guess not in rivals or says_label(truth) else f" or {other!r}"
-        case = f"if {score!r} is the probability of the predicted label {one!r}{doubt}"
+        doubt = "" if guess not in rivals or says_label(truth) else f" or {quoted(other)}"
+        case = f"if {quoted(score)} is the probability of the predicted label {quoted(one)}{doubt}"
         right = f"{sql_name(one)} = {sql_name(other)}"
         readings.append(Reading(("--score", score, "--outcome", right), case, is_named=named, sql=True))
     return readings
@@ -294,14 +295,16 @@ def _of_pair(likely: Likely, score: str, truth: str, truths: Sequence[str], pred
 
 def _of_right(likely: Likely, score: str, right: str) -> list[Reading]:
     """Return the readings of a score beside a column that says whether a prediction was right."""
-    answer = Reading(("--score", score, "--outcome", right), f"if {score!r} is the probability that {right!r} is true")
+    answer = Reading(
+        ("--score", score, "--outcome", right), f"if {quoted(score)} is the probability that {quoted(right)} is true"
+    )
     words = likely.words(right)
     yes = event_of(words)
     if score not in likely.scores or yes is None or says_confidence(score) or np.nanmin(likely.numbers(score)) >= 0.5:
         return [answer]
     is_right = {"1": f"{sql_name(right)} = 1", "true": sql_name(right)}.get(yes, f"{sql_name(right)} = {literal(yes)}")
     event = ("--score", score, "--outcome", f"({sql_name(score)} >= 0.5) = ({is_right})")
-    case = f"if {score!r} is the probability of an event that was predicted from 1/2 on"
+    case = f"if {quoted(score)} is the probability of an event that was predicted from 1/2 on"
     return [
         Reading(event, case, sql=True),
         Reading((*event, "--notion", "top-label"), f"{case}, to judge the larger of it and the rest to 1", sql=True),
@@ -321,7 +324,7 @@ def _of_complements(likely: Likely, columns: Sequence[str], truths: Sequence[str
             score, (other,) = columns[order.index(label)], [each for each in order if each != label]
             labels = () if label in ("1", "true") else ("--labels", f"{other},{label}")
             named = any(_is_named_so(name, truth) for name in columns)
-            case = f"if {label!r} of {truth!r} is the event"
+            case = f"if {quoted(label)} of {quoted(truth)} is the event"
             readings.append(Reading(("--score", score, "--outcome", truth, *labels), case, is_named=named))
     return readings
 
@@ -337,7 +340,7 @@ def _of_classes(likely: Likely, columns: Sequence[str], truths: Sequence[str], o
         words = likely.words(truth)
         reading = Reading(
             ("--probs", ",".join(columns), "--target", truth),
-            f"if {truth!r} holds the true class",
+            f"if {quoted(truth)} holds the true class",
             is_named=_fits(likely, columns, truth),
         )
         if len(columns) > 1 and options.labels is None and options.class_names is None:
@@ -345,7 +348,9 @@ def _of_classes(likely: Likely, columns: Sequence[str], truths: Sequence[str], o
             if order is None and not {*words} <= {str(k) for k in range(len(columns))}:
                 continue
             if order is None:
-                reading = replace(reading, case=f"if 0 of {truth!r} is {columns[0]!r}, and so on", always=True)
+                reading = replace(
+                    reading, case=f"if 0 of {quoted(truth)} is {quoted(columns[0])}, and so on", always=True
+                )
             elif order != tuple(str(k) for k in range(len(columns))):
                 reading = replace(reading, options=(*reading.options, "--labels", ",".join(order)))
         readings.append(reading)

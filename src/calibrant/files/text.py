@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from calibrant.errors import CalibrantError, FileError
+from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.columns import Selection
 from calibrant.files.engine import Engines, EngineTable, used_numbers
 from calibrant.files.json_shapes import ARRAY, LINES, shape_of
@@ -196,7 +196,7 @@ def header(path: str) -> tuple[str, ...]:
                 raise FileError(path, f"has its columns separated by {word}", remedy)
     for name, count in Counter(names).items():
         if count > 1:
-            raise FileError(path, f"has {count} columns named {name!r}", "rename all but one")
+            raise FileError(path, f"has {count} columns named {quoted(name)}", "rename all but one")
     return tuple(names)
 
 
@@ -291,7 +291,7 @@ class JsonTable(EngineTable):
             kind = self._types[name]
             if kind.startswith(("STRUCT", "MAP")) and not kind.endswith("[]"):
                 remedy = f"write numbers or lists of them, or name its keys, such as {name}.*"
-                raise FileError(self.path, f"column {name!r} holds objects, not numbers", remedy)
+                raise FileError(self.path, f"column {quoted(name)} holds objects, not numbers", remedy)
             if selection.percent and name in selection.probs:
                 if kind in ("JSON", TEXT):
                     self.casts[name] = self.text_of(name)

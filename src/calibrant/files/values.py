@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.clusters import SEPARATOR, ClusterLabels, as_clusters, escaped, label_texts
-from calibrant.errors import FileError, quoted
+from calibrant.errors import FileError, FileFault, quoted
 from calibrant.files.columns import Selection, listed
 from calibrant.grouping import group_name
 
@@ -28,7 +28,7 @@ class BadTarget(FileError):
     """A cell of the only column of targets that is no number: the column may hold labels."""
 
     def __init__(self, path: str, problem: str, remedy: str, column: str, score: str) -> None:
-        super().__init__(path, problem, remedy)
+        super().__init__(path, problem, remedy, fault=FileFault.VALUE)
         self.column = column
         self.score = score
 
@@ -266,7 +266,7 @@ class Percents:
             text = str(cell) if isinstance(values, Words) else str(cell).removesuffix(".0")
             got = shown(text) if isinstance(values, Words) else text
             problem = f"{self._place(start + int(bad[0]) // width)}: {got} is not a per cent from 0 to 100"
-            raise FileError(self._path, f"{problem}, such as 85 or '85%'", self._remedy(text))
+            raise FileError(self._path, f"{problem}, such as 85 or '85%'", self._remedy(text), fault=FileFault.VALUE)
         rounding = 8 * float(np.finfo(shares.dtype).eps)
         largest = math.inf if self._has_sign else 100 * float(shares.max(initial=0)) / (1 + rounding)
         self.largest = max(self.largest, largest)

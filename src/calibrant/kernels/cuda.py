@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
 from calibrant.errors import InputError
+from calibrant.kernels.blocks import ROUNDING
 from calibrant.kernels.reference import IGNORED
 
 #: How many float32 roundings (2^-24 each) a sum in the kernel may have, for any number of terms of one sign, with the
@@ -145,6 +146,8 @@ def read(
 
     Notes
     -----
+    Probabilities outside [0, 1] by at most `blocks.ROUNDING` units in the last place of their type are read as 0 and 1.
+
     The kernel reads the values in place, in their own type, float32, bfloat16 or float16, and multiplies strides in 64
     bits. It copies them only if several trailing axes cannot be merged into one. Plain operations read float64.
     """
@@ -235,6 +238,11 @@ def _as_classes(targets: Tensor) -> Tensor:
     return targets
 
 
+def _slack(values: Tensor) -> float:
+    """Return how far rounding alone may move a probability out of [0, 1]."""
+    return float(ROUNDING * torch.finfo(values.dtype).eps)
+
+
 # ---------------------------------------------------------------- Triton
 
 
@@ -311,6 +319,7 @@ def _launch(
                 *shape,
                 ignore_index or 0,
                 tolerance,
+                _slack(values),
                 SCALE=cuda_kernels.UNDECLARED if isinstance(logits, Tensor) else int(logits),
                 IGNORING=ignore_index is not None,
                 **_constants(n_classes, tile),
@@ -351,7 +360,7 @@ def _read_plainly(
         aimed = judged & (target >= 0) & (target < block.shape[1])
         x = torch.where(judged[:, None], block, torch.zeros_like(block))
         y = torch.where(aimed, target, torch.zeros_like(target))
-        columns, fault, normal = _read_block(x, y, logits, tolerance)
+        columns, fault, normal = _read_block(x, y, logits, tolerance, _slack(values))
         fault = torch.where((fault == 0) & ~aimed, torch.full_like(fault, 4), fault)
         fault = torch.where(judged, fault, torch.zeros_like(fault))
         good = judged & (fault == 0)
@@ -364,22 +373,25 @@ def _read_plainly(
     return RowReading.of(floats.unbind(), correct=correct, faults=faults, normalised=normalised)
 
 
-def _read_block(x: Tensor, y: Tensor, logits: bool | Tensor, tolerance: float) -> tuple[Tensor, Tensor, Tensor]:
+def _read_block(
+    x: Tensor, y: Tensor, logits: bool | Tensor, tolerance: float, slack: float
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return (5, k) top, p_target, log_p_target, squares, total; the kind of fault; which rows may be probabilities."""
     wide = torch.float64 if has_float64(x.device) else torch.float32
     infinite = ~x.isfinite().all(1)
     no_logits = ~((x < torch.inf).all(1) & (x > -torch.inf).any(1))  # -inf is a class of probability 0
     total = x.sum(1, dtype=wide)
-    inside = ((x >= 0) & (x <= 1)).all(1)
+    within = x.clamp(0, 1)
+    inside = ((x - within).abs() <= slack).all(1)
     off = (total - 1).abs() > tolerance
     no = torch.zeros_like(off)
     of_logits = of_probs = torch.empty(0)
     if logits is not False:
         of_logits = _softmax(x, y, wide)
     if logits is not True:
-        p_target = x.gather(1, y[:, None])[:, 0]
-        squares = x.to(wide).square().sum(1).to(x.dtype)
-        of_probs = torch.stack([x.amax(1), p_target, p_target.log(), squares, total.to(x.dtype)])
+        p_target = within.gather(1, y[:, None])[:, 0]
+        squares = within.to(wide).square().sum(1).to(x.dtype)
+        of_probs = torch.stack([within.amax(1), p_target, p_target.log(), squares, total.to(x.dtype)])
         kind = torch.where(infinite, 1, torch.where(~inside, 2, torch.where(off, 3, 0)))
     if not isinstance(logits, Tensor):
         return (of_logits, no_logits.long(), no) if logits else (of_probs, kind, no)

@@ -55,6 +55,7 @@ def _read_probs(
     step,
     p_target,
     tolerance,
+    slack,
     SINGLE: tl.constexpr,
     ACC: tl.constexpr,
     ROWS: tl.constexpr,
@@ -71,7 +72,8 @@ def _read_probs(
     squares = tl.zeros([ROWS], ACC)
     for panel in range(0, end, PANEL):
         x, _ = _tile(values, base, live, panel, C, step, COLS)
-        high, low, sums, second = x, x, x, x * x
+        within = tl.minimum(tl.maximum(x, 0.0), 1.0)
+        high, low, sums, second = x, x, x, within * within
         tile = tl.zeros([ROWS, COLS], tl.int32) + panel  # first column of the tile with the lane's largest
         for start in tl.range(panel + COLS, min(panel + PANEL, end), COLS, num_stages=STAGES):
             x, _ = _tile(values, base, live, start, C, step, COLS)
@@ -80,7 +82,8 @@ def _read_probs(
             tile = tl.where(above, start, tile)
             low = tl.minimum(low, x)
             sums += x
-            second += x * x
+            within = tl.minimum(tl.maximum(x, 0.0), 1.0)
+            second += within * within
         panel_high = tl.max(high, 1)
         first = tl.min(tl.where(high == panel_high[:, None], tile + lane, _NONE), 1)
         best = tl.where(panel_high > largest, first, best)  # the first if several are equal
@@ -89,10 +92,12 @@ def _read_probs(
         total += tl.sum(sums, 1).to(ACC)
         squares += tl.sum(second, 1).to(ACC)
     infinite = (total != total) | (largest == _INFINITY) | (smallest == -_INFINITY)
-    outside = (smallest < 0.0) | (largest > 1.0)
+    outside = (smallest < -slack) | (largest > 1.0 + slack)
     off = tl.abs(total - 1.0) > tolerance
     fault = tl.where(infinite, 1, tl.where(outside, 2, tl.where(off, 3, 0)))
     nobody = tl.zeros([ROWS], tl.int32)
+    largest = tl.minimum(largest, 1.0)
+    p_target = tl.minimum(tl.maximum(p_target, 0.0), 1.0)
     return largest, best, p_target, tl.log(p_target), squares.to(tl.float32), total.to(tl.float32), fault, nobody
 
 
@@ -105,6 +110,7 @@ def _read_logits(
     step,
     x_target,
     tolerance,
+    slack,
     LOOK: tl.constexpr,
     SINGLE: tl.constexpr,
     ACC: tl.constexpr,
@@ -170,7 +176,7 @@ def _read_logits(
             smallest = tl.minimum(smallest, tl.min(low, 1))
             plain += tl.sum(sums, 1).to(ACC)
     fault = tl.where((refused == 0) & (largest > -_INFINITY), 0, 1)
-    normal = (smallest >= 0.0) & (largest <= 1.0) & (tl.abs(plain - 1.0) <= tolerance) & LOOK
+    normal = (smallest >= -slack) & (largest <= 1.0 + slack) & (tl.abs(plain - 1.0) <= tolerance) & LOOK
     rest = total.to(tl.float32)
     share = 1.0 / (rest + 1.0)
     loss = _log1p(rest)
@@ -199,6 +205,7 @@ def read_rows(
     C,
     ignore_index,
     tolerance,
+    slack,
     SCALE: tl.constexpr,
     IGNORING: tl.constexpr,
     SINGLE: tl.constexpr,
@@ -222,20 +229,20 @@ def read_rows(
 
     if SCALE == _PROBABILITIES:
         a, best, b, c, d, e, fault, one = _read_probs(
-            values, base, judged, C, step, x_target, tolerance, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
+            values, base, judged, C, step, x_target, tolerance, slack, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
         )
     elif SCALE == _LOGITS:
         a, best, b, c, d, e, fault, one = _read_logits(
-            values, base, judged, C, step, x_target, tolerance, False, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
+            values, base, judged, C, step, x_target, tolerance, slack, False, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
         )
     else:
         if tl.load(scale) != 0:
             a, best, b, c, d, e, fault, one = _read_logits(
-                values, base, judged, C, step, x_target, tolerance, True, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
+                values, base, judged, C, step, x_target, tolerance, slack, True, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
             )
         else:
             a, best, b, c, d, e, fault, one = _read_probs(
-                values, base, judged, C, step, x_target, tolerance, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
+                values, base, judged, C, step, x_target, tolerance, slack, SINGLE, ACC, ROWS, COLS, PANEL, STAGES
             )
 
     fault = tl.where(judged, tl.where(aimed | (fault != 0), fault, 4), 0)
