@@ -10,6 +10,7 @@ import copy
 import functools
 import inspect
 import pickle
+import re
 import subprocess
 import sys
 
@@ -754,6 +755,42 @@ def test_events_that_are_none_of_three_classes(kwargs, message):
     model = GaussianNB().fit(X, NAMES[codes])
     with pytest.raises(InputError, match=message):
         make_scorer(calibrant.expected_calibration_error, **kwargs)(model, X, NAMES[codes])
+
+
+NORMAL = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7]])
+#: Probabilities with a fault each.
+FAULTY = {
+    "sums": NORMAL - 0.05,
+    "logits": np.log(NORMAL) * 3,
+    "percent": NORMAL * 100,
+    "rounding": np.array([[1.000001, -1e-6, 0], *NORMAL[1:]]),
+    "nan": np.where(NORMAL == 0.5, np.nan, NORMAL),
+    "logits of two": np.array([[2.0, -2], [1, -1], [-3, 3]]),
+}
+DOORS = {
+    "scorer": (ECE, lambda p, y: ECE(Fixed(p, np.arange(p.shape[1])), np.zeros((3, 1)), y)),
+    "estimator": (
+        ReliabilityDisplay.from_estimator,
+        lambda p, y: ReliabilityDisplay.from_estimator(Fixed(p, np.arange(p.shape[1])), np.zeros((3, 1)), y),
+    ),
+    "arrays": (ReliabilityDisplay.from_predictions, lambda p, y: ReliabilityDisplay.from_predictions(y, p)),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTY)
+@pytest.mark.parametrize("door", DOORS)
+def test_remedies_name_arguments_of_the_function_that_was_called(door, fault):
+    function, call = DOORS[door]
+    probs = FAULTY[fault]
+    with pytest.raises(InputError) as caught:
+        call(probs, [0, 1, 1])
+    remedy, known = caught.value.remedy, inspect.signature(function).parameters
+    assert caught.value.argument in {*known, "estimator.predict_proba(X)"}
+    own = remedy.replace("calibrant.evaluate with notion=", "")
+    assert not {name for name in re.findall(r"\b(\w+)=(?!=)", own) if name != "axis"} - set(known), remedy
+    assert not re.search(r"\b(probs|targets|preds)\b", remedy), remedy
+    if "calibrant.evaluate with notion='multilabel'" in remedy:
+        calibrant.evaluate(probs, np.eye(3, dtype=int), notion="multilabel", level=None)
 
 
 def test_a_measure_that_returns_no_number_is_refused():

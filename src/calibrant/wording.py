@@ -63,11 +63,12 @@ class Terms:
     unsummed: str = ""
     ignore_index: str = "pass ignore_index={} if such rows are to be left out"
     class_names: str = "class_names"
+    rows: str = ""  # the argument that a row is left out of, if not probs
 
     @property
     def filter(self) -> str:
         """How to leave a row out."""
-        return f"filter the row out of {self.probs} and {self.targets}"
+        return f"filter the row out of {self.rows or self.probs} and {self.targets}"
 
 
 PYTHON: Final = Terms()

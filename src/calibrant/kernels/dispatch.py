@@ -244,12 +244,12 @@ def tally(
             status = kernels.tally_classes(probs[a:b], targets[a:b], tolerance, edges, sums, keys[a:b])
         return sums if status == CLEAN else None
 
-    total = np.zeros((3, len(edges)))
+    total: Float64s | None = None
     for part in in_order(work, len(bounds)):
         if part is None:
             return None
-        total += part
-    return keys if keep else total
+        total = part if total is None else total + part
+    return keys if keep else np.zeros((3, len(edges))) if total is None else total
 
 
 def sum_events(

@@ -7,6 +7,7 @@ every sum is float64. The caller makes the output arrays, so that a twin fills t
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -346,19 +347,29 @@ def sum_events(
     return CLEAN
 
 
-@_quietly
 def _top_labels(probs: Floats, targets: Int64s, tolerance: float) -> tuple[Floats, NDArray[np.bool_]] | None:
     """Return the top probabilities and which of them are right; None if a row is invalid. Few calls: batches are small.
 
-    Negative numbers, -0.0 among them, are negative integers too; negative targets are large ones without a sign.
+    As integers without a sign, the bits of negative numbers (-0.0 among them), of NaN and of numbers above 1 are larger
+    than those of 1; negative targets are large too.
     """
-    bits, classes = probs.view(np.int32 if probs.itemsize == 4 else np.int64), targets.view(np.uint64)
-    if not len(probs) or bits.min() < 0 or classes.max() >= probs.shape[1]:
+    bits, largest = (np.uint32, 0x3F800000) if probs.itemsize == 4 else (np.uint64, 0x3FF0000000000000)
+    n, width = probs.shape
+    if not n or np.maximum.reduce(targets.view(np.uint64)) >= width:
         return None
+    if np.maximum.reduce(probs.view(bits), axis=None) > largest:
+        return None
+    if tolerance < np.inf:
+        sums = probs.astype(np.float64, copy=False) @ _ones(width)
+        if max(np.maximum.reduce(sums) - 1, 1 - np.minimum.reduce(sums)) > tolerance:
+            return None
     labels = probs.argmax(axis=1)
-    top = probs[np.arange(len(probs)), labels]
-    off = np.abs(probs.astype(np.float64, copy=False) @ np.ones(probs.shape[1]) - 1)
-    return (top, labels == targets) if top.max() <= 1 and off.max() <= tolerance else None
+    return probs.take(labels + np.arange(0, n * width, width)), labels == targets
+
+
+@cache
+def _ones(n: int) -> Float64s:
+    return np.ones(n)
 
 
 def _tally(
@@ -368,4 +379,5 @@ def _tally(
         keys[:] = 2 * scores.view(keys.dtype) + outcomes
     else:
         bins = bins_of(scores, uppers)
-        sums += [np.bincount(bins, values, len(uppers)) for values in (None, scores, outcomes)]
+        for total, values in zip(sums, (None, scores, outcomes), strict=True):
+            total += np.bincount(bins, values, len(uppers))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal, Self, get_args
 
 from calibrant import plot
-from calibrant.errors import InputError, check_choice, renaming
+from calibrant.errors import InputError, check_choice
 from calibrant.estimators.binned import BINNINGS, Binning
 from calibrant.evaluation import evaluate
 from calibrant.inputs import Notion
@@ -18,6 +18,7 @@ from calibrant.results import ReliabilityDiagram
 from calibrant.sampling.resampling import Rng
 from calibrant.sklearn.arguments import check_arguments, parameters_of
 from calibrant.sklearn.labels import OF_ARRAYS, OF_ESTIMATOR, Rows, of_arrays, of_estimator
+from calibrant.wording import in_terms
 
 Kind = Literal["bars", "points", "isotonic", "smooth"]
 Strategy = Binning  # as scikit-learn names it
@@ -153,7 +154,7 @@ class ReliabilityDisplay:
         """
         _check_options(kind, options, notion, strategy)
         settings = {"n_bins": n_bins, "level": level, "n_resamples": n_resamples, "rng": rng}
-        with renaming(**OF_ESTIMATOR):
+        with in_terms(*OF_ESTIMATOR):
             rows = of_estimator(estimator, X, y, pos_label, notion)
             report, diagram = _evaluated(rows, sample_weight, strategy, settings)
         shown_name = type(estimator).__name__ if name is None else name
@@ -228,7 +229,7 @@ class ReliabilityDisplay:
         """
         _check_options(kind, options, notion, strategy)
         settings = {"n_bins": n_bins, "level": level, "n_resamples": n_resamples, "rng": rng}
-        with renaming(**OF_ARRAYS):
+        with in_terms(*OF_ARRAYS):
             rows = of_arrays(y_true, y_prob, class_names, pos_label, notion)
             report, diagram = _evaluated(rows, sample_weight, strategy, settings)
         return cls(report, name=name, pos_label=rows.pos_label, diagram=diagram).plot(ax, kind=kind, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -9,14 +10,21 @@ from numpy.typing import NDArray
 
 from calibrant.arrays import as_array, is_bfloat16
 from calibrant.errors import InputError, nearest
-from calibrant.faults import Fault, MissingFacts, Place
+from calibrant.faults import Fault
 from calibrant.inputs import Notion
 from calibrant.mistakes import look_swapped
 from calibrant.notions import PER_CLASS
+from calibrant.wording import NO_OPTIONS
 
-#: The names of the arguments in the public signatures, for errors.
-OF_ESTIMATOR: Final = {"probs": "estimator.predict_proba(X)", "targets": "y", "weights": "sample_weight"}
-OF_ARRAYS: Final = {"probs": "y_prob", "targets": "y_true", "weights": "sample_weight"}
+#: The names of the arguments in the public signatures, for errors, and the terms of remedies.
+OF_ESTIMATOR: Final = (
+    {"probs": "estimator.predict_proba(X)", "targets": "y", "weights": "sample_weight"},
+    replace(NO_OPTIONS, probs="estimator.predict_proba(X)", targets="y", rows="X"),
+)
+OF_ARRAYS: Final = (
+    {"probs": "y_prob", "targets": "y_true", "weights": "sample_weight"},
+    replace(NO_OPTIONS, probs="y_prob", targets="y_true"),
+)
 
 
 class Rows(NamedTuple):
@@ -168,9 +176,8 @@ def _labels(y: Any, n: int) -> NDArray[Any]:
     missing = np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(n, np.bool_)
     if missing.any():
         row = int(np.argmax(missing))
-        facts = MissingFacts(entry="label", place=Place(row))
         got, remedy = f"nan at row {row}", "leave the row out"
-        raise InputError("targets", "a label in every row", got, remedy, fault=Fault.MISSING, facts=facts)
+        raise InputError("targets", "a label in every row", got, remedy, fault=Fault.MISSING, row=row)
     return labels
 
 

@@ -11,10 +11,11 @@ from typing import Any, Final, Self
 import numpy as np
 
 from calibrant import measures
-from calibrant.errors import InputError, MissingDependencyError, check_choice, renaming
+from calibrant.errors import InputError, MissingDependencyError, check_choice
 from calibrant.measures.listed import FURTHER
 from calibrant.sklearn.arguments import check_arguments, name_of, parameters_of, takes
 from calibrant.sklearn.labels import OF_ESTIMATOR, of_estimator
+from calibrant.wording import in_terms
 
 try:
     from sklearn import get_config
@@ -114,7 +115,7 @@ class Scorer:
         if weights and not takes(self.metric, "weights"):
             remedy = "give the metric a keyword argument 'weights', or score without sample_weight"
             raise InputError("sample_weight", f"no weights for {name_of(self.metric)}", "weights", remedy)
-        with renaming(**OF_ESTIMATOR):
+        with in_terms(*OF_ESTIMATOR):
             rows = of_estimator(estimator, X, y, self.pos_label, self._notion)
             value = self.metric(rows.probs, rows.targets, **weights, **self.kwargs)
         if not (isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0)):

@@ -278,8 +278,11 @@ class ProbabilityMetric(SharingMetric):
             state = states[name]
             if isinstance(state, list):
                 state.append(increment)
+            elif state is increment:  # `seen` of a batch like the one before
+                continue
             elif name == "seen":
-                states[name] = torch.maximum(state, increment)
+                seen = torch.maximum(state, increment)
+                states[name] = increment if seen.device.type == "cpu" and torch.equal(seen, increment) else seen
             elif state.dtype == torch.float32:
                 states[name] = tensors.add_sums(torch.stack([state, increment]))
             else:
@@ -347,12 +350,14 @@ class ProbabilityMetric(SharingMetric):
         return torch.where(sure, values, torch.nan)
 
     def _check_width(self, width: int) -> None:
+        before = self._history().width
+        if before == width:
+            return
         check_notion(self.notion, NOTIONS, width)
         if self.num_classes is not None and width != self.num_classes:
             got, remedy = f"{width}", "check num_classes and the shape of preds"
             raise InputError("preds", f"{self.num_classes} columns, as num_classes says", got, remedy)
-        before = self._history().width
-        if before not in (None, width):
+        if before is not None:
             got, remedy = f"{width}", "use a metric for each kind of predictions"
             raise InputError("preds", f"{before} columns, as in the batches before", got, remedy)
 

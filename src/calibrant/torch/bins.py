@@ -32,10 +32,9 @@ def bins_of_host(predictions: Predictions, notion: Notion, num_bins: int, closed
 
 def increments_of(counts: Any, score_sums: Any, positives: Any) -> Increments:
     """Return what the sums of a batch's bins add to the states."""
-    whole = torch.from_numpy(np.rint((counts, positives)).astype(np.int64))
     return {
-        "counts": whole[0],
-        "positives": whole[1],
+        "counts": torch.from_numpy(np.rint(counts).astype(np.int64)),
+        "positives": torch.from_numpy(np.rint(positives).astype(np.int64)),
         "score_sums": torch.from_numpy(np.ascontiguousarray(score_sums)),
     }
 

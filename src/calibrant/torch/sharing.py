@@ -26,6 +26,7 @@ class _Batch(NamedTuple):
     target: weakref.ref[Tensor]
 
 
+_PLAIN = ("_computed", "_update_count")  # what torchmetrics sets at each update
 _numbers = count()
 _updated: weakref.WeakValueDictionary[int, SharingMetric] = weakref.WeakValueDictionary()  # by the id of `make`
 
@@ -66,6 +67,9 @@ class SharingMetric(UntracedMetric):
             own["_left"] = False
         elif name == "make" and self._is_other(value):
             own["_left"] = True
+            return
+        if name in _PLAIN and name in own:
+            own[name] = value  # a Module would first search its parameters
             return
         super().__setattr__(name, value)
 
