@@ -367,7 +367,7 @@ def test_a_weight_of_two_is_the_row_twice(logits: bool) -> None:
     first, second, targets = classes(200, 4, 1) if logits else sample(200, 1)
     weights = np.random.default_rng(0).integers(0, 4, 200)
     twice = np.repeat(np.arange(200), weights)
-    weighted = calibrant.compare(first, second, targets, weights=weights, logits=logits)
+    weighted = calibrant.compare(first, second, targets, weights=weights, weights_are="frequency", logits=logits)
     repeated = calibrant.compare(first[twice], second[twice], targets[twice], logits=logits)
     assert numbers(weighted.pairs[0]) == pytest.approx(numbers(repeated.pairs[0]), abs=1e-13)
     for name in "AB":
@@ -855,6 +855,7 @@ def test_json_and_options_reach_the_comparison(games: Path, tmp_path: Path) -> N
         "files": [str(games)],
         "columns": {"probs['old']": "old", "probs['new']": "new", "targets": "won", "weights": "times"},
         "where": "times < 2",
+        "timezone": "UTC",
         "event": None,
     }
     status, out, _ = run(games, "--scores", "old,new", "--outcome", "won", "--json", "-")

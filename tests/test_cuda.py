@@ -1036,7 +1036,7 @@ def test_the_kernels_in_the_interpreter():
 TYPES = {"values": "*{}", "targets": "*i64", "correct": "*u8", "outcomes": "*u8", "scale": "*i8", "skip": "*i8"}
 TYPES |= {"far": "*i32", **dict.fromkeys(("sums", "refused", "counters"), "*i64"), "ignore_index": "i32"}
 TYPES |= dict.fromkeys(("top", "p_target", "log_p_target", "squares", "total", "scores", "edges", "scales"), "*fp32")
-TYPES |= dict.fromkeys(("tolerance", "low", "high"), "fp32")
+TYPES |= dict.fromkeys(("tolerance", "slack", "low", "high"), "fp32")
 TYPES |= {"n": "i64", "columns": "i64", **dict.fromkeys(("depth", "sheet", "row", "step", "C", "n_edges"), "i32")}
 
 

@@ -118,7 +118,7 @@ def test_the_error_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command_without_click_says_it() -> None:
-    code = "import sys; sys.modules['click'] = None; import calibrant.cli"
+    code = "import sys; sys.modules['click'] = None; from calibrant.cli import main"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     line = subprocess.run(
         [sys.executable, "-c", "from calibrant.extras import *; print(install_command('report'))"],

@@ -417,10 +417,10 @@ def test_a_thousand_classes_are_a_thousand_in_the_message() -> None:
     for judging, most in ((chunks.Judging(classwise=True), 499), (chunks.Judging(notion="multilabel"), 500)):
         plan = chunks.Plan.of(1_000, judging, selection)
         with pytest.raises(FileError, match=rf"keeps the curves of: 1,000, and {most} fit; pass --exact"):
-            plan.check(source, 0)  # type: ignore[arg-type]
-        chunks.Plan.of(most, judging, selection).check(source, 0)  # type: ignore[arg-type]
+            plan.check(source, 0, kept=False)  # type: ignore[arg-type]
+        chunks.Plan.of(most, judging, selection).check(source, 0, kept=False)  # type: ignore[arg-type]
         with pytest.raises(FileError):
-            chunks.Plan.of(most + 1, judging, selection).check(source, 0)  # type: ignore[arg-type]
+            chunks.Plan.of(most + 1, judging, selection).check(source, 0, kept=False)  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("nothing_is_few")

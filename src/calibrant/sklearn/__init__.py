@@ -2,7 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from calibrant.errors import MissingDependencyError
 from calibrant.lazy import names_of
+
+try:
+    import sklearn  # noqa: F401 - before a module needs it
+except ModuleNotFoundError as error:
+    raise MissingDependencyError("scikit-learn", "for calibrant.sklearn", "sklearn") from error
 
 if TYPE_CHECKING:
     from calibrant.sklearn.display import ReliabilityDisplay

@@ -70,7 +70,7 @@ def of_arrays(y_true: Any, y_prob: Any, class_names: Any, pos_label: Any, notion
     if look_swapped(probs, as_array("targets", y_true)):
         remedy = "the arguments look swapped: scikit-learn's order is from_predictions(y_true, y_prob)"
         got = "fractions first"
-        raise InputError("targets", "labels first and probabilities second", got, remedy, fault=Fault.SWAPPED)
+        raise InputError("targets", "labels first and probabilities second", got, remedy)
     labels, columns = _labels(y_true, len(probs)), probs.shape[1] if probs.ndim == 2 else 1
     where, remedy = "class_names", "name every class, in the order of the columns"
     if class_names is not None:

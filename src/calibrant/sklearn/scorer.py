@@ -9,19 +9,15 @@ from collections.abc import Callable
 from typing import Any, Final, Self
 
 import numpy as np
+from sklearn import get_config
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from calibrant import measures
-from calibrant.errors import InputError, MissingDependencyError, check_choice
+from calibrant.errors import InputError, check_choice
 from calibrant.measures.listed import FURTHER
 from calibrant.sklearn.arguments import check_arguments, name_of, parameters_of, takes
 from calibrant.sklearn.labels import OF_ESTIMATOR, of_estimator
 from calibrant.wording import in_terms
-
-try:
-    from sklearn import get_config
-    from sklearn.utils.metadata_routing import MetadataRequest
-except ModuleNotFoundError as error:
-    raise MissingDependencyError("scikit-learn", "for calibrant.sklearn", "sklearn") from error
 
 #: Whether greater is better for each of the library's own functions that return a number.
 _GREATER: Final = {
