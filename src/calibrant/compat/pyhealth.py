@@ -146,7 +146,7 @@ def ece_classwise(prob: Any, label: Any, bins: Any = 20, threshold: float = 0.0,
     Independent labels:
 
     >>> round(ece_classwise([[0.9, 0.8], [0.3, 0.1], [0.2, 0.7]], [[1, 1], [0, 0], [1, 1]], bins=2), 12)
-    0.225
+    0.2
     """
     with in_terms(_NAMES, _TERMS):
         edges = _edges(bins, adaptive)
