@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,17 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals, pipes 
 PROMPT = 1.5
 
 MESSAGES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
+
+
+@pytest.fixture(autouse=True)
+def _hang_up_is_not_ignored() -> Iterator[None]:
+    """Programs inherit signals that are ignored, as nohup has it."""
+    if not hasattr(signal, "SIGHUP"):
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def started(*args: str, first: str | None = None, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
