@@ -188,7 +188,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(msg)
     with LOADING:  # so that no fork comes in between
         module = import_module(f"{__name__}.{_HOMES.get(name, name)}")
-    return globals().setdefault(name, getattr(module, name) if name in _HOMES else module)
+        return globals().setdefault(name, getattr(module, name) if name in _HOMES else module)
 
 
 def __dir__() -> list[str]:

@@ -29,9 +29,22 @@ from calibrant.weights import WeightsAre
 #: Held while a thread reads or changes the sums of a sketch. A fork waits for it: its child then has whole sums, and no
 #: lock of a thread that it lacks. Hooks run backwards, so a fork takes this lock before LOADING, as an update does.
 _SUMS: Final = RLock()
+_FORKS: Final[list[None]] = []  # one while a fork holds the lock
+
+
+def _before_fork() -> None:
+    _SUMS.acquire()
+    _FORKS.append(None)
+
+
+def _after_fork() -> None:
+    if _FORKS:  # else this module was imported after the fork had begun, which then did not take the lock
+        _FORKS.pop()
+        _SUMS.release()
+
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_SUMS.acquire, after_in_parent=_SUMS.release, after_in_child=_SUMS.release)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 class CalibrationSketch(StoredSketch):
