@@ -114,7 +114,9 @@ def _discrimination_interval(inference: Inference) -> Interval:
 
 
 def _uncertainty_interval(inference: Inference) -> Interval:
-    return Interval(*inference.rows.uncertainty_interval(inference.resampling), "Clopper-Pearson of the base rate")
+    low, high = inference.rows.uncertainty_interval(inference.resampling)
+    value = inference.event.decomposition.uncertainty  # within the ends, but for the rounding of its sum
+    return Interval(min(low, value), max(high, value), "Clopper-Pearson of the base rate")
 
 
 MISCALIBRATION = Measure(

@@ -207,8 +207,11 @@ def rarer_rows(cells: Cells) -> float:
 
 
 def rarer_of(weights: Float64s, squares: Float64s) -> float:
-    """Return the same from the sums of weights and of squared weights by outcome, (2,) each."""
-    return min(effective_n(float(w), float(q)) if w > 0 else 0.0 for w, q in zip(weights, squares, strict=True))
+    """Return the same from the sums of weights and of squared weights by outcome, (2,) each.
+
+    An outcome without squared weights has no rows: what differences of weights leave of it is rounding.
+    """
+    return min(effective_n(float(w), float(q)) if q > 0 else 0.0 for w, q in zip(weights, squares, strict=True))
 
 
 def flag_of(cells: Cells) -> str:
