@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
+import importlib
 import json
 import os
 import shlex
 import subprocess
 import sys
+import types
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,13 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from calibrant import extras
+from calibrant import arrays, extras, results
+from calibrant.cli import spark
 from calibrant.errors import MissingDependencyError
 from calibrant.extras import install_command
+from calibrant.files import engine, zipped
+from calibrant.plot import canvas
+from calibrant.render import html
 
 ROOT = Path(__file__).parents[1]
 REPOSITORY = "https://example.org/team/calibrant.git"
@@ -132,3 +139,47 @@ def test_the_command_without_click_says_it() -> None:
 def test_no_other_module_writes_the_command() -> None:
     lines = [path.name for path in ROOT.glob("src/**/*.py") if "pip install" in path.read_text(encoding="utf-8")]
     assert lines == ["extras.py"]
+
+
+#: What imports a library only when it is needed.
+LAZY = {
+    "pandas": lambda: results.frame_of([], "bin"),
+    "jinja2": lambda: html._environment.__wrapped__(),
+    "pyarrow": arrays.import_pyarrow,
+    "pyarrow of zstd": lambda: zipped._zstd(b""),
+    "matplotlib": canvas.matplotlib,
+    "pyspark": lambda: spark._session(None).__enter__(),
+    "duckdb": lambda: engine.load("duckdb", "to read files"),
+    "sklearn": lambda: importlib.import_module("calibrant.sklearn"),
+    "torch": lambda: importlib.import_module("calibrant.torch"),
+    "torchmetrics": lambda: importlib.import_module("calibrant.torch"),
+}
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["absent", "broken"])
+@pytest.mark.parametrize("what", LAZY)
+def test_only_a_library_that_is_absent_is_said_to_be_missing(what: str, ours: bool, monkeypatch) -> None:
+    """A library that is installed and lacks another one raises what Python says."""
+    library = what.split()[0]
+    real, real_module = builtins.__import__, importlib.import_module
+
+    def check(name: str) -> None:
+        if name.partition(".")[0] == library:
+            raise ModuleNotFoundError("No module", name=library if ours else "another")
+
+    def importing(name: str, *rest: Any) -> Any:
+        if library == "torchmetrics" and name == "torch":
+            return types.ModuleType("torch")
+        check(name)
+        return real(name, *rest)
+
+    def importing_module(name: str, *rest: Any) -> Any:
+        check(name)
+        return real_module(name, *rest)
+
+    for module in ("calibrant.sklearn", "calibrant.torch"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setattr(builtins, "__import__", importing)
+    monkeypatch.setattr(importlib, "import_module", importing_module)
+    with pytest.raises(ModuleNotFoundError if not ours else MissingDependencyError):
+        LAZY[what]()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from calibrant import mistakes
 from calibrant.errors import InputError, MissingDependencyError
+from calibrant.extras import is_missing
 from calibrant.faults import ArrayFacts, Fault, MissingFacts, Mistake, Place, Suspicion, TextFacts
 from calibrant.wording import refuse
 
@@ -22,7 +23,9 @@ def import_pyarrow() -> Any:
     """Return PyArrow, which exchanges tables with other libraries."""
     try:
         import pyarrow as pa
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
+        if not is_missing(error, "pyarrow"):
+            raise
         raise MissingDependencyError("pyarrow", "to exchange Arrow tables", "report") from None
     return pa
 

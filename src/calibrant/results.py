@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import MissingDependencyError
+from calibrant.extras import is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -405,7 +406,9 @@ def frame_of(rows: Sequence[Mapping[str, Any]], index: str | list[str]) -> pd.Da
     """
     try:
         import pandas as pd
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
+        if not is_missing(error, "pandas"):
+            raise
         raise MissingDependencyError("pandas", "to make a frame", "pandas") from None
     return pd.DataFrame(rows).set_index(index)
 

@@ -37,10 +37,11 @@ open_engine = engine.open_engine  # before the tests share one
 EVENT = {"score": "score", "outcome": "outcome"}
 
 
+@pytest.mark.parametrize("count", [20, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", golden())
-def test_short_attack(name: str) -> None:
-    outcome = attack(name, seed=16, count=60)
-    assert outcome.tried == 60
+def test_short_attack(name: str, count: int) -> None:
+    outcome = attack(name, seed=16, count=count)
+    assert outcome.tried == count
     assert not [fault for fault, _ in outcome.faults]
 
 

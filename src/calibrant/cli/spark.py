@@ -17,6 +17,7 @@ import click
 
 from calibrant.cli.options import CommandOptions
 from calibrant.errors import quoted
+from calibrant.extras import is_missing
 from calibrant.faults import Fault, LabelFacts, MissingFacts, Mistake
 from calibrant.process import sweep, undone
 
@@ -170,7 +171,9 @@ def _session(master: str | None) -> Iterator[Any]:
 
     try:
         from pyspark.sql import SparkSession
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
+        if not is_missing(error, "pyspark"):
+            raise
         raise MissingDependencyError("pyspark", "for --engine spark", "spark") from None
     running = SparkSession.getActiveSession()
     if running is not None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import IO, Any, Final
 
 from calibrant.errors import FileError, MissingDependencyError
+from calibrant.extras import is_missing
 from calibrant.files.local import original
 from calibrant.files.paths import reading
 from calibrant.memory import max_memory
@@ -106,5 +107,7 @@ def _zstd(data: bytes) -> Any:
     try:
         import pyarrow as pa
     except ModuleNotFoundError as error:
+        if not is_missing(error, "pyarrow"):
+            raise
         raise MissingDependencyError("pyarrow", "to read zstd", "report") from error
     return pa.CompressedInputStream(pa.BufferReader(data), "zstd")

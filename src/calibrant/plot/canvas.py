@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from calibrant.errors import InputError, MissingDependencyError
+from calibrant.extras import is_missing
 from calibrant.render.style import short
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ def matplotlib() -> ModuleType:
         import matplotlib.figure
         import matplotlib.lines
         import matplotlib.ticker
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
+        if not is_missing(error, "matplotlib"):
+            raise
         raise MissingDependencyError("matplotlib", "to draw", "report") from None
     return matplotlib
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrant.errors import MissingDependencyError
+from calibrant.extras import is_missing
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES, STANDARD
 from calibrant.render import comparison, drawing, panels, tables
@@ -121,7 +122,9 @@ def _render(
 def _environment() -> Any:
     try:
         import jinja2
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
+        if not is_missing(error, "jinja2"):
+            raise
         raise MissingDependencyError("jinja2", "to write a page", "report") from None
     loader = jinja2.PackageLoader("calibrant.render", "templates")
     return jinja2.Environment(

@@ -3,11 +3,14 @@
 from typing import TYPE_CHECKING
 
 from calibrant.errors import MissingDependencyError
+from calibrant.extras import is_missing
 from calibrant.lazy import names_of
 
 try:
     import sklearn  # noqa: F401 - before a module needs it
 except ModuleNotFoundError as error:
+    if not is_missing(error, "sklearn"):
+        raise
     raise MissingDependencyError("scikit-learn", "for calibrant.sklearn", "sklearn") from error
 
 if TYPE_CHECKING:

@@ -3,12 +3,15 @@
 from typing import TYPE_CHECKING
 
 from calibrant.errors import MissingDependencyError
+from calibrant.extras import is_missing
 from calibrant.lazy import names_of
 
 try:
     import torch  # noqa: F401 - both, before a module needs them
     import torchmetrics  # noqa: F401
 except ModuleNotFoundError as error:
+    if not (is_missing(error, "torch") or is_missing(error, "torchmetrics")):
+        raise
     raise MissingDependencyError(error.name or "torch", "for calibrant.torch", "torch") from error
 
 if TYPE_CHECKING:
