@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import mistakes
-from calibrant.errors import InputError, MissingDependencyError
-from calibrant.extras import is_missing
+from calibrant.errors import InputError, MissingDependencyError, is_missing
 from calibrant.faults import ArrayFacts, Fault, MissingFacts, Mistake, Place, Suspicion, TextFacts
 from calibrant.wording import refuse
 

@@ -152,6 +152,11 @@ class MissingDependencyError(CalibrantError, ImportError):
         return (type(self), (self.package, self.purpose, self.extra))
 
 
+def is_missing(error: ModuleNotFoundError, library: str) -> bool:
+    """Return whether a failed import says that this library is not installed, and not that it lacks another one."""
+    return (error.name or "").partition(".")[0] == library.partition(".")[0]
+
+
 def nearest(name: str, choices: Iterable[str]) -> str:
     """Return a hint ``did you mean 'x'?`` or, if no choice is similar, the list of the choices."""
     names = list(choices)

@@ -23,11 +23,6 @@ def package_command(package: str) -> str:
     return f"{_pip()} install {package}"
 
 
-def is_missing(error: ModuleNotFoundError, library: str) -> bool:
-    """Return whether a failed import says that this library is not installed, and not that it lacks another one."""
-    return (error.name or "").partition(".")[0] == library.partition(".")[0]
-
-
 def _pip() -> str:
     """Return how to call the pip of this Python; the one that the shell finds may install elsewhere."""
     import shutil

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import MissingDependencyError
-from calibrant.extras import is_missing
+from calibrant.errors import MissingDependencyError, is_missing
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from calibrant.cli.options import CommandOptions
-from calibrant.errors import quoted
-from calibrant.extras import is_missing
+from calibrant.errors import is_missing, quoted
 from calibrant.faults import Fault, LabelFacts, MissingFacts, Mistake
 from calibrant.process import sweep, undone
 

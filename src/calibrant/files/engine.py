@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.errors import CalibrantError, FileError, MissingDependencyError, meant, quoted
-from calibrant.extras import is_missing
+from calibrant.errors import CalibrantError, FileError, MissingDependencyError, is_missing, meant, quoted
 from calibrant.files import expressions
 from calibrant.files.columns import Selection, listed
 from calibrant.files.local import first_line, located, temporary_folder

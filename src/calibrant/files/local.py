@@ -25,8 +25,8 @@ from functools import cache
 from typing import IO, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from calibrant.errors import CalibrantError, FileError, MissingDependencyError
-from calibrant.extras import is_missing, package_command
+from calibrant.errors import CalibrantError, FileError, MissingDependencyError, is_missing
+from calibrant.extras import package_command
 from calibrant.files.sheet_reader import SECONDS, SHEETS
 from calibrant.memory import max_memory
 from calibrant.process import sweep, undone

@@ -8,8 +8,7 @@ import zlib
 from collections.abc import Callable
 from typing import IO, Any, Final
 
-from calibrant.errors import FileError, MissingDependencyError
-from calibrant.extras import is_missing
+from calibrant.errors import FileError, MissingDependencyError, is_missing
 from calibrant.files.local import original
 from calibrant.files.paths import reading
 from calibrant.memory import max_memory

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from calibrant.errors import InputError, MissingDependencyError
-from calibrant.extras import is_missing
+from calibrant.errors import InputError, MissingDependencyError, is_missing
 from calibrant.render.style import short
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from calibrant.errors import MissingDependencyError
-from calibrant.extras import is_missing
+from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES, STANDARD
 from calibrant.render import comparison, drawing, panels, tables

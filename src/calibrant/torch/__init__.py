@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibrant.errors import MissingDependencyError
-from calibrant.extras import is_missing
+from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.lazy import names_of
 
 try:
