@@ -37,7 +37,7 @@ open_engine = engine.open_engine  # before the tests share one
 EVENT = {"score": "score", "outcome": "outcome"}
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [10, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", golden())
 def test_short_attack(name: str, count: int) -> None:
     outcome = attack(name, seed=16, count=count)
