@@ -156,7 +156,7 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     """Return a hint ``did you mean 'x'?`` or, if no choice is similar, the list of the choices."""
     names = list(choices)
     rest = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return meant(name, names) or f"choose from {', '.join(map(repr, names[:SHOWN]))}{rest}"
+    return meant(name, names) or f"choose from {', '.join(map(quoted, names[:SHOWN]))}{rest}"
 
 
 def meant(name: str, choices: Iterable[str]) -> str:
@@ -166,9 +166,9 @@ def meant(name: str, choices: Iterable[str]) -> str:
     close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
     if close:
         likeness = [difflib.SequenceMatcher(None, match, name.casefold()).ratio() for match in close]
-        best = [repr(folded[match]) for match, ratio in zip(close, likeness, strict=True) if ratio == likeness[0]]
+        best = [quoted(folded[match]) for match, ratio in zip(close, likeness, strict=True) if ratio == likeness[0]]
         # Choices that are equally similar keep their order.
-        return f"did you mean {' or '.join(sorted(best, key=[repr(choice) for choice in names].index))}?"
+        return f"did you mean {' or '.join(sorted(best, key=[quoted(choice) for choice in names].index))}?"
     return ""
 
 
