@@ -406,3 +406,10 @@ def test_infinity_by_rounding_is_named_by_its_row(tmp_path):
     (tmp_path / "l.jsonl").write_text(f'{{"p": [0.5, 0.5], "y": 1}}\n{{"p": [{digits}, 0.5], "y": 0}}\n')
     message = run("report", str(tmp_path / "l.jsonl"), "--probs", "p", "--target", "y", *FAST)[2]
     assert "row 2, column 'p[0]': expected finite numbers, got inf" in message
+
+
+def test_a_value_spelled_like_a_column_hides_no_count_of_it(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text("p,y,w\nw,1,-1\n0.2,0,-2\n")
+    message = run("report", str(path), "--score", "p", "--outcome", "y", "--weight", "w", *FAST)[2]
+    assert "column 'p': text in 1 row ('w'); column 'w': negative in 2 rows; first: row 1" in message

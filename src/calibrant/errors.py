@@ -118,6 +118,8 @@ class FileError(CalibrantError):
         The command's options, with values, that solve the problem.
     fault : FileFault
         What callers may branch on.
+    column : str or None
+        The column at fault, if it is one.
     """
 
     def __init__(
@@ -127,6 +129,7 @@ class FileError(CalibrantError):
         remedy: str,
         options: tuple[str, ...] = (),
         fault: FileFault = FileFault.UNREADABLE,
+        column: str | None = None,
     ) -> None:
         super().__init__(f"{path}: {problem}; {remedy}" + (f" {shlex.join(options)}" if options else ""))
         self.path = path
@@ -134,9 +137,10 @@ class FileError(CalibrantError):
         self.remedy = remedy
         self.options = options
         self.fault = fault
+        self.column = column
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.path, self.problem, self.remedy, self.options, self.fault))
+        return (type(self), (self.path, self.problem, self.remedy, self.options, self.fault, self.column))
 
 
 class MissingDependencyError(CalibrantError, ImportError):

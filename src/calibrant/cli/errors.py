@@ -78,14 +78,17 @@ def failing(ctx: click.Context, options: CommandOptions | None = None) -> Iterat
     except InputError as error:
         if not files:
             fail(str(error))
-        text = _place(error, files[0], ctx, options)
-        values = error.argument in files[0].columns
-        fail(_with_others(text, files[0].paths, options) if values else text)
+        rows, text = files[0], _place(error, files[0], ctx, options)
+        if error.argument not in rows.columns or (error.argument == "targets" and rows.targets_from is not None):
+            fail(text)
+        path = rows.paths[0] if error.row is None else rows.locate(error.row)[0]
+        fail(_with_others(text, path, rows.columns[error.argument], rows.paths, options))
     except FileError as error:
         text, fault = _with_command(error, ctx, options), error.fault
         looked_at = fault in (FileFault.VALUE, FileFault.NO_SUCH_COLUMN)
         least = 1 if fault is FileFault.NO_SUCH_COLUMN else 2
-        fail(_with_others(text, [error.path], options, least) if looked_at else text)
+        columns = () if error.column is None else (error.column,)
+        fail(_with_others(text, error.path, columns, [error.path], options, least) if looked_at else text)
     except CalibrantError as error:
         fail(str(error))
     except MemoryError:
@@ -102,8 +105,10 @@ def _fail(message: str) -> None:
     sys.exit(BAD_DATA)
 
 
-def _with_others(text: str, paths: Sequence[str], options: CommandOptions, least: int = 2) -> str:
-    """Return an error about values or columns after the numbers of all values that cannot be used, by kind.
+def _with_others(
+    text: str, path: str, columns: Sequence[str], paths: Sequence[str], options: CommandOptions, least: int = 2
+) -> str:
+    """Return an error about columns of a file after the numbers of all values that cannot be used, by kind.
 
     They are counted after a failure alone. A single value, outcomes alone, and a column that is the wrong one as a
     whole, the error says by itself.
@@ -111,17 +116,16 @@ def _with_others(text: str, paths: Sequence[str], options: CommandOptions, least
     from calibrant.errors import CalibrantError
     from calibrant.files import unusable_values
 
-    path = next((path for path in paths if text.startswith(f"{path}: ")), None)
     arrays = any(name.lower().endswith((".npz", ".npy", ".cal")) for name in paths)
-    if path is None or arrays or options.engine == "spark" or options.ignore_index is not None:
+    if arrays or options.engine == "spark" or options.ignore_index is not None:
         return text
     try:
         found = unusable_values(paths, options, options.logits)
     except (CalibrantError, OSError):  # the first error stands
         return text
-    found = [each for each in found if not (each.is_whole and quoted(each.column) in text)]
-    said_already = any(f"column {quoted(each.column)}: expected outcomes" in text for each in found)
-    if sum(each.counts.total() for each in found) < least or (len(found) == 1 and said_already):
+    found = [each for each in found if not (each.is_whole and each.column in columns)]
+    is_said = len(found) == 1 and found[0].is_outcome and found[0].column in columns
+    if is_said or sum(each.counts.total() for each in found) < least:
         return text
     listed = "; ".join(map(str, found[:_LISTED]))
     return f"{path}: values that cannot be used: {listed}; first: {text.removeprefix(f'{path}: ')}"
