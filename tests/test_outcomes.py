@@ -413,3 +413,11 @@ def test_a_value_spelled_like_a_column_hides_no_count_of_it(tmp_path):
     path.write_text("p,y,w\nw,1,-1\n0.2,0,-2\n")
     message = run("report", str(path), "--score", "p", "--outcome", "y", "--weight", "w", *FAST)[2]
     assert "column 'p': text in 1 row ('w'); column 'w': negative in 2 rows; first: row 1" in message
+
+
+def test_an_error_that_lists_no_values_keeps_their_counts(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text("p,y\n0.3,1\n0.2,2\n0.9,2\n0.4,1\n")
+    message = run("report", str(path), "--score", "p", "--outcome", "y", *FAST)[2]
+    assert "values that cannot be used: column 'y': neither 0 nor 1 in 2 rows; first: " in message
+    assert "the labels look 1-based" in message

@@ -120,7 +120,6 @@ class Unusable:
     rows: int
     counts: Counter[str]
     examples: dict[str, list[str]]
-    is_outcome: bool
 
     @property
     def is_whole(self) -> bool:
@@ -167,7 +166,7 @@ def unusable(tables: Sequence[Table], column: str, use: str, decimal_comma: bool
                     texts = examples.setdefault(said, [])
                     if said in _WITH_EXAMPLES and len(texts) <= _EXAMPLES and text not in texts:
                         texts.append(text)
-    return Unusable(column=column, rows=rows, counts=counts, examples=examples, is_outcome=use == "outcome")
+    return Unusable(column=column, rows=rows, counts=counts, examples=examples)
 
 
 def _fault(text: str, use: str, eps: float) -> str | None:
