@@ -96,7 +96,11 @@ def failing(ctx: click.Context, options: CommandOptions | None = None) -> Iterat
         looked_at = fault in (FileFault.VALUE, FileFault.NO_SUCH_COLUMN)
         least = 1 if fault is FileFault.NO_SUCH_COLUMN else 2
         columns = () if error.column is None else (error.column,)
-        fail(_with_others(said, error.path, columns, [error.path], options, least) if looked_at else said.text)
+        fail(
+            _with_others(said, error.path, columns, _beside(error, ctx, options), options, least)
+            if looked_at
+            else said.text
+        )
     except CalibrantError as error:
         fail(str(error))
     except MemoryError:
@@ -136,7 +140,22 @@ def _with_others(
     if is_said or sum(each.counts.total() for each in found) < least:
         return said.text
     listed = "; ".join(map(str, found[:_LISTED]))
-    return f"{path}: values that cannot be used: {listed}; first: {said.text.removeprefix(f'{path}: ')}"
+    files = f" in {len(paths)} files" if len(paths) > 1 else ""
+    return f"{path}: values that cannot be used{files}: {listed}; first: {said.text.removeprefix(f'{path}: ')}"
+
+
+def _beside(error: FileError, ctx: click.Context, options: CommandOptions) -> list[str]:
+    """Return the files whose rows are read together with those of an error; a comparison may have a file a model."""
+    from calibrant.errors import CalibrantError
+    from calibrant.files.paths import expand
+
+    if ctx.command.name == "compare" and options.scores is None:
+        return [error.path]
+    try:
+        paths = expand(options.files)
+    except CalibrantError:
+        return [error.path]
+    return paths if error.path in paths else [error.path]
 
 
 def _with_command(error: FileError, ctx: click.Context, options: CommandOptions) -> _Said:
