@@ -884,3 +884,11 @@ def test_faulty_options_of_every_kind_are_said_in_one_run(seed: int) -> None:
 def test_an_option_with_an_error_is_not_said_to_be_missing() -> None:
     assert "name the number" not in run("floor", "--n", "many")[2]
     assert "pass --tolerance too" not in run("report", "a.csv", "--tolerance", "x", "--tolerance-of", "mean_gap")[2]
+
+
+def test_an_unknown_option_beside_a_file_of_options() -> None:
+    write("o.toml", "level = 0.9\n")
+    status, _, err = run("report", "a.csv", "--config", "o.toml", "--scor", "p", "--n-bins", "x")
+    assert status == 2
+    assert "No such option '--scor'" in err
+    assert "'x' is not a valid integer" in err

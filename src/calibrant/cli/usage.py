@@ -107,6 +107,9 @@ class Command(click.Command):
             return [*faults, error]
         params = self.get_params(ctx)
         for param in iter_params_for_processing(order, params):
+            if param.name == "config":  # its value is what came from the file, once that is read
+                ctx.params.setdefault("config", None)
+                continue
             words = values.get(param.name or "")
             if ctx.ignore_unknown_options and isinstance(param, click.Argument) and isinstance(words, tuple):
                 unknown = [word for word in words if word.startswith("-") and word in typed and word != "-"]
