@@ -123,7 +123,7 @@ def test_an_error_names_the_file_that_an_option_came_from() -> None:
         "--no-config leaves it out)"
     )
     write("calibrant.toml", '[report]\nlevel = 3\nfail-if = "ece >"\n')
-    assert refused().endswith("(--fail-if comes from calibrant.toml; --no-config leaves it out)")
+    assert refused().endswith("(--level, --fail-if come from calibrant.toml; --no-config leaves them out)")
     write("calibrant.toml", "[report]\nlevel = 3\nn-bins = 5\n")
     hint = "3; pass a share from 0.5 to below 1, such as 0.95"
     assert refused() == (

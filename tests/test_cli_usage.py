@@ -851,3 +851,44 @@ def test_all_wrong_options_are_said_at_once():
     for words, said in WRONG.items():
         assert said in run("report", "none.csv", *words)[2]
         assert together.count(said) == 1
+
+
+#: Options that are wrong by themselves, with their errors: found by click, by the parser, and by the checks.
+FAULTY = {
+    ("--n-bins", "x"): "Invalid value for '--n-bins' / '--bins': 'x' is not a valid integer",
+    ("--level", "high"): "Invalid value for '--level': 'high' is not a valid float",
+    ("--fail-if", "ecee > 1"): "no measure 'ecee'; did you mean 'ece'?",
+    ("--measures", "eceee"): "Invalid value for '--measures': 'eceee'; did you mean 'ece'?",
+    ("--labels", "yes"): "'yes'; name two labels or more",
+    ("--timezone", "Mars"): "there is no time zone 'Mars'",
+    ("--bands", "wide"): "'wide' is not one of",
+    ("--scor", "p"): "No such option '--scor'; did you mean '--score'?",
+    ("--seed=5",): "No such option '--seed'; did you mean '--rng'?",
+    ("--n-resamples", "-1"): "-1; pass 0 or more",
+    ("--tolerance", "2"): "2; pass the largest harmless error, such as 0.02",
+    ("--html", "page.pdf"): "name a file that ends in .html",
+}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_faulty_options_of_every_kind_are_said_in_one_run(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    faulty = list(FAULTY)
+    chosen = [faulty[k] for k in rng.choice(len(faulty), rng.integers(2, 5), replace=False)]
+    status, out, err = run("report", "none.csv", *(word for words in chosen for word in words))
+    assert (status, out) == (2, "")
+    for words in chosen:
+        assert " ".join(err.split()).count(FAULTY[words]) == 1
+
+
+def test_an_option_with_an_error_is_not_said_to_be_missing() -> None:
+    assert "name the number" not in run("floor", "--n", "many")[2]
+    assert "pass --tolerance too" not in run("report", "a.csv", "--tolerance", "x", "--tolerance-of", "mean_gap")[2]
+
+
+def test_an_unknown_option_beside_a_file_of_options() -> None:
+    write("o.toml", "level = 0.9\n")
+    status, _, err = run("report", "a.csv", "--config", "o.toml", "--scor", "p", "--n-bins", "x")
+    assert status == 2
+    assert "No such option '--scor'" in err
+    assert "'x' is not a valid integer" in err

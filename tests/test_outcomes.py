@@ -406,3 +406,31 @@ def test_infinity_by_rounding_is_named_by_its_row(tmp_path):
     (tmp_path / "l.jsonl").write_text(f'{{"p": [0.5, 0.5], "y": 1}}\n{{"p": [{digits}, 0.5], "y": 0}}\n')
     message = run("report", str(tmp_path / "l.jsonl"), "--probs", "p", "--target", "y", *FAST)[2]
     assert "row 2, column 'p[0]': expected finite numbers, got inf" in message
+
+
+def test_a_value_spelled_like_a_column_hides_no_count_of_it(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text("p,y,w\nw,1,-1\n0.2,0,-2\n")
+    message = run("report", str(path), "--score", "p", "--outcome", "y", "--weight", "w", *FAST)[2]
+    assert "column 'p': text in 1 row ('w'); column 'w': negative in 2 rows; first: row 1" in message
+
+
+def test_an_error_that_lists_no_values_keeps_their_counts(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text("p,y\n0.3,1\n0.2,2\n0.9,2\n0.4,1\n")
+    message = run("report", str(path), "--score", "p", "--outcome", "y", *FAST)[2]
+    assert "values that cannot be used: column 'y': neither 0 nor 1 in 2 rows; first: " in message
+    assert "the labels look 1-based" in message
+
+
+def test_the_values_of_several_files_are_counted_together(tmp_path):
+    texts = {"a": "p,y\n0.3,1\n0.2,0\n", "b": "p,y\nx,1\n0.3,0\n", "c": "p,y\n7,1\nz,0\n"}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    command = ["report", *(str(tmp_path / f"{name}.csv") for name in texts), "--score", "p", "--outcome", "y", *FAST]
+    message = run(*command)[2]
+    counts = "column 'p': text in 2 rows ('x', 'z'), outside [0, 1] in 1 row"
+    assert f"b.csv: values that cannot be used in 3 files: {counts}; first: row 1" in message
+    (tmp_path / "c.csv").write_text("q,y\n7,1\n")
+    message = run(*command)[2]
+    assert "values that cannot be used" not in message

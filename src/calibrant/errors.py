@@ -118,6 +118,8 @@ class FileError(CalibrantError):
         The command's options, with values, that solve the problem.
     fault : FileFault
         What callers may branch on.
+    column : str or None
+        The column at fault, if it is one.
     """
 
     def __init__(
@@ -127,6 +129,7 @@ class FileError(CalibrantError):
         remedy: str,
         options: tuple[str, ...] = (),
         fault: FileFault = FileFault.UNREADABLE,
+        column: str | None = None,
     ) -> None:
         super().__init__(f"{path}: {problem}; {remedy}" + (f" {shlex.join(options)}" if options else ""))
         self.path = path
@@ -134,9 +137,10 @@ class FileError(CalibrantError):
         self.remedy = remedy
         self.options = options
         self.fault = fault
+        self.column = column
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.path, self.problem, self.remedy, self.options, self.fault))
+        return (type(self), (self.path, self.problem, self.remedy, self.options, self.fault, self.column))
 
 
 class MissingDependencyError(CalibrantError, ImportError):
@@ -161,7 +165,7 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     """Return a hint ``did you mean 'x'?`` or, if no choice is similar, the list of the choices."""
     names = list(choices)
     rest = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return meant(name, names) or f"choose from {', '.join(map(repr, names[:SHOWN]))}{rest}"
+    return meant(name, names) or f"choose from {', '.join(map(quoted, names[:SHOWN]))}{rest}"
 
 
 def meant(name: str, choices: Iterable[str]) -> str:
@@ -171,9 +175,9 @@ def meant(name: str, choices: Iterable[str]) -> str:
     close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
     if close:
         likeness = [difflib.SequenceMatcher(None, match, name.casefold()).ratio() for match in close]
-        best = [repr(folded[match]) for match, ratio in zip(close, likeness, strict=True) if ratio == likeness[0]]
+        best = [quoted(folded[match]) for match, ratio in zip(close, likeness, strict=True) if ratio == likeness[0]]
         # Choices that are equally similar keep their order.
-        return f"did you mean {' or '.join(sorted(best, key=[repr(choice) for choice in names].index))}?"
+        return f"did you mean {' or '.join(sorted(best, key=[quoted(choice) for choice in names].index))}?"
     return ""
 
 

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from calibrant.cli.options import CommandOptions
+from calibrant.cli.usage import FAULTS
 from calibrant.errors import quoted
 
 #: How the names of files must end, by option.
@@ -37,7 +38,8 @@ def _of_report(ctx: click.Context, options: CommandOptions, notions: Sequence[st
         yield click.UsageError("--score is for one event, --probs for many classes; pass one of the two", ctx)
     if options.outcome and options.target:
         yield click.UsageError("--outcome and --target both name the truth; pass one of the two", ctx)
-    yield from _of_conditions(ctx, options)
+    if not _is_faulty(ctx, "measures") and not _is_faulty(ctx, "profile"):
+        yield from _of_conditions(ctx, options)
     yield from _of_tolerance(ctx, options.tolerance)
     yield from _of_tolerated(ctx, options)
     yield from _of_sketch(ctx, options.sketch_path)
@@ -73,7 +75,7 @@ def _of_tolerated(ctx: click.Context, options: CommandOptions) -> Iterator[click
         hint = f"{quoted(options.tolerance_of)}; {nearest(options.tolerance_of, TOLERATED)}"
         yield click.BadParameter(hint, ctx, param_hint="--tolerance-of")
     elif options.tolerance_of != TOLERATED[0]:
-        if options.tolerance is None:
+        if options.tolerance is None and not _is_faulty(ctx, "tolerance"):
             yield click.UsageError("--tolerance-of names the error of --tolerance; pass --tolerance too", ctx)
         elif options.notion in PER_CLASS:
             problem = f"with --notion {options.notion} only the ECE has a tolerance"
@@ -127,7 +129,8 @@ def check_floor(ctx: click.Context, params: Mapping[str, Any]) -> None:
 def _of_floor(ctx: click.Context, params: Mapping[str, Any]) -> Iterator[click.UsageError]:
     yield from _of_level(ctx, params["level"])
     yield from _of_tolerance(ctx, params["prove"], "--prove")
-    if params["n"] is None and params["prove"] is None:
+    faulty = _is_faulty(ctx, "n") or _is_faulty(ctx, "prove")
+    if params["n"] is None and params["prove"] is None and not faulty:
         msg = "name the number of predictions, such as --n 500, or the error to prove, such as --prove 0.02"
         yield click.UsageError(msg, ctx)
 
@@ -211,10 +214,22 @@ def _of_folder(ctx: click.Context, name: str, target: str | None) -> Iterator[cl
         yield click.BadParameter(hint, ctx, param_hint=name)
 
 
+def check_usage(ctx: click.Context) -> None:
+    """Reject wrong usage of a command without checks of its own."""
+    _raise(ctx, ())
+
+
+def _is_faulty(ctx: click.Context, name: str) -> bool:
+    """Whether an option has an error of its own, so that its default stands in its place."""
+    faults = [fault for fault in ctx.meta.get(FAULTS, ()) if isinstance(fault, click.BadParameter)]
+    return any(fault.param is not None and fault.param.name == name for fault in faults)
+
+
 def _raise(ctx: click.Context, errors: Iterable[click.UsageError]) -> None:
-    """Raise all errors as one."""
-    found = list({error.format_message(): error for error in errors}.values())
+    """Raise all errors as one, after those of single options that the parsing of the command line found."""
+    together = [*ctx.meta.get(FAULTS, ()), *errors]
+    found = list({error.format_message(): error for error in together}.values())
     if len(found) > 1:
-        raise click.UsageError("; and ".join(error.format_message() for error in found), ctx)
+        raise click.UsageError("; and ".join(error.format_message().removesuffix(".") for error in found), ctx)
     for error in found:
         raise error

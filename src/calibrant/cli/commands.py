@@ -407,7 +407,8 @@ def _laws(n: int | None, prove: float | None, n_bins: int, level: float, n_resam
 
 @main.command("completion", short_help="Make the TAB key complete commands, in bash, zsh or fish.")
 @click.argument("shell", type=click.Choice(completion.SHELLS))
-def complete(shell: str) -> None:
+@click.pass_context
+def complete(ctx: click.Context, shell: str) -> None:
     """Print the shell code that lets the TAB key complete commands, options, files and their columns.
 
     \b
@@ -415,4 +416,5 @@ def complete(shell: str) -> None:
     eval "$(calibrant completion zsh)"     a line for ~/.zshrc, after compinit
     calibrant completion fish | source     a line for ~/.config/fish/config.fish
     """  # noqa: D301
+    checks.check_usage(ctx)
     console.put(completion.script(shell, main))

@@ -16,7 +16,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from calibrant.errors import nearest
+from calibrant.errors import nearest, quoted
 from calibrant.render.style import short
 
 NAME: Final = "calibrant.toml"
@@ -203,7 +203,7 @@ def _checked(
     option = next((options[written] for options in owners if written in options), None)
     if option is None:
         names = dict.fromkeys(name for options in owners for name, option in options.items() if _may_stand(option))
-        msg = f"{path}: {key}: expected the name of an option, got {short(written)!r}; {nearest(written, names)}"
+        msg = f"{path}: {key}: expected the name of an option, got {quoted(short(written))}; {nearest(written, names)}"
         raise click.UsageError(msg, ctx)
     if not _may_stand(option):
         msg = f"{path}: {key}: only the command line names files, hosts and engines, and opens pages; remove it here"

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 import numpy as np
@@ -58,6 +58,13 @@ _ARGUMENTS: Final = {
 }
 
 
+class _Said(NamedTuple):
+    """The text of an error, and whether it lists all unusable values of its column."""
+
+    text: str
+    is_whole: bool = False
+
+
 @contextmanager
 def failing(ctx: click.Context, options: CommandOptions | None = None) -> Iterator[list[FileRows]]:
     """On errors, print one line and exit with the status of bad data; errors about rows name their place in the files.
@@ -78,14 +85,22 @@ def failing(ctx: click.Context, options: CommandOptions | None = None) -> Iterat
     except InputError as error:
         if not files:
             fail(str(error))
-        text = _place(error, files[0], ctx, options)
-        values = error.argument in files[0].columns
-        fail(_with_others(text, files[0].paths, options) if values else text)
+        rows, said = files[0], _place(error, files[0], ctx, options)
+        if error.argument not in rows.columns or (error.argument == "targets" and rows.targets_from is not None):
+            fail(said.text)
+        path = rows.paths[0] if error.row is None else rows.locate(error.row)[0]
+        columns = (*rows.columns[error.argument], *(rows.columns["targets"] if error.fault is Fault.SWAPPED else ()))
+        fail(_with_others(said, path, columns, rows.paths, options))
     except FileError as error:
-        text, fault = _with_command(error, ctx, options), error.fault
+        said, fault = _with_command(error, ctx, options), error.fault
         looked_at = fault in (FileFault.VALUE, FileFault.NO_SUCH_COLUMN)
         least = 1 if fault is FileFault.NO_SUCH_COLUMN else 2
-        fail(_with_others(text, [error.path], options, least) if looked_at else text)
+        columns = () if error.column is None else (error.column,)
+        fail(
+            _with_others(said, error.path, columns, _beside(error, ctx, options), options, least)
+            if looked_at
+            else said.text
+        )
     except CalibrantError as error:
         fail(str(error))
     except MemoryError:
@@ -102,32 +117,48 @@ def _fail(message: str) -> None:
     sys.exit(BAD_DATA)
 
 
-def _with_others(text: str, paths: Sequence[str], options: CommandOptions, least: int = 2) -> str:
-    """Return an error about values or columns after the numbers of all values that cannot be used, by kind.
+def _with_others(
+    said: _Said, path: str, columns: Sequence[str], paths: Sequence[str], options: CommandOptions, least: int = 2
+) -> str:
+    """Return an error about columns of a file after the numbers of all values that cannot be used, by kind.
 
-    They are counted after a failure alone. A single value, outcomes alone, and a column that is the wrong one as a
-    whole, the error says by itself.
+    They are counted after a failure alone. A single value, a column whose values it lists, and a column that is the
+    wrong one as a whole, the error says by itself.
     """
     from calibrant.errors import CalibrantError
     from calibrant.files import unusable_values
 
-    path = next((path for path in paths if text.startswith(f"{path}: ")), None)
     arrays = any(name.lower().endswith((".npz", ".npy", ".cal")) for name in paths)
-    if path is None or arrays or options.engine == "spark" or options.ignore_index is not None:
-        return text
+    if arrays or options.engine == "spark" or options.ignore_index is not None:
+        return said.text
     try:
         found = unusable_values(paths, options, options.logits)
     except (CalibrantError, OSError):  # the first error stands
-        return text
-    found = [each for each in found if not (each.is_whole and quoted(each.column) in text)]
-    said_already = any(f"column {quoted(each.column)}: expected outcomes" in text for each in found)
-    if sum(each.counts.total() for each in found) < least or (len(found) == 1 and said_already):
-        return text
+        return said.text
+    found = [each for each in found if not (each.is_whole and each.column in columns)]
+    is_said = said.is_whole and [each.column for each in found] == list(columns)
+    if is_said or sum(each.counts.total() for each in found) < least:
+        return said.text
     listed = "; ".join(map(str, found[:_LISTED]))
-    return f"{path}: values that cannot be used: {listed}; first: {text.removeprefix(f'{path}: ')}"
+    files = f" in {len(paths)} files" if len(paths) > 1 else ""
+    return f"{path}: values that cannot be used{files}: {listed}; first: {said.text.removeprefix(f'{path}: ')}"
 
 
-def _with_command(error: FileError, ctx: click.Context, options: CommandOptions) -> str:
+def _beside(error: FileError, ctx: click.Context, options: CommandOptions) -> list[str]:
+    """Return the files whose rows are read together with those of an error; a comparison may have a file a model."""
+    from calibrant.errors import CalibrantError
+    from calibrant.files.paths import expand
+
+    if ctx.command.name == "compare" and options.scores is None:
+        return [error.path]
+    try:
+        paths = expand(options.files)
+    except CalibrantError:
+        return [error.path]
+    return paths if error.path in paths else [error.path]
+
+
+def _with_command(error: FileError, ctx: click.Context, options: CommandOptions) -> _Said:
     from calibrant.files import BadTarget, values_of, where_option
     from calibrant.files.columns import Unnamed
 
@@ -138,14 +169,14 @@ def _with_command(error: FileError, ctx: click.Context, options: CommandOptions)
         if not set(found.unusable) <= set(found.missing):
             said = outcomes.remedy(found, [error.path], error.column, error.score, ctx, options)
         elif len(found.missing) == 1:
-            return str(error)
-        return f"{error.path}: {got}; {said}"
+            return _Said(str(error))
+        return _Said(f"{error.path}: {got}; {said}", is_whole=True)
     if isinstance(error, Unnamed) and error.readings:
         cases = [f"{reading.case}, type: {command_line(ctx, reading.options)}" for reading in error.readings]
-        return "; ".join([f"{error.path}: {error.problem}", error.words, *cases])
+        return _Said("; ".join([f"{error.path}: {error.problem}", error.words, *cases]))
     if not error.options:
-        return str(error) + _for_filled_in(error, options)
-    return f"{error.path}: {error.problem}; {error.remedy}: {command_line(ctx, error.options)}"
+        return _Said(str(error) + _for_filled_in(error, options))
+    return _Said(f"{error.path}: {error.problem}; {error.remedy}: {command_line(ctx, error.options)}")
 
 
 def _for_filled_in(error: FileError, options: CommandOptions) -> str:
@@ -163,21 +194,21 @@ def _for_filled_in(error: FileError, options: CommandOptions) -> str:
     return f"; {quoted(value)} is a file: if the shell expanded a pattern, quote it: {option} '{prefix}*'"
 
 
-def _place(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str:
+def _place(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> _Said:
     """Return an error of the library with its place in the files, and the option to type."""
     if error.fault is Fault.SWAPPED:
-        return _swapped(error, predictions, ctx, options)
+        return _Said(_swapped(error, predictions, ctx, options))
     if error.argument in predictions.columns:
         whole = _of_outcomes(error, predictions, ctx, options)
         if whole is not None:
-            return whole
+            return _Said(whole, is_whole=True)
         path, problem = predictions.place(error)
-        return f"{path}: {problem}; {_remedy(error, predictions, ctx, options)}"
+        return _Said(f"{path}: {problem}; {_remedy(error, predictions, ctx, options)}")
     argument = _ARGUMENTS.get(error.argument, error.argument)
     argument = "--labels" if argument == "--class-names" and options.labels else argument
     expected, got, _ = reword(error, _TERMS)
     remedy = _remedy(error, predictions, ctx, options)
-    return f"{predictions.paths[0]}: {argument}: expected {expected}, got {got}; {remedy}"
+    return _Said(f"{predictions.paths[0]}: {argument}: expected {expected}, got {got}; {remedy}")
 
 
 def _swapped(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str:

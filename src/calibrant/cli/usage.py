@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import enum
 import glob
 import os
 import re
@@ -12,12 +13,16 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import click
+from click.core import iter_params_for_processing
 
 from calibrant.cli import configuration, console
 from calibrant.errors import nearest, quoted
 
 #: The key of the typed words in a context's ``meta``.
 TYPED: Final = "calibrant.typed"
+
+#: The key of the errors of single options in a context's ``meta``: the checks of the command raise them with theirs.
+FAULTS: Final = "calibrant.faults"
 
 #: The sections of a command's help, each with the names of its options.
 SECTIONS: Final = {
@@ -80,25 +85,60 @@ class Command(click.Command):
     """A command that proposes an option for a misspelt one, and has sections in its help."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, and propose an option for an unknown one."""
+        """Parse, and propose an option for an unknown one; errors of several options are raised together."""
         typed = list(args)
         try:
             if any(param.name == "config" for param in self.params) and not ctx.resilient_parsing:
                 return self._parse_with_file(ctx, args)
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            options = [name for param in self.params for name in param.opts if name.startswith("--")]
-            # click takes -score for -s, -c and so on.
-            name = error.option_name
-            if not name.startswith("--"):
-                name = next((word for word in typed if word.startswith(name)), name)
-            matches = _meant(name, options)
-            if matches == ["--json"] and _value_of(name, typed).lower().endswith((".html", ".htm")):
-                matches = ["--html"]
-            meant = " or ".join(map(repr, matches))
-            hint = f"did you mean {meant}?" if meant else f"'{ctx.command_path} --help' lists them"
-            msg = f"No such option {quoted(name)}; {hint}"
-            raise click.UsageError(msg, ctx) from None
+            ctx.ignore_unknown_options = True
+            faults = [self._unknown(ctx, error.option_name, typed)]
+        except click.BadParameter as error:
+            faults = [error]
+        ctx.meta[FAULTS] = self._faults(ctx, typed, faults)
+        return []
+
+    def _faults(self, ctx: click.Context, typed: list[str], faults: list[click.UsageError]) -> list[click.UsageError]:
+        """Return the errors of all options of a command line after the first; the options have their defaults then."""
+        try:
+            values, _, order = self.make_parser(ctx).parse_args(list(typed))
+        except click.UsageError as error:
+            return [*faults, error]
+        params = self.get_params(ctx)
+        for param in iter_params_for_processing(order, params):
+            if param.name == "config":  # its value is what came from the file, once that is read
+                ctx.params.setdefault("config", None)
+                continue
+            words = values.get(param.name or "")
+            if ctx.ignore_unknown_options and isinstance(param, click.Argument) and isinstance(words, tuple):
+                unknown = [word for word in words if word.startswith("-") and word in typed and word != "-"]
+                faults += [self._unknown(ctx, word, typed) for word in unknown]
+                values[param.name or ""] = tuple(word for word in words if word not in unknown)
+            try:
+                param.handle_parse_result(ctx, values, [])
+            except click.BadParameter as error:
+                faults.append(error)
+                if param.expose_value and param.name:
+                    ctx.params[param.name] = param.get_default(ctx) if param.nargs == 1 and not param.multiple else ()
+        # click marks what is missing by a value of its own until it has parsed all.
+        for param in params:
+            if param.expose_value and param.name and isinstance(ctx.params.get(param.name), enum.Enum):
+                ctx.params[param.name] = None
+        return faults
+
+    def _unknown(self, ctx: click.Context, name: str, typed: list[str]) -> click.UsageError:
+        """Return the error of an unknown option, with a proposal."""
+        options = [option for param in self.params for option in param.opts if option.startswith("--")]
+        # click takes -score for -s, -c and so on.
+        if not name.startswith("--"):
+            name = next((word for word in typed if word.startswith(name)), name)
+        matches = _meant(name, options)
+        if matches == ["--json"] and _value_of(name, typed).lower().endswith((".html", ".htm")):
+            matches = ["--html"]
+        meant = " or ".join(map(repr, matches))
+        hint = f"did you mean {meant}?" if meant else f"'{ctx.command_path} --help' lists them"
+        return click.UsageError(f"No such option {quoted(name.partition('=')[0])}; {hint}", ctx)
 
     def _parse_with_file(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse, with the options of a file as the defaults."""
@@ -107,6 +147,9 @@ class Command(click.Command):
         path = None if helping is not None and words.get(helping.name) else configuration.configure(ctx, words)
         try:
             rest = super().parse_args(ctx, args)
+        except (click.NoSuchOption, click.BadParameter):
+            ctx.params["config"] = configuration.configured(ctx, path)
+            raise  # `invoke` names the file
         except click.UsageError as error:
             raise _blamed(error, configuration.configured(ctx, path)) from None
         ctx.params["config"] = configuration.configured(ctx, path)

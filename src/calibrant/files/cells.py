@@ -78,7 +78,7 @@ class _Reader:
             for name, array in arrays.items():
                 if array.ndim > 1:
                     problem = f"column {quoted(name)} holds lists, and {argument} have other columns too"
-                    raise self._error(problem, "name the list column alone")
+                    raise self._error(name, problem, "name the list column alone")
             return np.stack(list(arrays.values()), axis=1)
         ((name, column),) = columns.items()
         types, kind = self._types, column.type.value_type if self._is_coded(column) else column.type
@@ -108,7 +108,7 @@ class _Reader:
         kind = column.type.value_type if self._is_coded(column) else column.type
         if self._types.is_nested(kind):
             problem = f"column {quoted(name)} holds lists, not names"
-            raise self._error(problem, "name a column with one value a row")
+            raise self._error(name, problem, "name a column with one value a row")
         return kind
 
     def _clusters(self, name: str, column: Any) -> Column:
@@ -150,7 +150,7 @@ class _Reader:
             coded, kind = column, column.type.value_type
             if types.is_nested(kind):
                 problem = f"column {quoted(name)} holds categories of lists"
-                raise self._error(problem, "write lists, or a column for each class")
+                raise self._error(name, problem, "write lists, or a column for each class")
             if _is_text(types, kind):
                 self._check_nulls(name, coded)
                 return self._of_text(name, coded, percent, 1)
@@ -170,7 +170,7 @@ class _Reader:
             return self._of_text(name, column.cast(self._arrow.large_string()).dictionary_encode(), percent, width)
         elif not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
             problem = f"column {quoted(name)} holds values of type {kind}, not numbers"
-            raise self._error(problem, "name a column of numbers")
+            raise self._error(name, problem, "name a column of numbers")
         array = self._array(column)
         array = array.astype(np.float16, copy=False) if self._table.is_narrow(name) else array
         if name in self._table.integers:
@@ -185,7 +185,7 @@ class _Reader:
         signed = name in self._selection.probs and len(codes) and is_signed(names[codes[0]])
         remedy = PERCENT_REMEDY if signed else "name a column of numbers"
         problem = f"column {quoted(name)} holds text, not numbers"
-        raise self._error(problem, remedy)
+        raise self._error(name, problem, remedy)
 
     def _fractions(self, name: str, values: Column, width: int) -> NDArray[Any]:
         def place(row: int) -> str:
@@ -194,7 +194,7 @@ class _Reader:
         def remedy(text: str) -> str:
             return "correct the cell" if width > 1 else self._without(name, text)
 
-        percents = self._percents.setdefault(name, Percents(self._table.path, place, remedy))
+        percents = self._percents.setdefault(name, Percents(self._table.path, place, remedy, name))
         return percents.fractions(values, self.start, width)
 
     def check_per_cents(self) -> None:
@@ -210,7 +210,7 @@ class _Reader:
             return np.empty((0, 0))
         if not lengths.any():
             problem = f"column {quoted(name)} holds empty lists"
-            raise self._error(problem, "write a value for each class")
+            raise self._error(name, problem, "write a value for each class")
         odd, width, values = np.flatnonzero(lengths != lengths[0]), int(lengths[0]), column.flatten()
         if values.null_count:
             null = self._compute.index(values.is_null(), True).as_py()
@@ -220,11 +220,11 @@ class _Reader:
         if len(odd):
             row, first = self._table.row_of(self.start + int(odd[0])), self._table.row_of(self.start)
             problem = f"row {row}, column {quoted(name)} has a list of {lengths[odd[0]]}, row {first} of {width}"
-            raise self._error(problem, "give every row a value for each class")
+            raise self._error(name, problem, "give every row a value for each class")
         values = self._decoded(name, values)
         if self._types.is_nested(values.type):
             problem = f"column {quoted(name)} holds lists of lists"
-            raise self._error(problem, "write one list of numbers a row")
+            raise self._error(name, problem, "write one list of numbers a row")
         return self._flat(name, values, percent, width).reshape(len(lengths), width)
 
     def _array(self, column: Any) -> NDArray[Any]:
@@ -257,23 +257,22 @@ class _Reader:
         text = table.cell(name, index)
         place = f"row {table.row_of(index)}, column {quoted(name)}"
         if inside and (text is None or "null" in text.lower()):
-            return self._error(f"{place} has a list with a null in it", "give every class a value in every row")
+            return self._error(name, f"{place} has a list with a null in it", "give every class a value in every row")
         if text is None:
             option = where_option(f"{table.spoken(name)} IS NOT NULL", table.where)
             return self._bad(name, f"{place} is empty (null)", f"fill it, or leave such rows out with {option}")
         if re.fullmatch(r"[-+]?\d*,\d+", text.strip()):
             problem, remedy = f"{place}: {shown(text)} is not a number", "if decimals have a comma, add"
-            return FileError(table.path, problem, remedy, ("--decimal-comma",), FileFault.VALUE)
+            return FileError(table.path, problem, remedy, ("--decimal-comma",), FileFault.VALUE, name)
         wanted = "a list of numbers" if inside or text.startswith("[") else table.expected.get(name, "a number")
         problem = f"{place}: {shown(text)} is not {wanted}"
         if name in self._selection.probs and (is_signed(text) or (text.startswith("[") and "%" in text)):
-            return self._error(problem, PERCENT_REMEDY)
+            return self._error(name, problem, PERCENT_REMEDY)
         if text.strip().endswith("%"):
-            return self._error(problem, "write percentages as fractions, 85% as 0.85")
+            return self._error(name, problem, "write percentages as fractions, 85% as 0.85")
         if not text.startswith("[") and name not in self._selection.targets and table.holds_text(name):
-            return self._error(
-                f"column {quoted(name)} holds text such as {shown(text)}, not numbers", "name a column of numbers"
-            )
+            problem = f"column {quoted(name)} holds text such as {shown(text)}, not numbers"
+            return self._error(name, problem, "name a column of numbers")
         return self._bad(name, problem, self._without(name, text))
 
     def _bad(self, name: str, problem: str, remedy: str) -> FileError:
@@ -281,7 +280,7 @@ class _Reader:
         models = [names for argument, names in self._selection.names().items() if argument.startswith("probs")]
         if (name,) == self._selection.targets and len(models[0]) == 1:
             return BadTarget(self._table.path, problem, remedy, name, self._selection.probs[0])
-        return self._error(problem, remedy)
+        return self._error(name, problem, remedy)
 
     def _without(self, name: str, text: str) -> str:
         """Say how to mend a cell, or do without its row."""
@@ -291,8 +290,8 @@ class _Reader:
         verb = "leave such rows out" if is_missing(text) else "correct it, or leave the row out"
         return f"{verb} with {option}"
 
-    def _error(self, problem: str, remedy: str) -> FileError:
-        return FileError(self._table.path, problem, remedy, fault=FileFault.VALUE)
+    def _error(self, name: str, problem: str, remedy: str) -> FileError:
+        return FileError(self._table.path, problem, remedy, fault=FileFault.VALUE, column=name)
 
 
 def _is_text(types: Any, kind: Any) -> bool:

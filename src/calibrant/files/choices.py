@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrant.errors import FileError
+from calibrant.errors import FileError, quoted
 from calibrant.files.paths import LONGEST_OBJECT, bounded_lines, open_text, reading
 from calibrant.memory import max_memory
 
@@ -218,7 +218,8 @@ def choices_rows(path: str) -> Iterator[Row]:
         if isinstance(target, str) and texts.count(target) == 1:
             right = texts.index(target)
         if right is None or not 0 <= right < len(texts):
-            raise FileError(path, f"{where}: 'target' is {target!r}, not one of the {len(texts)} choices", expected)
+            shown = quoted(target) if isinstance(target, str) else repr(target)
+            raise FileError(path, f"{where}: 'target' is {shown}, not one of the {len(texts)} choices", expected)
         question = next((value[name] for name in _IDS if isinstance(value.get(name), (int, str))), None)
         cells = {name: cell for name, cell in value.items() if name not in ("chosen", "correct", *NORMALISATIONS)}
         row = Choices(likelihoods, (right,), texts).row(cells)

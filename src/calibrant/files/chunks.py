@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from calibrant.errors import FileError
+from calibrant.errors import FileError, quoted
 from calibrant.files.columns import Selection
 from calibrant.files.local import located
 from calibrant.files.sketches import MOST_CURVES
@@ -94,7 +94,7 @@ class Plan:
             raise TooMany(source.path, problem, remedy)
         most = max(MOST_CURVES // self.curves - 1, 0)
         if groups > most:
-            problem = f"column {', '.join(source.selection.groups)!r} names more than {most:,} groups"
+            problem = f"column {quoted(', '.join(source.selection.groups))} names more than {most:,} groups"
             option = "leave --sketch out" if kept else "pass --exact to keep all rows"
             remedy = f"a sketch of each takes too much memory: name a column of fewer, or {option}"
             raise TooMany(source.path, problem, remedy)

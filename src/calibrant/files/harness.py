@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrant.errors import FileError
+from calibrant.errors import FileError, quoted
 from calibrant.files.choices import Choices, Protocol, Row, finite, objects, parse, scalars
 from calibrant.files.local import original
 from calibrant.files.paths import reading
@@ -136,7 +136,7 @@ def _right(
         candidates = agreeing or candidates
     if len(candidates) == 1:
         return tuple(candidates), ""
-    return (), f"its target {target[:40]!r} does not say which of the {count} choices is right"
+    return (), f"its target {quoted(target[:40])} does not say which of the {count} choices is right"
 
 
 def _inside(places: Sequence[int], count: int) -> tuple[tuple[int, ...], str]:

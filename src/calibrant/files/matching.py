@@ -165,7 +165,7 @@ def _check_alike(
     row = int(np.argmax(differs))
     path, data_row = other.locate(row if order is None else int(order[row]))
     first_path, first_row = first.locate(row)
-    got = f"row {data_row:,}, column {other.column_name(argument)!r} holds {_shown(another[row])}"
+    got = f"row {data_row:,}, column {quoted(other.column_name(argument))} holds {_shown(another[row])}"
     problem = f"{got}, and row {first_row:,} of {first_path} {_shown(one[row])}"
     if order is None:
         remedy = "if the rows have another order, name the column that tells which row is which, such as --on id"

@@ -361,7 +361,7 @@ class _Reader:
             first, (tail, text) = self._state.kinds.setdefault(argument, (source.path, kind_of_rows(column)))
             if (tail, text) == kind_of_rows(column):
                 continue
-            what = f"{selection.noun} {selection.names()[argument][0]!r}"
+            what = f"{selection.noun} {quoted(selection.names()[argument][0])}"
             if column.shape[1:] == tail:
                 words = ["text" if each else "numbers" for each in (not text, text)]
                 problem, remedy = f"{what} holds {words[0]}, in {first} {words[1]}", f"write the {argument} alike"

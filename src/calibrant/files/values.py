@@ -28,8 +28,8 @@ class BadTarget(FileError):
     """A cell of the only column of targets that is no number: the column may hold labels."""
 
     def __init__(self, path: str, problem: str, remedy: str, column: str, score: str) -> None:
-        super().__init__(path, problem, remedy, fault=FileFault.VALUE)
-        self.column = column
+        super().__init__(path, problem, remedy, fault=FileFault.VALUE, column=column)
+        self.column: str = column
         self.score = score
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -232,12 +232,17 @@ class Percents:
         From a row's position to the row and the column in words.
     remedy : callable
         From a bad cell's text to what can be done about it.
+    column : str or None
+        The column of a table.
     """
 
-    def __init__(self, path: str, place: Callable[[int], str], remedy: Callable[[str], str]) -> None:
+    def __init__(
+        self, path: str, place: Callable[[int], str], remedy: Callable[[str], str], column: str | None = None
+    ) -> None:
         self._path = path
         self._place = place
         self._remedy = remedy
+        self._column = column
         self._has_sign = False
         self._unsigned: tuple[int, str] | None = None  # the first cell that may be a fraction: its row and its text
         #: The largest number, less what rounding may add to it; infinite once a sign says that all are per cents.
@@ -266,7 +271,8 @@ class Percents:
             text = str(cell) if isinstance(values, Words) else str(cell).removesuffix(".0")
             got = shown(text) if isinstance(values, Words) else text
             problem = f"{self._place(start + int(bad[0]) // width)}: {got} is not a per cent from 0 to 100"
-            raise FileError(self._path, f"{problem}, such as 85 or '85%'", self._remedy(text), fault=FileFault.VALUE)
+            problem = f"{problem}, such as 85 or '85%'"
+            raise FileError(self._path, problem, self._remedy(text), fault=FileFault.VALUE, column=self._column)
         rounding = 8 * float(np.finfo(shares.dtype).eps)
         largest = math.inf if self._has_sign else 100 * float(shares.max(initial=0)) / (1 + rounding)
         self.largest = max(self.largest, largest)
