@@ -98,8 +98,9 @@ class Selection:
     columns of probabilities are named by something else than 0 to C - 1. ``models`` are the columns of each of several
     models, where several are read: then ``probs`` are those of all of them. ``percent`` is true where these are per
     cents. ``groups`` and ``clusters`` are columns, or expressions in SQL, whose values together name the group and the
-    cluster of a row, and `keys` the row itself; a single target may be an expression too. `cuts` are the numbers among
-    the groups' columns that are cut. Groups of times with a zone are named by their time in ``timezone``.
+    cluster of a row, and `keys` the row itself; a single target and a single column of ``probs`` may be expressions
+    too. `cuts` are the numbers among the groups' columns that are cut. Groups of times with a zone are named by their
+    time in ``timezone``.
     """
 
     probs: tuple[str, ...]
@@ -179,8 +180,9 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
         # Numbers that are listed with words are no indices: targets are matched by name then.
         listed_names = options.probs is not None and not finder.is_pattern(options.probs)
         class_names, labels = suffixes, not listed_names or any(name.isdecimal() for name in suffixes)
+    is_expression = options.score is not None and options.score not in columns  # whose text is no name
     for names in [names for _, names in models] or [probs]:
-        if options.percent and are_logits(names):
+        if options.percent and are_logits(names) and not is_expression:
             problem = f"--percent is given, and {_in_words(names, noun)} is named as logits are"
             raise FileError(path, problem, "leave --percent out, or name the probabilities")
     selection = Selection(
@@ -190,7 +192,7 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
         groups=groups,
         clusters=clusters,
         keys=keys,
-        logits=are_logits(probs),
+        logits=are_logits(probs) and not is_expression,
         percent=options.percent,
         timezone=options.timezone,
         class_names=class_names,
@@ -209,7 +211,7 @@ def _select_probs(
 ) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
     """Return the columns of probabilities, and the names of the classes where the columns say them."""
     if options.score is not None:
-        return (finder.one("--score", options.score),), None
+        return (finder.column_or_sql("--score", options.score),), None
     if options.probs is None:
         names, pattern = finder.usual_probs(taken)
         return (names, None) if pattern is None else _ordered(names, pattern)

@@ -144,7 +144,7 @@ def unusable(tables: Sequence[Table], column: str, use: str, decimal_comma: bool
     counts: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
     for table in tables:
-        dtype = table.dtypes.get(column, np.dtype(np.float64))
+        dtype = table.dtype_of(column)
         eps = float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
         for part in _parts(table, column):
             kind = str(part.type)

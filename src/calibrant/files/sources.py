@@ -91,10 +91,9 @@ class Source:
 def _from_table(table: Table, selection: Selection) -> Source:
     """Return a file with columns as a source."""
     wide = np.dtype(np.float64)
-    dtypes = [table.dtypes.get(name, wide) for name in selection.probs]
-    fractions = (
-        selection.percent and is_workbook(table.path) and are_fractions(table.path, table.columns, selection.probs)
-    )
+    dtypes = [table.dtype_of(name) for name in selection.probs]
+    stored = [name for name in selection.probs if name in table.columns]
+    fractions = selection.percent and is_workbook(table.path) and are_fractions(table.path, table.columns, stored)
     return Source(
         path=table.path,
         selection=selection,
@@ -337,7 +336,7 @@ def table_of(
         text.comma = options.decimal_comma
         return text
     stored = ParquetTable(path, engines) if kind == "parquet" else ArrowTable(path)
-    sql = filter(None, (*options.by, *options.clusters, options.outcome))
+    sql = filter(None, (*options.by, *options.clusters, options.outcome, options.score))
     plain = where is None and all(name in stored.columns or re.fullmatch(r"\w+", name) for name in sql)
     names_probs = options.score is not None or options.probs is not None or bool(options.models)
     of_structs = any(name in asked for name in stored.structs for asked in options.columns)
@@ -430,6 +429,8 @@ def unusable_values(paths: Sequence[str], options: Options, logits: bool) -> lis
     columns = tables[0].columns
     given = {"score": options.score, "outcome": options.outcome, "weight": options.weight}
     asked = {name: value for name, value in given.items() if value is not None and value in columns}
+    if options.score is not None and not re.fullmatch(r"\w+", options.score):
+        asked["score"] = options.score  # or an expression
     scores = [name for name in options.models if name in columns] or list(filter(None, [asked.get("score")]))
     outcome = asked.get("outcome")
     names_none = options.score is None and not options.models
@@ -444,7 +445,8 @@ def unusable_values(paths: Sequence[str], options: Options, logits: bool) -> lis
             # Of several classes, and of lists of them, the outcomes are labels.
             is_label = len(scores) > 1 or options.target is not None or selection.class_names is not None
             outcome = None if is_label or len(selection.targets) > 1 else selection.targets[0]
-    use = "logit" if logits or (scores and are_logits(scores)) else "per cent" if options.percent else "probability"
+    named_logits = bool(scores) and set(scores) <= set(columns) and are_logits(scores)
+    use = "logit" if logits or named_logits else "per cent" if options.percent else "probability"
     found = [unusable(tables, name, use, options.decimal_comma) for name in scores]
     if outcome is not None and options.labels is None and None not in found:
         found.append(unusable(tables, outcome, "outcome", options.decimal_comma))
