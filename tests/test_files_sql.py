@@ -721,5 +721,9 @@ def test_an_expression_of_the_score_without_an_outcome_asks_for_one(tmp_path: Pa
 
 def test_models_are_columns_alone(tmp_path: Path) -> None:
     path = write_scores(tmp_path / "a.csv", score_columns())
-    status, _, stderr = run("compare", path, "--scores", "1 - p,p", "--outcome", "y")
-    assert (status, "has no column '1 - p' (--scores)" in stderr) == (1, True), stderr
+    for sql, said in (
+        ("1 - p", "has no column '1 - p' (--scores)"),
+        ("p * x", "no column matches --scores 'p * x'"),
+    ):
+        status, _, stderr = run("compare", path, "--scores", f"{sql},p", "--outcome", "y")
+        assert (status, f"{said}; --scores takes columns, not SQL; the columns are p, x" in stderr) == (1, True), stderr

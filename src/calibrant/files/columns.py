@@ -250,6 +250,10 @@ class _Finder:
     def listing(self) -> str:
         return f"the {self.noun}s are {listed(self.columns)}"
 
+    def _listing_for(self, option: str, value: str) -> str:
+        is_sql = option == "--scores" and self.noun == "column" and re.search(r"\w\W+\w", value)
+        return f"{option} takes columns, not SQL; {self.listing}" if is_sql else self.listing
+
     def one(self, option: str, name: str) -> str:
         if name not in self.columns:
             raise self.missing(option, name)
@@ -291,7 +295,9 @@ class _Finder:
         if _is_glob(value) and self.noun == "column":
             matching = tuple(name for name in self.columns if fnmatchcase(name, value))
             if not matching:
-                raise FileError(self.path, f"no column matches {option} {quoted(value)}", self.listing)
+                raise FileError(
+                    self.path, f"no column matches {option} {quoted(value)}", self._listing_for(option, value)
+                )
             return matching
         raise self.missing(option, value)
 
@@ -301,7 +307,7 @@ class _Finder:
 
     def missing(self, option: str, name: str) -> FileError:
         inner = [column for column in self.columns if column.endswith(f".{name}")]  # a key within objects
-        remedy = f"{meant(name, inner or self.columns)} {self.listing}".strip()
+        remedy = f"{meant(name, inner or self.columns)} {self._listing_for(option, name)}".strip()
         problem = f"has no {self.noun} {quoted(name)} ({option})"
         return FileError(self.path, problem, remedy, fault=FileFault.NO_SUCH_COLUMN)
 
