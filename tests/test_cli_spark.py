@@ -51,6 +51,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "words": ({"score": P, "outcome": np.array(["no", "yes"])[Y], "day": K}, "--labels no,yes --where 'day > 0'"),
     "clusters": ({"score": P, "outcome": Y, "user": USERS, "g": K}, "--cluster user --by g"),
     "named clusters": ({"score": P, "outcome": Y, "user": NAMES, "k": K}, "--cluster user --cluster k"),
+    "an expression": ({"q": 1 - P, "outcome": Y}, "--score '100 * (1 - q)' --percent"),
     "per cents": ({"my p": 100 * P, "outcome": np.where(K == 2, 7, Y)}, "--score 'my p' --percent --ignore-index 7"),
 }
 
