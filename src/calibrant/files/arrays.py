@@ -243,6 +243,32 @@ def open_npz(path: str, options: Options) -> tuple[dict[str, StoredArray], Selec
     return arrays, selection
 
 
+def rows_of(
+    paths: Sequence[str], targets_file: str | None, name: str, ignored: tuple[str, int] | None
+) -> Iterator[NDArray[Any]]:
+    """Yield an array of several archives some rows at a time, without the rows where another has a value.
+
+    With a file of targets the paths are arrays, whose name is "probs", and the file's is "targets".
+    """
+    first = 0
+    for path in paths:
+        n_rows = None if targets_file is None else len(open_npy(path))
+        names = [name, *([] if ignored is None else [ignored[0]])]
+        arrays = [
+            _member(path, each) if targets_file is None else open_npy(targets_file if each == "targets" else path)
+            for each in names
+        ]
+        step = rows_at_a_time(arrays)
+        starts = [first if targets_file is not None and each == "targets" else 0 for each in names]
+        parts = [
+            array.parts(step, start, None if n_rows is None else start + n_rows)
+            for array, start in zip(arrays, starts, strict=True)
+        ]
+        for values, *others in zip(*parts, strict=True):
+            yield values if ignored is None else values[others[0] != ignored[1]]
+        first += n_rows or 0
+
+
 def first_rows(path: str, rows: int, names: Sequence[str]) -> dict[str, list[Any]]:
     """Return the first rows at most of those of an archive's arrays that can be read."""
     cells = {}
