@@ -135,7 +135,8 @@ def test_a_score_of_a_frame_may_be_an_expression(engine):
     right, expression = nw.col("pred_label") == nw.col("true_label"), 1 - nw.col("conf")
     for score in (expression, *(["1 - conf"] if engine == "duckdb" else [])):
         made = sketch(frame, score=score, outcome=right)
-        np.testing.assert_allclose(calibrant.brier_score(made), calibrant.brier_score(1 - np.array(SCORES), RIGHT), rtol=1e-12)
+        expected = calibrant.brier_score(1 - np.array(SCORES), RIGHT)
+        np.testing.assert_allclose(calibrant.brier_score(made), expected, rtol=1e-12)
     for score, said in (
         (nw.col("conf").mean(), r"a value for each row, got one value for all rows; combine columns"),
         (nw.col("none") + 1, "an expression over the columns, got one that fails"),
@@ -384,7 +385,8 @@ def test_the_kinds_of_unusable_values_are_counted(tmp_path, ending, column, text
             write(path, values)
     message = run("report", str(path), "--score", "p", "--outcome", "y", "--weight", "w", *FAST)[2]
     said = f"column '{column}': {KINDS[column, text]} in 2 rows"
-    if not (ending in ("parquet", "npz") and KINDS[column, text] == "text" and column != "y"):  # the type of the column is wrong
+    has_wrong_type = ending in ("parquet", "npz") and KINDS[column, text] == "text" and column != "y"
+    if not has_wrong_type:
         assert said in message
         assert f"column '{other}': {kind} in 1 row" in message
         assert message.count("\n") == 1
@@ -437,6 +439,17 @@ def test_arrays_in_several_files_are_counted_together(tmp_path):
     np.save(tmp_path / "a.npy", np.full((2, 3), 2.0))  # of classes the rows count, which no column is
     message = run("report", paths[0], "--targets", str(tmp_path / "y.npy"), *FAST)[2]
     assert "values that cannot be used" not in message
+
+
+def test_values_of_a_damaged_archive_are_not_counted(tmp_path):
+    """Nor any raw error raised: the file may change after the error that asks for the counts."""
+    path = tmp_path / "f.npz"
+    np.savez(path, p=np.full(300_000, 2.0), y=np.ones(300_000, np.int8))
+    content = bytearray(path.read_bytes())
+    content[2_000_000] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(FileError, match="Bad CRC"):
+        files.unusable_values([str(path)], asked({"score": "p", "outcome": "y"}), logits=False)
 
 
 def test_logits_and_per_cents_have_limits_of_their_own(tmp_path):

@@ -252,21 +252,18 @@ def rows_of(
     """
     first = 0
     for path in paths:
-        n_rows = None if targets_file is None else len(open_npy(path))
-        names = [name, *([] if ignored is None else [ignored[0]])]
-        arrays = [
-            _member(path, each) if targets_file is None else open_npy(targets_file if each == "targets" else path)
-            for each in names
-        ]
-        step = rows_at_a_time(arrays)
-        starts = [first if targets_file is not None and each == "targets" else 0 for each in names]
-        parts = [
-            array.parts(step, start, None if n_rows is None else start + n_rows)
-            for array, start in zip(arrays, starts, strict=True)
-        ]
-        for values, *others in zip(*parts, strict=True):
-            yield values if ignored is None else values[others[0] != ignored[1]]
-        first += n_rows or 0
+        with reading(path):
+            n_rows = None if targets_file is None else len(open_npy(path))
+            parts = []
+            for each in (name, *(() if ignored is None else ignored[:1])):
+                is_shared = targets_file is not None and each == "targets"
+                array_path = str(targets_file) if is_shared else path
+                array = _member(path, each) if targets_file is None else open_npy(array_path)
+                start = first if is_shared else 0
+                parts.append(array.parts(_ROWS, start, None if n_rows is None else start + n_rows))
+            for values, *others in zip(*parts, strict=True):
+                yield values if ignored is None else values[others[0] != ignored[1]]
+            first += n_rows or 0
 
 
 def first_rows(path: str, rows: int, names: Sequence[str]) -> dict[str, list[Any]]:

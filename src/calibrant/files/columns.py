@@ -261,8 +261,7 @@ class _Finder:
 
     def column_or_sql(self, option: str, value: str) -> str:
         """Return a column, or an expression in SQL."""
-        bare = self.noun != "column" or re.fullmatch(r"\w+", value)
-        return self.one(option, value) if bare else value
+        return value if self.noun == "column" and not _is_name(value) else self.one(option, value)
 
     def check_names(self, options: Options) -> None:
         """Reject several names that are no columns, all at once; a single one is an error where it is used."""
@@ -271,7 +270,7 @@ class _Finder:
         several = {"--by": options.by, "--cluster": options.clusters, "--on": options.on}
         asked += [(option, name) for option, names in several.items() for name in names]
         is_name = self.noun != "column"
-        wrong = [(o, n) for o, n in asked if n not in self.columns and (is_name or re.fullmatch(r"\w+", n))]
+        wrong = [(o, n) for o, n in asked if n not in self.columns and (is_name or _is_name(n))]
         lists = [("--probs", options.probs), ("--target", options.target), *(("--scores", m) for m in options.models)]
         for option, value in lists:
             if value is not None and value not in self.columns:
@@ -370,6 +369,11 @@ def _in_words(names: tuple[str, ...], noun: str) -> str:
     if len(names) == 2:
         return f"{names[0]}, {names[1]} (2 {noun}s)"
     return f"{names[0]} ... {names[-1]} ({len(names)} {noun}s)"
+
+
+def _is_name(text: str) -> bool:
+    """Return whether a text is a name, or a path of names, and no SQL; numbers are none."""
+    return re.fullmatch(r"\w+|[^\W\d]\w*(\.\w+)+", text) is not None
 
 
 def _is_glob(value: str) -> bool:
