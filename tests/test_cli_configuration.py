@@ -294,6 +294,13 @@ def test_spark_runs_no_sql_of_a_file(option: str, sql: str) -> None:
     assert "pass a share from 0.5" in typed
 
 
+@pytest.mark.parametrize(("option", "sql"), [("score", "win + 0"), ("outcome", "won = 1")])
+def test_spark_runs_no_expression_of_a_file(option: str, sql: str) -> None:
+    write("calibrant.toml", f'[report]\n{option} = "{sql}"\n')
+    problem = f"calibrant.toml: {option}: Spark runs SQL without locks; type this option, or pass --no-config"
+    assert refused("report", "games.csv", "--engine", "spark") == problem
+
+
 def test_the_example_of_the_docs_works() -> None:
     page = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)

@@ -858,6 +858,7 @@ FAULTY = {
     ("--n-bins", "x"): "Invalid value for '--n-bins' / '--bins': 'x' is not a valid integer",
     ("--level", "high"): "Invalid value for '--level': 'high' is not a valid float",
     ("--fail-if", "ecee > 1"): "no measure 'ecee'; did you mean 'ece'?",
+    ("--fail-if", "ece << 1", "--fail-if", "ece > 1"): "'ece << 1' is not a condition",
     ("--measures", "eceee"): "Invalid value for '--measures': 'eceee'; did you mean 'ece'?",
     ("--labels", "yes"): "'yes'; name two labels or more",
     ("--timezone", "Mars"): "there is no time zone 'Mars'",

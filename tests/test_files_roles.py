@@ -169,10 +169,64 @@ def test_a_predicted_label_beside_its_score():
     assert readings_of("b_pycaret2.csv") == [
         ("--score", "Score", "--outcome", "Label"),
         ("--score", "Score", "--outcome", "Label = Survived"),
+        ("--score", "CASE WHEN Label = 1 THEN Score ELSE 1 - Score END", "--outcome", "Survived"),
     ]
+    commands = re.findall("type: calibrant (.+?)(?=; if |$)", run("report", CASES / "b_pycaret2.csv")[2])
+    values = []
+    for command in commands:
+        status, out, _ = run(*shlex.split(command), "--n-resamples", 0, "--json", "-")
+        assert status == 0
+        values.append(json.loads(out)["estimates"]["ece"]["value"])
+    assert values[1:] == pytest.approx([0.0321, 0.0829], abs=5e-5)
     assert ece(c["Score"], c["Label"] == c["Survived"]) == pytest.approx(0.0321, abs=5e-5)
     of_event = np.where(c["Label"] == 1, c["Score"], 1 - c["Score"])
     assert ece(of_event, c["Survived"]) == pytest.approx(0.0829, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("labels", "events"),
+    [
+        ((0, 1), [("CASE WHEN guess = 1 THEN", ())]),
+        (("false", "true"), [("CASE WHEN guess THEN", ())]),
+        (("no", "yes"), [("CASE WHEN guess = 'yes' THEN", ("--labels", "no,yes"))]),
+        (
+            ("B", "M"),
+            [("CASE WHEN guess = 'M' THEN", ("--labels", "B,M")), ("CASE WHEN guess = 'B' THEN", ("--labels", "M,B"))],
+        ),
+    ],
+)
+def test_the_event_of_a_score_of_predicted_labels(labels, events, tmp_path):
+    rng = np.random.default_rng(3)
+    score, guess, truth = rng.uniform(0.5, 1, 60).round(3), rng.integers(0, 2, 60), rng.integers(0, 2, 60)
+    words = {name: [labels[code] for code in codes] for name, codes in (("guess", guess), ("actual", truth))}
+    path = written(tmp_path / "a.csv", **words, score=score)
+    with pytest.raises(Unnamed) as caught:
+        read_predictions([path])
+    readings = [each.options for each in caught.value.readings]
+    assert readings[0] == ("--score", "score", "--outcome", "guess = actual")
+    expected = [(f"{start} score ELSE 1 - score END", "--outcome", "actual", *order) for start, order in events]
+    assert readings[1:] == [("--score", *each) for each in expected]
+    for options in readings[1:]:
+        status, out, stderr = run("report", path, *options, "--n-resamples", 0, "--json", "-")
+        assert status == 0, stderr
+        assert json.loads(out)["estimates"]["brier"]["value"] == pytest.approx(
+            np.mean((np.where(guess, score, 1 - score) - truth) ** 2), abs=1e-12
+        )
+
+
+def test_the_event_of_predicted_labels_is_proposed_for_two_labels_and_fractions_alone(tmp_path):
+    rng = np.random.default_rng(3)
+    score, guess, truth = rng.uniform(0.5, 1, 60).round(3), rng.integers(0, 3, 60), rng.integers(0, 3, 60)
+    of_two = {"guess": guess % 2, "actual": truth % 2}
+    for path, percent in (
+        (written(tmp_path / "a.csv", guess=guess, actual=truth, score=score), False),
+        (written(tmp_path / "b.csv", **of_two, score=100 * score), True),
+        (written(tmp_path / "c.csv", **of_two, score=score / 2), False),  # below 1/2
+    ):
+        try:
+            read_predictions([path], percent=percent)
+        except FileError as error:
+            assert "CASE" not in str(error)  # noqa: PT017
 
 
 @cases

@@ -618,3 +618,112 @@ def test_all_expressions_that_cannot_be_used_are_said_at_once(tmp_path):
         assert str(caught.value).count(said) == 1
     with pytest.raises(FileError, match=r"has no columns 'weight' \(--weight\).*, 'a' \(--probs\).*, 'b' \(--probs\)"):
         read_predictions([str(path)], probs="p,a,b", target="y", weight="weight")
+
+
+# ---------------------------------------------------------------- the score as an expression
+
+
+#: Expressions over `p`, `x` and `k`, the same of a row in Python, and the options that they are read with.
+SCORES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "CASE WHEN k = 1 THEN p ELSE 1 - p END": (lambda c: np.where(c["k"] == 1, c["p"], 1 - c["p"]), ()),
+    "p * x -- of both": (lambda c: c["p"] * c["x"], ()),
+    "100 * p": (lambda c: 100 * c["p"], ("--percent",)),
+    "2 * ln(p / (1 - p))": (lambda c: 2 * np.log(c["p"] / (1 - c["p"])), ("--logits",)),
+    "logit_ / 2": (lambda c: c["p"], ()),  # no name of logits
+}
+
+
+def score_columns(n: int = 40) -> dict[str, Any]:
+    rng = np.random.default_rng(7)
+    p, x = rng.integers(1, 64, (2, n)) / 64  # whose decimals a workbook keeps
+    return {"p": p, "x": x, "k": np.arange(n) % 2, "logit_": 2 * p, "y": (rng.random(n) < p).astype(int)}
+
+
+def write_scores(path: Path, columns: dict[str, Any]) -> str:
+    table = pa.table(columns)
+    if path.suffix == ".xlsx":
+        pytest.importorskip("openpyxl")
+        table.to_pandas().to_excel(path, index=False)
+    else:
+        writer = {".csv": "csv of polars", ".jsonl": "json", ".arrow": "arrow", ".parquet": "pyarrow"}[path.suffix]
+        WRITERS[writer][1](table, path)
+    return str(path)
+
+
+KINDS = ("csv", "jsonl", "arrow", "parquet", "xlsx")
+
+
+def report_of(path: str, *options: str) -> dict[str, Any]:
+    status, stdout, stderr = run("report", path, *options, "--outcome", "y", "--json", "-")
+    assert status == 0, stderr
+    result: dict[str, Any] = json.loads(stdout)
+    return {name: value for name, value in result.items() if name not in ("files", "columns", "source", "sources")}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sql", SCORES)
+def test_an_expression_of_the_score_gives_the_report_of_a_column(sql: str, kind: str, tmp_path: Path) -> None:
+    columns, (score, options) = score_columns(), SCORES[sql]
+    columns["made"] = score(columns)
+    path = write_scores(tmp_path / f"a.{kind}", columns)
+    made, expression = (report_of(path, "--score", name, *options) for name in ("made", sql))
+    names = {json.dumps(each).replace(sql, "made") for each in (made, expression)}
+    if "ln" not in sql:  # two logarithms may differ in the last digit
+        assert len(names) == 1
+    np.testing.assert_allclose(
+        read_predictions([path], score=sql, outcome="y", percent="--percent" in options).probs,
+        read_predictions([path], score="made", outcome="y", percent="--percent" in options).probs,
+        rtol=1e-14,
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_comes_before_an_expression_of_the_score(kind: str, tmp_path: Path) -> None:
+    columns = score_columns()
+    path = write_scores(tmp_path / f"a.{kind}", columns | {"1 - p": columns["x"]})
+    np.testing.assert_array_equal(read_predictions([path], score="1 - p", outcome="y").probs, columns["x"])
+
+
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+@pytest.mark.parametrize(("sql", "width"), [("1 - p", np.float32), ("CAST(p AS DOUBLE)", np.float64)])
+def test_an_expression_of_the_score_has_the_width_of_its_value(
+    kind: str, sql: str, width: type, tmp_path: Path
+) -> None:
+    path = write_scores(tmp_path / f"a.{kind}", {"p": np.linspace(0, 1, 20, dtype=np.float32), "y": np.arange(20) % 2})
+    assert read_predictions([path], score=sql, outcome="y").probs.dtype == width
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("CASE WHEN k = 0 THEN p END", "row 2, column 'CASE WHEN k = 0 THEN p END' is empty (null)"),
+        ("p + 3 * k", "row 2, column 'p + 3 * k': expected values in [0, 1], got 3."),
+        ("p + CAST(if(k = 1, 'nan', '0') AS DOUBLE)", "expected finite numbers, got nan"),
+        ("[p, p]", "--score '[p, p]' is not one value of each row; write one number of each row"),
+        ("p, x", "--score 'p, x' is not one value of each row; write one number of each row"),
+        ("p + q", "--score 'p + q': there is no column 'q'"),
+        ("sum(p)", "--score 'sum(p)': sum is not allowed"),
+        ("concat('a', p)", """column "concat('a', p)" holds text, not numbers"""),
+    ],
+)
+def test_an_error_names_the_expression_of_the_score(sql: str, said: str, kind: str, tmp_path: Path) -> None:
+    path = write_scores(tmp_path / f"a.{kind}", score_columns())
+    status, _, stderr = run("report", path, "--score", sql, "--outcome", "y")
+    assert (status, said in stderr) == (1, True), stderr
+
+
+def test_an_expression_of_the_score_without_an_outcome_asks_for_one(tmp_path: Path) -> None:
+    path = write_scores(tmp_path / "a.csv", {"p": [0.1, 0.9], "won": [0, 1], "seen": [1, 0]})
+    status, _, stderr = run("report", path, "--score", "1 - p")
+    assert (status, "name the right one with --outcome" in stderr) == (1, True), stderr
+
+
+def test_models_are_columns_alone(tmp_path: Path) -> None:
+    path = write_scores(tmp_path / "a.csv", score_columns())
+    for sql, said in (
+        ("1 - p", "has no column '1 - p' (--scores)"),
+        ("p * x", "no column matches --scores 'p * x'"),
+    ):
+        status, _, stderr = run("compare", path, "--scores", f"{sql},p", "--outcome", "y")
+        assert (status, f"{said}; --scores takes columns, not SQL; the columns are p, x" in stderr) == (1, True), stderr

@@ -129,6 +129,27 @@ def test_an_outcome_of_a_frame_may_be_an_expression(engine):
         sketch(frame, score="conf", outcome=nw.col("none") > 1)
 
 
+@pytest.mark.parametrize("engine", FRAMES)
+def test_a_score_of_a_frame_may_be_an_expression(engine):
+    frame = FRAMES[engine]({**COLUMNS, "score": NUMBERS})
+    right, expression = nw.col("pred_label") == nw.col("true_label"), 1 - nw.col("conf")
+    for score in (expression, *(["1 - conf"] if engine == "duckdb" else [])):
+        made = sketch(frame, score=score, outcome=right)
+        expected = calibrant.brier_score(1 - np.array(SCORES), RIGHT)
+        np.testing.assert_allclose(calibrant.brier_score(made), expected, rtol=1e-12)
+    for score, said in (
+        (nw.col("conf").mean(), r"a value for each row, got one value for all rows; combine columns"),
+        (nw.col("none") + 1, "an expression over the columns, got one that fails"),
+        (1 + nw.col("conf"), r"values in \[0, 1\]"),
+        (nw.col("pred_label"), "a column of numbers"),
+    ):
+        with pytest.raises(InputError, match=f"score: expected .*{said}"):
+            sketch(frame, score=score, outcome=right)
+    missing = FRAMES[engine]({"conf": [0.5] * (N - 1) + [None], "y": [0] * N})
+    with pytest.raises(InputError, match=r"score: expected .*, got missing values .* in 1 row"):
+        sketch(missing, score=1 - nw.col("conf"), outcome="y")
+
+
 @pytest.mark.parametrize("engine", [name for name in FRAMES if "index" not in name])
 def test_a_missing_value_of_a_frame_makes_the_outcome_missing(engine):
     """In pandas a comparison with None is false."""
@@ -334,7 +355,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "npz"])
 @pytest.mark.parametrize(("column", "text"), KINDS)
 def test_the_kinds_of_unusable_values_are_counted(tmp_path, ending, column, text):
     """Two rows of a kind, beside one of another column; a file of numbers holds no words."""
@@ -347,6 +368,8 @@ def test_the_kinds_of_unusable_values_are_counted(tmp_path, ending, column, text
         path.write_text("\n".join(map(",".join, [cells, *zip(*cells.values(), strict=True)])) + "\n")
     else:
         is_text = KINDS[column, text] == "text"
+        if ending == "npz" and text == "":  # arrays of numbers have no empty cells
+            return
         values = {
             name: [None if cell == "" else cell if is_text and name == column else float(cell) for cell in column_cells]
             for name, column_cells in cells.items()
@@ -356,11 +379,14 @@ def test_the_kinds_of_unusable_values_are_counted(tmp_path, ending, column, text
                 return
             rows = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
             path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+        elif ending == "npz":
+            np.savez(path, **{name: np.array(cells) for name, cells in values.items()})
         else:
             write(path, values)
     message = run("report", str(path), "--score", "p", "--outcome", "y", "--weight", "w", *FAST)[2]
     said = f"column '{column}': {KINDS[column, text]} in 2 rows"
-    if not (ending == "parquet" and KINDS[column, text] == "text" and column != "y"):  # the type of the column is wrong
+    has_wrong_type = ending in ("parquet", "npz") and KINDS[column, text] == "text" and column != "y"
+    if not has_wrong_type:
         assert said in message
         assert f"column '{other}': {kind} in 1 row" in message
         assert message.count("\n") == 1
@@ -378,6 +404,52 @@ def test_counts_are_of_the_rows_of_the_report(tmp_path):
     assert "column 'p': outside [0, 1] in 4 rows; first:" in message
     message = run(*command, "--where", "date_part('day', t) = 3")[2]
     assert "column 'y': neither 0 nor 1 in 4 rows" in message
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "npz", "npy"])
+def test_rows_with_an_ignored_label_are_not_counted(tmp_path, ending):
+    p, y, w = np.array([0.5, 1.5, 2.0, 3.0, 0.2]), np.array([1, 0, 9, 5, 9]), np.array([1.0, -1.0, -2.0, 1.0, -1.0])
+    path = tmp_path / f"f.{ending}"
+    columns = ["--score", "p", "--outcome", "y", "--weight", "w"]
+    if ending == "npy":
+        np.save(path, p)
+        np.save(tmp_path / "y.npy", y)
+        columns = ["--targets", str(tmp_path / "y.npy")]
+    elif ending == "npz":
+        np.savez(path, p=p, y=y, w=w)
+    else:
+        frame = pd.DataFrame({"p": p, "y": y, "w": w})
+        frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    in_p, in_y = ("column 'probs'", "column 'targets'") if ending == "npy" else ("column 'p'", "column 'y'")
+    in_w = "" if ending == "npy" else "; column 'w': negative in {} row{}"
+    for ignored, counts in (((), (3, "s", 3, "s", 3, "s")), (("--ignore-index", "9"), (2, "s", 1, "", 1, ""))):
+        message = run("report", str(path), *columns, *ignored, *FAST)[2]
+        said = f"{in_p}: outside [0, 1] in {{}} row{{}}; {in_y}: neither 0 nor 1 in {{}} row{{}}{in_w}; first: "
+        assert said.format(*counts) in message
+
+
+def test_arrays_in_several_files_are_counted_together(tmp_path):
+    for name, values in {"a": [0.5, 2.0], "b": [np.nan, 0.5, 3.0]}.items():
+        np.save(tmp_path / f"{name}.npy", np.array(values))
+    np.save(tmp_path / "y.npy", np.array([9, 0, 1, 9, 3]))
+    paths = [str(tmp_path / f"{name}.npy") for name in "ab"]
+    message = run("report", *paths, "--targets", str(tmp_path / "y.npy"), "--ignore-index", "9", *FAST)[2]
+    in_p = "column 'probs': outside [0, 1] in 2 rows, NaN in 1 row"
+    assert f"in 2 files: {in_p}; column 'targets': neither 0 nor 1 in 1 row; first: " in message
+    np.save(tmp_path / "a.npy", np.full((2, 3), 2.0))  # of classes the rows count, which no column is
+    message = run("report", paths[0], "--targets", str(tmp_path / "y.npy"), *FAST)[2]
+    assert "values that cannot be used" not in message
+
+
+def test_values_of_a_damaged_archive_are_not_counted(tmp_path):
+    """Nor any raw error raised: the file may change after the error that asks for the counts."""
+    path = tmp_path / "f.npz"
+    np.savez(path, p=np.full(300_000, 2.0), y=np.ones(300_000, np.int8))
+    content = bytearray(path.read_bytes())
+    content[2_000_000] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(FileError, match="Bad CRC"):
+        files.unusable_values([str(path)], asked({"score": "p", "outcome": "y"}), logits=False)
 
 
 def test_logits_and_per_cents_have_limits_of_their_own(tmp_path):

@@ -295,17 +295,17 @@ def _events(m: Model) -> dict[str, Export]:
 def _answers(m: Model) -> dict[str, Export]:
     """The probability of the predicted label, or whether it was right."""
     y, guess, sure = m.y, m.guess, m.confidence
-    answer = [m.answer]
+    answer, answers = [m.answer], [m.answer, m.event]  # of two labels the event is the other question
     no_yes = ("no", "yes")
     words, guesses = _words(y, *no_yes), _words(guess, *no_yes)
     signs, guessed_signs = _words(y, "NEGATIVE", "POSITIVE"), _words(guess, "NEGATIVE", "POSITIVE")
     kinds, guessed_kinds = _words(m.k, "cat", "dog", "eel"), _words(m.class_guess, "cat", "dog", "eel")
     return {
         "pycaret 3": Export(
-            {"Age": m.age, "Survived": y, "prediction_label": guess, "prediction_score": sure}, PROPOSES, answer
+            {"Age": m.age, "Survived": y, "prediction_label": guess, "prediction_score": sure}, ASKS, answers
         ),
         "pycaret 2": Export(
-            {"Age": m.age, "Survived": y, "Label": guess, "Score": sure}, ASKS, [m.answer, (sure, guess)]
+            {"Age": m.age, "Survived": y, "Label": guess, "Score": sure}, ASKS, [*answers, (sure, guess)]
         ),
         "weka": Export(
             {
@@ -315,21 +315,21 @@ def _answers(m: Model) -> dict[str, Export]:
                 "error": _words(m.right, "+", ""),
                 "prediction": sure,
             },
-            PROPOSES,
-            answer,
+            ASKS,
+            answers,
         ),
-        "spss": Export({"churn": words, "$N-churn": guesses, "$NC-churn": sure}, ASKS, [m.answer, (sure, y)], no_yes),
+        "spss": Export({"churn": words, "$N-churn": guesses, "$NC-churn": sure}, ASKS, [*answers, (sure, y)], no_yes),
         "knime, confidence alone": Export(
-            {"churn": words, "Prediction (churn)": guesses, "Prediction (churn) (Confidence)": sure}, PROPOSES, answer
+            {"churn": words, "Prediction (churn)": guesses, "Prediction (churn) (Confidence)": sure}, ASKS, answers
         ),
-        "sagemaker, confidence": Export({"label": y, "predicted_label": guess, "score": sure}, PROPOSES, answer),
-        "bigquery": Export({"predicted_label": guesses, "prob": sure, "label": words}, PROPOSES, answer),
+        "sagemaker, confidence": Export({"label": y, "predicted_label": guess, "score": sure}, ASKS, answers),
+        "bigquery": Export({"predicted_label": guesses, "prob": sure, "label": words}, ASKS, answers),
         "hugging face": Export({"label": guessed_signs, "score": sure}, REFUSES, []),
         "hugging face, numbers": Export({"label": guess, "score": sure}, REFUSES, []),
         "hugging face, with truth": Export(
-            {"text": m.id, "true_label": signs, "label": guessed_signs, "score": sure}, PROPOSES, answer
+            {"text": m.id, "true_label": signs, "label": guessed_signs, "score": sure}, ASKS, answers
         ),
-        "gold": Export({"gold": signs, "pred_label": guessed_signs, "prob": sure}, PROPOSES, answer),
+        "gold": Export({"gold": signs, "pred_label": guessed_signs, "prob": sure}, ASKS, answers),
         "images": Export(
             {"filename": m.id, "true_label": kinds, "pred_label": guessed_kinds, "pred_prob": m.top},
             PROPOSES,
@@ -378,8 +378,8 @@ def _answers(m: Model) -> dict[str, Export]:
         "right, and a decision": Export(
             {"Probability": m.p, "Decision": guess, "Actual Outcome": y, "Accurate": m.right}, PROPOSES, [m.event]
         ),
-        "loud": Export({"PREDICTED_CLASS": guess, "CLASS_PROBABILITY": sure, "ACTUAL_CLASS": y}, PROPOSES, answer),
-        "camels": Export({"predictedLabel": guesses, "maxProbability": sure, "trueLabel": words}, PROPOSES, answer),
+        "loud": Export({"PREDICTED_CLASS": guess, "CLASS_PROBABILITY": sure, "ACTUAL_CLASS": y}, ASKS, answers),
+        "camels": Export({"predictedLabel": guesses, "maxProbability": sure, "trueLabel": words}, ASKS, answers),
         "right, and the truth": Export({"risk": m.p, "correct": m.right, "won": y}, PROPOSES, [m.event]),
     }
 

@@ -29,6 +29,7 @@ _TYPED_ONLY: Final = ("open_page", "engine", "no_config")
 
 #: Options that take SQL. DuckDB runs it behind locks; Spark has none, and could run programs.
 _SQL: Final = {"where": "where", "by": "by", "clusters": "cluster"}
+_COLUMN_OR_SQL: Final = ("score", "outcome")
 
 #: Options whose value is a list with commas: the file may have an array instead.
 _LISTS: Final = ("scores", "measures", "labels", "class_names")
@@ -88,7 +89,8 @@ def configure(ctx: click.Context, typed: Mapping[str, Any]) -> str | None:
     if path is None or table is None:
         return None
     values = _values(ctx, path, table)
-    for name, option in _SQL.items():
+    expressions = {name: name for name in _COLUMN_OR_SQL if re.search(r"\W", str(values.get(name, "")))}
+    for name, option in (_SQL | expressions).items():
         if name in values and name not in typed and typed.get("engine") == "spark":
             msg = f"{path}: {option}: Spark runs SQL without locks; type this option, or pass --no-config"
             raise click.UsageError(msg, ctx)

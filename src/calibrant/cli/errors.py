@@ -86,7 +86,7 @@ def failing(ctx: click.Context, options: CommandOptions | None = None) -> Iterat
         if not files:
             fail(str(error))
         rows, said = files[0], _place(error, files[0], ctx, options)
-        if error.argument not in rows.columns or (error.argument == "targets" and rows.targets_from is not None):
+        if error.argument not in rows.columns:
             fail(said.text)
         path = rows.paths[0] if error.row is None else rows.locate(error.row)[0]
         columns = (*rows.columns[error.argument], *(rows.columns["targets"] if error.fault is Fault.SWAPPED else ()))
@@ -128,11 +128,10 @@ def _with_others(
     from calibrant.errors import CalibrantError
     from calibrant.files import unusable_values
 
-    arrays = any(name.lower().endswith((".npz", ".npy", ".cal")) for name in paths)
-    if arrays or options.engine == "spark" or options.ignore_index is not None:
+    if options.engine == "spark" or any(name.lower().endswith(".cal") for name in paths):
         return said.text
     try:
-        found = unusable_values(paths, options, options.logits)
+        found = unusable_values(paths, options, options.logits, options.ignore_index, options.targets_file)
     except (CalibrantError, OSError):  # the first error stands
         return said.text
     found = [each for each in found if not (each.is_whole and each.column in columns)]

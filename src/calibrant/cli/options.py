@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -65,7 +66,8 @@ class CommandOptions(Options):
     @property
     def timezone_used(self) -> str | None:
         """The zone of times in SQL and in groups; None where there are none of these."""
-        return self.timezone if self.where is not None or self.by or self.clusters else None
+        compares = re.search(r"[=<>(]", f"{self.score} {self.outcome}")  # in SQL, perhaps times
+        return self.timezone if self.where is not None or self.by or self.clusters or compares else None
 
     @property
     def outputs(self) -> dict[str, str]:

@@ -101,7 +101,10 @@ files = click.argument(
     shell_complete=completion.files,
 )
 score = click.option(
-    "--score", metavar="COLUMN", help="The probability of one event.", shell_complete=completion.columns
+    "--score",
+    metavar="COLUMN",
+    help="The probability of one event: a column, or SQL such as '1 - p_loss'.",
+    shell_complete=completion.columns,
 )
 probs = click.option(
     "--probs",

@@ -323,12 +323,17 @@ def _sketch(
     from calibrant.files.values import check_per_cents
     from calibrant.sketch import CalibrationSketch
 
-    probs = selection.probs
+    probs: Sequence[str] = selection.probs
+    if len(probs) == 1:
+        frame, probs = _with_values(frame, "--score", probs, title)
     frame, (target,) = _with_values(frame, "--outcome", selection.targets, title)
     frame, labels = _with_values(frame, "--cluster", selection.clusters, title)
     frame, group, selection = _with_group(frame, selection, title, options)
     kinds = dict(frame.dtypes)
     if len(probs) == 1 and kinds[probs[0]].startswith("array"):
+        if probs[0] not in selection.probs:
+            problem = f"--score {quoted(selection.probs[0])} is not one value of each row"
+            raise FileError(title, problem, "write one number of each row")
         frame, probs = _spread(frame, probs[0], title)
     if options.ignore_index is not None:
         target_column = functions.col(_quoted(target))
@@ -338,11 +343,12 @@ def _sketch(
     if selection.percent:
         for name in probs:
             if kinds.get(name) == "string":
-                problem = f"column {quoted(name)} holds text, and --engine spark cannot parse '85%'"
+                shown = selection.probs[0] if len(probs) == 1 else name
+                problem = f"column {quoted(shown)} holds text, and --engine spark cannot parse '85%'"
                 raise FileError(title, problem, "write numbers, or leave --engine spark out")
         maxima = [functions.max(functions.col(_quoted(name))) for name in probs]
         largest = (value for value in frame.agg(*maxima).first() or () if value is not None)
-        check_per_cents(title, probs, max(map(float, largest), default=0))
+        check_per_cents(title, selection.probs, max(map(float, largest), default=0))
         for name in probs:
             frame = frame.withColumn(name, functions.col(_quoted(name)) / 100)
     several = len(probs) > 1
@@ -368,7 +374,8 @@ def _sketch(
     except InputError as error:
         if isinstance(error.__cause__, Exception) and _is_of_spark(error.__cause__):
             raise error.__cause__ from None  # about the files, which Spark reads only now
-        column = {"score": probs[0], "outcome": target, "target": target, **weight_and_group}.get(error.argument)
+        said = {"score": selection.probs[0], "outcome": selection.targets[0], "target": selection.targets[0]}
+        column = {**said, **weight_and_group}.get(error.argument)
         place = f"column {quoted(column)}" if column else error.argument
         for argument, chosen in (("cluster", selection.clusters), ("by", selection.groups)):
             if error.argument.startswith(argument):

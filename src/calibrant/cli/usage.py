@@ -118,7 +118,8 @@ class Command(click.Command):
             try:
                 param.handle_parse_result(ctx, values, [])
             except click.BadParameter as error:
-                faults.append(error)
+                each = [self._fault_of(ctx, param, (word,)) for word in words or ()] if param.multiple else []
+                faults += list(filter(None, each)) or [error]
                 if param.expose_value and param.name:
                     ctx.params[param.name] = param.get_default(ctx) if param.nargs == 1 and not param.multiple else ()
         # click marks what is missing by a value of its own until it has parsed all.
@@ -126,6 +127,14 @@ class Command(click.Command):
             if param.expose_value and param.name and isinstance(ctx.params.get(param.name), enum.Enum):
                 ctx.params[param.name] = None
         return faults
+
+    def _fault_of(self, ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> click.UsageError | None:
+        """Return the error of one value of a repeated option."""
+        try:
+            param.handle_parse_result(ctx, {str(param.name): value}, [])
+        except click.BadParameter as error:
+            return error
+        return None
 
     def _unknown(self, ctx: click.Context, name: str, typed: list[str]) -> click.UsageError:
         """Return the error of an unknown option, with a proposal."""

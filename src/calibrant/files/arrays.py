@@ -243,6 +243,29 @@ def open_npz(path: str, options: Options) -> tuple[dict[str, StoredArray], Selec
     return arrays, selection
 
 
+def rows_of(
+    paths: Sequence[str], targets_file: str | None, name: str, ignored: tuple[str, int] | None
+) -> Iterator[NDArray[Any]]:
+    """Yield an array of several archives some rows at a time, without the rows where another has a value.
+
+    With a file of targets the paths are arrays, whose name is "probs", and the file's is "targets".
+    """
+    first = 0
+    for path in paths:
+        with reading(path):
+            n_rows = None if targets_file is None else len(open_npy(path))
+            parts = []
+            for each in (name, *(() if ignored is None else ignored[:1])):
+                is_shared = targets_file is not None and each == "targets"
+                array_path = str(targets_file) if is_shared else path
+                array = _member(path, each) if targets_file is None else open_npy(array_path)
+                start = first if is_shared else 0
+                parts.append(array.parts(_ROWS, start, None if n_rows is None else start + n_rows))
+            for values, *others in zip(*parts, strict=True):
+                yield values if ignored is None else values[others[0] != ignored[1]]
+            first += n_rows or 0
+
+
 def first_rows(path: str, rows: int, names: Sequence[str]) -> dict[str, list[Any]]:
     """Return the first rows at most of those of an archive's arrays that can be read."""
     cells = {}

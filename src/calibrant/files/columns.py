@@ -98,8 +98,9 @@ class Selection:
     columns of probabilities are named by something else than 0 to C - 1. ``models`` are the columns of each of several
     models, where several are read: then ``probs`` are those of all of them. ``percent`` is true where these are per
     cents. ``groups`` and ``clusters`` are columns, or expressions in SQL, whose values together name the group and the
-    cluster of a row, and `keys` the row itself; a single target may be an expression too. `cuts` are the numbers among
-    the groups' columns that are cut. Groups of times with a zone are named by their time in ``timezone``.
+    cluster of a row, and `keys` the row itself; a single target and a single column of ``probs`` may be expressions
+    too. `cuts` are the numbers among the groups' columns that are cut. Groups of times with a zone are named by their
+    time in ``timezone``.
     """
 
     probs: tuple[str, ...]
@@ -179,8 +180,9 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
         # Numbers that are listed with words are no indices: targets are matched by name then.
         listed_names = options.probs is not None and not finder.is_pattern(options.probs)
         class_names, labels = suffixes, not listed_names or any(name.isdecimal() for name in suffixes)
+    is_expression = options.score is not None and options.score not in columns  # whose text is no name
     for names in [names for _, names in models] or [probs]:
-        if options.percent and are_logits(names):
+        if options.percent and are_logits(names) and not is_expression:
             problem = f"--percent is given, and {_in_words(names, noun)} is named as logits are"
             raise FileError(path, problem, "leave --percent out, or name the probabilities")
     selection = Selection(
@@ -190,7 +192,7 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
         groups=groups,
         clusters=clusters,
         keys=keys,
-        logits=are_logits(probs),
+        logits=are_logits(probs) and not is_expression,
         percent=options.percent,
         timezone=options.timezone,
         class_names=class_names,
@@ -209,7 +211,7 @@ def _select_probs(
 ) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
     """Return the columns of probabilities, and the names of the classes where the columns say them."""
     if options.score is not None:
-        return (finder.one("--score", options.score),), None
+        return (finder.column_or_sql("--score", options.score),), None
     if options.probs is None:
         names, pattern = finder.usual_probs(taken)
         return (names, None) if pattern is None else _ordered(names, pattern)
@@ -248,6 +250,10 @@ class _Finder:
     def listing(self) -> str:
         return f"the {self.noun}s are {listed(self.columns)}"
 
+    def _listing_for(self, option: str, value: str) -> str:
+        is_sql = option == "--scores" and self.noun == "column" and re.search(r"\w\W+\w", value)
+        return f"{option} takes columns, not SQL; {self.listing}" if is_sql else self.listing
+
     def one(self, option: str, name: str) -> str:
         if name not in self.columns:
             raise self.missing(option, name)
@@ -255,8 +261,7 @@ class _Finder:
 
     def column_or_sql(self, option: str, value: str) -> str:
         """Return a column, or an expression in SQL."""
-        bare = self.noun != "column" or re.fullmatch(r"\w+", value)
-        return self.one(option, value) if bare else value
+        return value if self.noun == "column" and not _is_name(value) else self.one(option, value)
 
     def check_names(self, options: Options) -> None:
         """Reject several names that are no columns, all at once; a single one is an error where it is used."""
@@ -265,7 +270,7 @@ class _Finder:
         several = {"--by": options.by, "--cluster": options.clusters, "--on": options.on}
         asked += [(option, name) for option, names in several.items() for name in names]
         is_name = self.noun != "column"
-        wrong = [(o, n) for o, n in asked if n not in self.columns and (is_name or re.fullmatch(r"\w+", n))]
+        wrong = [(o, n) for o, n in asked if n not in self.columns and (is_name or _is_name(n))]
         lists = [("--probs", options.probs), ("--target", options.target), *(("--scores", m) for m in options.models)]
         for option, value in lists:
             if value is not None and value not in self.columns:
@@ -289,7 +294,9 @@ class _Finder:
         if _is_glob(value) and self.noun == "column":
             matching = tuple(name for name in self.columns if fnmatchcase(name, value))
             if not matching:
-                raise FileError(self.path, f"no column matches {option} {quoted(value)}", self.listing)
+                raise FileError(
+                    self.path, f"no column matches {option} {quoted(value)}", self._listing_for(option, value)
+                )
             return matching
         raise self.missing(option, value)
 
@@ -299,7 +306,7 @@ class _Finder:
 
     def missing(self, option: str, name: str) -> FileError:
         inner = [column for column in self.columns if column.endswith(f".{name}")]  # a key within objects
-        remedy = f"{meant(name, inner or self.columns)} {self.listing}".strip()
+        remedy = f"{meant(name, inner or self.columns)} {self._listing_for(option, name)}".strip()
         problem = f"has no {self.noun} {quoted(name)} ({option})"
         return FileError(self.path, problem, remedy, fault=FileFault.NO_SUCH_COLUMN)
 
@@ -362,6 +369,11 @@ def _in_words(names: tuple[str, ...], noun: str) -> str:
     if len(names) == 2:
         return f"{names[0]}, {names[1]} (2 {noun}s)"
     return f"{names[0]} ... {names[-1]} ({len(names)} {noun}s)"
+
+
+def _is_name(text: str) -> bool:
+    """Return whether a text is a name, or a path of names, and no SQL; numbers are none."""
+    return re.fullmatch(r"\w+|[^\W\d]\w*(\.\w+)+", text) is not None
 
 
 def _is_glob(value: str) -> bool:

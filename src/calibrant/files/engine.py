@@ -235,6 +235,10 @@ class Table(ABC):
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
 
+    def dtype_of(self, column: str) -> np.dtype[Any]:
+        """Return what a column, or an expression, is read as."""
+        return self.dtypes.get(column, np.dtype(np.float64))
+
     def is_narrow(self, column: str) -> bool:
         """Whether a column has 16-bit floats, which the engine widens."""
         return self.dtypes.get(column) == np.float16
@@ -381,10 +385,16 @@ class EngineTable(Table):
         return None if text is None else str(text)
 
     def expressions(self, selection: Selection) -> dict[str, str]:
-        """Return the expressions of the outcome, groups and clusters, which are no columns, with their options."""
+        """Return the expressions, which are no columns, with the options that they are given by."""
         asked = dict.fromkeys(selection.clusters, "--cluster") | dict.fromkeys(selection.groups, "--by")
-        asked |= dict.fromkeys(selection.targets, "--outcome")
+        asked |= dict.fromkeys(selection.targets, "--outcome") | dict.fromkeys(selection.probs, "--score")
         return {name: option for name, option in asked.items() if name not in self.columns}
+
+    def used_numbers(self, selection: Selection) -> list[str]:
+        """Return the used columns that must hold numbers: all but a single column of targets."""
+        weights = (selection.weights,) if selection.weights else ()
+        names = (*selection.probs, *weights, *(selection.targets if len(selection.targets) > 1 else ()))
+        return [name for name in names if name in self.columns]
 
     def mentioned(self, sql: str) -> list[str]:
         """Return the columns that a condition or an expression may use."""
@@ -450,8 +460,8 @@ class EngineTable(Table):
 
     def _not_one_value(self, option: str, sql: str) -> FileError:
         problem = f"{option} {quoted(sql)} is not one value of each row"
-        remedy = f"for several columns give {option} once for each"
-        return FileError(self.path, problem, "write one condition" if option == "--outcome" else remedy)
+        remedies = {"--outcome": "write one condition", "--score": "write one number of each row"}
+        return FileError(self.path, problem, remedies.get(option, f"for several columns give {option} once for each"))
 
     def check_names(self) -> None:
         """Reject names that differ only in case: DuckDB would take one column for the other."""
@@ -589,9 +599,3 @@ def _for_text(where: str, name: str) -> str:
         return ""
     mended = re.sub(word, lambda _: literal(name), where)
     return f"texts stand in single quotes: {where_option(mended)}; "
-
-
-def used_numbers(selection: Selection) -> Sequence[str]:
-    """Return the used columns that must hold numbers: all but a single column of targets."""
-    weights = (selection.weights,) if selection.weights else ()
-    return (*selection.probs, *weights, *(selection.targets if len(selection.targets) > 1 else ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -88,6 +88,27 @@ def held(tables: Sequence[Table], column: str) -> Held:
     return Held(counts=dict(counts), spoken=tables[0].spoken(column), is_number=typed and numbers)
 
 
+def parts_of(tables: Sequence[Table], column: str) -> Iterator[tuple[Any, float]]:
+    """Yield a column of several files some rows at a time, with the unit in the last place of its type."""
+    for table in tables:
+        eps = unit_of(table.dtype_of(column))
+        yield from ((part, eps) for part in _parts(table, column))
+
+
+def arrow_values(values: NDArray[Any]) -> Any:
+    """Return rows of an array as Arrow has them; of lists only their type."""
+    import pyarrow as pa
+
+    if values.ndim > 1:
+        return pa.nulls(0, pa.list_(pa.float64()))
+    return pa.array(values.astype(np.str_) if values.dtype.kind == "S" else values)
+
+
+def unit_of(dtype: np.dtype[Any]) -> float:
+    """Return the distance from 1 to the next number of a type, of doubles where it has no fractions."""
+    return float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
+
+
 def _parts(table: Table, column: str) -> Iterator[Any]:
     """Yield a column some rows at a time, in the type that the file gives it: words among numbers stay words."""
     selection = Selection(
@@ -138,34 +159,31 @@ class Unusable:
         return f"column {quoted(self.column)}: {', '.join(kinds)}"
 
 
-def unusable(tables: Sequence[Table], column: str, use: str, decimal_comma: bool = False) -> Unusable | None:
-    """Count the values of a column that cannot be used, by kind, in several files; None for a column of lists."""
+def unusable(parts: Iterable[tuple[Any, float]], column: str, use: str, decimal_comma: bool = False) -> Unusable | None:
+    """Count the values of a column that cannot be used, by kind; None for a column of lists."""
     rows = 0
     counts: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
-    for table in tables:
-        dtype = table.dtypes.get(column, np.dtype(np.float64))
-        eps = float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
-        for part in _parts(table, column):
-            kind = str(part.type)
-            if re.match(r"(large_|fixed_size_)?list|struct|map", kind):
+    for part, eps in parts:
+        kind = str(part.type)
+        if re.match(r"(large_|fixed_size_)?list|struct|map", kind):
+            return None
+        rows += len(part)
+        if part.null_count:
+            counts["empty"] += part.null_count
+        if re.fullmatch(r"u?int\d+|(half)?float|double", kind):
+            numbers = np.asarray(part.drop_null().to_numpy(zero_copy_only=False), np.float64)
+            _count_numbers(counts, numbers, use, eps)
+            continue
+        for each in part.drop_null().value_counts().to_pylist():
+            text = _text(each["values"])
+            if text.startswith("["):  # a list in a CSV
                 return None
-            rows += len(part)
-            if part.null_count:
-                counts["empty"] += part.null_count
-            if re.fullmatch(r"u?int\d+|(half)?float|double", kind):
-                numbers = np.asarray(part.drop_null().to_numpy(zero_copy_only=False), np.float64)
-                _count_numbers(counts, numbers, use, eps)
-                continue
-            for each in part.drop_null().value_counts().to_pylist():
-                text = _text(each["values"])
-                if text.startswith("["):  # a list in a CSV
-                    return None
-                if said := _fault(text.replace(",", ".") if decimal_comma else text, use, eps):
-                    counts[said] += each["counts"]
-                    texts = examples.setdefault(said, [])
-                    if said in _WITH_EXAMPLES and len(texts) <= _EXAMPLES and text not in texts:
-                        texts.append(text)
+            if said := _fault(text.replace(",", ".") if decimal_comma else text, use, eps):
+                counts[said] += each["counts"]
+                texts = examples.setdefault(said, [])
+                if said in _WITH_EXAMPLES and len(texts) <= _EXAMPLES and text not in texts:
+                    texts.append(text)
     return Unusable(column=column, rows=rows, counts=counts, examples=examples)
 
 

@@ -514,9 +514,10 @@ class _Reader:
         common["find_row"] = lambda number, row: sources[number].row_of(row)
         common["targets_from"] = sources[0].targets_from
         probs = [(names, arrays[argument]) for argument, names in first.names().items() if argument[:5] == "probs"]
-        logits = [(names, array) for names, array in probs if self._judging.logits or are_logits(names)]
+        named = {names: first.logits if not first.models else are_logits(names) for names, _ in probs}
+        logits = [(names, array) for names, array in probs if self._judging.logits or named[names]]
         doubtful = [names for names, array in logits if len(array) >= SURE and in_unit_interval(array)]
-        common["doubts"] += tuple(doubt_about_logits(names[0], are_logits(names)) for names in doubtful)
+        common["doubts"] += tuple(doubt_about_logits(names[0], named[names]) for names in doubtful)
         if not first.models:
             return FilePredictions(**common, logits=first.logits)
         models = {model: f"probs[{model!r}]" for model, _ in first.models}

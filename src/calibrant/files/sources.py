@@ -22,13 +22,14 @@ from calibrant.files.arrays import (
     open_npy,
     open_npz,
     rows_at_a_time,
+    rows_of,
 )
 from calibrant.files.cell_formats import are_fractions
 from calibrant.files.cells import pieces
 from calibrant.files.columns import Selection, Unnamed, are_logits, check_same, select
 from calibrant.files.engine import Engines, Table
 from calibrant.files.groups import joined
-from calibrant.files.held import Held, Unusable, held, unusable
+from calibrant.files.held import Held, Unusable, arrow_values, held, parts_of, unit_of, unusable
 from calibrant.files.ids import cluster_hint, parts_of_ids
 from calibrant.files.json_shapes import first_keys
 from calibrant.files.likely import FEW, ROWS, Likely, look, look_at
@@ -37,6 +38,7 @@ from calibrant.files.logs import check, log_columns, protocol, read_logs, with_d
 from calibrant.files.paths import check_bytes, expand, kind_of, reading
 from calibrant.files.predictions import Omitted
 from calibrant.files.roles import says_predicted
+from calibrant.files.sql import sql_name
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
 from calibrant.files.suggestions import ask, best_pair, is_doubtful, proposed
 from calibrant.files.text import CsvTable, JsonTable, header
@@ -91,10 +93,9 @@ class Source:
 def _from_table(table: Table, selection: Selection) -> Source:
     """Return a file with columns as a source."""
     wide = np.dtype(np.float64)
-    dtypes = [table.dtypes.get(name, wide) for name in selection.probs]
-    fractions = (
-        selection.percent and is_workbook(table.path) and are_fractions(table.path, table.columns, selection.probs)
-    )
+    dtypes = [table.dtype_of(name) for name in selection.probs]
+    stored = [name for name in selection.probs if name in table.columns]
+    fractions = selection.percent and is_workbook(table.path) and are_fractions(table.path, table.columns, stored)
     return Source(
         path=table.path,
         selection=selection,
@@ -337,7 +338,7 @@ def table_of(
         text.comma = options.decimal_comma
         return text
     stored = ParquetTable(path, engines) if kind == "parquet" else ArrowTable(path)
-    sql = filter(None, (*options.by, *options.clusters, options.outcome))
+    sql = filter(None, (*options.by, *options.clusters, options.outcome, options.score))
     plain = where is None and all(name in stored.columns or re.fullmatch(r"\w+", name) for name in sql)
     names_probs = options.score is not None or options.probs is not None or bool(options.models)
     of_structs = any(name in asked for name in stored.structs for asked in options.columns)
@@ -421,17 +422,29 @@ def values_of(paths: Sequence[str], column: str, options: Options) -> Held:
     return held(_tables(paths, replace(options, outcome=column)), column)
 
 
-def unusable_values(paths: Sequence[str], options: Options, logits: bool) -> list[Unusable]:
+def unusable_values(
+    paths: Sequence[str],
+    options: Options,
+    logits: bool,
+    ignore_index: int | None = None,
+    targets_file: str | None = None,
+) -> list[Unusable]:
     """Count the values of all columns of numbers that cannot be used, by kind: for the words of errors.
 
-    Columns that are not there have errors of their own; the others are looked at all the same.
+    Columns that are not there have errors of their own; the others are looked at all the same. Rows with the label
+    ``ignore_index`` are left out.
     """
-    tables = _tables(paths, options)
-    columns = tables[0].columns
+    are_arrays = kind_of(paths[0]) in ("npy", "npz")
+    if are_arrays:
+        columns: Sequence[str] = array_names(paths[0]) if targets_file is None else ("probs", "targets")
+    else:
+        columns = _tables(paths, options)[0].columns
     given = {"score": options.score, "outcome": options.outcome, "weight": options.weight}
     asked = {name: value for name, value in given.items() if value is not None and value in columns}
+    if not are_arrays and options.score is not None and not re.fullmatch(r"\w+", options.score):
+        asked["score"] = options.score  # or an expression
     scores = [name for name in options.models if name in columns] or list(filter(None, [asked.get("score")]))
-    outcome = asked.get("outcome")
+    outcome, target = asked.get("outcome"), options.outcome or options.target
     names_none = options.score is None and not options.models
     if names_none or (options.outcome is None and options.target is None):
         rest: dict[str, Any] = {"by": (), "clusters": (), "on": (), "weight": None}
@@ -443,13 +456,28 @@ def unusable_values(paths: Sequence[str], options: Options, logits: bool) -> lis
             scores = list(selection.probs)
             # Of several classes, and of lists of them, the outcomes are labels.
             is_label = len(scores) > 1 or options.target is not None or selection.class_names is not None
-            outcome = None if is_label or len(selection.targets) > 1 else selection.targets[0]
-    use = "logit" if logits or (scores and are_logits(scores)) else "per cent" if options.percent else "probability"
-    found = [unusable(tables, name, use, options.decimal_comma) for name in scores]
+            target = selection.targets[0] if len(selection.targets) == 1 else None
+            outcome = None if is_label else target
+    ignored = None if ignore_index is None or target not in columns else (str(target), ignore_index)
+    if ignored is not None and not are_arrays:
+        is_kept = f"TRY_CAST({sql_name(ignored[0])} AS DOUBLE) IS DISTINCT FROM {ignore_index}"
+        options = replace(options, where=is_kept if options.where is None else f"({options.where}) AND {is_kept}")
+    named_logits = bool(scores) and set(scores) <= set(columns) and are_logits(scores)
+    use = "logit" if logits or named_logits else "per cent" if options.percent else "probability"
+
+    def count(name: str, use: str) -> Unusable | None:
+        parts = (
+            ((arrow_values(values), unit_of(values.dtype)) for values in rows_of(paths, targets_file, name, ignored))
+            if are_arrays
+            else parts_of(_tables(paths, options), name)
+        )
+        return unusable(parts, name, use, options.decimal_comma)
+
+    found = [count(name, use) for name in scores]
     if outcome is not None and options.labels is None and None not in found:
-        found.append(unusable(tables, outcome, "outcome", options.decimal_comma))
+        found.append(count(outcome, "outcome"))
     if "weight" in asked:
-        found.append(unusable(tables, asked["weight"], "weight", options.decimal_comma))
+        found.append(count(asked["weight"], "weight"))
     return [each for each in found if each is not None and each.counts]
 
 

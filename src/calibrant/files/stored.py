@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from calibrant.files.columns import Selection
 from calibrant.files.engine import Engines, EngineTable, Table, batch_rows, load
 from calibrant.files.local import located
 from calibrant.files.paths import reading, utf8_path
-from calibrant.files.sql import engine_path, identifier, literal, with_paths
+from calibrant.files.sql import engine_path, identifier, literal, period, with_paths
 from calibrant.memory import max_memory
 
 BATCH = 32_000_000  # bytes
@@ -226,6 +226,17 @@ class FilteredTable(EngineTable):
             self._asked = {name: sql for name, (sql, _) in paths.items() if name not in self.columns}
             self.columns = (*self.columns, *self._asked)
         self._paths = self._asked
+
+    def dtype_of(self, column: str) -> np.dtype[Any]:
+        """Return what a column, or an expression, is read as."""
+        if column in self.columns:
+            return super().dtype_of(column)
+        kinds: list[Any] = []
+        with suppress(Exception):  # reading the file says what is wrong
+            self._check_one("--score", column)
+            with self._engines.running(self.connect()) as connection:
+                kinds = connection.sql(f"SELECT (\n{period(column)}\n) FROM {self.relation()}").types
+        return np.dtype(np.float32 if list(map(str, kinds)) == ["FLOAT"] else np.float64)
 
     def learn(self, selection: Selection) -> bool:
         """Note the columns that are used: the others of an Arrow file are not read."""

@@ -194,6 +194,8 @@ def _readings(likely: Likely, options: Options) -> list[Reading]:
 def _all_readings(likely: Likely, options: Options) -> list[Reading]:
     truth = options.outcome or options.target
     truths = _truths(likely, options) if truth is None else [truth] if truth in likely.cells else []
+    if options.score is not None and options.score not in likely.cells:
+        return []  # an expression, whose values are not known here
     if options.score is not None or options.models:
         return _of_scores(likely, list(options.models) if options.score is None else [options.score], truths, options)
     if options.probs is not None:
@@ -247,6 +249,8 @@ def _of_scores(likely: Likely, scores: Sequence[str], truths: Sequence[str], opt
     ]
     pairs = _best_pairs(scores, fitting, likely)[: 2 * _LISTED]
     readings = [each for score, truth in pairs for each in _of_pair(likely, score, truth, truths, predicted)]
+    if options.models or options.percent:  # models are columns, and the expressions are of fractions
+        readings = [each for each in readings if each.options[1] in scores]
     if len(scores) > 1:
         return readings
     right = [name for name in likely.outcomes if says_right(name) and name not in _taken(options)]
@@ -290,7 +294,31 @@ def _of_pair(likely: Likely, score: str, truth: str, truths: Sequence[str], pred
         case = f"if {quoted(score)} is the probability of the predicted label {quoted(one)}{doubt}"
         right = f"{sql_name(one)} = {sql_name(other)}"
         readings.append(Reading(("--score", score, "--outcome", right), case, is_named=named, sql=True))
+        if not doubt and len(words) == len(others_words) == 2 == len(words & others_words):
+            readings += [
+                Reading(options, f"{case}, as the probability of the event", is_named=named, sql=True)
+                for options in _as_event(likely, score, other, one)
+            ]
     return readings
+
+
+def _as_event(likely: Likely, score: str, truth: str, predicted: str) -> list[tuple[str, ...]]:
+    """Return the options that read a score of the predicted label as that of the event; of each label if unknown."""
+    words, name = likely.words(truth), sql_name(score)
+    return [
+        (
+            *("--score", f"CASE WHEN {_equals(predicted, event)} THEN {name} ELSE 1 - {name} END", "--outcome", truth),
+            *(() if event in ("1", "true") else ("--labels", f"{other},{event}")),
+        )
+        for other, event in (words, words[::-1])
+        if event_of(words) in (None, event)
+    ]
+
+
+def _equals(name: str, label: str) -> str:
+    """Return the SQL that a column holds a label."""
+    column = sql_name(name)
+    return {"1": f"{column} = 1", "true": column}.get(label, f"{column} = {literal(label)}")
 
 
 def _of_right(likely: Likely, score: str, right: str) -> list[Reading]:
@@ -302,8 +330,7 @@ def _of_right(likely: Likely, score: str, right: str) -> list[Reading]:
     yes = event_of(words)
     if score not in likely.scores or yes is None or says_confidence(score) or np.nanmin(likely.numbers(score)) >= 0.5:
         return [answer]
-    is_right = {"1": f"{sql_name(right)} = 1", "true": sql_name(right)}.get(yes, f"{sql_name(right)} = {literal(yes)}")
-    event = ("--score", score, "--outcome", f"({sql_name(score)} >= 0.5) = ({is_right})")
+    event = ("--score", score, "--outcome", f"({sql_name(score)} >= 0.5) = ({_equals(right, yes)})")
     case = f"if {quoted(score)} is the probability of an event that was predicted from 1/2 on"
     return [
         Reading(event, case, sql=True),

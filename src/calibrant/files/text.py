@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.columns import Selection
-from calibrant.files.engine import Engines, EngineTable, used_numbers
+from calibrant.files.engine import Engines, EngineTable
 from calibrant.files.json_shapes import ARRAY, LINES, shape_of
 from calibrant.files.local import located
 from calibrant.files.paths import LONGEST_LINE, bounded_lines, check_text, open_text, reading
@@ -91,9 +91,10 @@ class CsvTable(EngineTable):
         if sql:
             # A column with a single bad cell stays text: the condition may be there to leave that row out.
             self._types = {name: kind for name, kind in kinds.items() if kind not in (TEXT, MIXED, NUMBERS)}
-        for name in used_numbers(selection):
+        for name in self.used_numbers(selection):
             self._cast(name, NUMBERS if kinds.get(name) == NUMBERS else NUMBER)
-        for name in selection.probs if selection.percent else ():  # read where all kinds of files are
+            if not selection.percent or name not in selection.probs:  # per cents are read where all kinds of files are
+                continue
             self.casts[name] = _pointed(name) if self.comma else self.text_of(name)
             if kinds.get(name) == NUMBERS:
                 self.casts[name] = f"TRY_CAST(trim({identifier(name)}) AS {TEXT}[])"
@@ -287,7 +288,7 @@ class JsonTable(EngineTable):
 
     def learn(self, selection: Selection) -> bool:
         """Cast what is not numbers already."""
-        for name in used_numbers(selection):
+        for name in self.used_numbers(selection):
             kind = self._types[name]
             if kind.startswith(("STRUCT", "MAP")) and not kind.endswith("[]"):
                 remedy = f"write numbers or lists of them, or name its keys, such as {name}.*"

@@ -16,7 +16,7 @@ from calibrant.frames.columns import (
     resolve_columns,
     resolve_judgement,
     sampled,
-    with_outcome,
+    with_expression,
 )
 from calibrant.grouping import group_name
 from calibrant.inputs import Notion, check_weights_are
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def sketch(
     frame: Any,
     *,
-    score: str | None = ...,
+    score: str | nw.Expr | None = ...,
     outcome: str | nw.Expr | None = ...,
     probs: Sequence[str] | None = ...,
     target: str | None = ...,
@@ -51,7 +51,7 @@ def sketch(
     frame: Any,
     *,
     by: str,
-    score: str | None = ...,
+    score: str | nw.Expr | None = ...,
     outcome: str | nw.Expr | None = ...,
     probs: Sequence[str] | None = ...,
     target: str | None = ...,
@@ -68,7 +68,7 @@ def sketch(
 def sketch(
     frame: Any,
     *,
-    score: str | None = None,
+    score: str | nw.Expr | None = None,
     outcome: str | nw.Expr | None = None,
     probs: Sequence[str] | None = None,
     target: str | None = None,
@@ -91,11 +91,11 @@ def sketch(
     ----------
     frame : DataFrame, table, query
         From pandas, Polars (eager or lazy), PyArrow, DuckDB (a relation), Ibis, Dask or PySpark; it is not changed.
-    score, outcome : str, str or narwhals.Expr
+    score, outcome : str or narwhals.Expr
         For one event: the column of its probability, and the column of its outcomes (0 and 1, booleans, or the names
-        in `class_names`, the event last). The outcome may be an expression,
-        such as ``nw.col("predicted") == nw.col("label")`` for whether a predicted label is right, or SQL in DuckDB and
-        PySpark: ``"predicted = label"``. Where a value is missing, so is the outcome, and that is an error.
+        in `class_names`, the event last). Each may be an expression, such as ``1 - nw.col("p_loss")``, or
+        ``nw.col("predicted") == nw.col("label")`` for whether a predicted label is right; or SQL in DuckDB and PySpark:
+        ``"predicted = label"``. Where a value is missing, so is the result, and that is an error.
     probs, target : list of str, str
         For classes: the columns of their probabilities, and the column of the true class: an index from 0 in the order
         of ``probs``, or a name in `class_names`.
@@ -150,7 +150,8 @@ def sketch(
     >>> calibrant.frames.sketch(games, score="p", outcome="won", by="site")["b"].n
     2
     """
-    source, outcome = with_outcome(as_frame(frame), outcome)
+    source, outcome = with_expression(as_frame(frame), "outcome", outcome)
+    source, score = with_expression(source, "score", score)
     columns = resolve_columns(
         source,
         score=score,

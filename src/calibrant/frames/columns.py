@@ -31,6 +31,10 @@ _CAST: Final = "cast it in the frame first"
 _NESTED: Final = Facts(suspicion=Suspicion(Mistake.NESTED))
 _LABELS: Final = "a column of whole numbers, text, dates or times"
 _BOTH_FORMS: Final = "pass score='...', outcome='...' for one event, or probs=[...], target='...' for classes"
+_EXAMPLES: Final = {
+    "score": "combine columns, such as 1 - nw.col('p')",
+    "outcome": "compare columns, such as nw.col('a') == nw.col('b')",
+}
 
 
 class Label(NamedTuple):
@@ -157,8 +161,8 @@ def _instead(frame: Any) -> str:
     return "pass arrays to CalibrationSketch.update"
 
 
-def with_outcome(frame: Frame, outcome: Any) -> tuple[Frame, Any]:
-    """Return the frame with a column for an outcome that is an expression, and its name; other outcomes unchanged.
+def with_expression(frame: Frame, argument: str, value: Any) -> tuple[Frame, Any]:
+    """Return the frame with a column for an argument that is an expression, and its name; other arguments unchanged.
 
     Expressions of Narwhals are for every engine, and SQL for DuckDB and PySpark. Arrow computes those of frames
     in memory: a comparison with a missing value is missing there, and false in pandas.
@@ -171,38 +175,39 @@ def with_outcome(frame: Frame, outcome: Any) -> tuple[Frame, Any]:
     names = [str(name) for name in frame.collect_schema().names()]
     engine = frame.implementation
     has_sql = engine.is_duckdb() or engine.is_pyspark()
-    is_sql = has_sql and isinstance(outcome, str) and outcome not in names and re.search(r"\W", outcome)
-    if not isinstance(outcome, nw.Expr) and not is_sql:
-        return frame, outcome
-    if not is_sql and _is_aggregate(frame, outcome):
-        remedy = "compare columns, such as nw.col('a') == nw.col('b')"
-        raise InputError("outcome", "an expression with a value for each row", "one value for all rows", remedy)
-    name = "outcome"
+    is_sql = has_sql and isinstance(value, str) and value not in names and re.search(r"\W", value)
+    if not isinstance(value, nw.Expr) and not is_sql:
+        return frame, value
+    if not is_sql and _is_aggregate(frame, value):
+        expected = "an expression with a value for each row"
+        raise InputError(argument, expected, "one value for all rows", _EXAMPLES[argument])
+    name = argument
     while name in map(str.casefold, names):
         name += "_"
     try:
         if is_sql or isinstance(frame, nw.LazyFrame):
-            longer = _with_sql(frame, name, outcome) if is_sql else frame.with_columns(outcome.alias(name))
+            longer = _with_sql(frame, name, value) if is_sql else frame.with_columns(value.alias(name))
             longer.collect_schema()  # where an engine finds that there is no such column
             return longer, name
         table = nw.from_native(frame.to_arrow(), eager_only=True)
-        values = table.with_columns(outcome.alias(name)).get_column(name)
+        values = table.with_columns(value.alias(name)).get_column(name)
     except Exception as error:  # each engine has errors of its own
         got, remedy = f"one that fails ({type(error).__name__}: {error!s:.200})", "correct the expression"
-        raise InputError("outcome", "an expression over the columns", got, remedy) from error
+        raise InputError(argument, "an expression over the columns", got, remedy) from error
     n_missing = values.null_count()
     if n_missing:
+        entry: Literal["label", "number"] = "label" if argument == "outcome" else "number"
         place = Place(values.is_null().arg_true().to_list()[0])
-        facts = MissingFacts(entry="label", place=place, n_rows=n_missing)
+        facts = MissingFacts(entry=entry, place=place, n_rows=n_missing)
         got = f"missing values (null or NaN) in {n_missing:,} row{'s' * (n_missing > 1)}, the first at {place}"
-        raise InputError("outcome", "a label in every row", got, FILTER, fault=Fault.MISSING, facts=facts)
+        raise InputError(argument, f"a {entry} in every row", got, FILTER, fault=Fault.MISSING, facts=facts)
     return frame.with_columns(nw.new_series(name, values.to_numpy(), backend=engine)), name
 
 
-def _is_aggregate(frame: Frame, outcome: nw.Expr) -> bool:
+def _is_aggregate(frame: Frame, value: nw.Expr) -> bool:
     """Return whether an expression has one value for all rows: of no rows it has a value too."""
     try:
-        return len(frame.lazy().head(0).select(outcome.alias("outcome")).collect()) > 0
+        return len(frame.lazy().head(0).select(value.alias("value")).collect()) > 0
     except Exception:  # the expression fails, and says so where it is computed
         return False
 
