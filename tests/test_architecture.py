@@ -37,8 +37,6 @@ FLOORS = tuple(tuple(room.name for room in floor) for floor in house.HOUSE)
 ROOMS = {room.name: room.floors for floor in house.HOUSE for room in floor if room.inside}
 # The names that a module above the package's __init__ may take from it, and who may.
 FROM_PACKAGE = {"cli": {"__version__"}}
-# Methods that draw, and import the room above when they are called.
-DOORS = {(("report",), "plot"), (("comparison",), "plot")}
 HEAVY = (
     "numba",
     "torch",
@@ -100,8 +98,6 @@ def complaint(module: tuple[str, ...], target: tuple[str, ...]) -> str | None:
     if target[0] == "":  # from the package's __init__
         allowed = FROM_PACKAGE.get(module[0], set())
         return None if target[1:] and set(target[1:]) <= allowed else f"{names} from the package itself"
-    if (module, target[0]) in DOORS:
-        return None
     if module[0] != target[0] or len(module) == 1:
         return None if level(FLOORS, target[0], names) < own else f"{names}, which is not on a floor below"
     rooms = (*ROOMS[module[0]], ("__init__",))

@@ -15,7 +15,7 @@ import pytest
 from scipy.special import expit, logit
 
 from calibrant.clustered import bins, classwise, closed_form, corp, cumulative, curves, means, pairs, smooth, sums
-from calibrant.clustered.bins import ClusterBins
+from calibrant.clustered.bins import ClusterBins, uniform_bins
 from calibrant.clustered.line import log_odds_line
 from calibrant.clustered.null import ClusterNull, GapSums
 from calibrant.clustered.sums import Clustered
@@ -63,11 +63,11 @@ def clustered(p, y, labels, weights=None, grid=None):
         scores = event_row_scores(p[:, np.newaxis], y.astype(np.int64), logits=False)
     buckets = BucketSums.of(as_clusters(labels, len(p)), p, y.astype(np.uint8), weights, row_scores=scores)
     table = ReliabilityTable.from_scores(p, y, weights=weights, grid=grid)
-    return Clustered.of(Cells.of(table), buckets)
+    return Clustered.of(Cells.from_table(table), buckets)
 
 
 def uniform(rows, n_bins=15):
-    return ClusterBins.of(rows, rows.uniform_bins(n_bins))
+    return ClusterBins.of(rows, uniform_bins(rows, n_bins))
 
 
 def dependent(seed=0, n_clusters=40, slope=1.0, mean_size=10):
@@ -93,7 +93,7 @@ def errors_of(rows):
 
 def p_values(rows, n_bins=15):
     """All closed forms of p-values."""
-    found, errors = ClusterBins.of(rows, rows.uniform_bins(n_bins)), errors_of(rows)
+    found, errors = ClusterBins.of(rows, uniform_bins(rows, n_bins)), errors_of(rows)
     law = ClusterNull.of(rows, n_bins)
     return {
         "ece": closed_form.absolute_law(found, float(law.observed.absolute()[0]), 0.9).p_value,
@@ -253,7 +253,7 @@ def test_replicates_have_the_covariance_of_the_closed_forms():
     rows = clustered(*dependent(7))
     law = ClusterNull.of(rows, 5)
     drawn = law.replicates(lambda draws: draws.uniform_gaps, Resampling.of(0.9, 20_000, 1))
-    sums_of = np.stack([bins.ClusterBins.of(rows, rows.uniform_bins(5)).gaps])[0]
+    sums_of = np.stack([bins.ClusterBins.of(rows, uniform_bins(rows, 5)).gaps])[0]
     moments = law.uniform.moments
     scale = np.sqrt(moments.null_variances / moments.squared_residuals)
     expected = (sums_of * scale).T @ (sums_of * scale)
@@ -288,7 +288,7 @@ def test_clusters_of_one_row_have_the_laws_of_independent_rows():
     p, y = distinct()
     rows = clustered(p, y, np.arange(len(p)))
     cells, law = rows.fine, ClusterNull.of(rows, 15)
-    plain = BinMoments.of(cells, rows.uniform_bins(15))
+    plain = BinMoments.of(cells, uniform_bins(rows, 15))
     errors = errors_of(rows)
     expected = {
         "ece": null_closed_form.absolute_law(plain, errors["absolute"], 0.9).p_value,
@@ -313,7 +313,7 @@ def test_clusters_of_one_row_have_the_laws_of_independent_rows():
 def test_clusters_of_one_row_have_nearly_the_intervals_of_independent_rows():
     p, y = distinct(seed=1)
     rows = clustered(p, y, np.arange(len(p)))
-    plain = BinMoments.of(rows.fine, rows.uniform_bins(15))
+    plain = BinMoments.of(rows.fine, uniform_bins(rows, 15))
     errors, found, z = errors_of(rows), intervals(rows), Resampling.of(0.9, 0, 0).z
     t = t_quantile(0.9, len(p) - 1)
     half = gap_error(rows.fine) * t
@@ -843,7 +843,7 @@ def pair(*parts):
             scores = event_row_scores(p[:, np.newaxis], y.astype(np.int64), logits=False)
         table = ReliabilityTable.from_scores(p, y)
         buckets = BucketSums.of(as_clusters(labels, len(p)), p, y.astype(np.uint8), row_scores=scores)
-        alone.append((Cells.of(table), buckets))
+        alone.append((Cells.from_table(table), buckets))
     both = zip("AB", pairs.paired_rows(*alone), strict=True)
     return [
         pairs.ClusterModel(
@@ -1073,7 +1073,7 @@ def test_the_mean_score_of_a_bin_varies_by_cluster():
     p, y = distinct(seed=24)
     rows = clustered(*(np.repeat(x, 10) for x in (p, y, np.arange(240))))
     expected = means.score_spread(rows, float(p.mean())).variance / rows.total**2
-    found = ClusterBins.of(rows, rows.uniform_bins(1))
+    found = ClusterBins.of(rows, uniform_bins(rows, 1))
     assert bins._mean_variances(found)[0] == pytest.approx(expected, rel=CLOSE)
 
 
@@ -1086,7 +1086,7 @@ def test_few_bins_have_no_end_by_the_largest_bias(monkeypatch):
 
 
 def interval_of(rows, n_bins):
-    found = ClusterBins.of(rows, rows.uniform_bins(n_bins))
+    found = ClusterBins.of(rows, uniform_bins(rows, n_bins))
     value = float(np.abs(found.moments.gap_sums).sum()) / rows.total
     return bins.absolute_interval(found, value, 0.9, rejected=False)
 

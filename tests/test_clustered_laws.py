@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 import calibrant
 from calibrant.clustered import bins, means, sums
+from calibrant.clustered.bins import uniform_bins
 from calibrant.clustered.line import log_odds_line
 from calibrant.clustered.sums import Clustered
 from calibrant.clusters import BucketSums, as_clusters
@@ -316,7 +317,7 @@ def intercepts(rng, sizes, shift, slope=1.0, deviation=1.19):
 
 def in_buckets(p, y, labels):
     buckets = BucketSums.of(as_clusters(labels, len(p)), p, y.astype(np.uint8), None)
-    return Clustered.of(Cells.of(ReliabilityTable.from_scores(p, y)), buckets)
+    return Clustered.of(Cells.from_table(ReliabilityTable.from_scores(p, y)), buckets)
 
 
 @pytest.mark.slow
@@ -329,7 +330,7 @@ def test_few_false_proofs_where_the_tolerance_is_the_true_ece(clusters):
     wrong, rng = 0, np.random.default_rng(2)
     for _ in range(n):
         rows = in_buckets(*intercepts(rng, np.full(clusters, 40), shift))
-        found = bins.ClusterBins.of(rows, rows.uniform_bins(15))
+        found = bins.ClusterBins.of(rows, uniform_bins(rows, 15))
         value, gap = (float(np.sum(x)) / rows.total for x in (abs(found.moments.gap_sums), found.moments.gap_sums))
         _, high = bins.absolute_interval(found, value, level, rejected=True)
         low_gap, high_gap = means.gap_interval(rows, gap, level)

@@ -16,7 +16,7 @@ from scipy.special import expit, logit
 from scipy.stats import binom
 
 from calibrant.clustered import bins, classwise, closed_form, corp, cumulative, means, pairs, smooth
-from calibrant.clustered.bins import ClusterBins
+from calibrant.clustered.bins import ClusterBins, uniform_bins
 from calibrant.clustered.line import log_odds_line
 from calibrant.clustered.null import ClusterNull, GapSums
 from calibrant.clustered.sums import Clustered
@@ -87,7 +87,7 @@ def truths(scale):
 def clustered(p, y, labels):
     scores = event_row_scores(p[:, np.newaxis], y.astype(np.int64), logits=False)
     buckets = BucketSums.of(as_clusters(labels, len(p)), p, y.astype(np.uint8), row_scores=scores)
-    return Cells.of(ReliabilityTable.from_scores(p, y.astype(int))), buckets
+    return Cells.from_table(ReliabilityTable.from_scores(p, y.astype(int))), buckets
 
 
 def judged(rows, resampling, *, slow):
@@ -232,7 +232,7 @@ def compared():
                 pairs.ClusterModel(
                     name=name,
                     rows=rows,
-                    bins=ClusterBins.of(rows, rows.uniform_bins(15)),
+                    bins=ClusterBins.of(rows, uniform_bins(rows, 15)),
                     means=PredictionMeans.of_table(rows.fine.table, right=False),
                 )
                 for name, rows in zip("AB", pairs.paired_rows(*parts), strict=True)

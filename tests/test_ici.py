@@ -17,8 +17,9 @@ import calibrant
 from calibrant import ReliabilityTable
 from calibrant.errors import InputError
 from calibrant.estimators.loess import Loess, Quantiles
-from calibrant.sampling.binned import thinned
 from calibrant.sampling.cells import Cells
+from calibrant.sampling.intervals import thinned
+from calibrant.sampling.loess import loess
 from calibrant.sampling.resampling import normal_quantile
 
 EXACT = 1e-10
@@ -94,7 +95,7 @@ def test_lines_fitted_one_by_one(rows, span):
     p, y, w = np.array(rows).T
     p = p / 20
     table = ReliabilityTable.from_scores(p, y, weights=w)
-    cells = Cells.of(table)
+    cells = Cells.from_table(table)
     found = Loess.of(table, span)
     at, curve = by_lines(p, y, w, span)
     _, first = np.unique(at, return_index=True)
@@ -154,7 +155,7 @@ def test_more_scores_than_cells_are_fitted_in_cells():
     assert report["ici"].details == {
         "smoother": "loess by lines",
         "span": 0.75,
-        "fitted_cells": len(Cells.of(report_table(p, y))),
+        "fitted_cells": len(Cells.from_table(report_table(p, y))),
     }
     table = report_table(p, y)
     full = Loess.of(table)
@@ -187,17 +188,17 @@ def test_a_heavy_score_next_to_many_has_finite_lines():
 def test_the_floor_is_the_closed_mean():
     p, y = drawn(6, 500, 2)
     estimate = calibrant.evaluate(p, y, measures=["ici"], n_resamples=2_000)["ici"]
-    cells = Cells.of(report_table(p, y))
-    deviations = np.sqrt(cells.loess.squares @ cells.null_variances)
-    closed = math.sqrt(2 / math.pi) * float(cells.loess.shares @ deviations)
+    cells = Cells.from_table(report_table(p, y))
+    deviations = np.sqrt(cells.of(loess).squares @ cells.null_variances)
+    closed = math.sqrt(2 / math.pi) * float(cells.of(loess).shares @ deviations)
     assert estimate.floor.mean == pytest.approx(closed, rel=0.05)  # 4 standard errors of 2,000 draws of this spread
 
 
 def test_the_interval_written_out():
     p, y = drawn(7, 400, 2)
     estimate = calibrant.evaluate(p, y, measures=["ici"], n_resamples=200)["ici"]
-    cells, z, n = Cells.of(report_table(p, y)), normal_quantile(0.95), len(p)
-    S = cells.loess.weights * cells.counts  # the curve from the rates
+    cells, z, n = Cells.from_table(report_table(p, y)), normal_quantile(0.95), len(p)
+    S = cells.of(loess).weights * cells.counts  # the curve from the rates
     rates, scores, share = cells.positives / cells.counts, cells.scores, cells.counts / n
     G = S @ (scores - rates)
     residuals = cells.gap_sums
@@ -214,7 +215,7 @@ def test_the_interval_written_out():
 
     value = float(share @ np.abs(G))
     low = float(share @ (tau * g)) - z * sd(slope)
-    assert len(cells.loess.anchors) == len(cells)
+    assert len(cells.of(loess).anchors) == len(cells)
     assert estimate.value == pytest.approx(value, abs=EXACT)
     assert estimate.p_value <= 0.025
     assert estimate.low == pytest.approx(low, abs=EXACT)
@@ -268,8 +269,8 @@ def test_rows_that_repeat_within_clusters_widen_the_interval():
 def test_the_curve_and_its_bands():
     p, y = drawn(11, 400, 2)
     curve = calibrant.evaluate(p, y, profile="clinical", n_resamples=50).curves["loess"]
-    cells, z = Cells.of(report_table(p, y)), normal_quantile(0.95)
-    weights = cells.loess.weights
+    cells, z = Cells.from_table(report_table(p, y)), normal_quantile(0.95)
+    weights = cells.of(loess).weights
     rates = weights @ cells.positives
     places = np.searchsorted(cells.scores, curve.scores)
     inside = np.clip(rates, 0, 1)

@@ -58,7 +58,7 @@ def draw(seed, n, slope=1.0, *, flipped=False):
 
 
 def cells_of(p, y, weights=None):
-    return Cells.of(ReliabilityTable.from_scores(p, y, weights=weights))
+    return Cells.from_table(ReliabilityTable.from_scores(p, y, weights=weights))
 
 
 # ---------------------------------------------------------------- formulas, row by row
@@ -576,7 +576,7 @@ def test_bootstrap_draws_are_multinomial():
 def test_drawn_tables_hold_what_was_drawn():
     p, y = few_cells()
     for grid, w in itertools.product((None, "standard"), (None, np.linspace(0.3, 2, len(p)))):
-        cells = Cells.of(ReliabilityTable.from_scores(p, y, weights=w, grid=grid))
+        cells = Cells.from_table(ReliabilityTable.from_scores(p, y, weights=w, grid=grid))
         number = draw_rows(cells, np.random.default_rng(23))
         masses, held = number * cells.kinds[1], number.any(axis=0)
         table = cells.drawn(number)

@@ -43,7 +43,7 @@ def test_recorded_areas_and_intervals(case):
     area, weighted, low, high = RECORDED[case]
     assert calibrant.auroc(p, y) == pytest.approx(area, rel=EXACT)
     assert calibrant.auroc(p, y, weights=1 + np.arange(len(p)) % 3) == pytest.approx(weighted, rel=EXACT)
-    cells = Cells.of(calibrant.ReliabilityTable.from_scores(p, y))
+    cells = Cells.from_table(calibrant.ReliabilityTable.from_scores(p, y))
     half = normal_quantile(0.95) * math.sqrt(area_square(cells))
     assert (area - half, area + half) == pytest.approx((low, high), rel=1e-10)  # DeLong's is a difference of ranks
     estimate = calibrant.evaluate(p, y, measures=["auroc"], n_resamples=0)["auroc"]

@@ -31,7 +31,7 @@ def test_the_number_of_probmetrics() -> None:
     i = np.arange(1, 41)
     scores, outcomes = np.round(i / 41, 3), (i * 29 % 41 < 18).astype(int)
     fits = np.clip(scores**1.5 + 0.08 * np.sin(i), 0, 1)
-    cells = Cells.of(ReliabilityTable.from_scores(scores, outcomes))
+    cells = Cells.from_table(ReliabilityTable.from_scores(scores, outcomes))
     gaps = SignedGaps.of(cells, cells.counts[None], cells.positives[None], fits[None])
     assert -2 * gaps.mean == pytest.approx(-0.15, abs=CLOSE)
 

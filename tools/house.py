@@ -89,6 +89,7 @@ HOUSE = (
         Room("scores", "proper scores, of tables and of single rows", "numbers"),
     ),
     (
+        Room("plottable", "what a picture needs of a report and of a comparison", "plot"),
         Room("rejections", "why a reading pass stopped at a row", "inputs"),
         Room("plain", "results as plain Python values that are strict JSON", "report"),
     ),
@@ -131,7 +132,7 @@ HOUSE = (
             "cells, replicates, null laws and intervals, computed from a table or bins, and a level",
             "inference bands simultaneous verdict class_rows heterogeneity",
             (
-                "brownian outcomes class_rows groups null base_rates",
+                "brownian outcomes class_rows groups intervals null base_rates",
                 "cells",
                 "binned resampling cumulative heterogeneity",
                 "area decision_curve",
@@ -228,6 +229,14 @@ HOUSE = (
         ),
     ),
     (
+        Room(
+            "plot",
+            "matplotlib figures of results",
+            "plot",
+            ("canvas", "marks", "curves decisions diagrams forest models multiples stacked"),
+        ),
+    ),
+    (
         Room("comparison", "`Comparison`, the value", "compare"),
         Room(
             "judging", "what is judged: tables, bins and means, from one read of the data", "groups evaluate_clusters"
@@ -241,14 +250,6 @@ HOUSE = (
     ),
     (Room("comparing", "`compare`: from predictions and sketches to a comparison", "compare compare_clusters"),),
     (Room("__init__", "the names of the package", "architecture"),),
-    (
-        Room(
-            "plot",
-            "matplotlib figures of results",
-            "plot",
-            ("canvas", "marks", "curves decisions diagrams forest models multiples stacked"),
-        ),
-    ),
     (
         Room(
             "torch",

@@ -1,10 +1,10 @@
-"""Properties that are computed once, without a lock, and mappings that are computed when they are looked at."""
+"""What is computed once, without a lock: properties, parts of an object, and mappings that are computed at a look."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 Value = TypeVar("Value")
 
@@ -38,6 +38,24 @@ else:
                 return self
             value: Value = self._function(instance)
             return instance.__dict__.setdefault(self._name, value)  # type: ignore[no-any-return]
+
+
+class Memo:
+    """An object that keeps what is computed from it: ``thing.of(part)`` is ``part(thing)``, computed once.
+
+    So a module adds parts to an object that does not know it. Copies and pickles compute them again.
+    """
+
+    def of(self, part: Callable[[Self], Value]) -> Value:
+        """Return a part, computed at the first call."""
+        parts: dict[Any, Any] = self.__dict__.setdefault("_parts", {})
+        if part not in parts:
+            parts.setdefault(part, part(self))  # of two threads, both return the same
+        value: Value = parts[part]
+        return value
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_parts"}
 
 
 class Late(Generic[Value]):
@@ -81,4 +99,4 @@ class LazyMapping(Mapping[str, Value]):
         return dict, (self._content,)
 
 
-__all__ = ["Late", "LazyMapping", "cached_property"]
+__all__ = ["Late", "LazyMapping", "Memo", "cached_property"]

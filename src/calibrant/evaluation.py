@@ -275,7 +275,7 @@ def _forests(groups: Mapping[str, Judged], settings: Settings) -> dict[str, Fore
 
 def _comparable(groups: Mapping[str, Judged]) -> tuple[dict[str, GroupRows], dict[str, str]]:
     """Return the rows of the groups with enough outcomes of either kind, and why the others are not compared."""
-    cells = {name: Cells.of(judged.tables[0]) for name, judged in groups.items()}
+    cells = {name: Cells.from_table(judged.tables[0]) for name, judged in groups.items()}
     few = {name: _FEW_OUTCOMES for name, own in cells.items() if rare(rarer_rows(own))}
     rows = {name: GroupRows(cells=own) for name, own in cells.items() if name not in few}
     sums = {name: found.event for name in rows if (found := groups[name].clusters) is not None}

@@ -28,17 +28,9 @@ from calibrant.clustered.sums import (
     upper_quantile,
     widest,
 )
-from calibrant.estimators.binned import LEAST_ROWS, enough_rows
-from calibrant.sampling.binned import (
-    FEWEST,
-    PRIOR_ROWS,
-    BinMoments,
-    blend,
-    clopper_pearson,
-    score_end,
-    thinned,
-    unbiased_end,
-)
+from calibrant.estimators.binned import LEAST_ROWS, enough_rows, quantile_bin_of, uniform_bin_of
+from calibrant.sampling.binned import BinMoments
+from calibrant.sampling.intervals import FEWEST, PRIOR_ROWS, blend, clopper_pearson, score_end, thinned, unbiased_end
 from calibrant.sampling.resampling import alpha_of, t_quantile
 
 Float64s = NDArray[np.float64]
@@ -53,6 +45,16 @@ _FEW: Final = 1.5  # effective clusters of a bin below which it says nothing abo
 _PAIRS: Final = 1e-9  # relative: fewer pairs of rows in a cluster, or of different clusters, are rounding
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 _SMALLEST: Final = 1e-3  # design effect of a rate
+
+
+def uniform_bins(rows: Clustered, n_bins: int) -> NDArray[np.intp]:
+    """Return the equal-width bin of each coarse cell: exact for a number of bins that divides 300."""
+    return uniform_bin_of(rows.fine.table, n_bins)[rows.cells.middle]
+
+
+def quantile_bins(rows: Clustered, n_bins: int) -> NDArray[np.intp]:
+    """Return the equal-mass bin of each coarse cell, which is that of the cell in its middle."""
+    return quantile_bin_of(rows.fine.table, n_bins)[rows.cells.middle]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

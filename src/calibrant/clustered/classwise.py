@@ -140,7 +140,7 @@ def inferred(
     for k, (table, part) in enumerate(zip(tables, buckets, strict=True)):
         if np.count_nonzero(part.rows) < 2:
             continue
-        null = ClusterNull.of(Clustered.of(Cells.of(table), part), result.counts.shape[1])
+        null = ClusterNull.of(Clustered.of(Cells.from_table(table), part), result.counts.shape[1])
         filled = null.uniform.moments.index
         lows[k, filled], highs[k, filled] = rate_intervals(null.uniform, resampling.level)
         if not 0 < float(null.rows.cells.null_variances.sum()) < LEAST_VARIANCE:

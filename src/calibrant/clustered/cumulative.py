@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.clustered.sums import Clustered, spread_of
-from calibrant.sampling.binned import PRIOR_ROWS
+from calibrant.sampling.intervals import PRIOR_ROWS
 from calibrant.sampling.resampling import Resampling, Stream, in_blocks, t_quantile
 
 Float64s = NDArray[np.float64]

@@ -18,7 +18,7 @@ from calibrant.clustered.smooth import DesignEffects
 from calibrant.clustered.sums import Clustered
 from calibrant.kernels import dispatch
 from calibrant.results import CalibrationCurve
-from calibrant.sampling.binned import consistency_band
+from calibrant.sampling.intervals import consistency_band
 from calibrant.sampling.resampling import Resampling, Stream, in_blocks, t_quantile
 from calibrant.sampling.smooth import Mesh
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from calibrant.clustered.means import gap_spread
 from calibrant.clustered.sums import Clustered, Spread, common_signs, widest
 from calibrant.results import CalibrationCurve
-from calibrant.sampling.binned import PRIOR_ROWS, blend, thinned
-from calibrant.sampling.loess import banded, variances, window_rows
+from calibrant.sampling.intervals import PRIOR_ROWS, blend, thinned
+from calibrant.sampling.loess import banded, loess, variances, window_rows
 from calibrant.sampling.resampling import Resampling, t_quantile
 
 Float64s = NDArray[np.float64]
@@ -26,7 +26,7 @@ _NOTHING: Final = 1e-9  # of the largest variance: where less is left, only roun
 
 def design_effects(rows: Clustered) -> Float64s:
     """Return the design effect of the gap at each anchor, steadied by five clusters of that over all anchors."""
-    curve, buckets = rows.cells.loess, len(rows.sizes)
+    curve, buckets = rows.cells.of(loess), len(rows.sizes)
     own = np.sum(rows.centred(curve.gaps(rows.gaps)) ** 2, axis=0) * buckets / (buckets - 1)
     independent = np.maximum(curve.squares @ rows.cells.squared_residuals, _TINY)
     overall = float(own.sum() / independent.sum())
@@ -36,7 +36,7 @@ def design_effects(rows: Clustered) -> Float64s:
 
 def interval(rows: Clustered, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
     """Return the interval of the mean gap between the scores and the curve of the coarse cells."""
-    cells, curve = rows.cells, rows.cells.loess
+    cells, curve = rows.cells, rows.cells.of(loess)
     near = np.full(len(cells), min(window_rows(cells), rows.kish))
     v = blend(near, cells.squared_residuals, cells.null_variances)
     gaps, deviations = curve.gaps(cells.gap_sums), np.sqrt(curve.squares @ v * design_effects(rows)) + _TINY
@@ -54,7 +54,7 @@ def interval(rows: Clustered, value: float, level: float, *, rejected: bool) -> 
 
 def loess_curve(rows: Clustered, shown: NDArray[np.intp], resampling: Resampling) -> CalibrationCurve:
     """Return the loess curve of all cells; the design effects of its bands are those of the coarse cells' curve."""
-    t, curve = t_quantile(resampling.level, gap_spread(rows).freedom), rows.fine.loess
-    deff = rows.cells.loess.between(design_effects(rows), curve.anchors)
+    t, curve = t_quantile(resampling.level, gap_spread(rows).freedom), rows.fine.of(loess)
+    deff = rows.cells.of(loess).between(design_effects(rows), curve.anchors)
     halves = [t * np.sqrt(curve.squares @ v * deff) for v in variances(rows.fine)]
     return banded(rows.fine, shown, halves, resampling.level)

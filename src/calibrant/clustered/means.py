@@ -17,7 +17,7 @@ from calibrant.clusters import BucketSums
 from calibrant.sampling.area import area_interval as sampling_area
 from calibrant.sampling.area import area_square, influences
 from calibrant.sampling.base_rates import BaseRates
-from calibrant.sampling.binned import blend, clopper_pearson
+from calibrant.sampling.intervals import blend, clopper_pearson
 from calibrant.sampling.means import (
     CLUSTERS,
     NO_SKILL_BY_CLUSTER,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.cached import cached_property
-from calibrant.clustered.bins import ClusterBins, held_bins, per_pair
+from calibrant.clustered.bins import ClusterBins, held_bins, per_pair, quantile_bins, uniform_bins
 from calibrant.clustered.sums import Clustered
 from calibrant.estimators.binned import absolute_error, largest_gap, root_square_error
 from calibrant.kernels import dispatch
@@ -52,8 +52,8 @@ class ClusterNull:
     @classmethod
     def of(cls, rows: Clustered, n_bins: int) -> ClusterNull:
         """Return the law for so many bins."""
-        uniform = ClusterBins.of(rows, rows.uniform_bins(n_bins))
-        return cls(rows, uniform, ClusterBins.of(rows, rows.quantile_bins(n_bins)))
+        uniform = ClusterBins.of(rows, uniform_bins(rows, n_bins))
+        return cls(rows, uniform, ClusterBins.of(rows, quantile_bins(rows, n_bins)))
 
     @cached_property
     def uniform_scales(self) -> Float64s:

@@ -22,8 +22,8 @@ from calibrant.clustered.means import BY_CLUSTER, flag_of
 from calibrant.clustered.sums import Clustered, freedom, spread_of
 from calibrant.clusters import BucketSums, aligned
 from calibrant.results import Estimate
-from calibrant.sampling.binned import FEWEST, thinned, unbiased_end
 from calibrant.sampling.cells import Cells
+from calibrant.sampling.intervals import FEWEST, thinned, unbiased_end
 from calibrant.sampling.means import PredictionMeans
 from calibrant.sampling.paired import Weighting, infinite_difference
 from calibrant.sampling.resampling import normal_quantile, t_quantile, two_sided

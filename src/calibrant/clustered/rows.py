@@ -65,7 +65,7 @@ class ClusteredRows:
     @classmethod
     def of(cls, table: ReliabilityTable, n_bins: int, buckets: BucketSums) -> ClusteredRows:
         """Return the rows of a table, with the sums of the same rows over buckets of clusters."""
-        return cls(Clustered.of(Cells.of(table), buckets), n_bins)
+        return cls(Clustered.of(Cells.from_table(table), buckets), n_bins)
 
     @property
     def cells(self) -> Cells:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.clustered.sums import Clustered, Spread, common_signs, widest
-from calibrant.sampling.binned import FEWEST, PRIOR_ROWS, blend, thinned, unbiased_end
+from calibrant.sampling.intervals import FEWEST, PRIOR_ROWS, blend, thinned, unbiased_end
 from calibrant.sampling.smooth import Mesh, crossing
 
 Float64s = NDArray[np.float64]

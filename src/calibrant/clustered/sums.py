@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from calibrant.cached import cached_property
 from calibrant.clusters import BucketSums
 from calibrant.errors import InputError
-from calibrant.estimators.binned import quantile_bin_of, uniform_bin_of
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.resampling import t_quantile
 from calibrant.table import ReliabilityTable
@@ -217,14 +216,6 @@ class Clustered:
     def gap_spread(self, slopes: Float64s) -> Spread:
         """Return the spread of sum f r over rows, f a slope of each coarse cell."""
         return spread_of(self.centred(self.gaps @ slopes), self.row_square(slopes), self.sizes)
-
-    def uniform_bins(self, n_bins: int) -> NDArray[np.intp]:
-        """Return the equal-width bin of each coarse cell: exact for a number of bins that divides 300."""
-        return uniform_bin_of(self.fine.table, n_bins)[self.cells.middle]
-
-    def quantile_bins(self, n_bins: int) -> NDArray[np.intp]:
-        """Return the equal-mass bin of each coarse cell, which is that of the cell in its middle."""
-        return quantile_bin_of(self.fine.table, n_bins)[self.cells.middle]
 
 
 def by_content(sums: Float64s) -> NDArray[np.intp]:

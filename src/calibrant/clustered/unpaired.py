@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from calibrant.clustered.bins import ClusterBins
+from calibrant.clustered.bins import ClusterBins, uniform_bins
 from calibrant.clustered.means import flag_of
 from calibrant.clustered.pairs import Answers, ClusterModel, paired_rows, square_error
 from calibrant.clustered.rows import ClusteredRows
@@ -23,7 +23,7 @@ class ClusterSummed(Summed):
 
     def paired(self, rows: Clustered) -> ClusterModel:
         """Return the model with these of its rows in buckets."""
-        bins = ClusterBins.of(rows, rows.uniform_bins(self.n_bins))
+        bins = ClusterBins.of(rows, uniform_bins(rows, self.n_bins))
         return ClusterModel(name=self.name, rows=rows, bins=bins, means=self.means, answers=self.answers)
 
     @property

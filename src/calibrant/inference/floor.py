@@ -181,7 +181,7 @@ def rows_to_prove(
     settings = Resampling.of(level, _PROOFS, rng)
     z = normal_quantile(one_sided(level))
     _, table = _table(_POINTS, scores)
-    cells = Cells.of(table)
+    cells = Cells.from_table(table)
     bins = BinMoments.of(cells, binned.uniform_bin_of(cells.table, n_bins))
 
     def block(generator: np.random.Generator, size: int) -> Float64s:

@@ -336,7 +336,7 @@ def _of_group(name: str | None, rows: EventRows, flag: str, resampling: Resampli
             p_value = kuiper_of(rows, replace(resampling, n_resamples=needed)).p_value
     elif _is_sparse(rows) and math.isfinite(test.statistic):
         draws = max(_STEADY * needed, resampling.n_resamples)
-        p_value = _drawn_p_value(Cells.of(table), replace(resampling, n_resamples=draws))
+        p_value = _drawn_p_value(Cells.from_table(table), replace(resampling, n_resamples=draws))
     deviation, bound = _deviation(table), 0.0
     if certified is not None and deviation > 0:
         bound = certified.kuiper() * table.total / deviation

@@ -88,7 +88,7 @@ class EventRows:
         InputError
             For rows of one cluster.
         """
-        return cls(table, None if buckets is None else Clustered.of(Cells.of(table), buckets))
+        return cls(table, None if buckets is None else Clustered.of(Cells.from_table(table), buckets))
 
     def method(self, name: str) -> str:
         """Return the name of a method, with what clusters had to do with it."""

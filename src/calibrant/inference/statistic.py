@@ -104,7 +104,7 @@ def consistency(
     rows = _checked(table, statistic, targets, clusters=clusters, **options)
     resampling = Resampling.of(level, n_resamples, rng, least=1)
     if rows.clusters is None:
-        cells = Cells.of(rows.table)
+        cells = Cells.from_table(rows.table)
         draw = _calibrated_tables(cells)
     else:
         cells, draw = rows.clusters.cells, calibrated_tables(rows.clusters)
@@ -187,7 +187,7 @@ def bootstrap(
     resampling = Resampling.of(level, n_resamples, rng, least=1)
     value = _number(statistic, rows.table)
     if rows.clusters is None:
-        cells = Cells.of(rows.table)
+        cells = Cells.from_table(rows.table)
         draw = _row_tables(cells)
     else:
         cells, draw = rows.clusters.cells, cluster_tables(rows.clusters)
@@ -238,7 +238,7 @@ def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
     5.303
     """
     check_bins(n_bins)
-    cells = Cells.of(table)
+    cells = Cells.from_table(table)
     statistics = BinStatistics(BinMoments.of(cells, uniform_bin_of(cells.table, n_bins)))
     if not statistics.held.any():
         raise InputError("table", f"a bin with {LEAST_ROWS} rows", "none", "pass fewer bins or more rows")

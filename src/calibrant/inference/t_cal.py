@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clustered.bins import ClusterBins
+from calibrant.clustered.bins import ClusterBins, uniform_bins
 from calibrant.clustered.null import scaled_sums
 from calibrant.clustered.sums import Clustered
 from calibrant.estimators.binned import uniform_bin_of
@@ -106,7 +106,7 @@ def t_cal_test(
     check_draws(n_resamples)
     options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
     rows, seed = EventRows.of(probs, targets, clusters=clusters, **options), seed_of(rng)
-    scales = _Scales.of(Cells.of(rows.table)) if rows.clusters is None else _ClusterScales.of(rows.clusters)
+    scales = _Scales.of(Cells.from_table(rows.table)) if rows.clusters is None else _ClusterScales.of(rows.clusters)
     errors, statistics = scales.observed
 
     def block(generator: np.random.Generator, size: int) -> Float64s:
@@ -216,7 +216,7 @@ class _ClusterScales:
     def of(cls, rows: Clustered) -> _ClusterScales:
         """Lay out 2, 4, 8, ... bins of whole coarse cells."""
         n_bins = _numbers_of_bins(min(_FINEST_COARSE, rows.effective_n / 2))
-        bins = [ClusterBins.of(rows, rows.uniform_bins(m)) for m in n_bins]
+        bins = [ClusterBins.of(rows, uniform_bins(rows, m)) for m in n_bins]
         scaled = [scaled_sums(scale) * varies(scale.gaps, scale.moments.squared_residuals) for scale in bins]
         variances = []
         for scale, sums in zip(bins, scaled, strict=True):

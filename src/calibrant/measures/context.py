@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.cached import LazyMapping, cached_property
-from calibrant.estimators.loess import Quantiles
+from calibrant.cached import LazyMapping, Memo, cached_property
 from calibrant.kernels import dispatch
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
 from calibrant.results import (
@@ -342,7 +341,7 @@ class Inference:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Replicates:
+class Replicates(Memo):
     """B replicates of an event's outcomes under calibration: ``positives`` of each cell, (B, K), and sums over them."""
 
     inference: Inference
@@ -362,11 +361,6 @@ class Replicates:
     def uniform_gaps(self) -> Float64s:
         """The sum of score - outcome of each equal-width bin, (B, M)."""
         return self.inference.uniform.bins.score_sums - self.uniform_positives
-
-    @cached_property
-    def loess_gaps(self) -> Quantiles:
-        """The absolute gaps between scores and loess curve, (B, K)."""
-        return self.inference.cells.loess_gaps(self.gap_sums)
 
     @cached_property
     def quantile_gaps(self) -> Float64s:

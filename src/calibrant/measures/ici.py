@@ -9,13 +9,14 @@ from typing import Any, Final
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.estimators.loess import MOST_ANCHORS, SPAN, Loess
+from calibrant.estimators.loess import MOST_ANCHORS, SPAN, Loess, Quantiles
 from calibrant.inputs import Notion
 from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.measure import Measure
 from calibrant.sampling.cells import Cells
+from calibrant.sampling.loess import absolute_gaps, loess
 from calibrant.sampling.null import Interval
 from calibrant.sampling.resampling import Float64s
 from calibrant.sketch import Arguments
@@ -76,8 +77,8 @@ def integrated_calibration_index(
     arguments = Arguments(
         probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     )
-    cells = Cells.of(event_table(arguments, "the integrated calibration index"))
-    return _mean(cells, cells.loess if span == SPAN else Loess.of(cells.table, span))
+    cells = Cells.from_table(event_table(arguments, "the integrated calibration index"))
+    return _mean(cells, cells.of(loess) if span == SPAN else Loess.of(cells.table, span))
 
 
 def check_span(span: Any) -> None:
@@ -101,9 +102,13 @@ def _interval(inference: Inference) -> Interval:
     return Interval(*ends, "Gaussian thinning, for this smoother")
 
 
+def _gaps(replicates: Replicates) -> Quantiles:
+    return absolute_gaps(replicates.inference.cells, replicates.gap_sums)
+
+
 def _replicate(replicates: Replicates) -> Float64s:
     cells = replicates.inference.cells
-    return np.asarray(replicates.loess_gaps.values @ cells.counts / cells.total)
+    return np.asarray(replicates.of(_gaps).values @ cells.counts / cells.total)
 
 
 ICI = Measure(
@@ -112,7 +117,7 @@ ICI = Measure(
     meaning="The mean gap between the scores and a loess curve of the outcomes.",
     computed=f"The ICI is the mean distance between the scores and {_CURVE}",
     sources=_SOURCES,
-    value=lambda event: _mean(event.cells, event.cells.loess),
+    value=lambda event: _mean(event.cells, event.cells.of(loess)),
     profiles=frozenset({"clinical"}),
     details=_details,
     interval=_interval,
@@ -124,7 +129,7 @@ ICI = Measure(
 
 def _quantile_measure(name: str, label: str, share: float, meaning: str) -> Measure:
     def value(event: Event) -> float:
-        return float(event.cells.loess_gaps(event.cells.gap_sums).at(share))
+        return float(absolute_gaps(event.cells, event.cells.gap_sums).at(share))
 
     return Measure(
         name=name,
@@ -136,7 +141,7 @@ def _quantile_measure(name: str, label: str, share: float, meaning: str) -> Meas
         profiles=frozenset({"clinical"}),
         details=_details,
         interval=Unavailable("no interval: none is known for a quantile of a fitted curve"),
-        null=Null(replicate=lambda replicates: replicates.loess_gaps.at(share)),
+        null=Null(replicate=lambda replicates: replicates.of(_gaps).at(share)),
         over_classes=_NO_MEAN,
     )
 

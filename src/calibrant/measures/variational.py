@@ -120,7 +120,7 @@ def variational_calibration_error(
         probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     )
     table = event_table(arguments, "the variational calibration error")
-    gaps = cross_fitted_gaps(Cells.of(table), seed)
+    gaps = cross_fitted_gaps(Cells.from_table(table), seed)
     return VariationalError(
         value=gaps.mean,
         low=max(gaps.mean - normal_quantile(level) * gaps.error, 0.0),

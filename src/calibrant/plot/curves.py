@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas, marks
+from calibrant.plottable import PlottableReport
 from calibrant.render.style import percent
-from calibrant.report import Report
 from calibrant.results import CalibrationCurve, CurveKind
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _FEW: Final = 30  # curves with at most so many points have a marker at each
 
 
 def calibration_curve(
-    result: Report | CalibrationCurve,
+    result: PlottableReport | CalibrationCurve,
     *,
     kind: CurveKind | None = None,
     confidence: bool = True,
@@ -89,7 +89,7 @@ def calibration_curve(
     curve, options = _curve_of(result, kind), canvas.line_options(line)
     axes = canvas.axes_for(ax, canvas.SQUARE)
     place, (colour, marker) = canvas.series_look(axes, color)
-    rate = marks.words_of(isinstance(result, Report) and result.notion == "top-label")[0]
+    rate = marks.words_of(isinstance(result, PlottableReport) and result.notion == "top-label")[0]
     share = percent(curve.level)
     if consistency:
         word, look = canvas.named(f"{canvas.CALIBRATED} scores, {share}", label), canvas.band_look(place, colour)
@@ -100,7 +100,7 @@ def calibration_curve(
     shape = {"color": colour, "linewidth": 1.6, "zorder": 2.4, **markers, **options}
     (drawn,) = axes.plot(curve.scores, curve.rates, label=label or f"{rate}, {curve.kind}", **shape)
     drawn.set_gid(f"{canvas.SERIES}-{place}")
-    if counts and isinstance(result, Report) and result.diagram is not None:
+    if counts and isinstance(result, PlottableReport) and result.diagram is not None:
         marks.strip(axes, result.diagram, colour)
     canvas.unit_square(axes, "Score", rate)
     if legend:
@@ -115,7 +115,7 @@ def _curve_of(result: Any, kind: Any) -> CalibrationCurve:
         if kind not in (None, result.kind):
             raise InputError("kind", f"{result.kind!r}, as the curve is", repr(kind), "leave kind out")
         return result
-    if not isinstance(result, Report):
+    if not isinstance(result, PlottableReport):
         remedy = "pass what calibrant.evaluate returned, or one of its curves"
         raise InputError("result", "a Report or a CalibrationCurve", type(result).__name__, remedy)
     if result.curves:

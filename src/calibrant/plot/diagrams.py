@@ -10,8 +10,8 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas, marks
+from calibrant.plottable import PlottableReport
 from calibrant.render.style import number as digits
-from calibrant.report import Report
 from calibrant.results import BANDS, Bands, CalibrationCurve, ReliabilityDiagram
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _NUMBERS: Final = ("auto", "ece", "smece", "ace")
 
 
 def reliability_diagram(
-    result: Report | ReliabilityDiagram,
+    result: PlottableReport | ReliabilityDiagram,
     *,
     kind: Literal["bars", "points"] = "bars",
     intervals: bool = True,
@@ -139,11 +139,11 @@ def reliability_diagram(
     return axes
 
 
-def _simultaneous(result: Report | ReliabilityDiagram, bands: Bands | None) -> CalibrationCurve | None:
+def _simultaneous(result: PlottableReport | ReliabilityDiagram, bands: Bands | None) -> CalibrationCurve | None:
     """Return the isotonic curve with a simultaneous band, if that is the band to draw."""
     if bands is not None:
         check_choice("bands", bands, BANDS)
-    if isinstance(result, Report) and result.bands == "simultaneous":
+    if isinstance(result, PlottableReport) and result.bands == "simultaneous":
         return None if bands == "pointwise" else result.curves["isotonic"]
     if bands == "simultaneous":
         remedy = "evaluate with bands='simultaneous', or leave bands out"
@@ -161,16 +161,16 @@ def _line_of(kind: str, line: Mapping[str, Any] | None) -> tuple[dict[str, Any],
     return options, marker
 
 
-def _number_of(result: Report | ReliabilityDiagram, number: str | None) -> str:
+def _number_of(result: PlottableReport | ReliabilityDiagram, number: str | None) -> str:
     """Return the error that is written in a figure, with its interval if it has one."""
     if number is None:
         return ""
     check_choice("number", number, _NUMBERS)
-    estimates = result.estimates if isinstance(result, Report) else {}
+    estimates = result.estimates if isinstance(result, PlottableReport) else {}
     key = next((key for key in _NUMBERS[1:] if key in estimates), "") if number == "auto" else number
     if not key:
         return ""
-    if key not in estimates or not isinstance(result, Report):
+    if key not in estimates or not isinstance(result, PlottableReport):
         got = f"one with {', '.join(estimates)}" if estimates else type(result).__name__
         raise InputError("number", f"{number!r} of a report that has it", got, "evaluate it, or pass number=None")
     estimate, name = estimates[key], result.descriptions[key].label
@@ -179,7 +179,7 @@ def _number_of(result: Report | ReliabilityDiagram, number: str | None) -> str:
 
 
 def score_histogram(
-    result: Report | ReliabilityDiagram,
+    result: PlottableReport | ReliabilityDiagram,
     *,
     kind: Literal["mirrored", "stacked"] = "mirrored",
     log: bool = False,

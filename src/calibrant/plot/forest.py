@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas
+from calibrant.plottable import PlottableGroup, PlottableReport
 from calibrant.render.panels import ORIGINS
 from calibrant.render.style import percent
 from calibrant.render.words import chance
-from calibrant.report import GroupReport, Report
 from calibrant.results import Estimate
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _MANY: Final = 25  # with more groups, their names are smaller
 
 
 def groups(
-    report: Report,
+    report: PlottableReport,
     *,
     measure: str = "ece",
     order: Literal["index", "error", "support", "p_value"] = "index",
@@ -114,7 +114,7 @@ def groups(
     return axes
 
 
-def _heterogeneity(report: Report, measure: str) -> str:
+def _heterogeneity(report: PlottableReport, measure: str) -> str:
     """Return how much the groups differ, in brackets; nothing where it is not known."""
     forest = report.forests.get(measure)
     if forest is None or math.isnan(forest.heterogeneity):
@@ -161,7 +161,7 @@ def _draw(ax: Any, rows: list[tuple[int, Estimate]], word: str, colour: str, mar
 
 def _estimates_of(report: Any, measure: str) -> dict[str, Estimate]:
     """Return the measure of every group by its name."""
-    if not isinstance(report, Report):
+    if not isinstance(report, PlottableReport):
         remedy = "pass what calibrant.evaluate returned"
         raise InputError("report", "a Report with groups", type(report).__name__, remedy)
     if not report.groups:
@@ -178,20 +178,20 @@ def _estimates_of(report: Any, measure: str) -> dict[str, Estimate]:
     return {name: Estimate(value, low, high, level) for name, value, low, high in rows}
 
 
-def _in_order(report: Report, order: str, estimates: Mapping[str, Estimate]) -> list[GroupReport]:
+def _in_order(report: PlottableReport, order: str, estimates: Mapping[str, Estimate]) -> list[PlottableGroup]:
     """Return the groups in order; those without a value or a test come last."""
     if order == "p_value" and report.level is None:
         raise InputError(
             "order", "another order for a report without p-values", "'p_value'", "evaluate with level=0.95"
         )
-    keys: dict[str, Callable[[GroupReport], float]] = {
+    keys: dict[str, Callable[[PlottableGroup], float]] = {
         "index": lambda _: 0.0,
         "error": lambda group: -estimates[group.name].value,
         "support": lambda group: -group.n,
         "p_value": lambda group: group.p_value,
     }
 
-    def rank(group: GroupReport) -> float:
+    def rank(group: PlottableGroup) -> float:
         key = keys[order](group)
         return math.inf if math.isnan(key) else key
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.plot import canvas
+from calibrant.plottable import PlottableReport
 from calibrant.render.drawing import stepped
 from calibrant.render.style import percent
-from calibrant.report import Report
 from calibrant.results import CalibrationCurve, ReliabilityDiagram
 
 _AREA: Final = (16.0, 110.0)  # square points: the smallest and the largest mark
@@ -30,7 +30,7 @@ def diagram_of(result: Any) -> tuple[ReliabilityDiagram, bool]:
     """Return the diagram of a report, or ``result`` itself, and whether its outcomes are right predictions."""
     if isinstance(result, ReliabilityDiagram):
         return result, False
-    if not isinstance(result, Report):
+    if not isinstance(result, PlottableReport):
         remedy = "pass what calibrant.evaluate or calibrant.reliability_diagram returned"
         raise InputError("result", "a Report or a ReliabilityDiagram", type(result).__name__, remedy)
     if result.diagram is None:

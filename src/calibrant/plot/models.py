@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from calibrant.comparison import Comparison
 from calibrant.errors import InputError
 from calibrant.plot import canvas, marks
+from calibrant.plottable import PlottableComparison
 from calibrant.render.style import percent
 from calibrant.render.words import chance
 from calibrant.results import Estimate
@@ -21,7 +21,7 @@ _NAME: Final = 24  # characters of a model's name
 
 
 def compare(
-    comparison: Comparison,
+    comparison: PlottableComparison,
     *,
     intervals: bool = True,
     counts: bool = True,
@@ -84,7 +84,7 @@ def compare(
     return axes
 
 
-def differences(comparison: Comparison, *, legend: bool = True, ax: Any = None) -> Any:
+def differences(comparison: PlottableComparison, *, legend: bool = True, ax: Any = None) -> Any:
     """Draw the differences between models: a panel for each measure, with every pair's difference and interval.
 
     A difference is *first minus second*: left of 0 the first model has the smaller value. Differences whose interval
@@ -176,6 +176,6 @@ def _without_interval(value: float) -> str:
 
 
 def _check(comparison: Any) -> None:
-    if not isinstance(comparison, Comparison):
+    if not isinstance(comparison, PlottableComparison):
         remedy = "pass what calibrant.compare returned"
         raise InputError("comparison", "a Comparison", type(comparison).__name__, remedy)

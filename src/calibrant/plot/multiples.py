@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas, marks
-from calibrant.report import Report
+from calibrant.plottable import PlottableReport
 from calibrant.results import ClasswiseCalibration
 
 #: The orders of classes, and their words in the title.
@@ -19,7 +19,7 @@ _NAME: Final = 24  # characters of a class's name
 
 
 def classwise(
-    report: Report | ClasswiseCalibration,
+    report: PlottableReport | ClasswiseCalibration,
     *,
     order: Literal["error", "support", "index"] = "error",
     max_classes: int | None = None,
@@ -88,7 +88,7 @@ def classwise(
     shown = shown[:max_classes]
     columns = len(shown) if len(shown) <= 4 else math.ceil(math.sqrt(len(shown)))
     panels, figure = canvas.panels_for(ax, len(shown), columns, (1.9, 2.1), shared=True)
-    word = "ECE" if isinstance(report, Report) else "error"
+    word = "ECE" if isinstance(report, PlottableReport) else "error"
     for panel, k in zip(panels, shown, strict=True):
         diagram = result.diagram(k)
         marks.bars(panel, diagram, canvas.BLUE, "Outcome rate", f"{canvas.SERIES}-0", weight=0.6)
@@ -126,7 +126,7 @@ def _classes_of(report: Any) -> tuple[ClasswiseCalibration, tuple[str, ...]]:
     """Return the results of the classes, and their names."""
     if isinstance(report, ClasswiseCalibration):
         return report, tuple(f"class {k}" for k in range(len(report.errors)))
-    if not isinstance(report, Report):
+    if not isinstance(report, PlottableReport):
         remedy = "pass what calibrant.evaluate or calibrant.classwise_calibration returned"
         raise InputError("report", "a Report or a ClasswiseCalibration", type(report).__name__, remedy)
     if report.classwise is None:

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import grid as grids
-from calibrant.cached import cached_property
-from calibrant.estimators.loess import Loess, Quantiles
+from calibrant.cached import Memo, cached_property
 from calibrant.sampling.outcomes import Outcomes
 from calibrant.table import ReliabilityTable
 from calibrant.table_arrow import COLUMNS, GRID_COLUMNS
@@ -46,7 +45,7 @@ def pooled(table: ReliabilityTable) -> ReliabilityTable:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class Cells(Memo):
     """A table of few rows, and what its resampling needs.
 
     Without weights and with whole ones each unit of weight is a prediction. Otherwise variances are sums of squared
@@ -56,7 +55,7 @@ class Cells:
     table: ReliabilityTable
 
     @classmethod
-    def of(cls, table: ReliabilityTable) -> Cells:
+    def from_table(cls, table: ReliabilityTable) -> Cells:
         """Return a table's cells: its rows, or those of the standard grid where that has fewer."""
         return cls(pooled(table))
 
@@ -134,15 +133,6 @@ class Cells:
         """Return the standard deviation of sum f r over predictions, r = score - outcome, f a slope of each cell."""
         sums, squares = float(self.square_weights.sum()), (self.gap_sums, self.squared_gaps)
         return spread_of(slopes, variances, squares, self.total, sums)
-
-    @cached_property
-    def loess(self) -> Loess:
-        """The loess curve of the cells."""
-        return Loess.of(self.table)
-
-    def loess_gaps(self, gap_sums: Float64s) -> Quantiles:
-        """Return the absolute gaps between scores and loess curve, (..., K), from the sums of score - outcome."""
-        return Quantiles(self.loess.absolute_gaps(gap_sums), self.counts, self.table.square_weights is None)
 
     @cached_property
     def effective_n(self) -> float:

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from calibrant.cached import cached_property
 from calibrant.results import ClasswiseCalibration, Estimate
 from calibrant.sampling import null_closed_form
-from calibrant.sampling.binned import BinMoments, BinStatistics, absolute_interval, clopper_pearson
+from calibrant.sampling.binned import BinMoments, BinStatistics, absolute_interval
 from calibrant.sampling.cells import Cells
 from calibrant.sampling.class_rows import ClassRows
 from calibrant.sampling.groups import LEAST_VARIANCE, GroupTest, holm
+from calibrant.sampling.intervals import clopper_pearson
 from calibrant.sampling.null import Interval, Law, floor_of, p_value
 from calibrant.sampling.outcomes import Outcomes
 from calibrant.sampling.resampling import Resampling, Stream, in_blocks

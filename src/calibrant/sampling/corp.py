@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.kernels import dispatch
-from calibrant.sampling.binned import clopper_pearson, score_end
 from calibrant.sampling.cells import Cells
+from calibrant.sampling.intervals import clopper_pearson, score_end
 from calibrant.sampling.resampling import Stream, generator
 from calibrant.weights import share_rows
 

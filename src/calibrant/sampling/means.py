@@ -14,8 +14,8 @@ from calibrant.estimators.certified import Certified
 from calibrant.inputs import Layout
 from calibrant.notions import ScoreMeans
 from calibrant.sampling.base_rates import BaseRates
-from calibrant.sampling.binned import blend
 from calibrant.sampling.cells import Cells
+from calibrant.sampling.intervals import blend
 from calibrant.sampling.null import Interval
 from calibrant.scores import Score, mean_score, mean_square
 from calibrant.sketch import CalibrationSketch
@@ -156,7 +156,7 @@ class PredictionMeans:
         return cls.of_scores(
             scores,
             squared,
-            effective_n=Cells.of(table).effective_n,
+            effective_n=Cells.from_table(table).effective_n,
             n=table.n,
             layout="binary",
             base_rates=None if right else BaseRates.of_tables([table]),

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from calibrant.cached import cached_property
 from calibrant.estimators.binned import absolute_error, debiased_square, largest_members, uniform_edges
 from calibrant.results import Estimate, ReliabilityDiagram
-from calibrant.sampling.binned import FEWEST, bin_diagram, blend, thinned, unbiased_end
+from calibrant.sampling.binned import bin_diagram
+from calibrant.sampling.intervals import FEWEST, blend, thinned, unbiased_end
 from calibrant.sampling.means import PredictionMeans, heavy, rare, rarer_of
 from calibrant.sampling.resampling import two_sided
 from calibrant.weights import deciding_rows, effective_n, integer_weights, rate_rows, tidy_weight

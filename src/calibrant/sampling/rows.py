@@ -19,8 +19,9 @@ from calibrant.results import CalibrationCurve
 from calibrant.sampling import binned, corp, cumulative, curves, loess, means, null_closed_form, smooth
 from calibrant.sampling.area import area_interval, area_square
 from calibrant.sampling.base_rates import BaseRates
-from calibrant.sampling.binned import BinMoments, BinStatistics, clopper_pearson, consistency_band
+from calibrant.sampling.binned import BinMoments, BinStatistics
 from calibrant.sampling.cells import Cells
+from calibrant.sampling.intervals import clopper_pearson, consistency_band
 from calibrant.sampling.line import (
     Large,
     Line,
@@ -52,7 +53,7 @@ class IndependentRows:
     @classmethod
     def of(cls, table: ReliabilityTable, n_bins: int) -> IndependentRows:
         """Return the rows of a table."""
-        return cls(Cells.of(table), n_bins)
+        return cls(Cells.from_table(table), n_bins)
 
     @cached_property
     def uniform(self) -> BinStatistics:

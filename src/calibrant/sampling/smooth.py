@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from calibrant.cached import cached_property
 from calibrant.estimators import cosines
 from calibrant.estimators.roots import root
-from calibrant.sampling.binned import FEWEST, blend, thinned, unbiased_end
 from calibrant.sampling.cells import Cells
+from calibrant.sampling.intervals import FEWEST, blend, thinned, unbiased_end
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -53,7 +53,7 @@ class Summed:
 
     @cached_property
     def cells(self) -> Cells:
-        return Cells.of(self.table)
+        return Cells.from_table(self.table)
 
     @cached_property
     def bins(self) -> BinMoments:

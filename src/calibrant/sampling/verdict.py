@@ -129,7 +129,7 @@ def result_of(parts: dict[str, Float64s], replicates: Float64s | None, n: int, f
 
 def table_test(table: ReliabilityTable, n_bins: int) -> TestResult:
     """Return the verdict on a table, in closed form."""
-    cells = Cells.of(table)
+    cells = Cells.from_table(table)
     bins = BinMoments.of(cells, uniform_bin_of(cells.table, n_bins))
     return Verdict.of(cells, bins).result(bins.gap_sums, None)
 
