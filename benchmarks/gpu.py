@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import itertools
-import os
 import statistics
 import sys
 import time
@@ -29,18 +27,13 @@ from torchmetrics.classification import MulticlassCalibrationError
 
 from calibrant import grid
 from calibrant import torch as ct
-from calibrant.kernels import cuda, cuda_cells
+from calibrant.kernels import tensor_cells, tensor_rows
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 CLASSES = (2, 10, 100, 1_000, 1_024, 4_096, 32_000, 50_257, 128_256, 262_144)
-ROW_BYTES = 5 * 4 + 1  # that `cuda.read` writes: five floats and whether the row is right
+ROW_BYTES = 4 * 4 + 1  # that `tensor_rows.read` writes: four floats and whether the row is right
 N_BINS = 15
 LEAST_SHARE, FROM_CLASSES, LEAST_RATIO = 0.8, 1_024, 5.0
-
-
-#: Both forms of our reading, and the environment variable that chooses one.
-FORMS = {"torch": "0", "triton": "1"}
-VARIABLE = "CALIBRANT_TRITON"
 
 
 class Plan(NamedTuple):
@@ -112,21 +105,11 @@ def probmetrics() -> Any:
     return Metrics.from_names(["logloss", "brier", f"ece-{N_BINS}"])
 
 
-def read(values: Tensor, targets: Tensor, *, logits: bool) -> cuda.RowReading:
-    return cuda.read(values, targets, logits=logits, ignore_index=None, tolerance=0.05)
+def read(values: Tensor, targets: Tensor, *, logits: bool) -> tensor_rows.RowReading:
+    return tensor_rows.read(values, targets, logits=logits, ignore_index=None, tolerance=0.05)
 
 
-def within(form: str, call: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a call in which our reading has this form."""
-
-    def chosen() -> Any:
-        os.environ[VARIABLE] = FORMS[form]
-        return call()
-
-    return chosen
-
-
-def check(reading: cuda.RowReading, values: Tensor, targets: Tensor, *, logits: bool) -> None:
+def check(reading: tensor_rows.RowReading, values: Tensor, targets: Tensor, *, logits: bool) -> None:
     """Compare the reading of each row with the formulas, in double precision."""
     assert reading.faults.sum() == 0
     for rows in blocks(values):
@@ -148,7 +131,7 @@ class Row(NamedTuple):
     n_classes: int
     n: int
     copied: float
-    shares: dict[str, tuple[float, float]]
+    shares: tuple[float, float]
     seconds: dict[str, float]
     memory: dict[str, int | None]
 
@@ -157,17 +140,16 @@ def measure(plan: Plan, dtype: torch.dtype, n_classes: int) -> Row:
     logits, probs, targets = sample(plan, dtype, n_classes)
     copy = torch.empty_like(logits)
     options = {"num_classes": n_classes, "num_bins": N_BINS, "logits": True}
-    ours = {form: ct.CalibrationError("multiclass", **options).to(plan.device) for form in FORMS}
+    ours = ct.CalibrationError("multiclass", **options).to(plan.device)
     theirs = MulticlassCalibrationError(n_classes, n_bins=N_BINS).to(plan.device)
     calls: dict[str, Callable[[], Any]] = {
         "copy": lambda: copy.copy_(logits),
+        "read probs": lambda: read(probs, targets, logits=False),
+        "read logits": lambda: read(logits, targets, logits=True),
+        "our update": lambda: ours.update(logits, targets),
         "torchmetrics": lambda: theirs.update(logits, targets),
         "softmax + max": lambda: logits.softmax(1).max(1),
     }
-    for form in FORMS:
-        calls[f"{form} probs"] = within(form, lambda: read(probs, targets, logits=False))
-        calls[f"{form} logits"] = within(form, lambda: read(logits, targets, logits=True))
-        calls[f"{form} update"] = within(form, lambda form=form: ours[form].update(logits, targets))
     metrics = probmetrics() if dtype == torch.float32 else None
     if metrics is not None:
         calls["probmetrics"] = lambda: metrics.compute_all_from_labels_logits(targets, logits)
@@ -185,24 +167,22 @@ def measure(plan: Plan, dtype: torch.dtype, n_classes: int) -> Row:
     assert torch.equal(copy, logits)
     theirs.reset()
     theirs.update(logits, targets)
-    for form, metric in ours.items():
-        check(calls[f"{form} probs"](), probs, targets, logits=False)
-        check(calls[f"{form} logits"](), logits, targets, logits=True)
-        metric.reset()
-        calls[f"{form} update"]()
-        # torchmetrics computes the softmax in the type of the logits, and adds up in float32.
-        assert abs(float(metric.compute()) - float(theirs.compute())) < (2e-3 if dtype == torch.float32 else 5e-2)
+    check(calls["read probs"](), probs, targets, logits=False)
+    reading = calls["read logits"]()
+    check(reading, logits, targets, logits=True)
+    ours.reset()
+    ours.update(logits, targets)
+    # torchmetrics computes the softmax in the type of the logits, and adds up in float32.
+    assert abs(float(ours.compute()) - float(theirs.compute())) < (2e-3 if dtype == torch.float32 else 5e-2)
     if metrics is not None:
-        reading, answer = calls["torch logits"](), calls["probmetrics"]()
+        answer = calls["probmetrics"]()
         loss = -reading.log_p_target.double().mean()
         brier = (reading.squares.double() - 2 * reading.p_target.double() + 1).mean()
         assert abs(float(answer["logloss"]) / float(loss) - 1) < 1e-3
         assert abs(float(answer["brier"]) / float(brier) - 1) < 1e-3
     moved = logits.nbytes + targets.nbytes + ROW_BYTES * len(targets)
     copied = 2 * logits.nbytes / medians["copy"]
-    shares = {
-        form: (moved / medians[f"{form} probs"] / copied, moved / medians[f"{form} logits"] / copied) for form in FORMS
-    }
+    shares = (moved / medians["read probs"] / copied, moved / medians["read logits"] / copied)
     return Row(str(dtype).removeprefix("torch."), n_classes, len(targets), copied, shares, medians, memory)
 
 
@@ -214,26 +194,21 @@ def measure_cells(plan: Plan) -> str:
     outcomes = (torch.rand(n, generator=generator, device=plan.device) < scores).to(torch.uint8)
     judged = torch.ones(n, dtype=torch.bool, device=plan.device)
     edges = grid.edges("standard").astype("float32")
-    table = cuda_cells.cell_table(edges, plan.device)
+    table = tensor_cells.cell_table(edges, plan.device)
     bounds = torch.from_numpy(edges).to(plan.device)
 
     def counted() -> Tensor:
         cell = torch.bucketize(scores, bounds)
         return torch.stack([torch.bincount(cell[outcomes == y], minlength=len(bounds) + 1) for y in (0, 1)])
 
-    ours = [within(form, lambda: cuda_cells.cells(scores, outcomes, judged, table)) for form in FORMS]
-    calls = [*ours, counted]
-    for call in calls:
-        call()
+    calls = (lambda: tensor_cells.cells(scores, outcomes, judged, table), counted)
+    cells = calls[0]()
+    assert torch.equal(cells.counts, counted())
+    assert abs(float(cells.sums[:2].sum()) / float(scores.double().sum()) - 1) < 1e-12
     times = [[clock(plan, call) for call in calls] for _ in range(plan.rounds)]
-    *mine, other = (statistics.median(column) for column in zip(*times, strict=True))
-    for call in ours:
-        cells = call()
-        assert torch.equal(cells.counts, counted())
-        assert abs(float(cells.sums[:2].sum()) / float(scores.double().sum()) - 1) < 1e-12
-    rates = ", ".join(f"{form} {n / seconds:.3g} a second" for form, seconds in zip(FORMS, mine, strict=True))
+    ours, other = (statistics.median(column) for column in zip(*times, strict=True))
     return (
-        f"{n:,} scores into {len(bounds) + 1:,} cells, counts and sums: {rates}; "
+        f"{n:,} scores into {len(bounds) + 1:,} cells, counts and sums: {n / ours:.3g} a second; "
         f"bucketize and bincount, counts alone: {n / other:.3g} a second"
     )
 
@@ -241,23 +216,23 @@ def measure_cells(plan: Plan) -> str:
 def line(row: Row) -> str:
     times = [f"{name} {seconds * 1e3:.3g} ms" for name, seconds in row.seconds.items()]
     memory = [f"{name} {size / 1e6:.1f} MB" for name, size in row.memory.items() if size is not None]
-    shares = (f"{form} reads probabilities at {p:.0%}, logits at {z:.0%}" for form, (p, z) in row.shares.items())
-    head = f"{row.dtype}, {row.n:,} × {row.n_classes:,}: copy {row.copied / 1e9:.1f} GB/s; of that {'; '.join(shares)}"
+    head = f"{row.dtype}, {row.n:,} × {row.n_classes:,}: copy {row.copied / 1e9:.1f} GB/s"
+    shares = "of that probabilities are read at {:.0%}, logits at {:.0%}".format(*row.shares)
     beside = [f"in addition to the input: {', '.join(memory)}"] if memory else []
-    return "\n    ".join([head, ", ".join(times), *beside])
+    return "\n    ".join([f"{head}; {shares}", ", ".join(times), *beside])
 
 
 def goals(rows: list[Row]) -> list[str]:
-    """Say which rows miss a goal, and in which form."""
+    """Say which rows miss a goal."""
     missed = []
-    for row, form in itertools.product(rows, FORMS):
-        name, share = f"{form}, {row.dtype}, {row.n_classes:,} classes", min(row.shares[form])
+    for row in rows:
+        name, share = f"{row.dtype}, {row.n_classes:,} classes", min(row.shares)
         if row.n_classes >= FROM_CLASSES and share < LEAST_SHARE:
             missed.append(f"{name}: {share:.0%} of the copy's bytes per second, not {LEAST_SHARE:.0%}")
-        ratio = row.seconds["torchmetrics"] / row.seconds[f"{form} update"]
+        ratio = row.seconds["torchmetrics"] / row.seconds["our update"]
         if ratio < LEAST_RATIO:
             missed.append(f"{name}: update {ratio:.1f} times as fast as torchmetrics', not {LEAST_RATIO:g}")
-        extra, entries = row.memory[f"{form} update"], row.n * row.n_classes
+        extra, entries = row.memory["our update"], row.n * row.n_classes
         if extra is not None and row.n_classes >= FROM_CLASSES and extra >= entries:
             missed.append(f"{name}: update holds {extra:,} bytes in addition to the input, at least one for each entry")
     return missed
@@ -276,9 +251,7 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         size, rounds = (1 << 28, 5) if options.quick else (1 << 30, 25)
         plan = Plan(torch.device("cuda", torch.cuda.current_device()), size, rounds, CLASSES)
-        os.environ[VARIABLE] = FORMS["triton"]
-        runs = "runs" if cuda.usable(plan.device) else "does not run: both forms are torch operations"
-        print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; Triton {runs}")
+        print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
     rows = []
     for dtype in DTYPES:
         for n_classes in plan.classes:

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from calibrant import torch as ct  # noqa: E402
 from calibrant.errors import CalibrantError, InputError  # noqa: E402
 from calibrant.extras import install_command  # noqa: E402
 from calibrant.kernels import tensors  # noqa: E402
+from calibrant.torch.arguments import from_cuda  # noqa: E402
 from calibrant.torch.base import ProbabilityMetric  # noqa: E402
 
 SINGLE = 2.0**-22
@@ -468,6 +470,44 @@ def test_pairs_lose_nothing():
         total = tensors.add_sums(torch.stack([total, tensors.paired(row)]))
     assert total.dtype == torch.float32
     torch.testing.assert_close(tensors.joined(total), values.sum(0), rtol=1e-11, atol=0)  # 1000 times 2^-48
+
+
+class Posing:
+    """An array of another library that says where it lies; it cannot lie there, so it hands out what lies here."""
+
+    def __init__(self, kind):
+        self.tensor, self.kind, self.streams = torch.arange(6.0).reshape(2, 3), kind, []
+
+    def __dlpack_device__(self):
+        return self.kind, 0
+
+    def __dlpack__(self, *, stream=None, **options):
+        self.streams.append(stream)
+        return self.tensor.__dlpack__(**options)
+
+
+@pytest.mark.parametrize("kind", [2, 10], ids=["CUDA", "ROCm"])
+def test_arrays_on_a_gpu_come_through_dlpack_without_a_copy(monkeypatch, kind):
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _device: SimpleNamespace(cuda_stream=77))
+    array = Posing(kind)
+    tensor = from_cuda(array)
+    assert tensor.data_ptr() == array.tensor.data_ptr()
+    assert tensor.shape == (2, 3)
+    assert array.streams == [77]  # so that the other library's work is done before ours begins
+
+
+def test_arrays_with_the_older_interface(monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch, "as_tensor", lambda x, device: asked.append((x, device)))
+    array = SimpleNamespace(__cuda_array_interface__={})
+    from_cuda(array)
+    assert asked == [(array, "cuda")]
+
+
+@pytest.mark.parametrize("array", [Posing(1), np.zeros(1), [0.5]], ids=lambda x: type(x).__name__)
+def test_arrays_elsewhere_are_refused(array):
+    with pytest.raises(InputError, match=f"preds: expected a tensor, got a {type(array).__name__}; convert it"):
+        ct.CalibrationError("binary").update(array, torch.zeros(1))
 
 
 # ---------------------------------------------------------------- logits or probabilities: decided once

@@ -59,17 +59,16 @@ HOUSE = (
         Room("memory", "the memory that one input may take", "memory"),
         Room(
             "kernels",
-            "loops over rows and tables, in NumPy for small inputs, compiled for large ones, as torch operations, and "
-            "experimental ones for a GPU (`cuda`: a door; `cuda_kernels`: Triton, off by default)",
-            "kernels masked_logits small_inputs concurrency cuda",
+            "loops over rows and tables: in NumPy for small inputs, compiled for large ones, and as torch operations",
+            "kernels masked_logits small_inputs concurrency tensor_rows tensor_cells",
             (
                 "loading reference_lookup",
                 "compiled reference_tables reference_classes reference_clusters",
                 "bits blocks reference",
-                "bin_lookup cuda_kernels",
-                "host host_classes host_clusters host_tables cuda",
+                "bin_lookup",
+                "host host_classes host_clusters host_tables tensor_rows",
                 "dispatch sorting tensors",
-                "cuda_cells",
+                "tensor_cells",
             ),
         ),
         Room("mistakes", "the usual mistakes behind a rejected input", "inputs"),

@@ -1,4 +1,4 @@
-"""Run the reading passes as torch operations, for tensors on any device; `cuda` does them where one read is enough.
+"""Run the reading passes as torch operations, for tensors on any device; `tensor_rows` does so block by block.
 
 Nothing here waits for the device: the host reads no value, and faults of the input are counted in tensors, not raised.
 This module imports torch, so only `calibrant.torch` imports it.
@@ -12,11 +12,11 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from calibrant.kernels import cuda
+from calibrant.kernels import tensor_rows
 from calibrant.kernels.blocks import ROUNDING
-from calibrant.kernels.cuda import FAULTS as FAULTS  # the faults of a batch, in the order of their counts
-from calibrant.kernels.cuda import RowReading
-from calibrant.kernels.cuda import has_float64 as has_float64
+from calibrant.kernels.tensor_rows import FAULTS as FAULTS  # the faults of a batch, in the order of their counts
+from calibrant.kernels.tensor_rows import RowReading
+from calibrant.kernels.tensor_rows import has_float64 as has_float64
 
 #: What batches have shown, by index into a tensor: probabilities, logits, double precision, number of columns.
 PROBABILITIES, LOGITS, DOUBLE, WIDTH = range(4)
@@ -147,21 +147,19 @@ def read_rows(
 ) -> Reading:
     """Read a batch of classes as `read` does, if only the top label and the target are needed.
 
-    The values, (N, C) or (N, C, ...), are read once, in place. A second, shorter pass reads them if the scale is not
-    declared and no batch has decided it. ``targets`` is (N,) or (N, ...).
+    The values, (N, C) or (N, C, ...), are read once, block by block, and a second time, by a shorter pass, if the
+    scale is not declared. ``targets`` is (N,) or (N, ...).
     """
     flat = targets.reshape(-1)
     judged = torch.ones_like(flat, dtype=torch.bool) if ignore_index is None else flat != ignore_index
-    scale: bool | Tensor
     if logits is None:
         decided = seen[:2].sum() > 0
-        far = cuda.beyond(values, flat, ignore_index=ignore_index, low=-SLACK, high=1 + SLACK, skip=decided)
+        far = tensor_rows.beyond(values, flat, ignore_index=ignore_index, low=-SLACK, high=1 + SLACK)
         as_logits = torch.where(decided, seen[LOGITS] > 0, far)
-        scale = as_logits
     else:
         decided, as_logits = judged.new_ones(()), torch.full((), logits, device=values.device)
-        scale = logits
-    rows = cuda.read(values, flat, logits=scale, ignore_index=ignore_index, tolerance=tolerance)
+    scale = as_logits if logits is None else logits
+    rows = tensor_rows.read(values, flat, logits=scale, ignore_index=ignore_index, tolerance=tolerance)
     faults = rows.faults
     if logits is None:  # probabilities after logits
         number = judged.sum()

@@ -6,13 +6,16 @@ import inspect
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import takewhile
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch.utils.dlpack import from_dlpack
 
 from calibrant.errors import InputError, check_choice
 from calibrant.estimators import binned
+
+_ON_CUDA: Final = (2, 10)  # DLPack's numbers for CUDA and ROCm; torch calls both cuda
 
 
 def batch_of(
@@ -63,6 +66,19 @@ def _keywords(made: type) -> tuple[frozenset[str], frozenset[str]]:
 
 def _is_own(kind: type) -> bool:
     return (getattr(kind.__init__, "__module__", None) or "").startswith("calibrant.")  # type: ignore[misc]
+
+
+def from_cuda(x: Any) -> Any:
+    """Return an array of another library on a CUDA (or ROCm) device as a tensor, and anything else as it is.
+
+    The tensor shares the array's memory. The array (from CuPy, JAX, Numba, ...) comes through DLPack, which orders the
+    work of the two libraries' streams, or else through ``__cuda_array_interface__``.
+    """
+    if isinstance(x, Tensor):
+        return x
+    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        return from_dlpack(x) if x.__dlpack_device__()[0] in _ON_CUDA else x
+    return torch.as_tensor(x, device="cuda") if hasattr(x, "__cuda_array_interface__") else x
 
 
 def check_tensor(name: str, value: object, device: torch.device) -> None:

@@ -16,11 +16,11 @@ from torch import Tensor
 from calibrant.errors import InputError, NothingJudgedError
 from calibrant.faults import MAY_BE_LOGITS, Fault
 from calibrant.inputs import Layout, Notion, Predictions, as_predictions, sum_tolerance
-from calibrant.kernels import cuda, dispatch, tensors
+from calibrant.kernels import dispatch, tensors
 from calibrant.kernels.loading import following
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
 from calibrant.notions import DEFAULTS, NOTIONS
-from calibrant.torch.arguments import batch_of, check_keywords, check_notion, check_tensor
+from calibrant.torch.arguments import batch_of, check_keywords, check_notion, check_tensor, from_cuda
 from calibrant.torch.sharing import SharingMetric
 from calibrant.torch.tracing import untraced
 from calibrant.wording import Terms, translate
@@ -289,7 +289,7 @@ class ProbabilityMetric(SharingMetric):
                 states[name] = state + increment
 
     def _read(self, preds: Tensor, target: Tensor) -> Batch:
-        preds, target = (cuda.as_cuda_tensor(x) if cuda.on_cuda(x) else x for x in (preds, target))
+        preds, target = (from_cuda(x) for x in (preds, target))
         preds, target = self._checked(preds, target)
         width = 1 if preds.ndim == 1 else preds.shape[1]
         if target.numel() == 0:

@@ -13,7 +13,7 @@ from torch import Tensor
 from calibrant import grid as grids
 from calibrant.errors import InputError
 from calibrant.inputs import Predictions
-from calibrant.kernels import cuda_cells, tensors
+from calibrant.kernels import tensor_cells, tensors
 from calibrant.notions import Events, class_events
 from calibrant.sketch.sums import Curves
 from calibrant.table import cell_sums
@@ -49,7 +49,7 @@ def _split(sums: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.flo
 
 def cells_of_device(scores: Tensor, outcomes: Tensor, judged: Tensor) -> Increments:
     """Return what a batch adds to the cells, computed on its device: scores (n,), or (n, C) column by column."""
-    cells = cuda_cells.cells(scores, outcomes, judged, _table_on(scores.dtype, scores.device))
+    cells = tensor_cells.cells(scores, outcomes, judged, _table_on(scores.dtype, scores.device))
     sums = torch.where(
         cells.refused > 0, torch.nan, cells.sums
     )  # an unchecked value outside [0, 1]: `curves_of` raises
@@ -57,9 +57,9 @@ def cells_of_device(scores: Tensor, outcomes: Tensor, judged: Tensor) -> Increme
 
 
 @lru_cache(16)
-def _table_on(dtype: torch.dtype, device: torch.device) -> cuda_cells.CellTable:
+def _table_on(dtype: torch.dtype, device: torch.device) -> tensor_cells.CellTable:
     precision = np.float64 if dtype == torch.float64 else np.float32
-    return cuda_cells.cell_table(grids.edges(GRID).astype(precision), device)
+    return tensor_cells.cell_table(grids.edges(GRID).astype(precision), device)
 
 
 def curves_of(counts: Tensor, sums: Tensor) -> Curves:

@@ -1,11 +1,9 @@
-"""Add scores to the cells of a grid on a device, with the same bits in any order of the rows.
+"""Add scores to the cells of a grid by torch operations on any device, with the same bits in any order of the rows.
 
 If many threads add floating-point numbers to one place, the rounding differs from run to run. So everything here is
 added as integers. For float32 scores this is exact: within a slot between neighbouring edges above 0, every score is a
 multiple of the last place of the lower edge (`CellTable.scales`), and its square a multiple of that unit's square. The
 slots are the grid's cells, except the first, (0, e]: it reaches down to 0, and is divided at powers of 2.
-
-Plain operations add, or the experimental Triton kernel where `cuda.usable` says so; both give the same integers.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.errors import InputError
-from calibrant.kernels import cuda, tensors
+from calibrant.kernels import tensors
 
 _LOWEST: Final = -101  # scores below 2^-101 are cut to multiples of its last place
 _LOW_BITS: Final = 28  # a number is added in two parts, each at most 2^28
@@ -26,8 +24,8 @@ _LOW: Final = (1 << _LOW_BITS) - 1
 _SHARE_BITS: Final = 2 * _LOW_BITS
 _MOST_SCORES: Final = 1 << 34  # each at most 2^28, so the sum is below 2^63
 
-#: Counts, sums, sums of squared weights (None without weights), and the number of refused scores.
-SlotSums = tuple[Tensor, Tensor, Tensor | None, Tensor]
+#: Over the slots of each column: counts, sums, and sums of squared weights (None without weights).
+SlotSums = tuple[Tensor, Tensor, Tensor | None]
 
 
 class CellTable(NamedTuple):
@@ -112,51 +110,47 @@ def cells(scores: Tensor, outcomes: Tensor, judged: Tensor, table: CellTable, we
     are cut to 50 bits or more.
 
     With weights, each term is cut to a multiple of 2^-56 of the largest possible term of its cell, with the weight
-    rounded up to a power of 2. So a cell of n scores is wrong by less than n 2^-55 times that term. Only plain
-    operations do this: no metric weighs rows.
+    rounded up to a power of 2. So a cell of n scores is wrong by less than n 2^-55 times that term.
     """
     if scores.numel() >= _MOST_SCORES:
         remedy = "add them in parts"
         raise InputError("scores", f"fewer than {_MOST_SCORES:,} at once", f"{scores.numel():,}", remedy)
     columns = scores.shape[1] if scores.ndim == 2 else 1
-    x, marks = scores.reshape(-1), torch.where(judged, outcomes, 2).to(torch.uint8).reshape(-1)
+    x, y, rows = (part.reshape(-1) for part in (scores, outcomes, judged))
+    good = rows & (x >= 0) & (x <= 1)
+    yes = good & (y == 1)
+    slot = torch.where(x == 1, len(table.edges), torch.searchsorted(table.edges, x))
     if weights is None and x.dtype == torch.float32:
-        counts, sums, squares, refused = _in_units(x, marks, columns, table)
+        counts, sums, squares = _in_units(x, good, yes, slot, columns, table)
     else:
-        counts, sums, squares, refused = _in_shares(x, marks, columns, table, weights)
+        counts, sums, squares = _in_shares(x, good, yes, slot, columns, table, weights)
     counts, sums = _joined(counts, table.parts), _joined(sums, table.parts)
     squares = None if squares is None else _joined(squares, table.parts)
     if scores.ndim == 1:
         counts, sums = counts.squeeze(-3), sums.squeeze(-3)
         squares = None if squares is None else squares.squeeze(-3)
-    return Cells(counts, sums, squares, refused)
+    return Cells(counts, sums, squares, (rows & ~good).sum())
 
 
-def _in_units(x: Tensor, marks: Tensor, columns: int, table: CellTable) -> SlotSums:
+def _in_units(x: Tensor, good: Tensor, yes: Tensor, slot: Tensor, columns: int, table: CellTable) -> SlotSums:
     """Return the sums of float32 scores, added as multiples of the units of their slots."""
-    if cuda.usable(x.device):
-        integers, refused = cuda.add_cells(
-            x, marks, columns=columns, edges=table.edges, scales=table.scales, low_bits=_LOW_BITS
-        )
-    else:
-        good, slot = _slots(x, marks, table)
-        number = torch.where(good, x * table.scales[slot], torch.zeros_like(x)).long()
-        no, yes = (marks == 0) & good, (marks == 1) & good
-        square = number * number
-        low, high = square & _LOW, square >> _LOW_BITS
-        integers = _added(slot, columns, table, [no, yes, no * number, yes * number, low, high])
-        refused = ((marks <= 1) & ~good).sum()
+    no = good & ~yes
+    number = torch.where(good, x * table.scales[slot], 0).long()
+    square = number * number
+    values = [no, yes, no * number, yes * number, square & _LOW, square >> _LOW_BITS]
+    integers = _added(slot, columns, table, values)
     units = 1 / table.scales
-    sums, squares = _floats(integers[:, 2:4]) * units, _floats(integers[:, 4:5], integers[:, 5:]) * units * units
-    return integers[:, :2], torch.cat([sums, squares], -2), None, refused
+    sums = tensors.widened(integers[:, 2:4], 0) * units
+    squares = _floats(integers[:, 4:5], integers[:, 5:]) * units * units
+    return integers[:, :2], torch.cat([sums, squares], -2), None
 
 
-def _in_shares(x: Tensor, marks: Tensor, columns: int, table: CellTable, weights: Tensor | None) -> SlotSums:
+def _in_shares(
+    x: Tensor, good: Tensor, yes: Tensor, slot: Tensor, columns: int, table: CellTable, weights: Tensor | None
+) -> SlotSums:
     """Return the sums of scores, or of weighted scores, added as shares of their largest possible value."""
-    good, slot = _slots(x, marks, table)
-    no, yes = (marks == 0) & good, (marks == 1) & good
-    wide = tensors.wide(x.device)
-    share = torch.where(good, x, torch.zeros_like(x)).to(wide) / table.bounds[slot]
+    no, wide = good & ~yes, tensors.wide(x.device)
+    share = torch.where(good, x, 0).to(wide) / table.bounds[slot]
     weight, top = good.to(wide), torch.ones((), dtype=wide, device=x.device)
     if weights is not None:
         weight = torch.where(good, weights.reshape(-1), 0).to(wide)
@@ -171,16 +165,10 @@ def _in_shares(x: Tensor, marks: Tensor, columns: int, table: CellTable, weights
     high = _added(slot, columns, table, [number >> _LOW_BITS for number in fixed])
     totals = _floats(low, high) * 2.0**-_SHARE_BITS * top
     sums, squares = totals[..., :2, :] * table.bounds, totals[..., 2:3, :] * table.bounds * table.bounds
-    sums, refused = torch.cat([sums, squares], -2), ((marks <= 1) & ~good).sum()
+    sums = torch.cat([sums, squares], -2)
     if weights is None:
-        return _added(slot, columns, table, [no, yes]), sums, None, refused
-    return totals[..., 3:5, :], sums, totals[..., 5:, :] * top, refused
-
-
-def _slots(x: Tensor, marks: Tensor, table: CellTable) -> tuple[Tensor, Tensor]:
-    """Return which scores are judged and in [0, 1], and the slot of each."""
-    slot = torch.searchsorted(table.edges, x)
-    return (marks <= 1) & (x >= 0) & (x <= 1), torch.where(x == 1, len(table.edges), slot)
+        return _added(slot, columns, table, [no, yes]), sums, None
+    return totals[..., 3:5, :], sums, totals[..., 5:, :] * top
 
 
 def _added(slot: Tensor, columns: int, table: CellTable, values: list[Tensor]) -> Tensor:
@@ -193,17 +181,9 @@ def _added(slot: Tensor, columns: int, table: CellTable, values: list[Tensor]) -
     return sums.reshape(len(values), columns, size).movedim(0, 1)
 
 
-def _floats(low: Tensor, high: Tensor | None = None) -> Tensor:
-    """Return integers, given as low and high bits, as float64, or as pairs of float32 along a new first axis."""
-    if tensors.has_float64(low.device):
-        return low.double() if high is None else high.double() * 2.0**_LOW_BITS + low.double()
-    pair = _pair(low)
-    return pair if high is None else tensors.add_sums(torch.stack([_pair(high) * 2.0**_LOW_BITS, pair]))
-
-
-def _pair(integers: Tensor) -> Tensor:
-    high = integers.float()
-    return torch.stack([high, (integers - high.long()).float()])
+def _floats(low: Tensor, high: Tensor) -> Tensor:
+    """Return integers, given as low and high bits, in the form of stored sums."""
+    return tensors.add_sums(torch.stack([tensors.widened(high, -_LOW_BITS), tensors.widened(low, 0)]))
 
 
 def _joined(sums: Tensor, parts: int) -> Tensor:
