@@ -25,15 +25,12 @@ _FEW = ("--n-resamples", "30")
 
 #: Options that no case passes, and why.
 EXEMPT = {
-    "--engine": "Spark needs Java: its tests compare it with the embedded engine",
+    "--engine": "Spark needs Java; its tests compare it with the embedded engine",
     "--master": "as --engine",
     "--open": "it opens a browser",
-    "--version": "it is the version",
-    "--help": "its text is that of the case of each command",
-    "--config": "the case of a file of options names one by its place",
 }
 
-#: The arguments of each call, which are separated by spaces; those of several calls in a row by " && ".
+#: The arguments of each call, which hold no space; " && " is between several calls in a row.
 _CALLS = (
     "report games.csv",
     "report games.csv {event} --json out.json --markdown out.md --html out.html --title Games --date today {few}",
@@ -87,6 +84,13 @@ _CALLS = (
     "floor --help",
 )
 
+#: Calls with a file of options.
+_CONFIGURED = (
+    ["report", "games.csv"],
+    ["report", "games.csv", "--config", "calibrant.toml", "--by", "season"],
+    ["compare", "games.csv", "other.csv", "--config", "calibrant.toml", *_EVENT],
+)
+
 
 def cases() -> Cases:
     """Yield the name of each case, and how to make its result."""
@@ -97,7 +101,8 @@ def cases() -> Cases:
 
 def uncovered() -> list[str]:
     """Return the options that no case passes."""
-    passed = {(call.split()[0], word) for calls in _CALLS for call in _words(calls) for word in call.split()}
+    each = [*(call.split() for calls in _CALLS for call in _words(calls)), *_CONFIGURED]
+    passed = {(call[0], word) for call in each for word in call}
     left = []
     for name, command in main().commands.items():
         options = (parameter for parameter in command.params if parameter.param_type_name == "option")
@@ -129,7 +134,6 @@ def _run(calls: str) -> list[Any]:
         _write(Path())
         known = set(os.listdir())
         for call in _words(calls):
-            # A name of a month and a comparison hold no space.
             result = CliRunner().invoke(main(), call.split(), prog_name="calibrant", env={"COLUMNS": "80"})
             if result.exception is not None and not isinstance(result.exception, SystemExit):
                 raise result.exception
@@ -163,9 +167,6 @@ def _configured() -> Any:
         Path("calibrant.toml").write_text('[report]\nscore = "score"\noutcome = "won"\nn-resamples = 30\n')
         results = [CliRunner().invoke(main(), call, env={"COLUMNS": "80"}) for call in _CONFIGURED]
     return [[result.exit_code, clean(result.stdout), clean(result.stderr)] for result in results]
-
-
-_CONFIGURED = (["report", "games.csv"], ["report", "games.csv", "--config", "calibrant.toml", "--by", "season"])
 
 
 # ---------------------------------------------------------------- files
