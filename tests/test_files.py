@@ -1021,10 +1021,10 @@ def test_a_bad_cell_among_truth_values(tmp_path):
 
 def test_a_bad_cell_in_row_300_001(tmp_path):
     path = text(tmp_path / "f.csv", "score,outcome\n" + "0.25,1\n" * 300_000 + "abc,0\n" + "0.5,0\n" * 9)
-    start = time.perf_counter()
+    start = time.process_time()  # of all threads, whatever else runs on the machine
     with pytest.raises(FileError, match=r"f\.csv: row 300001, column 'score': 'abc' is not a number; correct it"):
         read_predictions([path])
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 2
     read = read_predictions([path], where="score <> 'abc'")
     assert read.rows == (300_009,)
     assert read.locate(300_000) == (path, 300_002)
