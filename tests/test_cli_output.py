@@ -87,6 +87,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("most", [None, 0], ids=["rows", "stream"])
 @pytest.mark.parametrize("judged", JUDGED)
+@pytest.mark.slow
 def test_an_output_changes_no_number(monkeypatch: pytest.MonkeyPatch, judged: str, most: int | None) -> None:
     if most is not None:
         monkeypatch.setattr(reading, "MOST_ROWS", most)
@@ -270,6 +271,7 @@ def test_files_that_can_be_written_are_written_if_others_cannot() -> None:
 
 
 @pytest.mark.parametrize("arguments", [REPORT, COMPARE, ("report", "classes.npz", "--notion", "classwise", *FAST)])
+@pytest.mark.slow
 def test_pictures_are_complete_and_the_same_each_time(arguments: tuple[str, ...]) -> None:
     for name in ("a", "b"):
         status, _, err = run(*arguments, "--png", f"{name}.png", "--svg", f"{name}.svg")

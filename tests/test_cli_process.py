@@ -83,6 +83,7 @@ os.fsync = fsync
 
 
 @pytest.mark.parametrize("name", MESSAGES)
+@pytest.mark.slow
 def test_a_signal_leaves_no_part_of_a_file(tmp_path: Path, name: str) -> None:
     page = tmp_path / "page.html"
     page.write_text("the old page")

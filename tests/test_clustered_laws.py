@@ -222,6 +222,7 @@ def useless(rng, design):
 
 
 @pytest.mark.parametrize("design", ["copies", "weights"])
+@pytest.mark.slow
 def test_useless_scores_are_not_said_to_fall(design):
     # Fires with the tail of four standard errors, 3 in 100,000; with the variance of independent rows a third of copies
     # and a tenth of such weights did. Two of 60 have a probability of 1e-6 if one in 1,000 fires.

@@ -314,6 +314,7 @@ SHARPER = {**CLASSES, **{f"p_{k}": ROWS[:, k] ** 2 / (ROWS**2).sum(axis=1) for k
         (CLASSES, SHARPER, ("--class-names", "cat,dog,eel", "--by", "site")),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_the_json_of_a_report_is_the_other_side(
     monkeypatch: pytest.MonkeyPatch, old: Any, new: Any, options: tuple[str, ...]
 ) -> None:

@@ -843,6 +843,7 @@ def test_a_file_with_another_fault_has_nothing_proposed(tmp_path):
         ("governors_elections.csv", "--score probwin --outcome probwin_outcome"),
     ],
 )
+@pytest.mark.slow
 def test_the_columns_of_real_files_are_proposed(name, proposal):
     with pytest.raises(FileError, match=r"no column has a usual name") as caught:
         read_predictions([SHARED / name])

@@ -91,10 +91,11 @@ EAGER = ("pandas", "pandas nullable", "pandas pyarrow", "polars", "pyarrow")
 QUICK = tuple(
     name for name in ENGINES if name not in ("ibis", "dask")
 )  # those take a second for what others do at once
+ALL = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in ENGINES]
 SOME = ("polars", "duckdb")
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=ALL)
 def engine(request: pytest.FixtureRequest) -> Callable[[dict], object]:
     return ENGINES[request.param]
 
@@ -238,6 +239,7 @@ def test_a_frame_has_the_classes_of_its_arrays(name, dtype, make) -> None:
 
 
 @pytest.mark.parametrize("name", ["pandas", "polars", "polars lazy", "duckdb", "ibis", "dask"])
+@pytest.mark.slow
 def test_weighted_classes_in_groups(name) -> None:
     columns = classes(np.float64)
     own = sketch(ENGINES[name](columns), **CLASSES, weight="w", by="g", classwise=True)
@@ -636,6 +638,7 @@ def test_wrong_rows_are_counted_and_named(name, columns, more, message, place) -
 
 
 @pytest.mark.parametrize("name", ["pandas nullable", "pandas pyarrow", "polars lazy", "pyarrow", "ibis", "dask"])
+@pytest.mark.slow
 def test_other_engines_find_wrong_rows_too(name) -> None:
     for case in (WRONG_ROWS[4], WRONG_ROWS[14]):
         check_refused(name, *case.values)
@@ -938,6 +941,7 @@ def test_decimals_that_do_not_add_up_are_an_error_in_words() -> None:
 
 
 @pytest.mark.parametrize(("digits", "scale"), [(5, 2), (12, 9), (18, 17)])
+@pytest.mark.slow
 def test_decimals_have_the_same_cells_in_every_engine_and_format(tmp_path, digits, scale) -> None:
     """The oracle is a fraction, rounded once."""
     rng = np.random.default_rng(scale)
@@ -970,6 +974,7 @@ def test_decimals_have_the_same_cells_in_every_engine_and_format(tmp_path, digit
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.slow
 def test_groups_of_both_zeros_are_one(engine, kind) -> None:
     frame = engine({"p": np.array([0.2, 0.9, 0.5]), "y": np.array([0, 1, 1]), "g": np.array([0.0, -0.0, 1.5], kind)})
     assert {name: part.n for name, part in sketch(frame, **EVENT, by="g").items()} == {"0": 2, "1.5": 1}

@@ -366,6 +366,7 @@ def test_without_clusters_there_is_one_query(name: str, monkeypatch: pytest.Monk
     assert len(fetched) == 1
 
 
+@pytest.mark.slow
 def test_partitions_share_clusters() -> None:
     columns = event(300, "number", "g")
     own = sketch(dask(columns), **EVENT, cluster="number", by="g")
@@ -451,6 +452,7 @@ def test_a_frame_of_pandas_may_have_any_index() -> None:
 
 
 @pytest.mark.parametrize("name", ["pandas", "polars lazy", "duckdb", "ibis"])
+@pytest.mark.slow
 def test_columns_may_have_the_names_that_are_used_inside(name: str) -> None:
     columns = event(300)
     names = {"p": "cluster", "y": "hash"}

@@ -287,6 +287,7 @@ def rows_of(x, i):
 
 @pytest.mark.parametrize("options", ["plain", "weights", "ignore_index", "both"])
 @pytest.mark.parametrize("layout", ["binary", "multiclass", "logits", "multilabel"])
+@pytest.mark.slow
 def test_a_group_s_report_is_that_of_its_rows(layout, options):
     rng = np.random.default_rng(11)
     probs, targets, given = predictions_of(layout, rng)

@@ -1004,6 +1004,7 @@ def test_without_ax_there_is_one_new_figure_with_a_layout_and_everything_inside(
 
 @pytest.mark.parametrize("size", [None, (3.4, 4.2), (2.6, 3.2)])
 @pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.slow
 def test_legend_labels_title_and_strip_keep_clear_of_one_another(name: str, size: Any) -> None:
     ax = DRAWN[name]() if size is None else DRAWN[name](ax=plt.subplots(figsize=size, layout="constrained")[1])
     ax.set_title("A title")

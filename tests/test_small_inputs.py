@@ -156,6 +156,7 @@ print(sorted({{"numba", "llvmlite", "pandas", "scipy.optimize", "matplotlib", "d
 
 
 @pytest.mark.parametrize("code", [SMALL_WORK, pytest.param(REPORT, marks=needs_click)], ids=["library", "report"])
+@pytest.mark.slow
 def test_small_inputs_load_no_compiler(monkeypatch, code):
     monkeypatch.delenv("CALIBRANT_KERNELS", raising=False)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

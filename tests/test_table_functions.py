@@ -448,6 +448,7 @@ def test_debiased_error_may_be_negative() -> None:
     assert value == pytest.approx(-0.25 * math.sqrt(2 / math.pi), abs=CLOSE)
 
 
+@pytest.mark.slow
 def test_59_percent_of_the_bias_remain() -> None:
     """Of one bin with many rows, under calibration: E (2 |X| - E |N(X, s^2)|) / E |X| = 2 - sqrt(2) = .586."""
     rng = np.random.default_rng(0)

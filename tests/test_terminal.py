@@ -230,6 +230,7 @@ def test_weights_are_not_called_rows_where_every_class_is_judged(notion: Any) ->
 
 
 @pytest.mark.parametrize(("number", "shown"), [(99, 99), (100, 20), (120, 20)])
+@pytest.mark.slow
 def test_of_a_hundred_groups_the_worst_twenty_are_shown(number: int, shown: int) -> None:
     report = many_groups(number)
     said = str(report)

@@ -337,6 +337,7 @@ def test_whole_numbers_are_probabilities_of_0_and_1(dtype, place, monkeypatch):
             ct.BrierScore()(logits, target)
 
 
+@pytest.mark.slow
 def test_small_batches_never_start_a_compiler(tmp_path):
     """A stream of 1,024,000 numbers: from 2^20 on, it takes compiled kernels."""
     code = """

@@ -175,6 +175,7 @@ def naive_class_errors(name, norm):
 
 
 @pytest.mark.parametrize("key", keys("torch_uncertainty/classwise/"))
+@pytest.mark.slow
 def test_classwise(key):
     *_, norm, reduction = key.split("/")
     agreed = 0
@@ -208,6 +209,7 @@ def test_proper_scores(key, make):
 
 
 @pytest.mark.parametrize("key", keys("torch_uncertainty/smooth/"))
+@pytest.mark.slow
 def test_smooth_is_near_torch_uncertaintys(key):
     """TorchUncertainty takes int(10 / h) points where relplot rounds, odd grids where relplot's may be even.
 

@@ -453,6 +453,7 @@ def test_logits_on_devices(name, declared, monkeypatch):
 
 @every
 @pytest.mark.parametrize("declared", [None, False, True])
+@pytest.mark.slow
 def test_nothing_waits_for_the_device(name, declared):
     # On the meta device there are no values: whatever would look at one raises.
     make, kind, _ = METRICS[name]

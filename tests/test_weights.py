@@ -89,6 +89,7 @@ def test_equal_weights_are_none(name: str, n_resamples: int) -> None:
 
 @pytest.mark.parametrize("weight", KEPT)
 @pytest.mark.parametrize("name", sorted(DATA.keys() - {"ignored rows"}))
+@pytest.mark.slow
 def test_equal_weights_of_a_sketch_are_none(name: str, weight: float) -> None:
     data = {key: value for key, value in DATA[name].items() if key != "notion"}
     plain, weighed = (CalibrationSketch(notion=DATA[name].get("notion"), classwise=True) for _ in range(2))

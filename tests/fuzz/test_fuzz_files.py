@@ -39,6 +39,7 @@ EVENT = {"score": "score", "outcome": "outcome"}
 
 @pytest.mark.parametrize("count", [10, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", golden())
+@pytest.mark.slow
 def test_short_attack(name: str, count: int) -> None:
     outcome = attack(name, seed=16, count=count)
     assert outcome.tried == count
