@@ -25,7 +25,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant import ReliabilityTable, expected_calibration_error
+from calibrant import ReliabilityTable, cached, expected_calibration_error
 from calibrant.cached import cached_property
 from calibrant.errors import InputError
 from calibrant.kernels import compiled, dispatch
@@ -692,3 +692,27 @@ def test_results_travel(again):
         same = again(result)
         for name in result.__slots__:
             np.testing.assert_equal(getattr(same, name), getattr(result, name))
+
+
+class Kept(cached.Memo):
+    """An object that counts how often a part of it is computed."""
+
+    def __init__(self) -> None:
+        self.computed = 0
+
+
+def part_of(kept: Kept) -> object:
+    kept.computed += 1
+    return object()
+
+
+def test_a_part_is_computed_once_and_left_out_of_pickles() -> None:
+    kept = Kept()
+    part = kept.of(part_of)
+    assert kept.of(part_of) is part
+    copied = pickle.loads(pickle.dumps(kept))
+    assert (kept.computed, copied.computed, "_parts" in vars(copied)) == (1, 1, False)
+    assert copied.of(part_of) is not part
+    kept = Kept()
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(map(id, pool.map(lambda _: kept.of(part_of), range(64))))) == 1

@@ -32,7 +32,7 @@ from same_numbers import command, functions, metrics, public, reports, tables, v
 
 _SHOWN = 5  # differences of a case that are listed
 
-ROOMS = (reports.cases, functions.cases, tables.cases, metrics.cases, command.cases)
+CASES = (reports.cases, functions.cases, tables.cases, metrics.cases, command.cases)
 
 
 def recorded(only: str, times: bool) -> dict[str, Any]:
@@ -55,8 +55,8 @@ def recorded(only: str, times: bool) -> dict[str, Any]:
 
 
 def _cases() -> Iterator[tuple[str, Any, bool]]:
-    for room in ROOMS:
-        yield from ((*case, False) for case in room())
+    for cases in CASES:
+        yield from ((*case, False) for case in cases())
     yield from ((*case, True) for case in reports.texts())
 
 
