@@ -23,8 +23,8 @@ from contest import Contest, Goal
 from samples import binary
 
 from calibrant import CalibrationSketch, frames
-from calibrant import grid as grids
 from calibrant.frames import cell_keys
+from calibrant.table import grid as grids
 
 N = 20_000_000
 EVENT = {"score": "p", "outcome": "y"}

@@ -25,9 +25,9 @@ import torch
 from torch import Tensor
 from torchmetrics.classification import MulticlassCalibrationError
 
-from calibrant import grid
 from calibrant import torch as ct
 from calibrant.kernels import tensor_cells, tensor_rows
+from calibrant.table import grid
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 CLASSES = (2, 10, 100, 1_000, 1_024, 4_096, 32_000, 50_257, 128_256, 262_144)

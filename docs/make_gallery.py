@@ -1,7 +1,7 @@
 """Make the pictures that some pages show, from their own examples: python docs/make_gallery.py.
 
 Each image on a page is the last figure that the examples before it draw. The files go to
-docs/_static/gallery; tests/test_plot.py asserts that the pages, this script and the folder have the same pictures.
+docs/_static/gallery; tests/plot/test_plot.py asserts that the pages, this script and the folder have the same pictures.
 """
 
 from __future__ import annotations

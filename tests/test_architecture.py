@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import doctest
-import functools
 import graphlib
 import importlib
 import importlib.util
@@ -21,20 +20,18 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import house
+import layers
 import pytest
 import shown
 
 import calibrant
-from calibrant import errors, wording
-from calibrant.faults import Fault, Mistake, Place, SumFacts
+from calibrant import errors
+from calibrant.errors import wording
+from calibrant.errors.faults import Fault, Mistake, Place, SumFacts
 
 SOURCE = Path(calibrant.__file__).parent
 ROOT = Path(__file__).resolve().parent.parent
 
-# Per floor of the package, and per floor inside a folder, the names of what stands on it.
-FLOORS = tuple(tuple(room.name for room in floor) for floor in house.HOUSE)
-ROOMS = {room.name: room.floors for floor in house.HOUSE for room in floor if room.inside}
 # The names that a module above the package's __init__ may take from it, and who may.
 FROM_PACKAGE = {"cli": {"__version__"}}
 HEAVY = (
@@ -55,119 +52,79 @@ HEAVY = (
 )
 
 
-def level(floors: tuple[tuple[str, ...], ...], name: str, module: str) -> int:
-    """Find a module's floor, or fail: every module must have one."""
-    for height, floor in enumerate(floors):
-        if name in floor:
-            return height
-    pytest.fail(f"{module} has no place in the table of floors: add it to tools/house.py")
-
-
-def imports(tree: ast.AST, module: tuple[str, ...]) -> set[tuple[str, ...]]:
-    """List what a module imports of the package, as parts below it; a name of the package itself is ('', name)."""
-    found = set()
-    for node in ast.walk(tree):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name.split(".") for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            # Of a relative import, the first level is the folder of the module.
-            base = ["calibrant", *module[:-1]][: len(module) - node.level + 1] if node.level else []
-            base += node.module.split(".") if node.module else []
-            names = [[*base, alias.name] for alias in node.names]
-        for name in names:
-            if name[0] == "calibrant":
-                found.add(resolve(tuple(name[1:])))
-    return found
-
-
-def resolve(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Cut the name of a function or class off the name of its module."""
-    for end in range(len(parts), 0, -1):
-        path = SOURCE.joinpath(*parts[:end])
-        if path.is_dir() or path.with_suffix(".py").exists():
-            return parts[:end]
-    return ("", *parts)
+MODULES = layers.modules()
 
 
 def complaint(module: tuple[str, ...], target: tuple[str, ...]) -> str | None:
-    """Say what is wrong with an import, if anything."""
+    """Say what is wrong with an import from another package, if anything."""
     names = f"{'.'.join(module)} imports {'.'.join(target)}"
-    own = level(FLOORS, module[0], module[0])
     if target[0] == "":  # from the package's __init__
         allowed = FROM_PACKAGE.get(module[0], set())
         return None if target[1:] and set(target[1:]) <= allowed else f"{names} from the package itself"
-    if module[0] != target[0] or len(module) == 1:
-        return None if level(FLOORS, target[0], names) < own else f"{names}, which is not on a floor below"
-    rooms = (*ROOMS[module[0]], ("__init__",))
-    room = level(rooms, module[1], names)
-    inner = level(rooms, target[1] if len(target) > 1 else "__init__", names)
-    return None if inner < room else f"{names}, which is not on a floor below inside {module[0]}"
+    if target[0] == module[0]:
+        return None
+    below = layers.PACKAGES[target[0]] < layers.PACKAGES[module[0]]
+    return None if below else f"{names}, which is not in a layer below"
 
 
-@functools.cache
-def tree_of(module: tuple[str, ...]) -> ast.Module:
-    return ast.parse(SOURCE.joinpath(*module).with_suffix(".py").read_text("utf-8"))
+def test_the_top_level_holds_packages_alone() -> None:
+    at_top = {path.name for path in SOURCE.iterdir() if path.name != "__pycache__"}
+    assert at_top == {*layers.PACKAGES, "__init__.py", "py.typed"}, "give each package its layer, in tools/layers.py"
+    assert all(SOURCE.joinpath(*module[:-1], "__init__.py").exists() for module in MODULES)
 
 
-MODULES = sorted(
-    path.relative_to(SOURCE).with_suffix("").parts for path in SOURCE.rglob("*.py") if "__pycache__" not in path.parts
-)
-
-
-@pytest.mark.parametrize("module", MODULES, ids=".".join)
+@pytest.mark.parametrize("module", [module for module in MODULES if len(module) > 1], ids=".".join)
 def test_imports_point_down(module: tuple[str, ...]) -> None:
-    level(FLOORS, module[0], ".".join(module))
-    if len(module) > 1:
-        assert module[0] in ROOMS, f"{module[0]} has no floors inside: add it to tools/house.py"
-        level((*ROOMS[module[0]], ("__init__",)), module[1], ".".join(module))
-    assert [wrong for target in imports(tree_of(module), module) if (wrong := complaint(module, target))] == []
+    targets = layers.imports(MODULES[module], module)
+    assert [wrong for target in targets if (wrong := complaint(module, target))] == []
+
+
+def test_modules_import_in_no_circle() -> None:
+    """Also not inside functions: what needs something above itself belongs above it."""
+    graph = {}
+    for module, tree in MODULES.items():
+        name = module[:-1] if module[-1] == "__init__" else module
+        graph[name] = layers.imports(tree, module) - {name, ("",)} if name else set()
+    assert tuple(graphlib.TopologicalSorter(graph).static_order())
 
 
 @pytest.mark.parametrize(
     ("module", "line", "fault"),
     [
-        (("inputs",), "from calibrant.table import ReliabilityTable", "inputs imports table, which is not on a floor"),
-        (("scores",), "def f():\n    from calibrant import results", "scores imports results, which is not on"),
-        (("report",), "import calibrant", "from the package itself"),
-        (("report",), "def f():\n    from calibrant.plot import groups", None),
-        (("results",), "def f():\n    from calibrant.plot import groups", "results imports plot, which is not on"),
-        (("cli",), "from calibrant import __version__", None),
-        (("cli",), "from calibrant import evaluate", "from the package itself"),
-        (("estimators", "binned"), "from calibrant.estimators import isotonic", "below inside estimators"),
-        (("estimators", "binned"), "from . import isotonic", "below inside estimators"),
-        (("estimators", "binned"), "from .. import report", "not on a floor below"),
-        (("estimators", "isotonic"), "from calibrant.estimators.binned import Bins", None),
-        (("estimators", "binned"), "import calibrant.estimators", "below inside estimators"),
-        (("kernels", "reference"), "from calibrant.inputs import Predictions", "not on a floor below"),
-        (("measures", "__init__"), "from calibrant.measures.smece import smooth_calibration_error", None),
+        (("inputs", "arrays"), "from calibrant.table import ReliabilityTable", "inputs.arrays imports table, which is"),
+        (("inputs", "scores"), "def f():\n    from calibrant import results", "inputs.scores imports results, which"),
+        (("report", "report"), "import calibrant", "from the package itself"),
+        (("report", "report"), "def f():\n    from calibrant.plot import groups", None),
+        (("results", "plain"), "def f():\n    from calibrant.plot import groups", "results.plain imports plot, which"),
+        (("cli", "commands"), "from calibrant import __version__", None),
+        (("cli", "commands"), "from calibrant import evaluate", "from the package itself"),
+        (("table", "units"), "from .. import report", "table.units imports report, which is not in a layer below"),
+        (("measures", "binned", "ece"), "from ... import report", "measures.binned.ece imports report, which is not"),
+        (("measures", "binned", "ece"), "from . import binned", None),
+        (("torch", "base"), "from calibrant.sklearn import Scorer", "torch.base imports sklearn, which is not"),
+        (("kernels", "reference"), "from calibrant.inputs.predictions import Predictions", "not in a layer below"),
     ],
 )
 def test_the_check_itself(module: tuple[str, ...], line: str, fault: str | None) -> None:
-    wrong = [said for target in imports(ast.parse(line), module) if (said := complaint(module, target))]
+    wrong = [said for target in layers.imports(ast.parse(line), module) if (said := complaint(module, target))]
     assert (fault in wrong[0]) if fault else not wrong
 
 
-def test_a_module_without_a_floor_fails() -> None:
-    with pytest.raises(pytest.fail.Exception, match="has no place in the table of floors"):
-        level(FLOORS, "utils", "utils")
+def test_contributing_shows_the_layers() -> None:
+    texts = {"layers.md": layers.table(), "packages.txt": layers.picture()}
+    assert shown.stale(texts) == [], "out of date; run: python tools/layers.py"
 
 
-def test_no_room_of_the_house_is_missing() -> None:
-    names = {module[: 2 if len(module) > 1 else 1] for module in MODULES}
-    rooms = {(room,) for floor in FLOORS for room in floor if room not in ROOMS}
-    inside = {(room, name) for room, floors in ROOMS.items() for floor in floors for name in floor}
-    assert rooms | inside | {(room, "__init__") for room in ROOMS} == names
-
-
-def test_contributing_shows_the_house() -> None:
-    assert shown.stale({"house.md": house.table()}) == [], "out of date; run: python tools/house.py"
-
-
-def test_every_test_is_of_a_room_or_of_the_whole_house() -> None:
-    whole = {"architecture", "cli_spark", "docs", "examples", "laws", "personas", "spark", "torch_lightning"}
-    of_rooms = {test for floor in house.HOUSE for room in floor for test in room.tests.split()}
-    assert of_rooms | whole == {path.stem.removeprefix("test_") for path in Path(__file__).parent.glob("test_*.py")}
+def test_the_files_that_contributing_names_exist() -> None:
+    page = ROOT.joinpath("CONTRIBUTING.md").read_text("utf-8")
+    rows = re.findall(r"^\| .*? \| (`[\w/]+\.py`.*) \|$", page, re.MULTILINE)
+    assert len(rows) > 10
+    for row in rows:
+        for path, names in re.findall(r"`([\w/]+\.py)`((?:(?!`[\w/]+\.py`).)*)", row):
+            source = SOURCE.joinpath(path).read_text("utf-8")
+            asked = [name.rpartition(".")[2] for name in re.findall(r"`([\w.]+)`", names)]
+            missing = [name for name in asked if not re.search(rf"(def|class) {name}\b", source)]
+            assert not missing, (path, missing)
 
 
 FOLDERS = ("benchmarks", "docs", "examples", "tools")
@@ -185,21 +142,18 @@ def test_what_a_script_imports_of_the_package_exists(script: Path) -> None:
             assert not missing, f"{script} imports {missing} from {node.module}"
 
 
-PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
-
-
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", sorted(layers.PACKAGES.keys() - {"errors"}))
 def test_a_package_init_imports_no_module_of_its_own(package: str) -> None:
     """It lists names, and `lazy` imports them: a thread that imports one of the modules never waits for the package."""
-    tree, listed = tree_of((package, "__init__")), set()
+    tree, listed = MODULES[package, "__init__"], set()
     for node in tree.body:
         match node:
             case ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 listed = {(f"{part.module}", alias.name) for part in node.body for alias in part.names}  # type: ignore[attr-defined]
             case ast.ImportFrom(module=module):
-                assert module in ("typing", "calibrant.lazy", "calibrant.errors"), package
+                assert module in ("typing", "calibrant.runtime.lazy", "calibrant.errors"), package
             case ast.Try() | ast.Expr(value=ast.Constant()):
-                assert not imports(node, (package, "__init__")), package
+                assert not layers.imports(node, (package, "__init__")), package
             case ast.Assign():
                 assert ast.unparse(node.targets[0]) in ("__all__", "(__getattr__, __dir__)"), package
             case _:
@@ -217,7 +171,7 @@ def test_a_package_init_imports_no_module_of_its_own(package: str) -> None:
 
 
 #: What `import calibrant` imports. Nobody imports these by themselves: they import the standard library alone.
-FIRST = {"calibrant.process", "calibrant.kernels", "calibrant.kernels.loading"}
+FIRST = {"calibrant.runtime", "calibrant.runtime.process", "calibrant.kernels", "calibrant.kernels.loading"}
 
 
 def loaded_by(module: tuple[str, ...]) -> set[str]:
@@ -225,7 +179,7 @@ def loaded_by(module: tuple[str, ...]) -> set[str]:
     name = ".".join(("calibrant", *module)).removesuffix(".__init__")
     parts = name.split(".")
     found = {".".join(parts[:end]) for end in range(1, len(parts))}
-    nodes = list(tree_of(module).body)
+    nodes = list(MODULES[module].body)
     while nodes:
         node = nodes.pop()
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -236,7 +190,7 @@ def loaded_by(module: tuple[str, ...]) -> set[str]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("calibrant"):
             for alias in node.names:
                 package, inner = importlib.import_module(str(node.module)), f"{node.module}.{alias.name}"
-                is_module = resolve(tuple(inner.split(".")[1:])) == tuple(inner.split(".")[1:])
+                is_module = layers.resolved(tuple(inner.split(".")[1:])) == tuple(inner.split(".")[1:])
                 # A name of a package is imported from its home when it is taken.
                 home = inner if is_module else getattr(getattr(package, alias.name), "__module__", node.module)
                 found |= {str(node.module), home if str(home).startswith("calibrant") else str(node.module)}
@@ -326,7 +280,7 @@ def run(code: str) -> str:
 
 
 def test_the_lazy_package_knows_where_every_name_is_defined() -> None:
-    tree = tree_of(("__init__",))
+    tree = MODULES["__init__",]
     typed = next(node for node in tree.body if isinstance(node, ast.If))
     imported = {
         alias.name: node.module for node in typed.body if isinstance(node, ast.ImportFrom) for alias in node.names
@@ -343,12 +297,13 @@ def test_import_loads_nothing_that_takes_time() -> None:
         "calibrant",
         "calibrant.kernels",
         "calibrant.kernels.loading",
-        "calibrant.process",
+        "calibrant.runtime",
+        "calibrant.runtime.process",
     ]
     assert "numpy" not in loaded
 
 
-def test_rooms_are_attributes_of_the_package() -> None:
+def test_packages_are_attributes_of_the_package() -> None:
     assert run("import calibrant; print(calibrant.inference.ks_test.__name__)") == "ks_test\n"
     assert run("import calibrant; print('numpy' in dir(calibrant), {'evaluate', 'frames'} <= set(dir(calibrant)))") == (
         "False True\n"
@@ -459,7 +414,7 @@ def looks_of(tree: ast.AST) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("module", MODULES, ids=".".join)
 def test_nothing_is_decided_by_the_words_of_an_error(module: tuple[str, ...]) -> None:
-    found = {f"{'.'.join(module)}.{function}": looks for function, looks in looks_of(tree_of(module)).items()}
+    found = {f"{'.'.join(module)}.{function}": looks for function, looks in looks_of(MODULES[module]).items()}
     assert {name: looks for name, looks in found.items() if name not in FOREIGN_TEXT} == {}
 
 
@@ -501,7 +456,7 @@ def test_words_that_are_only_passed_on_are_no_look(line: str) -> None:
 
 def test_all_lists_the_public_names() -> None:
     modules = {path.stem for path in SOURCE.iterdir()}
-    machinery = {"Any", "Final", "LOADING", "TYPE_CHECKING", "import_module"}
+    machinery = {"Any", "Final", "LOADING", "TYPE_CHECKING", "import_module", "process"}
     public = {name for name in dir(calibrant) if not name.startswith("_") and name not in modules | machinery}
     assert set(calibrant.__all__) == public
     assert calibrant.__all__ == sorted(calibrant.__all__)

@@ -123,13 +123,13 @@ def test_a_part_of_a_text_is_shown_between_its_words() -> None:
 
 DROP_INS = ("compat.bensemble", "compat.pyhealth", "compat.triples")
 #: The public modules, with the names that they alone have.
-ROOMS = {
+NAMES = {
     name: set(importlib.import_module(f"calibrant.{name}").__all__)
     for name in (*DROP_INS, "frames", "inference", "plot", "sklearn", "torch")
 }
-ROOMS["measures"] = set(calibrant.measures.__all__) - set(calibrant.__all__)
-ROOMS["errors"] = {error.__name__ for error in calibrant.CalibrantError.__subclasses__()}
-ROOMS[""] = set(calibrant.__all__)
+NAMES["measures"] = set(calibrant.measures.__all__) - set(calibrant.__all__)
+NAMES["errors"] = {error.__name__ for error in calibrant.CalibrantError.__subclasses__()}
+NAMES[""] = set(calibrant.__all__)
 
 
 def documented() -> list[str]:
@@ -138,10 +138,10 @@ def documented() -> list[str]:
     return re.findall(r"^\.\. auto\w+:: calibrant\.([\w.]+)", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", NAMES)
 def test_the_pages_of_the_api_document_just_what_is_public(room: str) -> None:
     names = [name.rpartition(".") for name in documented()]
-    assert sorted(name for module, _, name in names if module == room) == sorted(ROOMS[room])
+    assert sorted(name for module, _, name in names if module == room) == sorted(NAMES[room])
 
 
 def test_the_index_of_the_api_lists_every_name_once() -> None:

@@ -14,15 +14,16 @@ import math
 
 import numpy as np
 import pytest
-from examples_of import at_most
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression as scipy_isotonic
 from sklearn.isotonic import IsotonicRegression
 
 import calibrant
-from calibrant import ReliabilityTable, grid
-from calibrant.estimators.isotonic import isotonic_fit
+from calibrant import ReliabilityTable
+from calibrant.measures.isotonic.isotonic import isotonic_fit
+from calibrant.table import grid
+from tests.examples_of import at_most
 
 #: Values alone: intervals and noise floors have tests of their own.
 evaluate = functools.partial(calibrant.evaluate, level=None)

@@ -12,7 +12,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 
-TARGET = Path(__file__).parents[1] / "src" / "calibrant" / "grid_edges.npz"
+TARGET = Path(__file__).parents[1] / "src" / "calibrant" / "table" / "grid_edges.npz"
 
 
 def edges(k: int, m: int) -> np.ndarray:

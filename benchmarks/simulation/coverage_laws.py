@@ -226,7 +226,7 @@ HEAVY = Weights(lambda p, rng: np.where(rng.random(len(p)) < 0.02 * p, 30.5, 1.0
 
 def truths(law: Law) -> dict[str, Any]:
     """Return the population's value of every measure; ``gaps`` are those of the uniform bins."""
-    from calibrant.estimators.smooth import smooth_error
+    from calibrant.measures.smooth.smooth import smooth_error
 
     p, q = law.population
     size, n_bins = len(p), law.bins
@@ -267,11 +267,11 @@ def truths(law: Law) -> dict[str, Any]:
 def _of_table(p: Float64s, q: Float64s) -> dict[str, float]:
     """Return the intercept at slope 1 and the slope of the log-odds line, AUROC and ICI, with the rates as outcomes."""
     from calibrant import ReliabilityTable
-    from calibrant.estimators.regression import cox_fit, in_the_large
-    from calibrant.estimators.roc import Placements
     from calibrant.measures.event import Event
-    from calibrant.measures.ici import ICI
-    from calibrant.sampling.line import CERTAIN
+    from calibrant.measures.line.intervals import CERTAIN
+    from calibrant.measures.line.line import cox_fit, in_the_large
+    from calibrant.measures.loess.ici import ICI
+    from calibrant.measures.ranking.ranking import Placements
 
     distinct, first = np.unique(p, return_index=True)
     counts, positives = np.diff(np.append(first, len(p))).astype(float), np.add.reduceat(q, first)

@@ -22,24 +22,24 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from calibrant import ReliabilityTable
-from calibrant.clustered.rows import ClusteredRows
 from calibrant.clusters import BucketSums, as_clusters
-from calibrant.estimators import binned
 from calibrant.inference import cox_test, hosmer_lemeshow_test, ks_test, kuiper_test, spiegelhalter_test, t_cal_test
-from calibrant.inputs import as_predictions
+from calibrant.inputs.predictions import as_predictions
+from calibrant.inputs.scores import event_row_scores
+from calibrant.inputs.weights import deciding_rows
 from calibrant.measures import MEASURES, Event, Inference, Unavailable
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.classwise import CLASSWISE_ECE
+from calibrant.measures.binned.histograms import ClassHistograms
 from calibrant.measures.by_cluster import ClusterInference
-from calibrant.measures.classwise import CLASSWISE_ECE
+from calibrant.measures.class_inference import ClassBins
+from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.estimates import estimate
 from calibrant.measures.event import Classes
-from calibrant.measures.histograms import ClassHistograms
+from calibrant.measures.means.means import PredictionMeans, heavy, surprises
 from calibrant.results import Estimate
-from calibrant.sampling.class_rows import ClassRows
-from calibrant.sampling.classwise import ClassBins
-from calibrant.sampling.means import PredictionMeans, heavy, surprises
-from calibrant.sampling.resampling import Resampling
-from calibrant.scores import event_row_scores
-from calibrant.weights import deciding_rows
+from calibrant.statistics.class_rows import ClassRows
+from calibrant.statistics.resampling import Resampling
 
 PARTS = Path(__file__).resolve().parents[1] / ".coverage"
 #: The measures of one event whose intervals are simulated; classes have data sets of their own.

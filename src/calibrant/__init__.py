@@ -7,14 +7,13 @@ measure each; ``calibrant report FILE`` does the same for a file of predictions.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrant import process  # noqa: F401 - first: in the command it watches for signals during the other imports
+from calibrant.runtime import process  # noqa: F401 - in the command it watches for signals during the other imports
+
+# isort: split
 from calibrant.kernels.loading import LOADING
 
 if TYPE_CHECKING:
-    from calibrant.comparing import compare
-    from calibrant.comparison import Comparison
     from calibrant.errors import CalibrantError
-    from calibrant.evaluation import evaluate
     from calibrant.inference.multicalibration import MulticalibrationError, multicalibration_error
     from calibrant.measures import (
         MurphyCurve,
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
         truthful_calibration_error,
         variational_calibration_error,
     )
-    from calibrant.report import Report
+    from calibrant.report import Comparison, Report, compare, evaluate
     from calibrant.results import ClasswiseCalibration, Estimate, ReliabilityDiagram, ScoreDecomposition
     from calibrant.sketch import CalibrationSketch
     from calibrant.table import ReliabilityTable
@@ -126,7 +125,7 @@ _HOMES: Final = {
     "CalibrantError": "errors",
     "CalibrationSketch": "sketch",
     "ClasswiseCalibration": "results",
-    "Comparison": "comparison",
+    "Comparison": "report",
     "Estimate": "results",
     "MurphyCurve": "measures",
     "NetBenefit": "measures",
@@ -151,8 +150,8 @@ _HOMES: Final = {
     "classwise_calibration": "measures",
     "classwise_calibration_error": "measures",
     "classwise_calibration_errors": "measures",
-    "compare": "comparing",
-    "evaluate": "evaluation",
+    "compare": "report",
+    "evaluate": "report",
     "expected_calibration_error": "measures",
     "maximum_calibration_error": "measures",
     "murphy_curve": "measures",
@@ -178,12 +177,12 @@ _HOMES: Final = {
     "gaussian_debiased_calibration_error": "measures",
 }
 
-#: Folders that are imported at their first use as an attribute, as in ``calibrant.inference.ks_test``.
-_ROOMS: Final = ("compat", "frames", "inference", "sklearn", "torch")
+#: Packages that are imported at their first use as an attribute, as in ``calibrant.inference.ks_test``.
+_PACKAGES: Final = ("compat", "frames", "inference", "sklearn", "torch")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES and name not in _ROOMS:
+    if name not in _HOMES and name not in _PACKAGES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     with LOADING:  # so that no fork comes in between
@@ -192,4 +191,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ROOMS})
+    return sorted({*globals(), *__all__, *_PACKAGES})

@@ -15,7 +15,8 @@ import pytest
 from click.testing import CliRunner
 from exports import PROPOSES, READS, REFUSES, ROWS, Export, exports
 from numpy.typing import NDArray
-from reading_of import read_predictions
+
+from tests.reading_of import read_predictions
 
 duckdb = pytest.importorskip("duckdb", reason="the report extra is not installed")
 from calibrant.cli import main  # noqa: E402

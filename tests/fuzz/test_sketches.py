@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from examples_of import at_most
 from hypothesis import given
 from hypothesis import strategies as st
 from sketches import FORMATS, READERS, attacks, parts_of, real, tried
 
-import calibrant
 from calibrant import CalibrationSketch
 from calibrant.errors import InputError
+from calibrant.table import grid as grids
+from tests.examples_of import at_most
 
 SHORT, LONG = 300, 2_000
 HERE = Path(__file__).parent
@@ -68,7 +68,7 @@ SCORES: dict[str, Draw] = {
     "rare": lambda rng, shape: 10.0 ** rng.uniform(-300, 0, shape),
     "sure": lambda rng, shape: 1 - 10.0 ** rng.uniform(-18, 0, shape),
     "certain": lambda rng, shape: rng.integers(0, 2, shape).astype(float),
-    "edges": lambda rng, shape: rng.choice(calibrant.grid.edges("standard"), shape),
+    "edges": lambda rng, shape: rng.choice(grids.edges("standard"), shape),
     "few": lambda rng, shape: rng.choice([0.1, 0.5, 1 / 3], shape),
 }
 WEIGHTS: dict[str, Draw] = {

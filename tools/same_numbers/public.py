@@ -11,6 +11,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
+#: Packages whose names the rest of the package shares: those are public that a page lists.
+_SHARED = ("calibrant.errors", "calibrant.report", "calibrant.results")
+
 _DIRECTIVE = re.compile(r"^\.\. auto(function|class|exception|data):: ([\w.]+)")
 _MEMBERS = re.compile(r"^\s+:(?:special-)?members: (.+)")
 
@@ -87,7 +90,7 @@ def documented() -> dict[str, tuple[str, ...]]:
                 found[name] = ()
             elif name and (match := _MEMBERS.match(line)):
                 found[name] += tuple(match[1].split(", "))
-    modules = {name.rpartition(".")[0] for name in found}
+    modules = {name.rpartition(".")[0] for name in found}.difference(_SHARED)
     for module in sorted(modules):
         try:
             loaded = import_module(module)

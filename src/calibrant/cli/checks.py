@@ -22,7 +22,7 @@ _ENDINGS: Final = {"--html": (".html", ".htm"), "--png": (".png",), "--svg": (".
 
 def check_report(ctx: click.Context, options: CommandOptions) -> None:
     """Reject wrong usage of the options of ``report``, before any file is opened."""
-    from calibrant.notions import NOTIONS
+    from calibrant.inputs.notions import NOTIONS
 
     _raise(ctx, _of_report(ctx, options, NOTIONS))
 
@@ -69,7 +69,7 @@ def _of_tolerated(ctx: click.Context, options: CommandOptions) -> Iterator[click
     """Yield the fault of an error that no tolerance can be about, or that is named without a tolerance."""
     from calibrant.errors import nearest
     from calibrant.inference.decision import TOLERATED
-    from calibrant.notions import PER_CLASS
+    from calibrant.inputs.notions import PER_CLASS
 
     if options.tolerance_of not in TOLERATED:
         hint = f"{quoted(options.tolerance_of)}; {nearest(options.tolerance_of, TOLERATED)}"

@@ -73,7 +73,7 @@ def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list
 
 def notions(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the events that can be judged."""
-    from calibrant.notions import NOTIONS
+    from calibrant.inputs.notions import NOTIONS
 
     notions_of_command = NOTIONS if ctx.command.name == "report" else ("positive", "top-label")
     return _starting(notions_of_command, incomplete)

@@ -14,8 +14,8 @@ import click
 from calibrant.errors import CalibrantError, nearest, quoted
 
 if TYPE_CHECKING:
-    from calibrant.comparison import Comparison
-    from calibrant.report import GroupReport, Report
+    from calibrant.report.comparison import Comparison
+    from calibrant.report.report import GroupReport, Report
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     "<=": operator.le,

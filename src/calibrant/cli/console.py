@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import click
 
-from calibrant import process
 from calibrant.render.style import shown
+from calibrant.runtime import process
 
 #: The exit status after Ctrl-C: 128 and the number of the signal.
 INTERRUPTED: Final = 130

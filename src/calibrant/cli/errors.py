@@ -18,8 +18,8 @@ from calibrant.cli import console, outcomes
 from calibrant.cli.options import CommandOptions
 from calibrant.cli.usage import command_line
 from calibrant.errors import meant, quoted
-from calibrant.faults import MAY_BE_LOGITS, Fault, Mistake, NameFacts
-from calibrant.wording import Terms, reword
+from calibrant.errors.faults import MAY_BE_LOGITS, Fault, Mistake, NameFacts
+from calibrant.errors.wording import Terms, reword
 
 if TYPE_CHECKING:
     from calibrant.errors import FileError, InputError

@@ -10,8 +10,8 @@ from calibrant.cli.options import CommandOptions
 from calibrant.errors import quoted
 
 if TYPE_CHECKING:
-    from calibrant.comparison import Comparison
-    from calibrant.report import Report
+    from calibrant.report.comparison import Comparison
+    from calibrant.report.report import Report
 
 #: The exit status if a condition holds or the gate rejects; 1 is for bad data (`errors`), 2 for usage (click).
 FAILED: Final = 3

@@ -16,9 +16,9 @@ from calibrant.cli.options import ENGINES, CommandOptions
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from calibrant.comparison import Comparison
     from calibrant.files import FileModels, FilePredictions, FileRows, FileSketch, FileSketches
-    from calibrant.report import Report
+    from calibrant.report.comparison import Comparison
+    from calibrant.report.report import Report
 
     Step = Callable[[int, int, int], None]
 
@@ -52,7 +52,7 @@ def load(ctx: click.Context, options: CommandOptions, step: Step, rows: list[Fil
     """Read the files; append to ``rows`` what an error may be about."""
     from calibrant import files
     from calibrant.files.paths import expand
-    from calibrant.inputs import check_logits
+    from calibrant.inputs.predictions import check_logits
 
     if options.engine == "spark" and any("://" in name for name in options.files):  # only Spark finds these
         return spark.load(ctx, options, options.files)
@@ -93,7 +93,7 @@ def load_models(
     """Read the predictions of several models: columns of the same files, files of their own, or sketches."""
     from calibrant import files
     from calibrant.files.paths import expand
-    from calibrant.inputs import check_logits
+    from calibrant.inputs.predictions import check_logits
 
     baseline = [] if options.baseline is None else [options.baseline]
     paths = [path for name in (*options.files, *baseline) for path in expand([name])]
@@ -125,8 +125,8 @@ def load_models(
 def _load_model(options: CommandOptions, model: str, step: Step, rows: list[FileRows]) -> FilePredictions:
     """Read the predictions of one model from files of its own, and judge them by themselves for their errors."""
     from calibrant import files
-    from calibrant.inputs import as_predictions, check_logits
-    from calibrant.notions import read, resolve
+    from calibrant.inputs.notions import read, resolve
+    from calibrant.inputs.predictions import as_predictions, check_logits
 
     judging = files.Judging(options.notion, False, options.ignore_index, options.logits)
     targets = options.targets_file
@@ -189,9 +189,9 @@ def _load_sketches(
 
 def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> Comparison:
     """Return the comparison of the models."""
-    from calibrant.comparing import compare as compare_models
     from calibrant.errors import FileError
     from calibrant.files import FileSketches
+    from calibrant.report.compare_models import compare as compare_models
 
     how: dict[str, Any] = {
         "n_bins": options.n_bins,
@@ -221,9 +221,9 @@ def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> 
 
 def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions) -> Report:
     """Return the report on the predictions."""
-    from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.files import FileSketch
-    from calibrant.judging import UNIT_LOGITS
+    from calibrant.report.evaluated import UNIT_LOGITS
+    from calibrant.report.evaluation import evaluate as evaluate_predictions
 
     # The choices of an evaluation log are no classes: the second choice of one question is not that of another.
     classwise = False if options.classwise is None and predictions.protocol else options.classwise

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from calibrant.cli.conditions import Condition
-from calibrant.column_options import Options
+from calibrant.files.column_options import Options
 
 if TYPE_CHECKING:
     from calibrant.cli.configuration import Configured
-    from calibrant.inputs import Notion
+    from calibrant.inputs.predictions import Notion
     from calibrant.results import Bands
 
 #: The engines that can read files.

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from calibrant.cli import browser, console, picture
 from calibrant.cli.options import ENGINES, CommandOptions
-from calibrant.process import undone
+from calibrant.runtime.process import undone
 
 if TYPE_CHECKING:
-    from calibrant.comparison import Comparison
     from calibrant.files import FileRead
     from calibrant.render.terminal import Style
-    from calibrant.report import Report
+    from calibrant.report.comparison import Comparison
+    from calibrant.report.report import Report
     from calibrant.sketch import CalibrationSketch
 
 _NAMED: Final = 3  # columns that a hint names
@@ -46,7 +46,7 @@ def write(result: Report | Comparison, predictions: FileRead, options: CommandOp
     """
     from calibrant.errors import CalibrantError
     from calibrant.render import comparison, methods, terminal
-    from calibrant.report import Report
+    from calibrant.report.report import Report
 
     render: Callable[..., str]
     say = _silent if options.quiet else console.say
@@ -158,7 +158,7 @@ def _file_names(omitted: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def _write_json(summary: Mapping[str, Any], target: str | None) -> Iterable[str]:
-    from calibrant.writing import replace_file
+    from calibrant.results.writing import replace_file
 
     if target not in (None, "-"):
         replace_file(target, _json(summary))
@@ -168,8 +168,8 @@ def _write_json(summary: Mapping[str, Any], target: str | None) -> Iterable[str]
 def _for_comparisons(result: Report | Comparison, predictions: FileRead, options: CommandOptions) -> dict[str, str]:
     """Return what the JSON file of a report on one event holds too: its sketch, for `calibrant compare`."""
     from calibrant.files import FilePredictions, FileSketch, event_sketch, sketch_as_text
-    from calibrant.notions import PER_CLASS
-    from calibrant.report import Report
+    from calibrant.inputs.notions import PER_CLASS
+    from calibrant.report.report import Report
 
     is_file = options.json_path not in (None, "-")
     if not is_file or not isinstance(result, Report) or result.notion in PER_CLASS:
@@ -192,7 +192,7 @@ def _write_page(summary: Mapping[str, Any], words: Mapping[str, Any], options: C
     if options.html_path is None and not options.open_page:
         return
     from calibrant.render import html
-    from calibrant.writing import replace_file
+    from calibrant.results.writing import replace_file
 
     page = html.page(summary, date=options.date, **words).encode()
     target = options.html_path or browser.temporary_page()
@@ -212,7 +212,7 @@ def _markdown(summary: Mapping[str, Any], words: Mapping[str, Any], options: Com
 
 def _write_markdown(markdown: Callable[[], bytes], target: str | None) -> Iterator[str]:
     """Write the Markdown to its file; the file of GitHub's step summary is appended to, as other steps may use it."""
-    from calibrant.writing import append_file, replace_file
+    from calibrant.results.writing import append_file, replace_file
 
     if target in (None, "-"):
         return
@@ -226,7 +226,7 @@ def _write_markdown(markdown: Callable[[], bytes], target: str | None) -> Iterat
 
 def _write_pictures(result: Report | Comparison, options: CommandOptions) -> Iterator[str]:
     """Write the reliability diagram in each format."""
-    from calibrant.writing import replace_file
+    from calibrant.results.writing import replace_file
 
     for kind, target in (("png", options.png_path), ("svg", options.svg_path)):
         if target is not None:
@@ -333,7 +333,7 @@ def progress(*, quiet: bool = False) -> Iterator[Callable[[int, int, int], None]
 
     Yields a function of the bytes done, all bytes, and the rows; (0, 0, 0) means that everything is read.
     """
-    from calibrant.progress import listening
+    from calibrant.runtime.progress import listening
 
     if quiet:
         with warnings.catch_warnings():

@@ -6,8 +6,8 @@ import io
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from calibrant.comparison import Comparison
-    from calibrant.report import Report
+    from calibrant.report.comparison import Comparison
+    from calibrant.report.report import Report
 
 _DOTS: Final = 200  # to the inch
 
@@ -25,7 +25,7 @@ def draw(result: Report | Comparison, kind: str) -> bytes:
     """
     from calibrant import plot
     from calibrant.plot import canvas
-    from calibrant.report import Report
+    from calibrant.report.report import Report
 
     matplotlib = canvas.matplotlib()
     matplotlib.use("agg")  # this process opens no windows

@@ -82,7 +82,7 @@ def timezone(ctx: click.Context, option: click.Parameter, name: str) -> str:
 
 def standard_output(_ctx: click.Context, _option: click.Parameter, path: str | None) -> str | None:
     """Return "-" for any name of standard output: a report after the JSON would spoil it."""
-    from calibrant.writing import descriptor_of
+    from calibrant.results.writing import descriptor_of
 
     return path if path is None or descriptor_of(path) != console.OUT else "-"
 

@@ -17,8 +17,8 @@ import click
 
 from calibrant.cli.options import CommandOptions
 from calibrant.errors import is_missing, quoted
-from calibrant.faults import Fault, LabelFacts, MissingFacts, Mistake
-from calibrant.process import sweep, undone
+from calibrant.errors.faults import Fault, LabelFacts, MissingFacts, Mistake
+from calibrant.runtime.process import sweep, undone
 
 if TYPE_CHECKING:
     from calibrant.errors import InputError
@@ -411,7 +411,7 @@ def _with_group(
 
 
 def _group_name(functions: Any, name: str, kind: str, *, alone: bool) -> Any:
-    """Return the names of groups as `calibrant.grouping.group_name` writes them; of a column alone Python does."""
+    """Return the names of groups as `calibrant.inputs.groups.group_name` writes them; of a column alone Python does."""
     column = functions.col(_quoted(name))
     if kind.startswith("timestamp"):
         text = functions.date_format(column, "yyyy-MM-dd HH:mm:ss.SSSSSS")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibrant.lazy import names_of
+from calibrant.runtime.lazy import names_of
 
 if TYPE_CHECKING:
     from calibrant.clusters.cells import CLASS_CELLS, EVENT_CELLS, CoarseCells

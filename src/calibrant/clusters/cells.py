@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import grid as grids
+from calibrant.table import grid as grids
 
 
 @dataclass(frozen=True, slots=True)

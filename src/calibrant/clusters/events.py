@@ -12,9 +12,9 @@ from calibrant.clusters.cells import CLASS_CELLS
 from calibrant.clusters.labels import ClusterLabels, as_clusters
 from calibrant.clusters.sums import BucketSums
 from calibrant.errors import InputError
-from calibrant.inputs import Notion, Predictions, check_index
-from calibrant.notions import PER_CLASS, Events, class_events, scores_of_rows
-from calibrant.scores import event_row_scores
+from calibrant.inputs.notions import PER_CLASS, Events, class_events, scores_of_rows
+from calibrant.inputs.predictions import Notion, Predictions, check_index
+from calibrant.inputs.scores import event_row_scores
 
 
 @dataclass(frozen=True, eq=False)

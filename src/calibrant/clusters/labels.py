@@ -20,13 +20,13 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.arrays import as_array, is_bfloat16, is_masked, widened
-from calibrant.cached import cached_property
 from calibrant.errors import InputError
-from calibrant.faults import ClusterFacts, Fault, MissingFacts, Place
+from calibrant.errors.faults import ClusterFacts, Fault, MissingFacts, Place
+from calibrant.errors.wording import refuse
+from calibrant.inputs.arrays import as_array, is_bfloat16, is_masked, widened
+from calibrant.inputs.weights import integer_weights
 from calibrant.kernels import dispatch
-from calibrant.weights import integer_weights
-from calibrant.wording import refuse
+from calibrant.runtime.cached import cached_property
 
 LabelKind = Literal["number", "text"]
 

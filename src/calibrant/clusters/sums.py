@@ -13,12 +13,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import grid as grids
 from calibrant.clusters.cells import EVENT_CELLS, CoarseCells
 from calibrant.clusters.labels import HASH, ClusterLabels, LabelKind
 from calibrant.errors import InputError
+from calibrant.inputs.scores import RowScores
 from calibrant.kernels import dispatch
-from calibrant.scores import RowScores
+from calibrant.table import grid as grids
 
 Float64s = NDArray[np.float64]
 UInt64s = NDArray[np.uint64]

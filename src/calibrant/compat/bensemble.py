@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.estimators import binned
-from calibrant.inputs import Predictions, as_predictions
-from calibrant.notions import own_probabilities, read
-from calibrant.scores import shifted_log_loss
-from calibrant.wording import NO_OPTIONS, in_terms
+from calibrant.errors.wording import NO_OPTIONS, in_terms
+from calibrant.inputs.notions import own_probabilities, read
+from calibrant.inputs.predictions import Predictions, as_predictions
+from calibrant.inputs.scores import shifted_log_loss
+from calibrant.measures.binned import binned
 
 __all__ = ["brier_score", "expected_calibration_error", "negative_log_likelihood", "reliability_diagram"]
 

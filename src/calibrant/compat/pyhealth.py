@@ -14,15 +14,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.arrays import as_array, as_numbers
 from calibrant.errors import InputError
-from calibrant.estimators import binned
-from calibrant.inputs import Notion, as_predictions
+from calibrant.errors.wording import NO_OPTIONS, in_terms
+from calibrant.inputs.arrays import as_array, as_numbers
+from calibrant.inputs.notions import Events, class_events, read
+from calibrant.inputs.predictions import Notion, as_predictions
 from calibrant.measures import top_label_brier_score
-from calibrant.measures.histograms import read_histograms
-from calibrant.notions import Events, class_events, read
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.histograms import read_histograms
 from calibrant.table import ReliabilityTable
-from calibrant.wording import NO_OPTIONS, in_terms
 
 __all__ = ["brier_top1", "ece_classwise", "ece_confidence_binary", "ece_confidence_multiclass"]
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arrays import as_array
 from calibrant.errors import InputError
-from calibrant.estimators import binned
-from calibrant.faults import Fault, MissingFacts, Place
-from calibrant.inputs import as_predictions
+from calibrant.errors.faults import Fault, MissingFacts, Place
+from calibrant.errors.wording import NO_OPTIONS, in_terms
+from calibrant.inputs.arrays import as_array
+from calibrant.inputs.notions import Events, read
+from calibrant.inputs.predictions import as_predictions
 from calibrant.measures import brier_score
-from calibrant.notions import Events, read
+from calibrant.measures.binned import binned
 from calibrant.table import ReliabilityTable
-from calibrant.wording import NO_OPTIONS, in_terms
 
 __all__ = ["compute_adaptive_ece", "compute_brier_score", "compute_ece", "compute_mce"]
 

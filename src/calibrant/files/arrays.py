@@ -15,8 +15,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.column_options import Options
 from calibrant.errors import CalibrantError, FileError, quoted
+from calibrant.files.column_options import Options
 from calibrant.files.columns import Selection, select
 from calibrant.files.groups import cut
 from calibrant.files.local import located

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from calibrant.column_options import Options
 from calibrant.errors import FileError, quoted
 from calibrant.files.choices import QUESTION
+from calibrant.files.column_options import Options
 from calibrant.files.engine import Engines
 from calibrant.files.expressions import parse, year_of
 from calibrant.files.groups import Values
 from calibrant.files.logs import name_questions
 from calibrant.files.sources import Opened, Source
 from calibrant.files.sql import period
-from calibrant.grouping import group_name
+from calibrant.inputs.groups import group_name
 
 if TYPE_CHECKING:
     from calibrant.files.columns import Selection

@@ -30,7 +30,7 @@ from calibrant.files.values import (
     is_signed,
     shown,
 )
-from calibrant.grouping import group_name, without_zeros
+from calibrant.inputs.groups import group_name, without_zeros
 
 
 def pieces(table: Table, selection: Selection) -> Generator[Piece, None, None]:

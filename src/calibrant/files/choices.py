@@ -13,7 +13,7 @@ import numpy as np
 
 from calibrant.errors import FileError, quoted
 from calibrant.files.paths import LONGEST_OBJECT, bounded_lines, open_text, reading
-from calibrant.memory import max_memory
+from calibrant.inputs.memory import max_memory
 
 #: The columns of lists, a probability for each choice, and how they follow from the log-likelihoods.
 NORMALISATIONS: Final = {

@@ -15,9 +15,9 @@ from calibrant.files.local import located
 from calibrant.files.sketches import MOST_CURVES
 from calibrant.files.sources import Opened, Source
 from calibrant.files.values import Column, Piece, join, rows_of
-from calibrant.grid import Grid
-from calibrant.inputs import Notion
-from calibrant.weights import WeightsAre
+from calibrant.inputs.predictions import Notion
+from calibrant.inputs.weights import WeightsAre
+from calibrant.table.grid import Grid
 
 #: The least numbers in a chunk, and its least rows where every class is judged. PyArrow writes row groups of as many
 #: rows, so that columns of one event are handed on without a copy.

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from calibrant.column_options import Options
 from calibrant.errors import SHOWN, FileError, FileFault, meant, quoted
+from calibrant.files.column_options import Options
 from calibrant.files.cuts import Cuts
 
 PROBS_NAMES = (

@@ -46,8 +46,8 @@ from calibrant.files.sql import (
     struct_paths,
     where_option,
 )
+from calibrant.inputs.memory import max_memory
 from calibrant.kernels.blocks import n_threads
-from calibrant.memory import max_memory
 
 ROW = '"calibrant row"'
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calibrant.files.cuts import Cuts
 from calibrant.files.values import Column, Words
-from calibrant.grouping import group_name
+from calibrant.inputs.groups import group_name
 
 #: Numbers of more different values than this are cut, into so many groups.
 MOST_VALUES: Final = 50

@@ -20,7 +20,7 @@ from calibrant.files.choices import Protocol, Row, parse, scalars, softmax
 from calibrant.files.local import original
 from calibrant.files.paths import open_bytes, reading
 from calibrant.files.zipped import Archive
-from calibrant.memory import max_memory
+from calibrant.inputs.memory import max_memory
 
 NAME: Final = "inspect"
 

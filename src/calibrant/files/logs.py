@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
-from calibrant.column_options import Options
 from calibrant.errors import FileError, FileFault, quoted
 from calibrant.files.choices import (
     NORMALISATIONS,
@@ -24,6 +23,7 @@ from calibrant.files.choices import (
     first_object,
     is_choices,
 )
+from calibrant.files.column_options import Options
 from calibrant.files.columns import Selection, listed
 from calibrant.files.harness import harness_protocol, harness_rows, is_harness
 from calibrant.files.inspect_log import InspectLog, is_inspect

@@ -14,7 +14,7 @@ from calibrant.clusters import SEPARATOR
 from calibrant.errors import FileError, quoted
 from calibrant.files.paths import KINDS
 from calibrant.files.predictions import FileModels, FilePredictions
-from calibrant.grouping import group_name
+from calibrant.inputs.groups import group_name
 
 _ALIKE = {"targets": "outcome", "weights": "weight", "groups": "group", "clusters": "cluster"}
 

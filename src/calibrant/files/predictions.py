@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, quoted
-from calibrant.faults import Fault, ModelFacts
+from calibrant.errors.faults import Fault, ModelFacts
+from calibrant.errors.wording import reword
 from calibrant.sketch import CalibrationSketch
-from calibrant.wording import reword
 
 _LISTED = 20  # names of classes that an error lists
 

@@ -15,12 +15,12 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.column_options import Options
 from calibrant.errors import FileError, InputError, quoted
 from calibrant.files.agreement import Agreement
 from calibrant.files.background import Background
 from calibrant.files.by import looked_at
 from calibrant.files.chunks import Chunk, End, Judging, Plan, Progress, TooMany, chunks, kind_of_rows, width_of
+from calibrant.files.column_options import Options
 from calibrant.files.columns import are_logits, listed
 from calibrant.files.engine import Engines
 from calibrant.files.predictions import (
@@ -45,9 +45,9 @@ from calibrant.files.values import (
     rows_of,
     truth_values,
 )
-from calibrant.inputs import SURE, as_predictions, check_logits, in_unit_interval
-from calibrant.memory import is_set as memory_is_limited
-from calibrant.memory import max_memory
+from calibrant.inputs.memory import is_set as memory_is_limited
+from calibrant.inputs.memory import max_memory
+from calibrant.inputs.predictions import SURE, as_predictions, check_logits, in_unit_interval
 from calibrant.sketch import CalibrationSketch
 
 #: The most rows and probabilities that are kept; more become a sketch. A report then stays below a gigabyte.

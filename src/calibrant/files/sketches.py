@@ -13,11 +13,11 @@ from calibrant.errors import FileError, InputError
 from calibrant.files.local import located
 from calibrant.files.paths import check_bytes, expand, kind_of, reading
 from calibrant.files.predictions import FilePredictions, FileSketch, Omitted
-from calibrant.inputs import Notion
-from calibrant.notions import PER_CLASS
+from calibrant.inputs.notions import PER_CLASS
+from calibrant.inputs.predictions import Notion
+from calibrant.inputs.weights import WeightsAre
+from calibrant.results.writing import replace_file
 from calibrant.sketch import CalibrationSketch
-from calibrant.weights import WeightsAre
-from calibrant.writing import replace_file
 
 #: The curves of a sketch: of the event, of each class, and all of these of each group.
 MOST_CURVES: Final = 500

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.column_options import Options
 from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.arrays import (
     GROUPS,
@@ -26,6 +25,7 @@ from calibrant.files.arrays import (
 )
 from calibrant.files.cell_formats import are_fractions
 from calibrant.files.cells import pieces
+from calibrant.files.column_options import Options
 from calibrant.files.columns import Selection, Unnamed, are_logits, check_same, select
 from calibrant.files.engine import Engines, Table
 from calibrant.files.groups import joined

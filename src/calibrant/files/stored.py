@@ -20,7 +20,7 @@ from calibrant.files.engine import Engines, EngineTable, Table, batch_rows, load
 from calibrant.files.local import located
 from calibrant.files.paths import reading, utf8_path
 from calibrant.files.sql import engine_path, identifier, literal, period, with_paths
-from calibrant.memory import max_memory
+from calibrant.inputs.memory import max_memory
 
 BATCH = 32_000_000  # bytes
 _CELLS_OF_NUMBERS = 1 << 21  # in a batch where all have a fixed width: fewer batches are read faster

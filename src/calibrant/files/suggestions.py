@@ -23,8 +23,8 @@ from typing import Final
 
 import numpy as np
 
-from calibrant.column_options import Options
 from calibrant.errors import quoted
+from calibrant.files.column_options import Options
 from calibrant.files.columns import Reading, Selection, Unnamed
 from calibrant.files.likely import ROUNDING, Likely, fraction, look
 from calibrant.files.roles import (

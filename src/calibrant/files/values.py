@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from calibrant.clusters import SEPARATOR, ClusterLabels, as_clusters, escaped, label_texts
 from calibrant.errors import FileError, FileFault, quoted
 from calibrant.files.columns import Selection, listed
-from calibrant.grouping import group_name
+from calibrant.inputs.groups import group_name
 
 PERCENT_REMEDY = "pass --percent if the numbers are per cent"
 

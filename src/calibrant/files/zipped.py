@@ -11,7 +11,7 @@ from typing import IO, Any, Final
 from calibrant.errors import FileError, MissingDependencyError, is_missing
 from calibrant.files.local import original
 from calibrant.files.paths import reading
-from calibrant.memory import max_memory
+from calibrant.inputs.memory import max_memory
 
 #: Bytes of all members together, in units of the memory that one input may take: they are read one by one.
 _IN_ALL: Final = 16

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, overload
 
-from calibrant import grid as grids
 from calibrant.errors import CalibrantError, InputError, NothingJudgedError
-from calibrant.faults import Fault
+from calibrant.errors.faults import Fault
 from calibrant.frames import buckets, cells, faults, rows
 from calibrant.frames.columns import (
     alike_in_engines,
@@ -18,10 +17,11 @@ from calibrant.frames.columns import (
     sampled,
     with_expression,
 )
-from calibrant.grouping import group_name
-from calibrant.inputs import Notion, check_weights_are
+from calibrant.inputs.groups import group_name
+from calibrant.inputs.predictions import Notion, check_weights_are
+from calibrant.inputs.weights import WeightsAre
 from calibrant.sketch import CalibrationSketch
-from calibrant.weights import WeightsAre
+from calibrant.table import grid as grids
 
 if TYPE_CHECKING:
     import narwhals as nw

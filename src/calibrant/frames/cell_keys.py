@@ -5,14 +5,11 @@ With m the distance to the nearer end of [0, 1], the number of edges between tha
 
     floor(2K / pi * asin(sqrt m)) + floor(M m),
 
-where the first term counts the edges sin(pi j / 2K)^2 and the second the edges i / M (see `calibrant.grid`). The
+where the first term counts the edges sin(pi j / 2K)^2 and the second the edges i / M (see `table.grid`). The
 arcsine is a polynomial with a relative error below 9e-12, so the two arguments are off by less than 8e-8
-(`tests/test_frames.py` measures it). If neither argument is within `NEAR` of an integer, the formula finds the right
-cell, however an engine rounds the last bit. Otherwise (one score in a million) the key is the score itself, and
+(`tests/frames/test_frames.py` measures it). If neither argument is within `NEAR` of an integer, the formula finds the
+right cell, however an engine rounds the last bit. Otherwise (one score in a million) the key is the score itself, and
 `cells_of` compares it with the edges.
-
-Scores of float32 are compared with edges rounded to float32. No float32 lies between an edge and its rounding, so the
-midpoint between a score and the next smaller float32 is on the same side of both: the formula uses this midpoint.
 """
 
 from __future__ import annotations
@@ -24,8 +21,8 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import grid as grids
 from calibrant.clusters import CoarseCells
+from calibrant.table import grid as grids
 
 #: An argument this near to an integer is undecided.
 NEAR: Final = 2.0**-22

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, MissingDependencyError
-from calibrant.faults import Fault
+from calibrant.errors.faults import Fault
 from calibrant.frames import cell_keys, rows
 from calibrant.frames.columns import Columns, Wanted
-from calibrant.inputs import Layout
-from calibrant.notions import PER_CLASS
+from calibrant.inputs.notions import PER_CLASS
+from calibrant.inputs.predictions import Layout
 from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals
 
 #: Rows of a frame in memory that are read together, so that intermediate columns stay small.

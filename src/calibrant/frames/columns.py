@@ -10,13 +10,13 @@ from typing import Any, Final, Literal, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from calibrant import grid as grids
 from calibrant.clusters import LabelKind, check_notion
 from calibrant.errors import InputError, check_choice, nearest
-from calibrant.faults import Facts, Fault, MissingFacts, Mistake, Place, Suspicion
-from calibrant.inputs import Notion, names_of, sum_tolerance
-from calibrant.notions import DEFAULTS, NOTIONS
-from calibrant.weights import NOT_WHOLE
+from calibrant.errors.faults import Facts, Fault, MissingFacts, Mistake, Place, Suspicion
+from calibrant.inputs.notions import DEFAULTS, NOTIONS
+from calibrant.inputs.predictions import Notion, names_of, sum_tolerance
+from calibrant.inputs.weights import NOT_WHOLE
+from calibrant.table import grid as grids
 
 #: The types of targets.
 Writing = Literal["integers", "numbers", "booleans", "words"]

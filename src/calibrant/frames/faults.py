@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrant.clusters import as_clusters
 from calibrant.errors import InputError, nearest
-from calibrant.faults import (
+from calibrant.errors.faults import (
     ClusterFacts,
     Fault,
     LabelFacts,
@@ -25,12 +25,12 @@ from calibrant.faults import (
     Suspicion,
     WeightFacts,
 )
+from calibrant.errors.mistakes import look_percent, of_score
+from calibrant.errors.wording import expected_labels, expected_sum, number
 from calibrant.frames import rows
 from calibrant.frames.cells import fetch, parts
 from calibrant.frames.columns import FILTER, Columns
-from calibrant.mistakes import look_percent, of_score
-from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT
-from calibrant.wording import expected_labels, expected_sum, number
+from calibrant.inputs.weights import LEAST_WEIGHT, MOST_WEIGHT
 
 #: The kinds of faults, in the order of reports: only the first of a row counts, and only the first of a frame.
 _GROUP, _NO_TARGET, _TARGET, _NO_CLUSTER, _CLUSTER, _NO_WEIGHT, _WEIGHT, _NO_SCORE, _SCORE, _SUM = range(10)

@@ -14,8 +14,8 @@ import narwhals as nw
 
 from calibrant.frames.cell_keys import Steps
 from calibrant.frames.columns import Columns, Label, Wanted
-from calibrant.inputs import rounding
-from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT
+from calibrant.inputs.predictions import rounding
+from calibrant.inputs.weights import LEAST_WEIGHT, MOST_WEIGHT
 
 #: The columns of `judge_scored` with the scores of whole predictions.
 SCORES: Final = ("brier", "likelihood", "infinite", "right")

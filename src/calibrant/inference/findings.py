@@ -9,14 +9,14 @@ from typing import Final
 
 import numpy as np
 
-from calibrant.inputs import Notion
-from calibrant.measures.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
-from calibrant.measures.ece import ECE
+from calibrant.inputs.predictions import Notion
+from calibrant.measures.binned.ece import ECE
 from calibrant.measures.gap import MEAN_CONFIDENCE, MEAN_GAP
+from calibrant.measures.isotonic.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
+from calibrant.measures.line.intervals import Line, WithoutEnds
+from calibrant.measures.means.means import MINORITY, ROWS, rare
 from calibrant.results import Code, Decision, Estimate, Finding, ReliabilityDiagram, TestResult
-from calibrant.sampling.line import Line, WithoutEnds
-from calibrant.sampling.means import MINORITY, ROWS, rare
-from calibrant.sampling.resampling import alpha_of
+from calibrant.statistics.resampling import alpha_of
 
 #: The measures that findings are made from, whichever measures a report shows.
 DECIDING: Final = (MEAN_CONFIDENCE, MEAN_GAP, ECE, MISCALIBRATION, DISCRIMINATION, UNCERTAINTY)

@@ -10,25 +10,19 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.arrays import as_array
 from calibrant.errors import InputError, check_choice
-from calibrant.estimators import binned
 from calibrant.inference.decision import check_tolerance, one_sided
+from calibrant.inputs.arrays import as_array
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.intervals import BinMoments, absolute_interval
 from calibrant.measures.context import Inference, Null
 from calibrant.measures.event import Event
 from calibrant.measures.listed import MEASURES
+from calibrant.measures.means.means import MINORITY
 from calibrant.results import Floor
-from calibrant.sampling.binned import BinMoments, absolute_interval
-from calibrant.sampling.cells import Cells
-from calibrant.sampling.means import MINORITY
-from calibrant.sampling.null import floor_of
-from calibrant.sampling.resampling import (
-    Resampling,
-    Rng,
-    Stream,
-    in_blocks,
-    normal_quantile,
-)
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.null import floor_of
+from calibrant.statistics.resampling import Resampling, Rng, Stream, in_blocks, normal_quantile
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]

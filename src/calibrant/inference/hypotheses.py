@@ -8,20 +8,20 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clustered import closed_form
 from calibrant.errors import InputError
-from calibrant.estimators import cumulative
-from calibrant.estimators.cumulative import cumulated_range
-from calibrant.estimators.regression import cox_fit, in_the_large
 from calibrant.inference.moments import degrees, null_spreads, standardised, units_of
 from calibrant.inference.replicates import cumulative_p_value, resampling_of
 from calibrant.inference.rows import EventRows
-from calibrant.inputs import Notion
+from calibrant.inputs.predictions import Notion
+from calibrant.measures import clustered_closed_form as closed_form
+from calibrant.measures.cumulative import cumulative
+from calibrant.measures.cumulative.brownian import brownian_range_sf
+from calibrant.measures.cumulative.cumulative import cumulated_range
+from calibrant.measures.cumulative.intervals import brownian_sf
+from calibrant.measures.line.intervals import CERTAIN
+from calibrant.measures.line.line import cox_fit, in_the_large
 from calibrant.results import TestResult
-from calibrant.sampling.brownian import brownian_range_sf
-from calibrant.sampling.cumulative import brownian_sf
-from calibrant.sampling.line import CERTAIN
-from calibrant.sampling.resampling import Resampling, Rng, check_draws
+from calibrant.statistics.resampling import Resampling, Rng, check_draws
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.arrays import as_array
 from calibrant.clusters import BucketSums, labels_of
 from calibrant.errors import InputError
-from calibrant.estimators.certified import Certified
-from calibrant.estimators.cumulative import cumulated_range
-from calibrant.grouping import as_groups
 from calibrant.inference.hypotheses import kuiper_of
 from calibrant.inference.moments import null_spreads, units_of
 from calibrant.inference.replicates import resampling_of
 from calibrant.inference.rows import EventRows
-from calibrant.inputs import Notion, Predictions
-from calibrant.notions import PER_CLASS
-from calibrant.plain import plain
-from calibrant.results import frame_of
-from calibrant.sampling.cells import Cells
-from calibrant.sampling.groups import LEAST_GROUP, LEAST_VARIANCE, ONE_CLUSTER, SMALL_GROUP, draws_needed, holm
-from calibrant.sampling.null import least_of, sequential_p_value
-from calibrant.sampling.resampling import Resampling, Rng, Stream, check_draws, generator
+from calibrant.inputs.arrays import as_array
+from calibrant.inputs.groups import as_groups
+from calibrant.inputs.notions import PER_CLASS
+from calibrant.inputs.predictions import Notion, Predictions
+from calibrant.measures.certified import Certified
+from calibrant.measures.cumulative.cumulative import cumulated_range
+from calibrant.results.plain import plain
+from calibrant.results.values import frame_of
 from calibrant.sketch import Arguments, CalibrationSketch, check_alone
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.groups import LEAST_GROUP, LEAST_VARIANCE, ONE_CLUSTER, SMALL_GROUP, draws_needed, holm
+from calibrant.statistics.null import least_of, sequential_p_value
+from calibrant.statistics.resampling import Resampling, Rng, Stream, check_draws, generator
 from calibrant.table import ReliabilityTable
 
 if TYPE_CHECKING:

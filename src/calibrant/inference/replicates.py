@@ -1,6 +1,6 @@
 """Rows in clusters: p-values from replicates under calibration, and tables of replicates for any statistic.
 
-Under calibration a replicate has the sums g* of `clustered.null`: the residuals of each bucket of clusters are
+Under calibration a replicate has the sums g* of `measures.clustered_null`: the residuals of each bucket of clusters are
 multiplied by one random normal number. The data are compared with replicates on the same coarse cells. Where the scores
 of every cluster add up to its outcomes, a sum cannot deviate: it counts as 0, so that rounding decides nothing.
 """
@@ -13,14 +13,14 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clustered.bins import ClusterBins
-from calibrant.clustered.null import ClusterNull, GapSums
-from calibrant.clustered.sums import NOTHING, Clustered
-from calibrant.estimators.regression import log_odds
 from calibrant.inference.moments import ROUNDING
-from calibrant.sampling.line import CERTAIN
-from calibrant.sampling.null import p_value
-from calibrant.sampling.resampling import Resampling, Rng
+from calibrant.measures.binned.clustered import ClusterBins
+from calibrant.measures.clustered_null import ClusterNull, GapSums
+from calibrant.measures.line.intervals import CERTAIN
+from calibrant.measures.line.line import log_odds
+from calibrant.statistics.cluster_sums import NOTHING, Clustered
+from calibrant.statistics.null import p_value
+from calibrant.statistics.resampling import Resampling, Rng
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]

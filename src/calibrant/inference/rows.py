@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrant.clustered.means import BY_CLUSTER, LONE, details_of, flag_of
-from calibrant.clustered.sums import Clustered
 from calibrant.clusters import BucketSums, ClusterLabels, check_notion, labels_of
 from calibrant.errors import InputError
-from calibrant.inputs import Notion, Predictions
-from calibrant.notions import read
+from calibrant.inputs.notions import read
+from calibrant.inputs.predictions import Notion, Predictions
+from calibrant.measures.means.clustered import BY_CLUSTER, LONE, details_of, flag_of
 from calibrant.results import TestResult
-from calibrant.sampling.cells import Cells
 from calibrant.sketch import Arguments, CalibrationSketch, table_of
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.cluster_sums import Clustered
 from calibrant.table import ReliabilityTable
 
 _HOLDS: Final = {ReliabilityTable: "a table has no clusters", CalibrationSketch: "a sketch has its own clusters"}

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.estimators.binned import LEAST_ROWS, check_bins, uniform_bin_of
 from calibrant.inference.replicates import Tables, calibrated_tables, cluster_tables
 from calibrant.inference.rows import EventRows
-from calibrant.inputs import Notion
+from calibrant.inputs.predictions import Notion
+from calibrant.measures.binned.binned import LEAST_ROWS, check_bins, uniform_bin_of
+from calibrant.measures.binned.intervals import BinMoments, BinStatistics
 from calibrant.results import Estimate
-from calibrant.sampling.binned import BinMoments, BinStatistics
-from calibrant.sampling.cells import Cells
-from calibrant.sampling.null import floor_of, p_value
-from calibrant.sampling.resampling import Resampling, Rng, Stream, draw_rows, in_blocks
 from calibrant.sketch import CalibrationSketch
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.null import floor_of, p_value
+from calibrant.statistics.resampling import Resampling, Rng, Stream, draw_rows, in_blocks
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]

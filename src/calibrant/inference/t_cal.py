@@ -9,17 +9,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clustered.bins import ClusterBins, uniform_bins
-from calibrant.clustered.null import scaled_sums
-from calibrant.clustered.sums import Clustered
-from calibrant.estimators.binned import uniform_bin_of
 from calibrant.inference.replicates import varies
 from calibrant.inference.rows import EventRows
-from calibrant.inputs import Notion
+from calibrant.inputs.predictions import Notion
+from calibrant.measures.binned.binned import uniform_bin_of
+from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
+from calibrant.measures.clustered_null import scaled_sums
 from calibrant.results import TestResult
-from calibrant.sampling.cells import Cells
-from calibrant.sampling.null import p_value
-from calibrant.sampling.resampling import Rng, Stream, check_draws, in_blocks, seed_of
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.cluster_sums import Clustered
+from calibrant.statistics.null import p_value
+from calibrant.statistics.resampling import Rng, Stream, check_draws, in_blocks, seed_of
 
 Float64s = NDArray[np.float64]
 
@@ -202,7 +202,7 @@ class _ClusterScales:
     """The bins of every scale for rows in clusters: T_m = sum_b (S_b^2 - sum_h S_hb^2) / (N n_b), S_h of a bucket.
 
     ``gaps`` are S_hb, (H, M) of each scale, and ``scaled`` those of replicates before they are multiplied by normals:
-    c S_hb, as in `clustered.null`. Given them, N^2 var T_m = 2 sum_(h != h') (sum_b c^2 S_hb S_h'b / n_b)^2.
+    c S_hb, as in `measures.clustered_null`. Given them, N^2 var T_m = 2 sum_(h != h') (sum_b c^2 S_hb S_h'b / n_b)^2.
     """
 
     n_bins: tuple[int, ...]

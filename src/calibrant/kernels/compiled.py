@@ -16,7 +16,7 @@ from llvmlite import binding  # type: ignore[import-untyped]
 from numba import njit
 
 from calibrant.kernels.loading import LOADING
-from calibrant.progress import announced
+from calibrant.runtime.progress import announced
 
 #: Sums may be reordered for vector lanes; NaN and infinity keep their meaning.
 REASSOCIATE = {"reassoc", "contract", "nsz"}

@@ -49,7 +49,7 @@ def bucket_rows(
 ) -> None:
     """Add judged rows to the coarse cells of their buckets: ``sums`` (buckets, cells, 3) of w, w y and w (p - y).
 
-    The cell in the grid comes from the `calibrant.grid.Lookup` of the scores' type; ``coarse`` has the coarse cell of
+    The cell in the grid comes from the `table.grid.Lookup` of the scores' type; ``coarse`` has the coarse cell of
     each cell of the grid.
     """
     w, y = weights if weighted else np.ones(len(scores)), outcomes.astype(np.float64)

@@ -36,7 +36,7 @@ def bins_of(p: Floats, uppers: Floats) -> NDArray[np.intp]:
 
 
 def cells_of(p: Floats, edges: Floats, starts: UInt16s, shift: int, first: int) -> NDArray[np.intp]:
-    """Return the cell of each score, by the `calibrant.grid.Lookup` of the scores' type."""
+    """Return the cell of each score, by the `table.grid.Lookup` of the scores' type."""
     buckets = (np.minimum(p, 1 - p).view(f"i{p.itemsize}") >> shift) - first
     cells: NDArray[np.intp] = starts[2 * np.maximum(buckets, 0) + (p > 0.5)].astype(np.intp)
     for _ in range(2):  # a cell is at most two edges above its start

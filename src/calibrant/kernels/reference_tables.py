@@ -41,7 +41,7 @@ def cell_rows(
     first: int,
     sums: Float64s,
 ) -> None:
-    """Add judged rows to the cells of a grid, from the `calibrant.grid.Lookup` of the scores' type.
+    """Add judged rows to the cells of a grid, from the `table.grid.Lookup` of the scores' type.
 
     ``sums`` is (cells, 5), with weights (cells, 7), float64. The columns: the weight of the rows with outcome 0, with
     outcome 1; the sum of w p for each outcome; the sum of w p^2; with weights, the sum of w^2 for each outcome.

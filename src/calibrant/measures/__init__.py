@@ -6,47 +6,47 @@ parameters, documented in full on `expected_calibration_error`: ``notion``, ``we
 
 from typing import TYPE_CHECKING
 
-from calibrant.lazy import names_of
+from calibrant.runtime.lazy import names_of
 
 if TYPE_CHECKING:
-    from calibrant.measures.accuracy_of_labels import accuracy
-    from calibrant.measures.ace import adaptive_calibration_error
-    from calibrant.measures.brier import brier_score, top_label_brier_score
-    from calibrant.measures.class_scores import ranked_probability_score, spherical_score
-    from calibrant.measures.classwise import (
+    from calibrant.measures.binned.ace import adaptive_calibration_error
+    from calibrant.measures.binned.classwise import (
         classwise_calibration,
         classwise_calibration_error,
         classwise_calibration_errors,
     )
+    from calibrant.measures.binned.diagram import reliability_diagram
+    from calibrant.measures.binned.ece import expected_calibration_error
+    from calibrant.measures.binned.gaussian_debiased import gaussian_debiased_calibration_error
+    from calibrant.measures.binned.mce import maximum_calibration_error
+    from calibrant.measures.binned.rmsce import root_mean_square_calibration_error
+    from calibrant.measures.binned.sweep import monotone_sweep_calibration_error
+    from calibrant.measures.binned.thresholded import thresholded_adaptive_calibration_error
+    from calibrant.measures.binned.top_k import top_k_calibration_error, top_r_calibration_error
     from calibrant.measures.context import Inference, Null, OwnLaw, Replicates
-    from calibrant.measures.corp import score_decomposition
-    from calibrant.measures.cox import calibration_intercept, calibration_slope
-    from calibrant.measures.decision_curve import murphy_curve, net_benefit
-    from calibrant.measures.diagram import reliability_diagram
-    from calibrant.measures.ece import expected_calibration_error
+    from calibrant.measures.cumulative.kuiper import cutoff_calibration_error, kuiper_calibration_error
+    from calibrant.measures.decisions.decision_curve import murphy_curve, net_benefit
     from calibrant.measures.event import Event, Unavailable
-    from calibrant.measures.gaussian_debiased import gaussian_debiased_calibration_error
-    from calibrant.measures.ici import integrated_calibration_index
-    from calibrant.measures.kernel import kernel_calibration_error
-    from calibrant.measures.kuiper import cutoff_calibration_error, kuiper_calibration_error
-    from calibrant.measures.lipschitz import lipschitz_calibration_error
+    from calibrant.measures.isotonic.corp import score_decomposition
+    from calibrant.measures.isotonic.variational import VariationalError, variational_calibration_error
+    from calibrant.measures.line.cox import calibration_intercept, calibration_slope
     from calibrant.measures.listed import MEASURES
-    from calibrant.measures.log_loss import negative_log_likelihood
-    from calibrant.measures.mce import maximum_calibration_error
+    from calibrant.measures.loess.ici import integrated_calibration_index
+    from calibrant.measures.means.accuracy_of_labels import accuracy
+    from calibrant.measures.means.brier import brier_score, top_label_brier_score
+    from calibrant.measures.means.class_scores import ranked_probability_score, spherical_score
+    from calibrant.measures.means.log_loss import negative_log_likelihood
+    from calibrant.measures.means.oe_ratio import observed_expected_ratio
+    from calibrant.measures.means.skill import brier_skill_score
     from calibrant.measures.measure import Difference, Measure, OverClasses
-    from calibrant.measures.oe_ratio import observed_expected_ratio
-    from calibrant.measures.rmsce import root_mean_square_calibration_error
-    from calibrant.measures.roc import auroc
-    from calibrant.measures.skce import SquaredKernelError, squared_kernel_calibration_error
-    from calibrant.measures.skill import brier_skill_score
-    from calibrant.measures.smece import smooth_calibration_error
-    from calibrant.measures.sweep import monotone_sweep_calibration_error
-    from calibrant.measures.thresholded import thresholded_adaptive_calibration_error
-    from calibrant.measures.top_k import top_k_calibration_error, top_r_calibration_error
-    from calibrant.measures.truthful import truthful_calibration_error
-    from calibrant.measures.variational import VariationalError, variational_calibration_error
-    from calibrant.panels import MurphyCurve, NetBenefit
-    from calibrant.sampling.null import Interval, Law
+    from calibrant.measures.ranking.auroc import auroc
+    from calibrant.measures.smooth.kernel import kernel_calibration_error
+    from calibrant.measures.smooth.lipschitz import lipschitz_calibration_error
+    from calibrant.measures.smooth.skce import SquaredKernelError, squared_kernel_calibration_error
+    from calibrant.measures.smooth.smece import smooth_calibration_error
+    from calibrant.measures.smooth.truthful import truthful_calibration_error
+    from calibrant.results.panels import MurphyCurve, NetBenefit
+    from calibrant.statistics.null import Interval, Law
 
 __all__ = [
     "MEASURES",
@@ -106,17 +106,17 @@ __all__ = [
 __getattr__, __dir__ = names_of(
     __name__,
     {
-        "calibrant.measures.accuracy_of_labels": ("accuracy",),
-        "calibrant.measures.ace": ("adaptive_calibration_error",),
-        "calibrant.measures.brier": (
+        "calibrant.measures.means.accuracy_of_labels": ("accuracy",),
+        "calibrant.measures.binned.ace": ("adaptive_calibration_error",),
+        "calibrant.measures.means.brier": (
             "brier_score",
             "top_label_brier_score",
         ),
-        "calibrant.measures.class_scores": (
+        "calibrant.measures.means.class_scores": (
             "ranked_probability_score",
             "spherical_score",
         ),
-        "calibrant.measures.classwise": (
+        "calibrant.measures.binned.classwise": (
             "classwise_calibration",
             "classwise_calibration_error",
             "classwise_calibration_errors",
@@ -127,62 +127,62 @@ __getattr__, __dir__ = names_of(
             "OwnLaw",
             "Replicates",
         ),
-        "calibrant.measures.corp": ("score_decomposition",),
-        "calibrant.measures.cox": (
+        "calibrant.measures.isotonic.corp": ("score_decomposition",),
+        "calibrant.measures.line.cox": (
             "calibration_intercept",
             "calibration_slope",
         ),
-        "calibrant.measures.decision_curve": (
+        "calibrant.measures.decisions.decision_curve": (
             "murphy_curve",
             "net_benefit",
         ),
-        "calibrant.measures.diagram": ("reliability_diagram",),
-        "calibrant.measures.ece": ("expected_calibration_error",),
+        "calibrant.measures.binned.diagram": ("reliability_diagram",),
+        "calibrant.measures.binned.ece": ("expected_calibration_error",),
         "calibrant.measures.event": (
             "Event",
             "Unavailable",
         ),
-        "calibrant.measures.gaussian_debiased": ("gaussian_debiased_calibration_error",),
-        "calibrant.measures.ici": ("integrated_calibration_index",),
-        "calibrant.measures.kernel": ("kernel_calibration_error",),
-        "calibrant.measures.kuiper": (
+        "calibrant.measures.binned.gaussian_debiased": ("gaussian_debiased_calibration_error",),
+        "calibrant.measures.loess.ici": ("integrated_calibration_index",),
+        "calibrant.measures.smooth.kernel": ("kernel_calibration_error",),
+        "calibrant.measures.cumulative.kuiper": (
             "cutoff_calibration_error",
             "kuiper_calibration_error",
         ),
-        "calibrant.measures.lipschitz": ("lipschitz_calibration_error",),
+        "calibrant.measures.smooth.lipschitz": ("lipschitz_calibration_error",),
         "calibrant.measures.listed": ("MEASURES",),
-        "calibrant.measures.log_loss": ("negative_log_likelihood",),
-        "calibrant.measures.mce": ("maximum_calibration_error",),
+        "calibrant.measures.means.log_loss": ("negative_log_likelihood",),
+        "calibrant.measures.binned.mce": ("maximum_calibration_error",),
         "calibrant.measures.measure": (
             "Difference",
             "Measure",
             "OverClasses",
         ),
-        "calibrant.measures.oe_ratio": ("observed_expected_ratio",),
-        "calibrant.measures.rmsce": ("root_mean_square_calibration_error",),
-        "calibrant.measures.roc": ("auroc",),
-        "calibrant.measures.skce": (
+        "calibrant.measures.means.oe_ratio": ("observed_expected_ratio",),
+        "calibrant.measures.binned.rmsce": ("root_mean_square_calibration_error",),
+        "calibrant.measures.ranking.auroc": ("auroc",),
+        "calibrant.measures.smooth.skce": (
             "SquaredKernelError",
             "squared_kernel_calibration_error",
         ),
-        "calibrant.measures.skill": ("brier_skill_score",),
-        "calibrant.measures.smece": ("smooth_calibration_error",),
-        "calibrant.measures.sweep": ("monotone_sweep_calibration_error",),
-        "calibrant.measures.thresholded": ("thresholded_adaptive_calibration_error",),
-        "calibrant.measures.top_k": (
+        "calibrant.measures.means.skill": ("brier_skill_score",),
+        "calibrant.measures.smooth.smece": ("smooth_calibration_error",),
+        "calibrant.measures.binned.sweep": ("monotone_sweep_calibration_error",),
+        "calibrant.measures.binned.thresholded": ("thresholded_adaptive_calibration_error",),
+        "calibrant.measures.binned.top_k": (
             "top_k_calibration_error",
             "top_r_calibration_error",
         ),
-        "calibrant.measures.truthful": ("truthful_calibration_error",),
-        "calibrant.measures.variational": (
+        "calibrant.measures.smooth.truthful": ("truthful_calibration_error",),
+        "calibrant.measures.isotonic.variational": (
             "VariationalError",
             "variational_calibration_error",
         ),
-        "calibrant.panels": (
+        "calibrant.results.panels": (
             "MurphyCurve",
             "NetBenefit",
         ),
-        "calibrant.sampling.null": (
+        "calibrant.statistics.null": (
             "Interval",
             "Law",
         ),

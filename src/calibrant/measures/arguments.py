@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.estimators import binned
-from calibrant.estimators.binned import Binning, Bins, Closed, Norm
-from calibrant.inputs import Notion, Predictions
+from calibrant.inputs.notions import PER_CLASS, Events, read
+from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.kernels import dispatch
-from calibrant.measures.histograms import event_bins, histograms_of, read_histograms, table_bins
-from calibrant.notions import PER_CLASS, Events, read
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.binned import Binning, Bins, Closed, Norm
+from calibrant.measures.binned.histograms import event_bins, histograms_of, read_histograms, table_bins
+from calibrant.measures.binned.intervals import with_intervals
 from calibrant.results import ReliabilityDiagram
-from calibrant.sampling.binned import with_intervals
-from calibrant.sampling.resampling import check_level
 from calibrant.sketch import Arguments, CalibrationSketch
+from calibrant.statistics.resampling import check_level
 from calibrant.table import ReliabilityTable
 
 

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.cached import cached_property
-from calibrant.clustered import means
-from calibrant.clustered.null import GapSums
-from calibrant.clustered.rows import ClusteredRows
-from calibrant.clustered.verdict import ClusterVerdict
+from calibrant.measures.clustered_null import GapSums
+from calibrant.measures.clustered_rows import ClusteredRows
+from calibrant.measures.clustered_verdict import ClusterVerdict
 from calibrant.measures.context import VERDICT, Draws, Inference, Replicates
 from calibrant.measures.event import Computable, Event
+from calibrant.measures.means import clustered as means
+from calibrant.measures.means.means import CLUSTERS
+from calibrant.measures.smooth.intervals import NullSmooth
 from calibrant.results import Estimate, TestResult
-from calibrant.sampling.means import CLUSTERS
-from calibrant.sampling.resampling import Resampling
-from calibrant.sampling.smooth import NullSmooth
+from calibrant.runtime.cached import cached_property
+from calibrant.statistics.resampling import Resampling
 
 Float64s = NDArray[np.float64]
 

@@ -11,9 +11,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.cached import LazyMapping, Memo, cached_property
 from calibrant.kernels import dispatch
+from calibrant.measures.binned.intervals import BinStatistics
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
+from calibrant.measures.independent_rows import IndependentRows
+from calibrant.measures.means.means import ROWS, flag_of, rarer_rows
+from calibrant.measures.smooth.intervals import NullSmooth
+from calibrant.measures.verdict import Verdict, count_p_value
 from calibrant.results import (
     CalibrationCurve,
     CurveKind,
@@ -21,15 +25,11 @@ from calibrant.results import (
     ReliabilityDiagram,
     TestResult,
 )
-from calibrant.sampling.binned import BinStatistics
-from calibrant.sampling.cells import Cells
-from calibrant.sampling.groups import GroupTest
-from calibrant.sampling.means import ROWS, flag_of, rarer_rows
-from calibrant.sampling.null import Interval, Law, floor_of, least_of, p_value, sequential_p_value
-from calibrant.sampling.resampling import Resampling, Stream, in_blocks
-from calibrant.sampling.rows import IndependentRows
-from calibrant.sampling.smooth import NullSmooth
-from calibrant.sampling.verdict import Verdict, count_p_value
+from calibrant.runtime.cached import LazyMapping, Memo, cached_property
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.groups import GroupTest
+from calibrant.statistics.null import Interval, Law, floor_of, least_of, p_value, sequential_p_value
+from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 
 Float64s = NDArray[np.float64]
 

@@ -9,18 +9,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrant.clustered.classwise import ClusterClassBins
 from calibrant.clusters import ClusterSums
-from calibrant.estimators import binned
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.histograms import table_histograms
+from calibrant.measures.class_inference import DEPENDENCE, ClassBins
+from calibrant.measures.clustered_classes import ClusterClassBins
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
-from calibrant.measures.histograms import table_histograms
 from calibrant.measures.measure import NOT_ASKED, Measure, OverClasses
 from calibrant.results import Estimate
-from calibrant.sampling.class_rows import ClassRows
-from calibrant.sampling.classwise import DEPENDENCE, ClassBins
-from calibrant.sampling.null import Law
-from calibrant.sampling.resampling import Resampling
+from calibrant.statistics.class_rows import ClassRows
+from calibrant.statistics.null import Law
+from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
 
 NO_BUCKETS: Final = "no interval by cluster: bins of equal mass differ from class to class; judge one class at a time"

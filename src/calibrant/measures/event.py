@@ -7,15 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from calibrant.cached import cached_property
-from calibrant.clustered.rows import ClusteredRows
 from calibrant.errors import InputError
-from calibrant.estimators import binned, isotonic, smooth
-from calibrant.estimators.certified import Certified
+from calibrant.measures.binned import binned
+from calibrant.measures.certified import Certified
+from calibrant.measures.class_inference import ClassBins
+from calibrant.measures.clustered_rows import ClusteredRows
+from calibrant.measures.isotonic import isotonic
+from calibrant.measures.means.means import PredictionMeans
+from calibrant.measures.smooth import smooth
 from calibrant.results import ClasswiseCalibration, ReliabilityDiagram, ScoreDecomposition
-from calibrant.sampling.cells import Cells, pooled
-from calibrant.sampling.classwise import ClassBins
-from calibrant.sampling.means import PredictionMeans
+from calibrant.runtime.cached import cached_property
+from calibrant.statistics.cells import Cells, pooled
 from calibrant.table import ReliabilityTable
 
 

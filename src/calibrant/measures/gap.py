@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from calibrant.measures.context import Inference, OwnLaw
 from calibrant.measures.event import Event, Unavailable
+from calibrant.measures.means.means import NORMAL
 from calibrant.measures.measure import Measure, exact
-from calibrant.sampling.means import NORMAL
-from calibrant.sampling.null import Interval, Law
+from calibrant.statistics.null import Interval, Law
 
 
 def _mean_score(event: Event) -> float:

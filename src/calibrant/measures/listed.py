@@ -7,35 +7,35 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from calibrant.errors import InputError, nearest
-from calibrant.measures.accuracy_of_labels import ACCURACY
-from calibrant.measures.ace import ACE
-from calibrant.measures.brier import BRIER, EVENT_BRIER
-from calibrant.measures.class_scores import ranked_probability_score, spherical_score
-from calibrant.measures.classwise import CLASSWISE_ECE
-from calibrant.measures.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
-from calibrant.measures.cox import CALIBRATION_INTERCEPT, CALIBRATION_SLOPE
-from calibrant.measures.ece import ECE
+from calibrant.measures.binned.ace import ACE
+from calibrant.measures.binned.classwise import CLASSWISE_ECE
+from calibrant.measures.binned.ece import ECE
+from calibrant.measures.binned.gaussian_debiased import gaussian_debiased_calibration_error
+from calibrant.measures.binned.mce import MCE
+from calibrant.measures.binned.murphy import MURPHY_RELIABILITY, MURPHY_RESOLUTION
+from calibrant.measures.binned.rmsce import DEBIASED_SQUARE, RMSCE
+from calibrant.measures.binned.sweep import monotone_sweep_calibration_error
+from calibrant.measures.binned.thresholded import thresholded_adaptive_calibration_error
+from calibrant.measures.binned.top_k import top_k_calibration_error, top_r_calibration_error
+from calibrant.measures.cumulative.ks import KS
+from calibrant.measures.cumulative.kuiper import KUIPER
 from calibrant.measures.gap import MEAN_CONFIDENCE, MEAN_GAP
-from calibrant.measures.gaussian_debiased import gaussian_debiased_calibration_error
-from calibrant.measures.ici import E50, E90, ICI
-from calibrant.measures.kernel import kernel_calibration_error
-from calibrant.measures.ks import KS
-from calibrant.measures.kuiper import KUIPER
-from calibrant.measures.lipschitz import lipschitz_calibration_error
-from calibrant.measures.log_loss import NLL
-from calibrant.measures.mce import MCE
+from calibrant.measures.isotonic.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
+from calibrant.measures.line.cox import CALIBRATION_INTERCEPT, CALIBRATION_SLOPE
+from calibrant.measures.loess.ici import E50, E90, ICI
+from calibrant.measures.means.accuracy_of_labels import ACCURACY
+from calibrant.measures.means.brier import BRIER, EVENT_BRIER
+from calibrant.measures.means.class_scores import ranked_probability_score, spherical_score
+from calibrant.measures.means.log_loss import NLL
+from calibrant.measures.means.oe_ratio import OE_RATIO
+from calibrant.measures.means.skill import BRIER_SKILL
 from calibrant.measures.measure import Difference, Measure
-from calibrant.measures.murphy import MURPHY_RELIABILITY, MURPHY_RESOLUTION
-from calibrant.measures.oe_ratio import OE_RATIO
 from calibrant.measures.profiles import ALL, PROFILES, STANDARD, Profile
-from calibrant.measures.rmsce import DEBIASED_SQUARE, RMSCE
-from calibrant.measures.roc import AUROC
-from calibrant.measures.skill import BRIER_SKILL
-from calibrant.measures.smece import SMECE
-from calibrant.measures.sweep import monotone_sweep_calibration_error
-from calibrant.measures.thresholded import thresholded_adaptive_calibration_error
-from calibrant.measures.top_k import top_k_calibration_error, top_r_calibration_error
-from calibrant.measures.truthful import truthful_calibration_error
+from calibrant.measures.ranking.auroc import AUROC
+from calibrant.measures.smooth.kernel import kernel_calibration_error
+from calibrant.measures.smooth.lipschitz import lipschitz_calibration_error
+from calibrant.measures.smooth.smece import SMECE
+from calibrant.measures.smooth.truthful import truthful_calibration_error
 
 #: Every measure, in the order in which reports show them. Nothing else lists measures.
 MEASURES: Final = (

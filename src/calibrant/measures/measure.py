@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
-from calibrant.cached import cached_property
-from calibrant.clustered.pairs import ClusterModel
-from calibrant.clustered.sums import Spread
 from calibrant.errors import InputError, check_choice
-from calibrant.estimators.binned import Binning, Norm
-from calibrant.inputs import Layout
+from calibrant.inputs.predictions import Layout
+from calibrant.measures.binned.binned import Binning, Norm
 from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.context import Inference, Null, OwnLaw
+from calibrant.measures.differences.clustered import ClusterModel
+from calibrant.measures.differences.paired import Model
+from calibrant.measures.differences.unpaired import Summed
 from calibrant.measures.event import Event, Unavailable
 from calibrant.results import Description, Estimate, Floor, Scale
-from calibrant.sampling.heterogeneity import Compare, Link
-from calibrant.sampling.null import Interval, Law
-from calibrant.sampling.paired import Model
-from calibrant.sampling.unpaired import Summed
+from calibrant.runtime.cached import cached_property
+from calibrant.statistics.cluster_sums import Spread
+from calibrant.statistics.heterogeneity import Compare, Link
+from calibrant.statistics.null import Interval, Law
 
 SCALES: Final = ("probability", "square", "score", "ratio")
 DIRECTIONS: Final = ("lower", "higher", "neither")

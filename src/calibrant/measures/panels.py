@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from calibrant.estimators.roc import roc_curve
-from calibrant.measures.decision_curve import decision_curve_of, murphy_curve_of
+from calibrant.measures.decisions.decision_curve import decision_curve_of, murphy_curve_of
 from calibrant.measures.event import Event
 from calibrant.measures.profiles import Profile
-from calibrant.panels import Panel
+from calibrant.measures.ranking.ranking import roc_curve
+from calibrant.results.panels import Panel
 
 _MAKERS: Final[Mapping[str, Callable[[Event, float | None], Panel | None]]] = {
     "decision_curve": decision_curve_of,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas, marks
-from calibrant.plottable import PlottableReport
 from calibrant.render.style import percent
 from calibrant.results import CalibrationCurve, CurveKind
+from calibrant.results.plottable import PlottableReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.panels import MurphyCurve, NetBenefit, RocCurve
 from calibrant.plot import canvas
 from calibrant.render.style import percent
+from calibrant.results.panels import MurphyCurve, NetBenefit, RocCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,9 +10,9 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas, marks
-from calibrant.plottable import PlottableReport
 from calibrant.render.style import number as digits
 from calibrant.results import BANDS, Bands, CalibrationCurve, ReliabilityDiagram
+from calibrant.results.plottable import PlottableReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas
-from calibrant.plottable import PlottableGroup, PlottableReport
 from calibrant.render.panels import ORIGINS
 from calibrant.render.style import percent
 from calibrant.render.words import chance
 from calibrant.results import Estimate
+from calibrant.results.plottable import PlottableGroup, PlottableReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

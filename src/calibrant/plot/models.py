@@ -9,10 +9,10 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.plot import canvas, marks
-from calibrant.plottable import PlottableComparison
 from calibrant.render.style import percent
 from calibrant.render.words import chance
 from calibrant.results import Estimate
+from calibrant.results.plottable import PlottableComparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

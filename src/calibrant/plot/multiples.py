@@ -9,8 +9,8 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas, marks
-from calibrant.plottable import PlottableReport
 from calibrant.results import ClasswiseCalibration
+from calibrant.results.plottable import PlottableReport
 
 #: The orders of classes, and their words in the title.
 _ORDERS: Final = {"error": "largest error first", "support": "most frequent first", "index": "in their order"}

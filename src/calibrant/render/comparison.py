@@ -9,7 +9,7 @@ from typing import Any, Final
 from calibrant.render import tables
 from calibrant.render.style import Style, Summary, head, judged, number, paragraphs, percent, short, wrapped
 from calibrant.render.words import INDEPENDENT, LEADING, chance, in_clusters, worst
-from calibrant.sampling.resampling import alpha_of
+from calibrant.statistics.resampling import alpha_of
 
 _NAME: Final = 24  # characters of a model's name
 

@@ -38,8 +38,8 @@ from calibrant.render.words import (
     worst_groups,
 )
 from calibrant.results import Code
-from calibrant.sampling.resampling import alpha_of
-from calibrant.writing import write_file
+from calibrant.results.writing import write_file
+from calibrant.statistics.resampling import alpha_of
 
 _Ends = tuple[float, float] | None
 

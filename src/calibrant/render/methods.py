@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from calibrant.clustered.bins import LEAST_CLUSTERS
-from calibrant.clustered.means import BY_CLUSTER, LONE
 from calibrant.clusters import EVENT_CELLS
-from calibrant.measures.cox import CALIBRATION_INTERCEPT, CALIBRATION_SLOPE
+from calibrant.inputs.notions import PER_CLASS
+from calibrant.measures.binned.clustered import LEAST_CLUSTERS
+from calibrant.measures.binned.mce import MCE
+from calibrant.measures.line.cox import CALIBRATION_INTERCEPT, CALIBRATION_SLOPE
+from calibrant.measures.line.intervals import CERTAIN
 from calibrant.measures.listed import BY_NAME
-from calibrant.measures.mce import MCE
+from calibrant.measures.means.clustered import BY_CLUSTER, LONE
 from calibrant.measures.measure import OverClasses
 from calibrant.measures.profiles import PROFILES
-from calibrant.notions import PER_CLASS
 from calibrant.render.style import Summary, event_of, is_clustered, percent, version
 from calibrant.render.words import BINS, amount, label_of, rounded, shown_estimates, total_weight
-from calibrant.sampling.line import CERTAIN
 
 Facts = Mapping[str, Any]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from calibrant.clustered.bins import LEAST_CLUSTERS
-from calibrant.estimators.binned import LEAST_ROWS
+from calibrant.measures.binned.binned import LEAST_ROWS
+from calibrant.measures.binned.clustered import LEAST_CLUSTERS
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES
 from calibrant.render import drawing, tables

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant.errors import InputError
-from calibrant.inputs import Notion, Predictions, as_predictions
-from calibrant.notions import PER_CLASS, resolve
+from calibrant.inputs.notions import PER_CLASS, resolve
+from calibrant.inputs.predictions import Notion, Predictions, as_predictions
 from calibrant.sketch.sketch import CalibrationSketch
 from calibrant.sketch.sums import Totals
 from calibrant.table import ReliabilityTable
-from calibrant.units import table_in_units
+from calibrant.table.units import table_in_units
 
 
 def check_alone(sketch: CalibrationSketch, notion: str | None, **others: Any) -> None:

@@ -12,13 +12,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import grid as grids
-from calibrant.cached import cached_property
 from calibrant.clusters import CLASS_CELLS, COLUMNS, EVENT_CELLS, BucketSums, ClusterSums, from_arrays
+from calibrant.inputs.weights import LEAST_WEIGHT, MOST_WEIGHT
+from calibrant.runtime.cached import cached_property
 from calibrant.sketch.content import Columns, Content, Foreign, cell_names, cluster_name
 from calibrant.sketch.head import EXACT, SINGLE, Head, slack
 from calibrant.sketch.sums import SCORES, Curves, SketchSums
-from calibrant.weights import LEAST_WEIGHT, MOST_WEIGHT
+from calibrant.table import grid as grids
 
 Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]

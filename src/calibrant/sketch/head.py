@@ -19,15 +19,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import grid as grids
 from calibrant.clusters import CLASS_CELLS, EVENT_CELLS
 from calibrant.errors import InputError
-from calibrant.inputs import Layout, Notion
-from calibrant.memory import max_memory
-from calibrant.notions import NOTIONS, PER_CLASS
+from calibrant.inputs.memory import max_memory
+from calibrant.inputs.notions import NOTIONS, PER_CLASS
+from calibrant.inputs.predictions import Layout, Notion
+from calibrant.inputs.weights import LEAST_WEIGHT, MOST_ROWS, MOST_WEIGHT
 from calibrant.sketch.content import VERSIONS, Foreign
 from calibrant.sketch.sums import SQUARED, SketchConfig, Totals
-from calibrant.weights import LEAST_WEIGHT, MOST_ROWS, MOST_WEIGHT
+from calibrant.table import grid as grids
 
 EXACT: Final = 1e-9
 SINGLE: Final = 1e-6

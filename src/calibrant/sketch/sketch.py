@@ -11,20 +11,20 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from calibrant import grid as grids
-from calibrant.arrays import as_array
 from calibrant.clusters import BucketSums, ClusterLabels, ClusterSums, check_notion, labels_of
 from calibrant.errors import InputError, NothingJudgedError, check_choice
-from calibrant.grouping import as_groups
-from calibrant.inputs import Layout, Notion, Predictions, as_predictions, names_of
+from calibrant.inputs.arrays import as_array
+from calibrant.inputs.groups import as_groups
+from calibrant.inputs.notions import NOTIONS, PER_CLASS, resolve
+from calibrant.inputs.predictions import Layout, Notion, Predictions, as_predictions, names_of
+from calibrant.inputs.weights import WeightsAre
 from calibrant.kernels.loading import following
-from calibrant.notions import NOTIONS, PER_CLASS, resolve
 from calibrant.sketch.content import Content, same
 from calibrant.sketch.stored import StoredSketch
 from calibrant.sketch.sums import SEVERAL, SketchConfig, SketchSums, Totals
 from calibrant.sketch.units import in_units
 from calibrant.table import ReliabilityTable
-from calibrant.weights import WeightsAre
+from calibrant.table import grid as grids
 
 #: Held while a thread reads or changes the sums of a sketch. A fork waits for it: its child then has whole sums, and no
 #: lock of a thread that it lacks. Hooks run backwards, so a fork takes this lock before LOADING, as an update does.

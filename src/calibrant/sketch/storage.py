@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.arrays import import_pyarrow
 from calibrant.errors import InputError
-from calibrant.faults import Fault
+from calibrant.errors.faults import Fault
+from calibrant.inputs.arrays import import_pyarrow
 from calibrant.sketch.cells import put_together
 from calibrant.sketch.content import (
     Columns,

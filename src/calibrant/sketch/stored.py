@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrant.errors import FileError, InputError
+from calibrant.results.writing import replace_file
 from calibrant.sketch import storage
 from calibrant.sketch.content import Content
-from calibrant.writing import replace_file
 
 if TYPE_CHECKING:
     from typing import Self

@@ -9,14 +9,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import grid as grids
 from calibrant.clusters import ClusterLabels, ClusterSums
 from calibrant.errors import InputError
-from calibrant.inputs import Layout, Notion, Predictions
+from calibrant.inputs.notions import PER_CLASS, Events, ScoreMeans, class_events, read, read_squared
+from calibrant.inputs.predictions import Layout, Notion, Predictions
+from calibrant.inputs.weights import MOST_ROWS, MOST_WHOLE, deciding_rows, effective_n, integer_weights
 from calibrant.kernels import dispatch
-from calibrant.notions import PER_CLASS, Events, ScoreMeans, class_events, read, read_squared
 from calibrant.table import ReliabilityTable, cell_sums
-from calibrant.weights import MOST_ROWS, MOST_WHOLE, deciding_rows, effective_n, integer_weights
+from calibrant.table import grid as grids
 
 Float64s = NDArray[np.float64]
 

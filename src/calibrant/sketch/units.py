@@ -8,8 +8,8 @@ import numpy as np
 
 from calibrant.clusters import BucketSums, ClusterSums
 from calibrant.clusters.sums import SCALARS
+from calibrant.inputs.weights import unit_of
 from calibrant.sketch.sums import SQUARED, Curves, SketchSums, Totals
-from calibrant.weights import unit_of
 
 _COUNTED = tuple(SCALARS.index(name) for name in ("right", "infinite"))
 

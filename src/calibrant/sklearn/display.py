@@ -8,17 +8,17 @@ from typing import Any, Final, Literal, Self, get_args
 
 from calibrant import plot
 from calibrant.errors import InputError, check_choice
-from calibrant.estimators.binned import BINNINGS, Binning
-from calibrant.evaluation import evaluate
-from calibrant.inputs import Notion
+from calibrant.errors.wording import in_terms
+from calibrant.inputs.predictions import Notion
 from calibrant.measures import reliability_diagram
+from calibrant.measures.binned.binned import BINNINGS, Binning
 from calibrant.plot import canvas
-from calibrant.report import Report
+from calibrant.report.evaluation import evaluate
+from calibrant.report.report import Report
 from calibrant.results import ReliabilityDiagram
-from calibrant.sampling.resampling import Rng
 from calibrant.sklearn.arguments import check_arguments, parameters_of
 from calibrant.sklearn.labels import OF_ARRAYS, OF_ESTIMATOR, Rows, of_arrays, of_estimator
-from calibrant.wording import in_terms
+from calibrant.statistics.resampling import Rng
 
 Kind = Literal["bars", "points", "isotonic", "smooth"]
 Strategy = Binning  # as scikit-learn names it

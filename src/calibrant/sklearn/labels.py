@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.arrays import as_array, is_bfloat16
 from calibrant.errors import InputError, nearest
-from calibrant.faults import Fault
-from calibrant.inputs import Notion
-from calibrant.mistakes import look_swapped
-from calibrant.notions import PER_CLASS
-from calibrant.wording import NO_OPTIONS
+from calibrant.errors.faults import Fault
+from calibrant.errors.mistakes import look_swapped
+from calibrant.errors.wording import NO_OPTIONS
+from calibrant.inputs.arrays import as_array, is_bfloat16
+from calibrant.inputs.notions import PER_CLASS
+from calibrant.inputs.predictions import Notion
 
 #: The names of the arguments in the public signatures, for errors, and the terms of remedies.
 OF_ESTIMATOR: Final = (

@@ -14,10 +14,10 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from calibrant import measures
 from calibrant.errors import InputError, check_choice
+from calibrant.errors.wording import in_terms
 from calibrant.measures.listed import FURTHER
 from calibrant.sklearn.arguments import check_arguments, name_of, parameters_of, takes
 from calibrant.sklearn.labels import OF_ESTIMATOR, of_estimator
-from calibrant.wording import in_terms
 
 #: Whether greater is better for each of the library's own functions that return a number.
 _GREATER: Final = {

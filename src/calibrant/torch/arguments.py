@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
 from calibrant.errors import InputError, check_choice
-from calibrant.estimators import binned
+from calibrant.measures.binned import binned
 
 _ON_CUDA: Final = (2, 10)  # DLPack's numbers for CUDA and ROCm; torch calls both cuda
 

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.errors import InputError, NothingJudgedError
-from calibrant.faults import MAY_BE_LOGITS, Fault
-from calibrant.inputs import Layout, Notion, Predictions, as_predictions, sum_tolerance
+from calibrant.errors.faults import MAY_BE_LOGITS, Fault
+from calibrant.errors.wording import Terms, translate
+from calibrant.inputs.notions import DEFAULTS, NOTIONS
+from calibrant.inputs.predictions import Layout, Notion, Predictions, as_predictions, sum_tolerance
 from calibrant.kernels import dispatch, tensors
 from calibrant.kernels.loading import following
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
-from calibrant.notions import DEFAULTS, NOTIONS
 from calibrant.torch.arguments import batch_of, check_keywords, check_notion, check_tensor, from_cuda
 from calibrant.torch.sharing import SharingMetric
 from calibrant.torch.tracing import untraced
-from calibrant.wording import Terms, translate
 
 #: What a batch adds to the states, by their names.
 Increments = dict[str, Tensor]

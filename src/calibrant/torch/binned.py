@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.errors import InputError, check_choice, renaming
-from calibrant.estimators import binned
-from calibrant.estimators.binned import Bins, Closed, Norm
-from calibrant.estimators.certified import Certified
-from calibrant.inputs import Layout, Notion, Predictions
+from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.kernels.tensors import Reading
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.binned import Bins, Closed, Norm
+from calibrant.measures.certified import Certified
 from calibrant.plot import stacked
 from calibrant.table import ReliabilityTable
 from calibrant.torch.arguments import check_bins, check_classes, check_notion

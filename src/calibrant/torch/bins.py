@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant.estimators import binned
-from calibrant.estimators.binned import Bins, Closed
-from calibrant.inputs import Layout, Notion, Predictions
+from calibrant.inputs.notions import read
+from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import Reading
-from calibrant.measures.histograms import read_histograms
-from calibrant.notions import read
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.binned import Bins, Closed
+from calibrant.measures.binned.histograms import read_histograms
 from calibrant.torch.base import Increments
 
 

@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant import grid as grids
 from calibrant.errors import InputError
-from calibrant.inputs import Predictions
+from calibrant.inputs.notions import Events, class_events
+from calibrant.inputs.predictions import Predictions
 from calibrant.kernels import tensor_cells, tensors
-from calibrant.notions import Events, class_events
 from calibrant.sketch.sums import Curves
 from calibrant.table import cell_sums
+from calibrant.table import grid as grids
 from calibrant.torch.base import Increments
 
 #: The grid of the cells.

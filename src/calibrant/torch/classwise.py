@@ -7,10 +7,10 @@ from typing import Any, Literal
 from torch import Tensor
 
 from calibrant.errors import check_choice
-from calibrant.estimators import binned
-from calibrant.estimators.binned import Closed, Norm
-from calibrant.inputs import Layout, Notion, Predictions
+from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.kernels.tensors import Reading
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.binned import Closed, Norm
 from calibrant.torch.arguments import check_bins, check_classes, check_notion
 from calibrant.torch.base import Increments, ProbabilityMetric
 from calibrant.torch.bins import bins_of_device, bins_of_host, histograms_of

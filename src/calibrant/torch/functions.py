@@ -8,15 +8,16 @@ from typing import Any
 
 from torch import Tensor
 
-from calibrant.estimators import cumulative, kernel_errors
-from calibrant.estimators.certified import Certified
-from calibrant.estimators.lipschitz import lipschitz_error
-from calibrant.estimators.loess import SPAN
-from calibrant.estimators.roc import Placements
-from calibrant.inputs import Notion
-from calibrant.measures.cox import calibration_intercept, calibration_slope
-from calibrant.measures.ici import check_span, integrated_calibration_index
-from calibrant.measures.oe_ratio import observed_expected_ratio
+from calibrant.inputs.predictions import Notion
+from calibrant.measures.certified import Certified
+from calibrant.measures.cumulative import cumulative
+from calibrant.measures.line.cox import calibration_intercept, calibration_slope
+from calibrant.measures.loess.ici import check_span, integrated_calibration_index
+from calibrant.measures.loess.loess import SPAN
+from calibrant.measures.means.oe_ratio import observed_expected_ratio
+from calibrant.measures.ranking.ranking import Placements
+from calibrant.measures.smooth import kernel_errors
+from calibrant.measures.smooth.lipschitz_error import lipschitz_error
 from calibrant.table import ReliabilityTable
 from calibrant.torch.arguments import check_notion
 from calibrant.torch.tables import State, TableMetric

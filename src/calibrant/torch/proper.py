@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from calibrant.errors import InputError, check_choice
-from calibrant.estimators import isotonic
-from calibrant.inputs import Layout, Notion, Predictions
+from calibrant.inputs.notions import read, scores_of_rows
+from calibrant.inputs.predictions import Layout, Notion, Predictions
+from calibrant.inputs.scores import event_row_scores
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import Reading
-from calibrant.notions import read, scores_of_rows
-from calibrant.scores import event_row_scores
+from calibrant.measures.isotonic import isotonic
 from calibrant.table import ReliabilityTable
 from calibrant.torch.arguments import check_columns, check_notion
 from calibrant.torch.base import Batch, Increments, ProbabilityMetric

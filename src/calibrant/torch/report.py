@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.errors import InputError
-from calibrant.inputs import Layout, Notion, Predictions
-from calibrant.judging import Judged
+from calibrant.inputs.notions import ScoreMeans, read
+from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import WIDTH, Reading
-from calibrant.measures.histograms import ClassHistograms
-from calibrant.notions import ScoreMeans, read
+from calibrant.measures.binned.histograms import ClassHistograms
+from calibrant.measures.means.base_rates import BaseRates
+from calibrant.measures.means.means import ONLY_RIGHT, PredictionMeans
 from calibrant.plot import reliability_diagram, stacked
-from calibrant.report import Report
-from calibrant.reporting import Settings, report_on
+from calibrant.report.building import Settings, report_on
+from calibrant.report.evaluated import Judged
+from calibrant.report.report import Report
 from calibrant.results import ReliabilityDiagram
-from calibrant.sampling.base_rates import BaseRates
-from calibrant.sampling.means import ONLY_RIGHT, PredictionMeans
-from calibrant.sampling.resampling import Resampling, Rng
+from calibrant.statistics.resampling import Resampling, Rng
 from calibrant.table import ReliabilityTable
 from calibrant.torch.arguments import check_bins, check_notion
 from calibrant.torch.base import Batch, Increments

@@ -8,9 +8,9 @@ import numpy as np
 from torch import Tensor
 
 from calibrant.errors import InputError, check_choice
-from calibrant.estimators import smooth, smooth_mesh
-from calibrant.estimators.certified import Certified
-from calibrant.inputs import Notion
+from calibrant.inputs.predictions import Notion
+from calibrant.measures.certified import Certified
+from calibrant.measures.smooth import mesh, smooth
 from calibrant.table import ReliabilityTable
 from calibrant.torch.arguments import check_notion
 from calibrant.torch.tables import State, TableMetric
@@ -143,7 +143,7 @@ class SmoothCalibrationError(TableMetric):
                 )
         names = {"mesh_points": "mesh_pts", "tolerance": "eps"}
         try:
-            smooth_mesh.check_options(kernel_type, bandwidth, mesh_pts, eps, refine_steps)
+            mesh.check_options(kernel_type, bandwidth, mesh_pts, eps, refine_steps)
         except InputError as error:
             raise error.renamed(names) from None
 
@@ -153,7 +153,7 @@ class SmoothCalibrationError(TableMetric):
         if not len(table):
             return self._scalar(np.nan)
         if self.method == "mesh":
-            estimate = smooth_mesh.mesh_smooth_error(
+            estimate = mesh.mesh_smooth_error(
                 table.scores,
                 table.residuals,
                 table.counts,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibrant.inputs import Layout
+from calibrant.inputs.notions import DEFAULTS
+from calibrant.inputs.notions import Reading as HostReading
+from calibrant.inputs.predictions import Layout
 from calibrant.kernels import dispatch, tensors
 from calibrant.kernels.tensors import Reading
-from calibrant.notions import DEFAULTS
-from calibrant.notions import Reading as HostReading
 from calibrant.torch.base import Increments
 
 

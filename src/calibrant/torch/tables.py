@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.errors import InputError, check_choice
-from calibrant.inputs import Layout, Notion, Predictions
+from calibrant.inputs.notions import Events, class_events, fold, read
+from calibrant.inputs.notions import Reading as HostReading
+from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.kernels import dispatch, tensors
 from calibrant.kernels.tensors import WIDTH
-from calibrant.notions import Events, class_events, fold, read
-from calibrant.notions import Reading as HostReading
 from calibrant.sketch import CalibrationSketch
 from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals
 from calibrant.table import ReliabilityTable

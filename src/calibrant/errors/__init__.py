@@ -1,0 +1,59 @@
+"""The one family of errors: which argument, what was expected, what was passed, what to do."""
+
+from typing import TYPE_CHECKING
+
+from calibrant.runtime.lazy import names_of
+
+if TYPE_CHECKING:
+    from calibrant.errors.exceptions import (
+        SHOWN,
+        CalibrantError,
+        FileError,
+        FileFault,
+        InputError,
+        MissingDependencyError,
+        NothingJudgedError,
+        check_choice,
+        is_missing,
+        meant,
+        nearest,
+        quoted,
+        renaming,
+    )
+
+__all__ = [
+    "SHOWN",
+    "CalibrantError",
+    "FileError",
+    "FileFault",
+    "InputError",
+    "MissingDependencyError",
+    "NothingJudgedError",
+    "check_choice",
+    "is_missing",
+    "meant",
+    "nearest",
+    "quoted",
+    "renaming",
+]
+
+__getattr__, __dir__ = names_of(
+    __name__,
+    {
+        "calibrant.errors.exceptions": (
+            "SHOWN",
+            "CalibrantError",
+            "FileError",
+            "FileFault",
+            "InputError",
+            "MissingDependencyError",
+            "NothingJudgedError",
+            "check_choice",
+            "is_missing",
+            "meant",
+            "nearest",
+            "quoted",
+            "renaming",
+        ),
+    },
+)

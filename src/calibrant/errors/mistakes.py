@@ -1,0 +1,159 @@
+"""Recognise the usual mistakes behind an input, after it is rejected.
+
+Each function knows one kind of mistake and returns a `Suspicion`, or None. It changes nothing. It never runs for an
+accepted input, so it may read everything.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors.faults import Mistake, Suspicion
+
+_LOOK = 100_000  # entries that are read to learn what holds for most
+
+
+def named_file(x: Any) -> str:
+    """Return the name of a file that was passed as an array; an empty string for anything else."""
+    name = os.fspath(x) if isinstance(x, (str, os.PathLike)) else b""
+    return name if isinstance(name, str) and os.path.splitext(name)[1] and "\n" not in name else ""
+
+
+def of_text(text: str) -> Suspicion | None:
+    """Recognise numbers written as text."""
+    if text.strip().endswith("%"):
+        return Suspicion(Mistake.PERCENT_TEXT)
+    return Suspicion(Mistake.NUMBER_TEXT) if _is_number(text) else None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+# ---------------------------------------------------------------- both arguments
+
+
+def look_swapped(probs: NDArray[Any], targets: NDArray[Any]) -> bool:
+    """Return whether the arguments look swapped: labels first and fractions second."""
+    if targets.dtype.kind != "f" or not np.any(np.isfinite(targets) & (targets != np.floor(targets))):
+        return False
+    return probs.dtype.kind in "iubUST" or (probs.dtype.kind == "f" and bool(np.all(probs == np.floor(probs))))
+
+
+def look_predicted(probs: NDArray[Any]) -> bool:
+    """Return whether probs look like predicted classes: integers, one per row, some above 1."""
+    if probs.dtype.kind not in "iuf" or probs.size != len(probs):
+        return False
+    return bool(np.all((probs == np.floor(probs)) & (probs >= 0)) and probs.max() > 1)
+
+
+def of_lengths(targets: NDArray[Any], n: int, width: int, *, stacked: bool) -> Suspicion | None:
+    """Recognise why the shape of targets does not match ``n`` rows of ``width`` classes (1 for one event)."""
+    shape = targets.shape
+    if shape == ():
+        return Suspicion(Mistake.SINGLE_LABEL)
+    if width > 1 and not stacked:
+        if n == 1 and shape == (width,) and width > 2 and _ones(targets) != 1:
+            return Suspicion(Mistake.SINGLE_ROW)
+        if shape == (width,) and n > 1:
+            return Suspicion(Mistake.TRANSPOSED_PROBS)
+        if shape == (width, n):
+            return Suspicion(Mistake.TRANSPOSED_TARGETS)
+    if targets.ndim == 2 and len(targets) == n:
+        one_hot = width == 1 and shape[1] == 2 and np.all(np.count_nonzero(targets == 1, axis=1) == 1)
+        return Suspicion(Mistake.ONE_HOT_EVENT if one_hot else Mistake.SEVERAL_LABELS)
+    return None
+
+
+def _ones(targets: NDArray[Any]) -> int:
+    return int(np.count_nonzero(targets == 1)) if targets.dtype.kind in "fiub" else 0
+
+
+# ---------------------------------------------------------------- targets
+
+
+def of_label_names(names: NDArray[Any], *, one_event: bool) -> Suspicion | None:
+    """Recognise text targets that are numbers, or the two names of one event."""
+    distinct: list[str] = np.unique(names[:_LOOK].astype(str)).tolist()
+    if all(name.strip().lstrip("+-").isdigit() for name in distinct):
+        return Suspicion(Mistake.NUMBER_TEXT)
+    return Suspicion(Mistake.TWO_LABELS, tuple(distinct)) if one_event and len(distinct) == 2 else None
+
+
+def of_outcomes(index: NDArray[np.int64], wrong: int) -> Suspicion | None:
+    """Recognise what integers other than 0 and 1 stand for; ``wrong`` is the first of them."""
+    distinct: list[int] = np.unique(index).tolist()
+    if distinct in ([1, 2], [2]):
+        return Suspicion(Mistake.ONE_BASED)
+    if len(distinct) == 2:
+        return Suspicion(Mistake.TWO_LABELS, tuple(distinct))
+    return Suspicion(Mistake.IGNORED_LABEL) if wrong == -1 else None
+
+
+def of_classes(index: NDArray[np.int64], wrong: int, width: int) -> Suspicion:
+    """Recognise what class indices outside 0 to ``width`` - 1 stand for; ``wrong`` is the first of them."""
+    if int(index.min()) >= 1 and int(index.max()) == width:
+        return Suspicion(Mistake.ONE_BASED)
+    if width == 2 and np.unique(index).tolist() == [-1, 1]:
+        return Suspicion(Mistake.TWO_LABELS, (-1, 1))
+    return Suspicion(Mistake.COLUMN_LACKING if wrong > 0 else Mistake.IGNORED_LABEL)
+
+
+def of_fractions(targets: NDArray[Any], wrong: float) -> Suspicion | None:
+    """Recognise what fractional targets stand for; ``wrong`` is the first of them."""
+    head = targets[:_LOOK]
+    if np.all((head >= 0) & (head <= 1)) and np.mean(head != np.floor(head)) > 0.5:
+        return Suspicion(Mistake.PROBABILITY_TARGETS)
+    return Suspicion(Mistake.FRACTION) if np.isfinite(wrong) else None
+
+
+def of_one_hot(targets: NDArray[Any], row: NDArray[Any]) -> Suspicion | None:
+    """Recognise what targets (B, C, D) stand for if one ``row`` is not one-hot."""
+    n, width, depth = targets.shape
+    if np.all(np.isin(row, (0, 1))) and depth == 1:
+        if n == 1 and width > 2:
+            return Suspicion(Mistake.SINGLE_ROW)
+        if np.all(np.count_nonzero(targets[:, :, 0] == 1, axis=0) == 1):
+            return Suspicion(Mistake.TRANSPOSED_BOTH)
+    if np.all((row >= 0) & (row <= 1)) and abs(float(row.sum()) - 1) < 1e-3:
+        return Suspicion(Mistake.PROBABILITY_TARGETS)
+    return None
+
+
+# ---------------------------------------------------------------- probabilities
+
+
+def of_column(values: NDArray[Any], targets: NDArray[Any], judged: NDArray[np.bool_]) -> Suspicion | None:
+    """Recognise a column of ``values`` (n, C) that is no probability: the targets, or integers such as counts."""
+    rows, labels = values[judged], targets[judged]
+    foreign = np.flatnonzero(~((rows >= 0) & (rows <= 1)).all(axis=0))
+    if len(foreign) > 1:
+        return None
+    alike = np.flatnonzero((rows == labels[:, None]).all(axis=0))
+    if len(foreign):
+        alike = alike[alike == foreign[0]]
+    if len(alike) and len(labels) > 1:
+        return Suspicion(Mistake.TARGET_COLUMN, column=int(alike[0]))
+    if len(foreign) and np.array_equal(rows[:, foreign[0]], np.floor(rows[:, foreign[0]])):
+        return Suspicion(Mistake.COUNT_COLUMN, column=int(foreign[0]))
+    return None
+
+
+def of_score(value: float) -> Suspicion:
+    """Recognise whether a score outside [0, 1] is a rounding error, or may be a logit."""
+    return Suspicion(Mistake.ROUNDING if -1e-3 <= value <= 1 + 1e-3 else Mistake.LOGITS)
+
+
+def look_percent(head: NDArray[np.float64], *, classes: bool) -> bool:
+    """Return whether all values lie in [0, 100], one is above 2, and rows of classes sum to 100."""
+    if not (np.isfinite(head).all() and head.min() >= 0 and 2 < head.max() <= 100):
+        return False
+    return not classes or bool(np.allclose(head.sum(axis=1), 100, atol=1))

@@ -1,1 +1,0 @@
-"""Compute numbers and curves from tables: one file per family."""

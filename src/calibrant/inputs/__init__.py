@@ -1,0 +1,1 @@
+"""The boundary: arrays, predictions, groups, weights and the event that is evaluated, checked and normalised once."""

@@ -1,0 +1,176 @@
+"""Convert arrays of any library to NumPy: numbers, text or booleans, without a copy if the memory can be shared."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence, Set
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError, MissingDependencyError, is_missing, mistakes
+from calibrant.errors.faults import ArrayFacts, Fault, MissingFacts, Mistake, Place, Suspicion, TextFacts
+from calibrant.errors.wording import refuse
+
+#: What every row of an argument should have; for other arguments it is a number.
+_ENTRIES: Final[Mapping[str, Literal["label", "name"]]] = {"targets": "label", "groups": "name"}
+
+
+def import_pyarrow() -> Any:
+    """Return PyArrow, which exchanges tables with other libraries."""
+    try:
+        import pyarrow as pa
+    except ModuleNotFoundError as error:
+        if not is_missing(error, "pyarrow"):
+            raise
+        raise MissingDependencyError("pyarrow", "to exchange Arrow tables", "report") from None
+    return pa
+
+
+def is_masked(x: Any) -> bool:
+    """Return whether an array has masked entries; ``numpy.ma`` is not imported for this."""
+    is_masked_array = getattr(sys.modules.get("numpy.ma"), "is_masked", None)
+    return is_masked_array is not None and bool(is_masked_array(x))
+
+
+def as_array(argument: str, x: Any) -> NDArray[Any]:
+    """Return x as a NumPy array, without a copy if its library shares memory; never write to it.
+
+    The module name of the type identifies the library, which is never imported for this. bfloat16 is returned as its
+    bits, uint16, or as the dtype that JAX registers: see `is_bfloat16`.
+    """
+    if isinstance(x, (str, bytes, Mapping, Set)) or x is None:
+        raise _no_array(argument, x)
+    if is_masked(x):
+        raise InputError(argument, "no masked entries", "a masked array", "filter the masked rows out first")
+    try:
+        array = _from_library(x)
+    except (ValueError, TypeError, RuntimeError, BufferError) as error:
+        if isinstance(x, Sequence) and isinstance(error, ValueError):
+            remedy = "give every row the same number of entries"
+            raise InputError(argument, "rows of equal length", "rows of different lengths", remedy) from error
+        remedy = "convert it to a NumPy array first"
+        raise InputError(argument, "an array", f"a {type(x).__name__} ({error})", remedy) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "polars":
+            raise
+        got = f"a {type(x).__name__} that NumPy cannot hold ({error})"
+        raise InputError(argument, "an array", got, "cast it to floats, or to integers of 64 bits") from error
+    if array.dtype != object:
+        return array
+    if array.ndim == 0:
+        raise _no_array(argument, x)
+    return as_typed(argument, array)
+
+
+def _from_library(x: Any) -> NDArray[Any]:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        tensor = x.detach().cpu()
+        return np.asarray((tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy())
+    library = type(x).__module__.partition(".")[0]
+    if library == "cupy":
+        return np.asarray(x.get())
+    if library == "pyarrow":
+        return _arrow_column(x)
+    if library in ("pandas", "polars", "modin", "cudf"):
+        return _column(x)
+    if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
+        return np.from_dlpack(x)
+    return np.asarray(x)
+
+
+def _no_array(argument: str, x: Any) -> InputError:
+    path = mistakes.named_file(x)
+    mistake = Mistake.NOT_COLLECTED if hasattr(x, "collect") else Mistake.FILE_NAME if path else None
+    name = "None" if x is None else type(x).__name__
+    facts = ArrayFacts(type_name=name, path=path, suspicion=None if mistake is None else Suspicion(mistake))
+    return refuse(argument, Fault.NO_ARRAY, facts)
+
+
+def _column(x: Any) -> NDArray[Any]:
+    """Return a column, or the columns of a frame, as an array; a column of lists becomes two-dimensional."""
+    import narwhals as nw
+
+    data = nw.from_native(x, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(data, nw.DataFrame) and data.shape[1] == 1:
+        data = data.get_column(data.columns[0])
+    if isinstance(data, nw.Series) and data.dtype == nw.String:  # NumPy's strings would end before a NUL
+        return np.array(data.to_list(), dtype=object)
+    return _stacked(data.to_numpy() if isinstance(data, (nw.DataFrame, nw.Series)) else np.asarray(data))
+
+
+def _arrow_column(x: Any) -> NDArray[Any]:
+    if hasattr(x, "columns"):  # a Table or a RecordBatch
+        columns = [_arrow_column(column) for column in x.columns]
+        return columns[0] if len(columns) == 1 else np.column_stack(columns)
+    column = x.combine_chunks() if hasattr(x, "combine_chunks") else x
+    size = getattr(column.type, "list_size", None)
+    if size is not None and not column.null_count:
+        return np.asarray(column.flatten().to_numpy(zero_copy_only=False)).reshape(-1, size)
+    return _stacked(column.to_numpy(zero_copy_only=False))
+
+
+def _stacked(column: Any) -> NDArray[Any]:
+    """Return a column of lists as a two-dimensional array."""
+    array = np.asarray(column)
+    if array.dtype == object and array.ndim == 1 and len(array) and isinstance(array[0], (list, tuple, np.ndarray)):
+        return np.stack([np.asarray(row) for row in array])
+    return array
+
+
+def is_bfloat16(x: Any, array: NDArray[Any]) -> bool:
+    """Return whether ``array``, made from x, holds bfloat16 (its bits, or the dtype that JAX registers with NumPy)."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return x.dtype is torch.bfloat16
+    return array.dtype.name == "bfloat16"
+
+
+def as_numbers(argument: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array; reject other types than real numbers."""
+    if array.dtype.kind in "UST":
+        text = str(array.reshape(-1)[:1].astype(str)[0]) if array.size else None
+        raise refuse(argument, Fault.TEXT, TextFacts(text=text, suspicion=mistakes.of_text(text or "")))
+    if array.dtype.kind not in "fiub":
+        raise InputError(argument, "real numbers", f"dtype {array.dtype}", "pass floating-point numbers")
+    return array
+
+
+def widened(bfloat16: NDArray[Any]) -> NDArray[np.float32]:
+    """Return bfloat16 bits as float32."""
+    return np.left_shift(bfloat16.view(np.uint16), 16, dtype=np.uint32).view(np.float32)
+
+
+def as_typed(argument: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of Python objects with the type that they share, numbers or strings."""
+    entries = array.reshape(-1).tolist()
+    for i, entry in enumerate(entries):
+        is_nan = isinstance(entry, (float, np.floating)) and entry != entry
+        if entry is None or is_nan or type(entry).__name__ in ("NAType", "NaTType"):
+            facts = MissingFacts(
+                entry=_ENTRIES.get(argument, "number"), place=Place(i // max(1, array.size // len(array)))
+            )
+            raise refuse(argument, Fault.MISSING, facts)
+    texts = [isinstance(entry, str) for entry in entries]
+    if any(texts) and not all(texts):
+        if array.ndim == 2 and argument == "probs":
+            place = texts.index(True)
+            got = f"strings such as {entries[place]!r} in column {place % array.shape[1]}, and numbers"
+            raise InputError(argument, "numbers", got, "pass the columns of the probabilities alone")
+        raise InputError(argument, "numbers or strings", "a mixture of both", "convert all of them to one type")
+    if argument in ("groups", "clusters") and any(isinstance(entry, str) and entry.endswith("\0") for entry in entries):
+        return array  # NumPy's strings end before such characters
+    try:
+        typed = np.array(entries)
+        return (typed.astype(np.float64) if typed.dtype == object else typed).reshape(array.shape)
+    except OverflowError as error:
+        place = next(k for k, entry in enumerate(entries) if isinstance(entry, int) and entry.bit_length() > 1023)
+        got = f"an integer of {entries[place].bit_length():,} bits at row {place // max(1, array.size // len(array))}"
+        raise InputError(
+            argument, "numbers that float64 holds", got, "correct the number, or leave the row out"
+        ) from error
+    except (ValueError, TypeError) as error:
+        got = f"objects such as {entries[0]!r}"
+        raise InputError(argument, "numbers or strings", got, "pass an array of one type") from error

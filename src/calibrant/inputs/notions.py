@@ -1,0 +1,403 @@
+"""Turn predictions into scores and outcomes of the judged event, in one read of the N x C numbers.
+
+positive
+    The event "the label is 1", with score P(y = 1).
+top-label
+    The event "the predicted class is right", with score max p; a binary score folds to max(p, 1 - p).
+classwise, multilabel
+    For each class (label) separately, the event "this is the class (label)", with score p_k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError, check_choice
+from calibrant.inputs.predictions import Layout, Notion, Predictions
+from calibrant.inputs.rejections import explain
+from calibrant.inputs.scores import RowScores, class_row_scores, event_row_scores
+from calibrant.kernels import dispatch
+from calibrant.kernels.blocks import in_order
+
+NOTIONS: Final = ("positive", "top-label", "classwise", "multilabel")
+
+_ENTRIES: Final = 1 << 16  # of a block of predictions, so that its temporaries stay in the cache
+
+#: The notions that judge every class separately.
+PER_CLASS: Final[tuple[Notion, ...]] = ("classwise", "multilabel")
+
+#: The default notion for each shape of the input.
+DEFAULTS: Final[dict[Layout, Notion]] = {"binary": "positive", "multiclass": "top-label", "multilabel": "multilabel"}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Events:
+    """Judged events: scores in [0, 1], outcomes 0 and 1, and if any weights above 0, each (n,)."""
+
+    scores: NDArray[np.floating[Any]]
+    outcomes: NDArray[np.uint8]
+    weights: NDArray[np.float64] | None
+
+    @property
+    def total(self) -> float:
+        return float(len(self.scores) if self.weights is None else self.weights.sum())
+
+    def residuals(self) -> tuple[NDArray[np.float64], float, float]:
+        """Return (outcome - score) times weight of each row; their sum; the sum of their absolute values."""
+        return dispatch.residuals(self.scores, self.outcomes, self.weights)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreMeans:
+    """The means over rows of right answers, Brier scores and log losses, and of the squares of the last two.
+
+    ``nll`` is infinite if one row's loss is; ``nll_square`` is over the finite losses, and ``infinite`` the weight of
+    the other rows.
+    """
+
+    accuracy: float
+    brier: float
+    brier_square: float
+    nll: float
+    nll_square: float
+    infinite: float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Reading:
+    """The result of one read of the predictions: the judged events, the mean scores, the histograms of the classes.
+
+    ``totals`` are the sums of the scores, at the indices named in `dispatch` (``BRIER``, ...).
+
+    ``histograms`` has shape (3, bins, classes): counts, sums of scores, counts of true outcomes; empty by default.
+    For classwise, ``events`` judge the top label; for multilabel, all labels together.
+    """
+
+    events: Events
+    n: int
+    total: float
+    means: ScoreMeans
+    histograms: NDArray[np.float64]
+    totals: NDArray[np.float64]
+
+
+def resolve(predictions: Predictions, notion: str | None) -> Notion:
+    """Return the notion; by default the shape decides."""
+    if notion is None:
+        return DEFAULTS[predictions.layout]
+    check_choice("notion", notion, NOTIONS)
+    layout, n_classes = predictions.layout, predictions.n_classes
+    if notion == "positive" and layout == "multiclass" and n_classes != 2:
+        raise InputError(
+            "notion",
+            f"'top-label' or 'classwise' for {n_classes} classes",
+            "'positive'",
+            "pass one class's column as probs, or another notion",
+        )
+    if notion in PER_CLASS and layout == "binary":
+        raise InputError("notion", "'positive' or 'top-label' for probs of shape (N,)", repr(notion), "pass (N, C)")
+    return notion  # type: ignore[return-value]
+
+
+def read(
+    predictions: Predictions,
+    notion: Notion,
+    *,
+    eps: float = 0.0,
+    scoring: bool = True,
+    uppers: NDArray[np.floating[Any]] | None = None,
+    threshold: float = 0.0,
+) -> Reading:
+    """Read all predictions once and judge the notion's event.
+
+    Parameters
+    ----------
+    predictions, notion
+        From `as_predictions` and `resolve`.
+    eps : float
+        The true class's probability is raised to this before its logarithm is taken.
+    scoring : bool
+        Whether to compute the Brier score, the logarithmic loss and the accuracy.
+    uppers : (M,), optional
+        The largest score of each bin, for the histograms of the classes; without it they are empty.
+    threshold : float
+        Class probabilities below it do not enter the histograms.
+
+    Raises
+    ------
+    InputError
+        At the first row with a NaN, a value outside [0, 1] or a sum that is not 1.
+    """
+    try:
+        if predictions.layout == "multiclass":
+            return _read_classes(predictions, notion, eps=eps, scoring=scoring, uppers=uppers, threshold=threshold)
+        return _read_single(predictions, notion, eps=eps, scoring=scoring)
+    except dispatch.BadRow as bad:
+        if not predictions.round():
+            raise explain(predictions, bad.row) from None
+    return read(predictions, notion, eps=eps, scoring=scoring, uppers=uppers, threshold=threshold)
+
+
+def read_squared(predictions: Predictions, notion: Notion, **options: Any) -> Reading | None:
+    """Read once more with squared weights, for variances; None without weights. Options as in `read`."""
+    if predictions.weights is None:
+        return None
+    return read(replace(predictions, weights=predictions.weights**2), notion, **options)
+
+
+def _read_classes(
+    predictions: Predictions,
+    notion: Notion,
+    *,
+    eps: float,
+    scoring: bool,
+    uppers: NDArray[np.floating[Any]] | None,
+    threshold: float,
+) -> Reading:
+    rows, targets, weights = predictions.rows, predictions.targets, predictions.weights
+    threshold = float(rows.dtype.type(threshold))  # rounded to the type of the scores, like the edges
+    top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
+    soft = None
+    if predictions.logits:
+        soft = np.empty((rows.n, rows.width), rows.dtype) if notion == "positive" else None
+        totals, histograms = dispatch.read_logits(
+            rows,
+            targets,
+            weights,
+            eps=eps,
+            scoring=scoring,
+            uppers=uppers,
+            threshold=threshold,
+            top=top,
+            correct=correct,
+            probs=soft,
+        )
+    else:
+        totals, histograms = dispatch.read_probs(
+            rows,
+            targets,
+            weights,
+            tolerance=predictions.tolerance,
+            eps=eps,
+            scoring=scoring,
+            uppers=uppers,
+            threshold=threshold,
+            top=top,
+            correct=correct,
+        )
+    scores, outcomes = top, correct
+    if notion == "positive":  # two classes
+        scores = _column(predictions, soft, 1)
+        outcomes = np.where(correct == dispatch.IGNORED, correct, targets == 1).astype(np.uint8)
+    return _reading(scores, outcomes, weights, totals, histograms)
+
+
+def _read_single(predictions: Predictions, notion: Notion, *, eps: float, scoring: bool) -> Reading:
+    rows, targets, weights, logits = predictions.rows, predictions.targets, predictions.weights, predictions.logits
+    if predictions.layout == "multilabel":
+        rows, targets = dispatch.Rows(_entries(rows), rows.bfloat16), targets.reshape(-1)
+        weights = None if weights is None else np.repeat(weights, predictions.n_classes)
+    direct = rows.direct
+    scratch = np.empty(rows.n, rows.dtype) if logits or direct is None else None
+    outcomes = np.empty(rows.n, np.uint8)
+    totals = dispatch.read_events(
+        rows, targets, weights, eps=eps, logits=logits, scoring=scoring, scores=scratch, outcomes=outcomes
+    )
+    scores = scratch if scratch is not None or direct is None else direct[:, 0]
+    if notion == "top-label" and scores is not None:
+        scores, outcomes = fold(scores, outcomes)
+    return _reading(scores, outcomes, weights, totals, np.zeros((3, 0, 0)))
+
+
+def fold(
+    scores: NDArray[np.floating[Any]], outcomes: NDArray[np.uint8], *, half: int = 1
+) -> tuple[NDArray[np.floating[Any]], NDArray[np.uint8]]:
+    """Return the event "the predicted class is right" for "the label is 1"; a score of .5 predicts class ``half``."""
+    predicts = scores >= 0.5 if half else scores > 0.5
+    right = (predicts == (outcomes == 1)).astype(np.uint8)
+    return np.maximum(scores, 1 - scores), np.where(outcomes == dispatch.IGNORED, outcomes, right)
+
+
+def own_probabilities(predictions: Predictions) -> NDArray[np.float64]:
+    """Return the probability of each row's true class, from valid multiclass probabilities."""
+    p_target = np.empty(predictions.n)
+    for first, block in predictions.rows.blocks(0, predictions.n):
+        p_target[first : first + len(block)] = block[
+            np.arange(len(block)), predictions.targets[first : first + len(block)]
+        ]
+    return p_target
+
+
+def _entries(rows: dispatch.Rows) -> NDArray[Any]:
+    """Return every entry of (n, C) rows as a separate row, as a view if the layout allows it."""
+    return rows.values.reshape(-1, 1, 1)
+
+
+def _reading(
+    scores: Any, outcomes: NDArray[np.uint8], weights: NDArray[np.float64] | None, totals: Any, histograms: Any
+) -> Reading:
+    keep = outcomes != dispatch.IGNORED
+    if not keep.all():
+        scores, outcomes = scores[keep], outcomes[keep]
+        weights = None if weights is None else weights[keep]
+    events = Events(scores, outcomes, weights)
+    total = events.total
+    return Reading(
+        events,
+        len(scores),
+        total,
+        ScoreMeans(
+            accuracy=min(float(totals[dispatch.CORRECT]) / total, 1.0),
+            brier=float(totals[dispatch.BRIER]) / total,
+            brier_square=float(totals[dispatch.BRIER_SQUARES]) / total,
+            nll=float(totals[dispatch.NLL]) / total if totals[dispatch.INFINITE] == 0 else float("inf"),
+            nll_square=float(totals[dispatch.NLL_SQUARES]) / total,
+            infinite=float(totals[dispatch.INFINITE]),
+        ),
+        histograms=histograms,
+        totals=totals,
+    )
+
+
+def softmax(predictions: Predictions) -> NDArray[np.floating[Any]] | None:
+    """Return the class probabilities of logits, (n, C); None for probabilities, which are read in place."""
+    if not predictions.logits:
+        return None
+    rows = predictions.rows
+    if predictions.layout == "multilabel":
+        wide = np.empty(rows.n * rows.width, rows.dtype)
+        flat, outcomes = dispatch.Rows(_entries(rows), rows.bfloat16), np.empty(rows.n * rows.width, np.uint8)
+        dispatch.read_events(
+            flat,
+            predictions.targets.reshape(-1),
+            None,
+            eps=0.0,
+            logits=True,
+            scoring=False,
+            scores=wide,
+            outcomes=outcomes,
+        )
+        return wide.reshape(rows.n, rows.width)
+    soft = np.empty((rows.n, rows.width), rows.dtype)
+    top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
+    dispatch.read_logits(
+        rows,
+        predictions.targets,
+        predictions.weights,
+        eps=0.0,
+        scoring=False,
+        uppers=None,
+        threshold=0.0,
+        top=top,
+        correct=correct,
+        probs=soft,
+    )
+    return soft
+
+
+def _column(predictions: Predictions, soft: NDArray[np.floating[Any]] | None, k: int) -> NDArray[np.floating[Any]]:
+    if soft is not None:
+        return np.ascontiguousarray(soft[:, k])
+    values = predictions.rows.values[:, k, :].reshape(-1, 1, 1)
+    column = dispatch.Rows(values, predictions.rows.bfloat16)
+    return np.concatenate([block[:, 0] for _, block in column.blocks(0, column.n)])
+
+
+def class_events(predictions: Predictions, threshold: float = 0.0) -> Iterator[tuple[Events, float]]:
+    """Yield, for each class, the events "this is the class" and the weight of its judged rows.
+
+    `read` must have accepted the predictions. Events with a score below the threshold are left out of the events.
+    """
+    soft = softmax(predictions)
+    weights, several = predictions.weights, predictions.layout == "multilabel"
+    for k in range(predictions.n_classes):
+        scores = _column(predictions, soft, k)
+        labels = predictions.targets[:, k] if several else predictions.targets
+        outcomes = (labels == (1 if several else k)).astype(np.uint8)
+        judged = labels >= 0 if weights is None else (labels >= 0) & (weights > 0)
+        total = float(np.count_nonzero(judged) if weights is None else weights[judged].sum())
+        keep = judged & (scores >= scores.dtype.type(threshold))
+        if keep.all():
+            yield Events(scores, outcomes, weights), total
+        else:
+            yield Events(scores[keep], outcomes[keep], None if weights is None else weights[keep]), total
+
+
+def scores_of_rows(predictions: Predictions) -> RowScores:
+    """Return the scores of each judged row, block by block."""
+    rows, n = predictions.rows, predictions.n
+    brier, nll, right = np.empty(n), np.empty(n), np.empty(n, np.bool_)
+    score = event_row_scores if predictions.layout == "binary" else class_row_scores
+    step = max(1, _ENTRIES // rows.width)
+    for start in range(0, n, step):
+        for a, block in rows.blocks(start, min(start + step, n)):
+            at = slice(a, a + len(block))
+            with np.errstate(all="ignore"):  # rows that are not judged may hold anything
+                brier[at], nll[at], right[at] = score(block, np.maximum(predictions.targets[at], 0), predictions.logits)
+    keep = predictions.judged
+    return (brier, nll, right) if keep.all() else (brier[keep], nll[keep], right[keep])
+
+
+def mean_of_classes(
+    predictions: Predictions,
+    score: Callable[[NDArray[np.float64], NDArray[np.int64]], NDArray[np.float64]],
+) -> float:
+    """Return the mean over rows of a score of class probabilities (n, C) and true classes (n,), in one read."""
+    n, step = predictions.n, max(1, _ENTRIES // predictions.n_classes)
+
+    def work(block: int) -> tuple[float, float]:
+        probs, classes, weights = class_rows(predictions, block * step, min((block + 1) * step, n))
+        scores = score(probs, classes)
+        return (
+            (float(scores.sum()), len(scores)) if weights is None else (float(scores @ weights), float(weights.sum()))
+        )
+
+    total = weight = 0.0
+    for part, mass in in_order(work, -(-n // step)):
+        total, weight = total + part, weight + mass
+    return total / weight
+
+
+def class_rows(
+    predictions: Predictions, start: int, stop: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64] | None]:
+    """Return class probabilities (n, C), true classes and weights of the judged rows from ``start`` to ``stop``.
+
+    One event has two classes. The probabilities are a copy.
+
+    Raises
+    ------
+    InputError
+        At the first judged row with a NaN, a value outside [0, 1] or a sum that is not 1.
+    """
+    judged = predictions.judged_between(start, stop)
+    values = np.concatenate([part.astype(np.float64) for _, part in predictions.rows.blocks(start, stop)])[judged]
+    classes = predictions.labels[start:stop][judged].astype(np.int64, copy=False)
+    weights = None if predictions.weights is None else predictions.weights[start:stop][judged]
+    single = predictions.layout == "binary"
+    if not predictions.logits:
+        good = ((values >= 0) & (values <= 1)).all(axis=1)  # NaN compares as false
+        if not single:
+            good &= np.abs(values.sum(axis=1) - 1) <= predictions.tolerance
+    elif single:
+        good = np.isfinite(values[:, 0])
+    else:
+        good = (values < np.inf).all(axis=1) & (values > -np.inf).any(axis=1)
+    if not good.all():
+        if predictions.round():
+            return class_rows(predictions, start, stop)
+        raise explain(predictions, start + int(np.flatnonzero(judged)[np.argmin(good)]))
+    if single and predictions.logits:
+        values = np.concatenate([np.zeros_like(values), values], axis=1)
+    elif single:
+        values = np.concatenate([1 - values, values], axis=1)
+    if predictions.logits:
+        values -= values.max(axis=1, keepdims=True)
+        np.exp(values, out=values)
+        values /= values.sum(axis=1, keepdims=True)
+    return values, classes, weights

@@ -1,0 +1,516 @@
+"""The boundary: input from any array library is checked here once, and then trusted.
+
+`as_predictions` turns the caller's arguments into `Predictions`. It checks shapes and targets at once. The first pass
+that reads the probabilities checks each of them (range, NaN, sums of rows), and `rejections.explain` finds out why that
+pass stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError, NothingJudgedError, check_choice, mistakes
+from calibrant.errors.faults import (
+    Fault,
+    LabelFacts,
+    LabelNameFacts,
+    LengthFacts,
+    NameFacts,
+    OneHotFacts,
+    Place,
+    ScoreFacts,
+    WeightFacts,
+)
+from calibrant.errors.wording import refuse
+from calibrant.inputs.arrays import as_array, as_numbers, is_bfloat16, widened
+from calibrant.inputs.weights import (
+    LEAST_WEIGHT,
+    MOST_WEIGHT,
+    NOT_WHOLE,
+    WEIGHTS_ARE,
+    WeightsAre,
+    in_units,
+    integer_weights,
+)
+from calibrant.kernels.blocks import ROUNDING
+from calibrant.kernels.dispatch import Rows
+from calibrant.runtime.cached import cached_property
+
+Layout = Literal["binary", "multiclass", "multilabel"]
+Notion = Literal["positive", "top-label", "classwise", "multilabel"]
+
+#: So many rows prove that declared logits are probabilities.
+SURE = 10
+
+_EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Predictions:
+    """Validated predictions: rows of probabilities or logits, integer labels, and weights if any.
+
+    ``labels`` has one entry per row: a class index, 0 or 1, or -1 for a row that is not judged. For multilabel it has
+    shape (n, C). Bytes that are all 0 or 1 stay bytes. ``tolerance`` is how far a row's sum may be from 1. ``index``
+    is the index of the rows, if they came from pandas. ``n_rounded`` counts the values that `round` has changed.
+    """
+
+    rows: Rows
+    labels: NDArray[np.int64] | NDArray[np.uint8]
+    weights: NDArray[np.float64] | None
+    layout: Layout
+    logits: bool
+    tolerance: float
+    class_names: tuple[str, ...] | None
+    index: Any = None
+    n_rounded: int = 0
+
+    def round(self) -> bool:
+        """Read values that rounding has moved out of [0, 1] as 0 and 1, and count them; return whether there were any.
+
+        They lie within `ROUNDING` units in the last place of their type outside. The pass that meets one asks for this
+        and begins again, so that others need not look. The caller's array is not changed.
+        """
+        values = widened(self.rows.values) if self.rows.bfloat16 else self.rows.values
+        if self.logits or values.dtype.kind != "f":
+            return False
+        slack = rounding("bfloat16" if self.rows.bfloat16 else values.dtype.name)
+        low, high = (values < 0) & (values >= -slack), (values > 1) & (values <= 1 + slack)
+        found = (low | high).transpose(0, 2, 1).reshape(self.n, self.n_classes)
+        if not found.any():
+            return False
+        rounded = np.where(low, values.dtype.type(0), np.where(high, values.dtype.type(1), values))
+        object.__setattr__(self, "rows", Rows(rounded))
+        object.__setattr__(self, "n_rounded", self.n_rounded + int(np.count_nonzero(found[self.judged])))
+        return True
+
+    @property
+    def n(self) -> int:
+        return int(self.rows.n)
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.rows.width)
+
+    @cached_property
+    def targets(self) -> NDArray[np.int64]:
+        """The labels in the width that most kernels take."""
+        return self.labels.astype(np.int64, copy=False)
+
+    @property
+    def judged(self) -> NDArray[np.bool_]:
+        """Which rows are judged: those with a target (for at least one label) and a weight above 0."""
+        return self.judged_between(0, self.n)
+
+    def judged_between(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """Return which of the rows from ``start`` to ``stop`` are judged."""
+        has_target = (self.labels[start:stop] >= 0).reshape(stop - start, -1).any(axis=1)
+        return np.asarray(has_target if self.weights is None else has_target & (self.weights[start:stop] > 0))
+
+    def take(self, places: NDArray[np.intp]) -> Predictions:
+        """Return a copy of these rows."""
+        values = self.rows.values
+        if values.shape[2] > 1:
+            values = values.transpose(0, 2, 1).reshape(self.n, self.n_classes, 1)
+        weights = None if self.weights is None else self.weights[places]
+        rows = Rows(values[places], self.rows.bfloat16)
+        return replace(self, rows=rows, labels=self.labels[places], weights=weights, index=None)
+
+
+def as_predictions(
+    probs: Any,
+    targets: Any,
+    *,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+    class_names: Sequence[str] | None = None,
+    notion: str | None = None,
+    units: bool = True,
+    weights_are: WeightsAre | None = None,
+) -> Predictions:
+    """Return the validated predictions, with shapes and types normalised; no probability is read yet.
+
+    ``weights_are`` says what whole weights are; by default a row of weight 2 is two rows, as with "frequency".
+    With ``units``, weights are in the units of `weights.in_units`. Sums that are added to others need raw weights.
+
+    Raises
+    ------
+    InputError
+        For empty or ragged input, wrong shapes, types or lengths, invalid targets or weights, and arguments in the
+        wrong order.
+    """
+    if not isinstance(logits, (bool, np.bool_)):
+        raise InputError("logits", "True or False", repr(logits), "pass True if probs are logits, else False")
+    if notion is not None:
+        check_choice("notion", notion, get_args(Notion))
+    check_weights_are(weights_are, given=weights is not None)
+    index_of_rows = index_of(probs)
+    for name, column in (("targets", targets), ("weights", weights)):
+        index_of_rows = check_index(name, column, index_of_rows)
+    ignored = _ignore_index(ignore_index)
+    names = None if class_names is None else names_of(class_names)
+    values = as_array("probs", probs)
+    labels = _labels(targets)
+    bfloat16 = is_bfloat16(probs, values)
+    try:
+        values = values.view(np.uint16) if bfloat16 else as_numbers("probs", values)
+        rows, layout = _shape(values, bfloat16, labels, notion)
+        if names is not None:
+            _check_names(names, rows.width if layout != "binary" else 2)
+        if layout == "multilabel":
+            index = _binary_targets(labels.reshape(-1), ignored, rows.width).reshape(rows.n, rows.width)
+        else:
+            _check_shape(labels, values, rows, layout)
+            index = _class_targets(labels, rows, layout, ignored, names)
+    except InputError as error:
+        raise _of_both(widened(values) if bfloat16 else values, labels, logits, error) from None
+    if ignored is not None and not np.any(index >= 0):
+        raise NothingJudgedError(
+            "ignore_index",
+            "a value that leaves at least one row",
+            f"{ignored}, and every target equals it",
+            "check the targets, or leave ignore_index out",
+        )
+    return Predictions(
+        rows=rows,
+        labels=index,
+        weights=None if weights is None else _weights(weights, rows.n, index, weights_are, units=units),
+        layout=layout,
+        logits=bool(logits),
+        tolerance=sum_tolerance("bfloat16" if bfloat16 else values.dtype.name),
+        class_names=names,
+        index=index_of_rows,
+    )
+
+
+def index_of(column: Any) -> Any:
+    """Return the index of a Series or a DataFrame of pandas; None for anything else."""
+    return getattr(column, "index", None) if type(column).__module__.partition(".")[0] == "pandas" else None
+
+
+def check_index(name: str, column: Any, index: Any) -> Any:
+    """Reject a column of pandas whose index differs from that of the columns before it; return the index."""
+    own = index_of(column)
+    if index is None or own is None:
+        return own if index is None else index
+    if len(own) == len(index) and not own.equals(index):
+        remedy = "align them, or pass .to_numpy() to pair the rows by their positions"
+        raise InputError(name, "the index of the columns before it", "a Series with another index", remedy)
+    return index
+
+
+def rounding(dtype: str) -> float:
+    """Return how far outside [0, 1] a number of this type is read as 0 or 1."""
+    return ROUNDING * _EPS.get(dtype, 2.0**-52)
+
+
+def sum_tolerance(dtype: str) -> float:
+    """Return how far from 1 the sum of a row of this type may be."""
+    return 1e-3 + 2 * _EPS.get(dtype, 2.0**-52)
+
+
+def check_logits(probs: NDArray[Any]) -> None:
+    """Reject probabilities of classes (N, C) that are declared as logits.
+
+    Real logits never lie in [0, 1] and sum to 1 in each of ten rows or more. With fewer rows, or one event, both are
+    possible, and nothing is rejected. Real logits cost the reading of one row.
+
+    Raises
+    ------
+    InputError
+        If every row is a probability vector.
+    """
+    if probs.ndim != 2 or len(probs) < SURE or probs.shape[1] < 2:
+        return
+    tolerance, step = sum_tolerance(probs.dtype.name), max(1, 2**20 // probs.shape[1])
+    for part in (probs[:1], *(probs[first : first + step] for first in range(0, len(probs), step))):
+        if not np.all((part >= 0) & (part <= 1)):
+            return
+        if not np.all(np.abs(part.sum(axis=1, dtype=np.float64) - 1) <= tolerance):
+            return
+    raise refuse("logits", Fault.PROBABILITIES_AS_LOGITS)
+
+
+def in_unit_interval(logits: NDArray[Any]) -> bool:
+    """Return whether logits of one event (N,) all lie in [0, 1]: possible, and suspicious from `SURE` rows on."""
+    return logits.ndim == 1 and bool(np.all((logits >= 0) & (logits <= 1)))
+
+
+def _ignore_index(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise InputError(
+            "ignore_index", "an integer", repr(value), "pass the target of the rows to leave out, such as -1"
+        )
+    return int(value)
+
+
+def names_of(class_names: Any) -> tuple[str, ...]:
+    """Return the names of the classes as a tuple."""
+    if isinstance(class_names, (str, bytes)) or not isinstance(class_names, Iterable):
+        remedy = "pass a list such as ['cat', 'dog'], in the order of the columns"
+        raise InputError("class_names", "a list of names", repr(class_names), remedy)
+    return tuple(map(str, class_names))
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def _of_both(probs: NDArray[Any], targets: NDArray[Any], logits: bool, error: InputError) -> InputError:
+    """Return a better error if both arguments together show the mistake; else the same error."""
+    if mistakes.look_swapped(probs, targets):
+        return refuse("probs", Fault.SWAPPED)
+    targets_fail = error.argument == "targets" and targets.shape[:1] == probs.shape[:1]
+    if targets_fail and not logits and mistakes.look_predicted(probs):
+        return refuse("probs", Fault.PREDICTED_CLASSES, ScoreFacts(value=probs.max()))
+    return error
+
+
+def _shape(values: NDArray[Any], bfloat16: bool, labels: NDArray[Any], notion: str | None) -> tuple[Rows, Layout]:
+    if values.ndim == 0:
+        raise InputError(
+            "probs",
+            "an array of shape (N,) or (N, C)",
+            "a single number",
+            "for one prediction pass a list of one, such as [0.7]",
+        )
+    if values.size == 0:
+        raise InputError("probs", "at least one row", f"shape {values.shape}", "check where the rows were lost")
+    if values.dtype.kind == "f" and values.dtype.itemsize > 8:
+        raise InputError("probs", "float16, bfloat16, float32 or float64", str(values.dtype), "round it to float64")
+    if values.ndim == 1 or values.shape[1] == 1:
+        return Rows(values.reshape(len(values), 1, -1), bfloat16), "binary"
+    sheets = values.reshape(values.shape[0], values.shape[1], -1)
+    layout: Layout = "multilabel" if notion == "multilabel" else "multiclass"
+    if layout == "multilabel":
+        if labels.shape != values.shape:
+            raise InputError(
+                "targets",
+                f"shape {values.shape}, the shape of probs, for notion='multilabel'",
+                f"shape {labels.shape}",
+                "pass a 0 or 1 for every label of every row",
+            )
+        if values.ndim > 2:
+            raise InputError(
+                "probs",
+                "shape (N, C) for multilabel",
+                f"shape {values.shape}",
+                "move the labels to the last axis and reshape to (N, C)",
+            )
+    return Rows(sheets, bfloat16), layout
+
+
+def _check_names(names: tuple[str, ...], n_classes: int) -> None:
+    if len(names) != n_classes:
+        raise InputError(
+            "class_names", f"{n_classes} names, one per class", f"{len(names)}", "name the classes in column order"
+        )
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError("class_names", "distinct names", f"{twice!r} more than once", "rename one of them")
+
+
+# ---------------------------------------------------------------- targets
+
+
+def _labels(x: Any) -> NDArray[Any]:
+    array = as_array("targets", x)
+    if is_bfloat16(x, array):
+        return widened(array)
+    return array
+
+
+def _check_shape(labels: NDArray[Any], values: NDArray[Any], rows: Rows, layout: Layout) -> None:
+    """Reject targets that are neither one per row, in the shape of the rows, nor one-hot in the shape of probs."""
+    if layout == "multiclass" and labels.shape == values.shape:
+        return
+    wanted = (values.shape[0], *values.shape[2:])
+    if labels.shape[:1] != wanted[:1] or [size for size in labels.shape if size != 1] != [
+        size for size in wanted if size != 1
+    ]:
+        raise _wrong_length(labels, rows, layout)
+
+
+def _class_targets(
+    labels: NDArray[Any], rows: Rows, layout: Layout, ignore_index: int | None, names: tuple[str, ...] | None
+) -> NDArray[np.int64] | NDArray[np.uint8]:
+    if labels.size != rows.n:
+        return _without(_one_hot(labels.reshape(rows.values.shape)), ignore_index)
+    flat = labels.reshape(-1)
+    if flat.dtype.kind in "UST":
+        return _without(_named(flat, names, layout == "binary"), ignore_index)
+    if layout == "binary":
+        return _binary_targets(flat, ignore_index)
+    index, judged = _integers(flat, ignore_index, rows.width)
+    low, high = int(index.min(where=judged, initial=0)), int(index.max(where=judged, initial=0))
+    if low < 0 or high >= rows.width:
+        row = int(np.argmax(judged & ((index < 0) | (index >= rows.width))))
+        suspicion = mistakes.of_classes(index[np.broadcast_to(judged, index.shape)], int(index[row]), rows.width)
+        facts = LabelFacts(value=int(index[row]), n_classes=rows.width, place=Place(row), suspicion=suspicion)
+        raise refuse("targets", Fault.CLASS_INDICES, facts)
+    return index if bool(judged.all()) else np.where(judged, index, -1)
+
+
+def _wrong_length(labels: NDArray[Any], rows: Rows, layout: Layout) -> InputError:
+    suspicion = mistakes.of_lengths(labels, rows.n, rows.width, stacked=rows.values.shape[2] > 1)
+    n_classes = rows.width if layout == "multiclass" else None
+    facts = LengthFacts(shape=labels.shape, rows=rows.n, n_classes=n_classes, suspicion=suspicion)
+    return refuse("targets", Fault.LENGTHS, facts)
+
+
+def _binary_targets(
+    labels: NDArray[Any], ignore_index: int | None, width: int = 1
+) -> NDArray[np.int64] | NDArray[np.uint8]:
+    if labels.dtype.kind in "UST":
+        return _named(labels, None, True)
+    if labels.dtype.kind in "iub" and labels.itemsize == 1 and ignore_index is None and labels.size:
+        outcomes = np.ascontiguousarray(labels).view(np.uint8)
+        if int(outcomes.max()) <= 1:
+            return outcomes
+    index, judged = _integers(labels, ignore_index, None, width)
+    if ignore_index is None and index.size and int(index.view(np.uint64).max()) <= 1:  # one pass; -1 is the largest
+        return index
+    if int(index.min(where=judged, initial=0)) < 0 or int(index.max(where=judged, initial=1)) > 1:
+        entry = int(np.argmax(judged & ((index < 0) | (index > 1))))
+        suspicion = mistakes.of_outcomes(index[np.broadcast_to(judged, index.shape)], int(index[entry]))
+        facts = LabelFacts(value=int(index[entry]), n_classes=None, place=_place(entry, width), suspicion=suspicion)
+        raise refuse("targets", Fault.OUTCOMES, facts)
+    return index if bool(judged.all()) else np.where(judged, index, -1)
+
+
+def _place(entry: int, width: int) -> Place:
+    """Return the place of an entry of (n, width), counted row by row."""
+    return Place(entry // width, entry % width if width > 1 else None, width)
+
+
+def _without(index: NDArray[np.int64], ignore_index: int | None) -> NDArray[np.int64]:
+    return index if ignore_index is None else np.where(index == ignore_index, -1, index)
+
+
+def _integers(
+    labels: NDArray[Any], ignore_index: int | None, n_classes: int | None, width: int = 1
+) -> tuple[NDArray[np.int64], NDArray[np.bool_] | np.bool_]:
+    """Return (labels as int64, which of them are judged); reject fractions and other types."""
+    kind = labels.dtype.kind
+    if kind == "f" or labels.dtype == np.uint64:
+        good = (labels == np.floor(labels)) & (np.abs(labels) < np.float64(2.0**62)) if kind == "f" else labels < 2**63
+        if not good.all():
+            entry = int(np.argmin(good))
+            facts = LabelFacts(
+                value=labels[entry],
+                n_classes=n_classes,
+                place=_place(entry, width),
+                suspicion=mistakes.of_fractions(labels, labels[entry]) if kind == "f" else None,
+            )
+            raise refuse("targets", Fault.OUTCOMES if n_classes is None else Fault.CLASS_INDICES, facts)
+    elif kind not in "iub":
+        raise refuse("targets", Fault.LABEL_TYPE, LabelFacts(value=labels.dtype, n_classes=n_classes))
+    index = labels.astype(np.int64, copy=False)
+    if ignore_index is None:
+        return index, np.True_
+    return index, index != ignore_index
+
+
+def _named(labels: NDArray[Any], names: tuple[str, ...] | None, one_event: bool) -> NDArray[np.int64]:
+    if names is None:
+        suspicion = mistakes.of_label_names(labels, one_event=one_event)
+        facts = LabelNameFacts(name=str(labels[:1].astype(str)[0]), one_event=one_event, suspicion=suspicion)
+        raise refuse("targets", Fault.LABEL_NAMES, facts)
+    places = {name: k for k, name in enumerate(names)}
+    distinct, inverse = np.unique(labels.astype(str), return_inverse=True)
+    index = np.array([places.get(label, -1) for label in distinct.tolist()], dtype=np.int64)[inverse.reshape(-1)]
+    if index.min() < 0:
+        row = int(np.argmin(index))
+        name_facts = NameFacts(name=str(labels[row]), names=names, place=Place(row))
+        raise refuse("targets", Fault.UNKNOWN_NAME, name_facts)
+    return index
+
+
+def _one_hot(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the index of the 1 in each row of (B, C, D); a few rows at a time, to save memory."""
+    if labels.dtype.kind not in "fiub":
+        raise InputError("targets", "one-hot rows of 0 and 1", f"dtype {labels.dtype}", "pass class indices")
+    n, width, depth = labels.shape
+    index = np.empty((n, depth), np.int64)
+    step = max(1, 2**16 // (width * depth))
+    for first in range(0, n, step):
+        part = labels[first : first + step]
+        good = ((part == 0) | (part == 1)).all(axis=1) & (np.count_nonzero(part, axis=1) == 1)
+        if not good.all():
+            b, d = divmod(int(np.argmin(good)), depth)
+            row = (first + b) * depth + d
+            entry = next((x for x in part[b, :, d].tolist() if x not in (0, 1)), None)
+            ones = int(np.count_nonzero(part[b, :, d]))
+            suspicion = mistakes.of_one_hot(labels, part[b, :, d])
+            raise refuse(
+                "targets",
+                Fault.ONE_HOT,
+                OneHotFacts(ones=ones, value=entry, place=Place(row), suspicion=suspicion),
+            )
+        index[first : first + step] = part.argmax(axis=1)
+    return index.reshape(-1)
+
+
+def check_weights_are(weights_are: Any, *, given: bool) -> None:
+    """Reject what is said of weights if it is not one of two words, or if there are no weights."""
+    if weights_are is None:
+        return
+    check_choice("weights_are", weights_are, WEIGHTS_ARE)
+    if not given:
+        raise InputError("weights_are", "weights next to it", "none", "name the weights too, or leave it out")
+
+
+def _weights(
+    x: Any, n: int, targets: NDArray[np.integer[Any]], weights_are: WeightsAre | None, *, units: bool
+) -> NDArray[np.float64]:
+    array = as_array("weights", x)
+    array = widened(array) if is_bfloat16(x, array) else as_numbers("weights", array)
+    if array.size != n:
+        raise InputError("weights", f"{n} numbers, one per row", f"shape {array.shape}", "pass one number per row")
+    with np.errstate(invalid="ignore"):  # a signalling NaN, which is refused below
+        weights = array.reshape(-1).astype(np.float64, copy=False)
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise refuse("weights", Fault.WEIGHT, WeightFacts(value=weights[row], place=Place(row)))
+    judged = targets.reshape(n, -1).max(axis=1) >= 0
+    if not np.any(weights[judged] > 0):
+        remedy = "leave weights out to count every row once"
+        raise NothingJudgedError("weights", "at least one above 0", "only zeros", remedy)
+    weights = np.ascontiguousarray(weights if judged.all() else np.where(judged, weights, 0.0))
+    _check_range(weights, units=units)
+    if weights_are == "frequency" and not integer_weights(weights):
+        row = int(np.argmax(weights != np.rint(weights)))
+        remedy = "pass counts, or leave weights_are out: weights that are not whole are sampling weights"
+        raise InputError(
+            "weights",
+            "whole numbers that add up to 2^53 at most, as frequencies",
+            f"{weights[row]:g} at row {row}",
+            remedy,
+            row=row,
+        )
+    if weights_are == "sampling" and integer_weights(weights):
+        weights = weights * NOT_WHOLE
+    return in_units(weights) if units else weights
+
+
+def _check_range(weights: NDArray[np.float64], *, units: bool) -> None:
+    """Reject weights whose squares are lost: too far apart, or where a sketch or a table adds them up, from 1."""
+    held = weights > 0
+    most, row = float(weights.max()), int(np.argmin(np.where(held, weights, np.inf)))
+    least = float(weights[row])
+    if units and least < most * LEAST_WEIGHT:
+        remedy = f"set weights below {most * LEAST_WEIGHT:.3g} to 0: they change no number"
+        got = f"{least:.3g} at row {row} where the largest is {most:.3g}"
+        raise InputError("weights", f"weights of at least {LEAST_WEIGHT:g} of the largest", got, remedy, row=row)
+    if not units and not LEAST_WEIGHT <= least <= most <= MOST_WEIGHT:
+        row = row if least < LEAST_WEIGHT else int(np.argmax(weights))
+        expected = f"0, or weights from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g} for sums that are added to others"
+        remedy = "divide all weights, also those of other parts, by the same number"
+        raise InputError("weights", expected, f"{weights[row]:.3g} at row {row}", remedy, row=row)

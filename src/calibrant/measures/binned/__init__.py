@@ -1,0 +1,1 @@
+"""Errors over bins of the score."""

@@ -1,0 +1,76 @@
+"""The adaptive calibration error (ACE): over bins of equal mass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calibrant.inputs.predictions import Notion
+from calibrant.measures.arguments import binned_error
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.binned import Norm
+from calibrant.measures.context import Inference, Null
+from calibrant.measures.gap import largest_gap
+from calibrant.measures.measure import Measure, OverClasses
+from calibrant.sketch import Arguments
+from calibrant.statistics.null import Interval
+
+
+def adaptive_calibration_error(
+    probs: Any,
+    targets: Any = None,
+    n_bins: int = 15,
+    *,
+    notion: Notion | None = None,
+    norm: Norm = "l1",
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> float:
+    r"""Return the adaptive calibration error (ACE): the calibration error over bins of equal mass.
+
+    Let w be the weight of a distinct score, A the weight of all scores up to and including it, and W the total weight.
+    The score belongs to bin :math:`\min(M - 1, \lfloor M (A - w/2) / W \rfloor)`. So ties are never split, and the
+    order of the rows plays no part. The ACE equals ``expected_calibration_error(..., binning="quantile")``, with the
+    same parameters, errors and range. By default the judged event is the positive class or the top label;
+    ``notion="classwise"`` gives Nixon's ACE.
+
+    References
+    ----------
+    Nixon et al. (2019), arXiv 1904.01685. Nguyen, O'Connor (2015), arXiv 1508.05154.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> round(calibrant.adaptive_calibration_error([0.5] * 4, [1, 1, 0, 0]), 12)
+    0.0
+    """
+    arguments = Arguments(
+        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+    return binned_error(arguments, n_bins, binning="quantile", norm=norm, closed="right")
+
+
+def _interval(inference: Inference) -> Interval:
+    value, rejected = inference.event.value(ACE), inference.rejects(ACE)
+    ends = inference.rows.absolute_interval("quantile", value, inference.resampling, rejected=rejected)
+    return Interval(*ends, "Gaussian thinning, for bins with these edges")
+
+
+ACE = Measure(
+    name="ace",
+    label="adaptive ECE",
+    meaning="The mean gap between score and outcome rate, over bins with equally many rows: these rows set the edges.",
+    computed="The adaptive ECE is the mean distance between mean score and outcome rate over {bins}",
+    sources=("Nguyen and O'Connor 2015",),
+    value=lambda event: binned.calibration_error(event.quantile_bins, "l1"),
+    binning="quantile",
+    bound=lambda event: 0.0 if event.certified is None else event.certified.ace(event.n_bins),
+    interval=_interval,
+    implied=largest_gap,
+    null=Null(
+        replicate=lambda replicates: replicates.inference.quantile.absolute(replicates.quantile_gaps),
+        closed_form=lambda inference: inference.rows.absolute_law("quantile", inference.level),
+    ),
+    over_classes=OverClasses(binning="quantile"),
+    functions=(adaptive_calibration_error,),
+)

@@ -1,0 +1,151 @@
+"""The expected calibration error (ECE)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calibrant.inputs.predictions import Notion
+from calibrant.measures.arguments import binned_error
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.binned import Binning, Closed, Norm
+from calibrant.measures.context import Inference, Null
+from calibrant.measures.differences import clustered as pairs
+from calibrant.measures.differences import paired, unpaired
+from calibrant.measures.event import Event
+from calibrant.measures.gap import largest_gap
+from calibrant.measures.measure import Difference, Measure, OverClasses
+from calibrant.sketch import Arguments
+from calibrant.statistics.null import Interval
+
+
+def expected_calibration_error(
+    probs: Any,
+    targets: Any = None,
+    n_bins: int = 15,
+    *,
+    notion: Notion | None = None,
+    binning: Binning = "uniform",
+    norm: Norm = "l1",
+    closed: Closed = "right",
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> float:
+    r"""Return the expected calibration error (ECE): the mean gap between score and outcome rate over bins of the score.
+
+    .. math:: \mathrm{ECE} = \sum_b o_b\,|P_b - Y_b|
+
+    with :math:`o_b` the share of the rows in bin b, :math:`P_b` their mean score and :math:`Y_b` their mean outcome.
+    It is in [0, 1], in units of probability; lower is better. On a finite sample it is above 0 even for a calibrated
+    model.
+
+    Parameters
+    ----------
+    probs : array, (N,), (N, 1), (N, C) or (N, C, ...)
+        Probabilities of the event 1, or of each of C classes. The classes of a row sum to 1 (within 1e-3 plus twice
+        the type's resolution), unless ``notion="multilabel"``. Arrays of NumPy, PyTorch, JAX, CuPy, pandas, Polars and
+        PyArrow, and lists; float16, bfloat16, float32 and float64, in any memory layout. Or a `ReliabilityTable` of
+        one event; it holds all data, so ``targets``, ``notion``, ``weights``, ``ignore_index`` and ``logits`` are
+        left out.
+    targets : array, (N,) or (N, ...), or one-hot like probs
+        0 or 1, or class indices 0 to C - 1; booleans and integral floats are fine.
+    n_bins : int, default 15
+        The number of bins.
+    notion : {"positive", "top-label", "classwise", "multilabel"}, optional
+        The judged event. "positive": the label is 1; its score is P(y = 1). This is the default for (N,) and (N, 1).
+        "top-label": the predicted class is right; its score is max p, for a single score max(p, 1 - p). This is the
+        default for (N, C). "classwise": each class by itself, combined as in `classwise_calibration_error`.
+        "multilabel": the same for independent labels, with targets (N, C) of 0 and 1.
+    binning : {"uniform", "quantile"}, default "uniform"
+        Bins of equal width 1 / M, or of equal mass. Tied scores are never split.
+    norm : {"l1", "l2", "max"}, default "l1"
+        How the bins' gaps are combined: mean, root mean square, maximum.
+    closed : {"right", "left"}, default "right"
+        The closed side of uniform bins: ((j-1)/M, j/M] with 0 in the first bin, or [(j-1)/M, j/M) with 1 in the last.
+        Edges are rounded to the scores' type, so 0.6 is on the edge 0.6 in every precision.
+    weights : array, (N,), optional
+        Frequency weights: weight 2 counts the row twice, weight 0 leaves it out.
+    ignore_index : int, optional
+        Rows with this target are left out, whatever their probabilities.
+    logits : bool, default False
+        Whether ``probs`` are logits: log-odds of one event, or inputs of a softmax over classes. This is never guessed.
+        Of classes, -inf has probability 0, as in a model that masks classes; every row needs a finite logit.
+
+    Returns
+    -------
+    float
+        Empty bins add nothing, and there may be fewer rows than bins. Ties are pooled, so the order of the rows plays
+        no part.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        A `ValueError` that names the argument, what was expected, what came and what to do. For empty input, NaN or
+        infinity, values outside [0, 1], rows that do not sum to 1, targets out of range, unusable weights and unknown
+        options.
+
+    Notes
+    -----
+    Cost: one read of the N x C numbers and O(N); a sort of N integers for quantile bins.
+
+    References
+    ----------
+    Naeini, Cooper, Hauskrecht (2015), AAAI. Guo, Pleiss, Sun, Weinberger (2017), arXiv 1706.04599.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> ece = calibrant.expected_calibration_error([0.25, 0.25, 0.55, 0.75, 0.75], [0, 0, 1, 1, 1], n_bins=2)
+    >>> round(ece, 12)
+    0.29
+    >>> probs = [[0.2, 0.2, 0.6], [0.2, 0.31, 0.49], [0.1, 0.1, 0.8]]
+    >>> round(calibrant.expected_calibration_error(probs, [2, 1, 2], n_bins=2), 12)
+    0.363333333333
+    """
+    arguments = Arguments(
+        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+    return binned_error(arguments, n_bins, binning=binning, norm=norm, closed=closed)
+
+
+def _details(event: Event) -> Mapping[str, Any]:
+    """Return two parts of the error: from bins with mean scores above the outcome rate, and from those below it."""
+    gaps, total = event.bins.gap_sums, event.table.total
+    return {
+        "over_stated": float(gaps[gaps > 0].sum() / total),
+        "under_stated": float(-gaps[gaps < 0].sum() / total),
+    }
+
+
+def _interval(inference: Inference) -> Interval:
+    value, rejected = inference.event.value(ECE), inference.rejects(ECE)
+    ends = inference.rows.absolute_interval("uniform", value, inference.resampling, rejected=rejected)
+    return Interval(*ends, "Gaussian thinning")
+
+
+ECE = Measure(
+    name="ece",
+    label="ECE",
+    meaning="Expected calibration error: the mean gap between score and outcome rate, over bins of equal width.",
+    computed="The ECE is the mean distance between mean score and outcome rate over {bins}, weighted by their rows",
+    sources=("Naeini et al. 2015",),
+    value=lambda event: binned.calibration_error(event.bins, "l1"),
+    binning="uniform",
+    details=_details,
+    bound=lambda event: 0.0 if event.certified is None else event.certified.ece(event.n_bins),
+    interval=_interval,
+    implied=largest_gap,
+    null=Null(
+        replicate=lambda replicates: replicates.inference.uniform.absolute(replicates.uniform_gaps),
+        closed_form=lambda inference: inference.rows.absolute_law("uniform", inference.level),
+    ),
+    over_classes=OverClasses(binning="uniform"),
+    difference=Difference(
+        value=lambda model: model.judged.absolute,
+        paired=paired.absolute_difference,
+        clustered=pairs.absolute_difference,
+        unpaired=unpaired.absolute_difference,
+    ),
+    functions=(expected_calibration_error,),
+)

@@ -1,0 +1,150 @@
+"""The maximum calibration error (MCE): the largest gap of a bin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.inputs.predictions import Notion
+from calibrant.inputs.weights import tidy_weight
+from calibrant.measures.arguments import binned_error
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.binned import LEAST_ROWS, Binning, Closed
+from calibrant.measures.binned.clustered import LEAST_CLUSTERS
+from calibrant.measures.binned.rmsce import RMSCE
+from calibrant.measures.context import Inference, Null
+from calibrant.measures.event import Event
+from calibrant.measures.measure import Measure, OverClasses
+from calibrant.sketch import Arguments
+from calibrant.statistics.null import Interval
+
+_NO_BIN: Final = f"no bin holds {LEAST_ROWS} rows"
+
+
+def maximum_calibration_error(
+    probs: Any,
+    targets: Any = None,
+    n_bins: int = 15,
+    *,
+    least_rows: int = 1,
+    notion: Notion | None = None,
+    binning: Binning = "uniform",
+    closed: Closed = "right",
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> float:
+    r"""Return the maximum calibration error (MCE): the largest gap between score and outcome rate in any bin.
+
+    .. math:: \mathrm{MCE} = \max_b |P_b - Y_b|
+
+    It is in [0, 1]; lower is better. The maximum is over the bins with at least ``least_rows`` rows. With 1, the
+    default, a single row can decide it; reports take 30. NaN if no bin holds enough rows. With weights that are not
+    whole numbers, the rows of a bin are its effective sample size. For classwise and multilabel notions it is the
+    maximum over all classes. The other parameters, errors and cost are those of `expected_calibration_error`.
+
+    Parameters
+    ----------
+    least_rows : int, default 1
+        The rows that a bin must hold to take part.
+
+    References
+    ----------
+    Naeini, Cooper, Hauskrecht (2015), AAAI.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> round(calibrant.maximum_calibration_error([0.25, 0.25, 0.55, 0.75, 0.75], [0, 0, 1, 1, 1], n_bins=2), 4)
+    0.3167
+    """
+    check_least_rows(least_rows)
+    arguments = Arguments(
+        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+    return binned_error(arguments, n_bins, binning=binning, norm="max", closed=closed, least_rows=least_rows)
+
+
+def check_least_rows(least_rows: object) -> None:
+    """Reject a number of rows that is not an integer from 1."""
+    if not isinstance(least_rows, (int, np.integer)) or isinstance(least_rows, bool) or least_rows < 1:
+        raise InputError(
+            "least_rows", "an integer from 1", repr(least_rows), "pass 1 for all bins, or 30 as reports do"
+        )
+
+
+def _held(event: Event) -> np.ndarray[Any, np.dtype[np.intp]]:
+    """Return the bins that take part: those with enough rows and, if rows come in clusters, with enough of these."""
+    if event.clusters is not None:
+        return event.clusters.held
+    return np.flatnonzero(binned.enough_rows(event.bins.rows, LEAST_ROWS))
+
+
+def _value(event: Event) -> float:
+    held = _held(event)
+    return float(np.abs(event.bins.gaps[held]).max()) if len(held) else math.nan
+
+
+def _no_bin(event: Event) -> str:
+    return _NO_BIN if event.clusters is None else f"{_NO_BIN} of {LEAST_CLUSTERS} clusters"
+
+
+def _details(event: Event) -> Mapping[str, Any]:
+    """Return the bin that decides, and the largest gap over bins of any size."""
+    bins, held = event.bins, _held(event)
+    details = {"least_rows": LEAST_ROWS, "of_all_bins": float(np.nanmax(np.abs(bins.gaps)))}
+    if not len(held):
+        return {**details, "reason": _no_bin(event)}
+    b = int(held[np.argmax(np.abs(bins.gaps[held]))])
+    place = {"bin": b, "left": float(bins.edges[b]), "right": float(bins.edges[b + 1])}
+    return {**details, **place, "count": tidy_weight(float(bins.counts[b])), "gap": float(bins.gaps[b])}
+
+
+def _interval(inference: Inference) -> Interval:
+    value, rejected = inference.event.value(MCE), inference.rejects(MCE)
+    ends = inference.rows.maximum_interval(value, inference.resampling, rejected=rejected)
+    if ends is None:
+        return Interval(math.nan, math.nan, f"no interval: {_NO_BIN} after pooling scores into cells")
+    clusters = "" if inference.event.clusters is None else f" of {LEAST_CLUSTERS} clusters"
+    return Interval(*ends, f"over bins with {LEAST_ROWS} rows{clusters}; Clopper-Pearson")
+
+
+def _implied(inference: Inference) -> float:
+    """Return the largest end m that the interval of the RMSCE implies: its square is at most s m^2 + 1 - s.
+
+    s is the share of the rows in the bins that take part; the gaps of the others are at most 1.
+    """
+    share = float(inference.event.bins.counts[_held(inference.event)].sum()) / inference.event.table.total
+    square = inference.interval(RMSCE).high ** 2 - (1 - share)
+    return math.sqrt(square / share) if square > 0 else 0.0
+
+
+def _bound(event: Event) -> float:
+    return 0.0 if event.certified is None else event.certified.mce(event.n_bins, event.value(MCE))
+
+
+MCE = Measure(
+    name="mce",
+    label=f"MCE (bins of {LEAST_ROWS} rows)",
+    meaning=f"Maximum calibration error: the largest gap of a bin with at least {LEAST_ROWS} rows.",
+    computed="The MCE is the largest distance between mean score and outcome rate among those of {bins} that hold at "
+    f"least {LEAST_ROWS} rows",
+    sources=("Naeini et al. 2015",),
+    value=_value,
+    binning="uniform",
+    details=_details,
+    bound=_bound,
+    interval=_interval,
+    implied=_implied,
+    null=Null(
+        replicate=lambda replicates: replicates.inference.uniform.maximum(replicates.uniform_gaps),
+        statistic=lambda replicates: replicates.inference.uniform.standard_maximum(replicates.uniform_gaps),
+        closed_form=lambda inference: inference.rows.maximum_law(inference.level),
+    ),
+    over_classes=OverClasses(norm="max"),
+    functions=(maximum_calibration_error,),
+)

@@ -1,0 +1,154 @@
+"""The root mean square calibration error (RMSCE), and its square without the bias of noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from calibrant.inputs.predictions import Notion
+from calibrant.measures.arguments import binned_error, bins_with_rows
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.binned import Binning, Closed
+from calibrant.measures.binned.ece import ECE
+from calibrant.measures.context import Inference, Null, Replicates
+from calibrant.measures.differences import clustered as pairs
+from calibrant.measures.differences import paired, unpaired
+from calibrant.measures.event import Event
+from calibrant.measures.measure import Difference, Measure, OverClasses
+from calibrant.sketch import Arguments
+from calibrant.statistics.null import Interval
+from calibrant.statistics.resampling import Float64s
+
+
+def root_mean_square_calibration_error(
+    probs: Any,
+    targets: Any = None,
+    n_bins: int = 15,
+    *,
+    debiased: bool = False,
+    notion: Notion | None = None,
+    binning: Binning = "uniform",
+    closed: Closed = "right",
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> float:
+    r"""Return the root mean square calibration error (RMSCE), the l2 norm of the bins' gaps.
+
+    .. math:: \mathrm{RMSCE} = \Bigl(\sum_b o_b (P_b - Y_b)^2\Bigr)^{1/2}
+
+    It is in [0, 1]; lower is better. It is never below the ECE of the same bins. ``debiased`` takes out the noise of
+    the bins' rates: the result is the square root of max(0, T),
+
+    .. math:: T = \sum_b o_b \frac{n_b (P_b - Y_b)^2 - \mathrm{mean}_b (p - y)^2}{n_b - 1},
+
+    where T is an unbiased estimate of the squared error of the binned scores. Bins of fewer than two rows add nothing.
+    T itself may be negative; it is in ``evaluate(...)["rmsce"].details``. The other parameters, errors and cost are
+    those of `expected_calibration_error`. Classes are combined by the root mean square of their errors.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        Also for ``debiased`` with a classwise or multilabel notion.
+
+    References
+    ----------
+    Kumar, Liang, Ma (2019), arXiv 1909.10155. Bröcker (2012), doi 10.1007/s00382-011-1191-1.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> p, y = [0.25, 0.25, 0.55, 0.75, 0.75], [0, 0, 1, 1, 1]
+    >>> round(calibrant.root_mean_square_calibration_error(p, y, n_bins=2), 4)
+    0.2918
+    """
+    arguments = Arguments(
+        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+    if not debiased:
+        return binned_error(arguments, n_bins, binning=binning, norm="l2", closed=closed)
+    binned.check_bins(n_bins, binning, "l2", closed)
+    bins = bins_with_rows(arguments, n_bins, binning, closed, "the debiased error")
+    return math.sqrt(max(0.0, binned.debiased_square_error(bins)))
+
+
+_METHOD = "normal below, score-inverted above"
+
+
+def _details(event: Event) -> Mapping[str, Any]:
+    square = event.value(DEBIASED_SQUARE)
+    return {"debiased": math.sqrt(max(square, 0.0)), "debiased_square": square}
+
+
+def _square_ends(inference: Inference) -> tuple[float, float]:
+    square, rejected = inference.event.value(DEBIASED_SQUARE), inference.rejects(DEBIASED_SQUARE)
+    return inference.rows.square_interval(square, inference.resampling, rejected=rejected)
+
+
+def _interval(inference: Inference) -> Interval:
+    low, high = _square_ends(inference)
+    high = max(math.sqrt(max(high, 0.0)), inference.event.value(RMSCE))
+    return Interval(math.sqrt(max(low, 0.0)), high, f"roots of the square's ends: {_METHOD}")
+
+
+def replicate(replicates: Replicates) -> Float64s:
+    """Return the RMSCE of each replicate."""
+    return replicates.inference.uniform.root_square(replicates.uniform_gaps)
+
+
+def _debiased_replicate(replicates: Replicates) -> Float64s:
+    return replicates.inference.uniform.debiased_square(replicates.uniform_gaps, replicates.uniform_squares)
+
+
+def _bound(event: Event) -> float:
+    return 0.0 if event.certified is None else event.certified.rmsce(event.n_bins, event.value(RMSCE))
+
+
+def _debiased_bound(event: Event) -> float:
+    square = event.value(DEBIASED_SQUARE)
+    return 0.0 if event.certified is None else event.certified.debiased_square(event.n_bins, square)
+
+
+RMSCE = Measure(
+    name="rmsce",
+    label="RMSCE",
+    meaning="Root mean square calibration error: as the ECE, with large gaps counting more.",
+    computed="The RMSCE is the root mean square distance between mean score and outcome rate over {bins}",
+    sources=("Kumar et al. 2019",),
+    value=lambda event: binned.calibration_error(event.bins, "l2"),
+    binning="uniform",
+    details=_details,
+    bound=_bound,
+    interval=_interval,
+    implied=lambda inference: inference.interval(ECE).high,  # a root mean square is not below the mean of sizes
+    null=Null(replicate=replicate, closed_form=lambda inference: inference.rows.square_laws(inference.level)[0]),
+    over_classes=OverClasses(norm="l2"),
+    functions=(root_mean_square_calibration_error,),
+)
+
+DEBIASED_SQUARE = Measure(
+    name="debiased_square",
+    label="squared CE",
+    meaning="The square of RMSCE without the part that noise adds; 0 on average if the scores are right.",
+    computed="The squared CE is an unbiased estimate of the squared RMSCE over {bins}",
+    sources=("Bröcker 2012", "Kumar et al. 2019"),
+    value=lambda event: event.debiased_square,
+    scale="square",
+    binning="uniform",
+    bound=_debiased_bound,
+    interval=lambda inference: Interval(*_square_ends(inference), _METHOD),
+    implied=lambda inference: inference.interval(RMSCE).high ** 2,
+    null=Null(
+        replicate=_debiased_replicate,
+        statistic=replicate,
+        closed_form=lambda inference: inference.rows.square_laws(inference.level)[1],
+    ),
+    difference=Difference(
+        value=lambda model: model.judged.square,
+        paired=paired.square_difference,
+        clustered=pairs.square_difference,
+        unpaired=unpaired.square_difference,
+        decides=True,
+    ),
+)

@@ -1,0 +1,199 @@
+"""The interval and the noise floor of the classwise error, from the histograms of the classes.
+
+The l1 formulas over classes x bins. The bins of several classes share their rows; the covariance of the classes'
+outcomes (multinomial) is below twice its diagonal. Where rows are at hand they tell how much sums over classes vary,
+else variances are doubled. Within a bin scores are taken to be equal: V0 = n P (1 - P) is then not below the sum of
+p (1 - p).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.inputs.weights import effective_n, rate_rows
+from calibrant.measures import null_closed_form
+from calibrant.measures.binned.intervals import BinMoments, BinStatistics, absolute_interval
+from calibrant.measures.verdict import Verdict, count_p_value, of_classes
+from calibrant.results import ClasswiseCalibration, Estimate
+from calibrant.runtime.cached import cached_property
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.class_rows import ClassRows
+from calibrant.statistics.groups import LEAST_VARIANCE, GroupTest, holm
+from calibrant.statistics.intervals import clopper_pearson
+from calibrant.statistics.null import Interval, Law, floor_of, p_value
+from calibrant.statistics.outcomes import Outcomes
+from calibrant.statistics.resampling import Resampling, Stream, in_blocks
+from calibrant.table import ReliabilityTable
+
+Float64s = NDArray[np.float64]
+
+DEPENDENCE: Final = 2.0
+_MOST_DRAWN: Final = 4_000  # bins: the sum over more is normal
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassBins:
+    """The bins of every class, for the law and the interval of the mean of the classes' l1 errors.
+
+    Attributes
+    ----------
+    histograms : (3, bins, classes)
+        The counts, sums of scores and outcomes in each bin of each class.
+    squares : (3, bins, classes) or None
+        The same sums with squared weights; None if weights are whole.
+    effective_n : float
+        The effective sample size of the judged rows.
+    dependence : float
+        How many times the variance of a sum over classes may exceed the variance if classes were independent.
+    rows : ClassRows or None
+        The rows themselves, if they are at hand: they tell how classes depend on each other.
+    """
+
+    histograms: Float64s
+    effective_n: float
+    squares: Float64s | None = None
+    dependence: float = DEPENDENCE
+    rows: ClassRows | None = None
+
+    @property
+    def noise(self) -> float:
+        """How many times the variance under calibration exceeds the variance if classes were independent, at most."""
+        return self.dependence if self.rows is None else self.rows.dependence
+
+    def interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Interval:
+        """Return the interval of the mean of the classes' errors."""
+        ends = absolute_interval(
+            self.moments,
+            value,
+            resampling.z,
+            rejected=rejected,
+            spread=None if self.rows is None else self._spread,
+            dependence=self.dependence,
+            noise=self.noise,
+        )
+        doubled = f", variances times {self.dependence:g}" if self.rows is None else ""
+        return Interval(*ends, f"Gaussian thinning over classes and bins{doubled}")
+
+    def _spread(self, slopes: Float64s) -> Float64s:
+        """Return the standard deviations of sum f S, by rows and what calibration implies beyond them."""
+        bins, rows = self.moments, self.rows
+        every = np.zeros((len(slopes), self.histograms[0].size))
+        every[:, bins.index] = slopes
+        unseen = np.maximum(bins.variances - bins.squared_residuals, 0.0)
+        seen = 0.0 if rows is None else rows.variances(every)
+        return np.asarray(np.sqrt(seen + np.sum(slopes**2 * unseen, axis=1)))
+
+    def law(self, value: float, resampling: Resampling) -> Law:
+        """Return floor and p-value, deviations from the mean widened for the classes' common rows."""
+        bins, closed_form = self.moments, self._closed_form(value, resampling.level)
+        if not resampling.n_resamples or len(bins.rows) > _MOST_DRAWN:
+            return closed_form
+        statistic, rates = BinStatistics(bins), np.clip(bins.score_sums / bins.counts, 0.0, 1.0)
+        calibrated = Outcomes(bins.counts, bins.square_weights, rates)
+
+        def block(rng: np.random.Generator, size: int) -> Float64s:
+            return statistic.absolute(bins.score_sums - calibrated.draw(rng, size))
+
+        n_resamples, seed, size = resampling.n_resamples, resampling.seed, len(bins.rows)
+        drawn = np.concatenate(list(in_blocks(n_resamples, seed, Stream.CLASSES, block, cells=size)))
+        widened = drawn.mean() + math.sqrt(self.noise) * (drawn - drawn.mean())
+        floor = floor_of(np.maximum(widened, 0.0), resampling.level)
+        limits = resampling.limits(closed_form.p_value)
+        return Law(floor, p_value(widened, value), resampling.source, limits)
+
+    def tested(self, estimate: Estimate, resampling: Resampling) -> GroupTest:
+        """Return the test by the mean of the classes' errors, and a way to a finer p-value."""
+        variance = float(self.moments.null_variances.sum())
+
+        def redrawn(n_resamples: int) -> float:
+            return self.law(estimate.value, replace(resampling, n_resamples=n_resamples)).p_value
+
+        return GroupTest(test=of_classes(estimate), variance=variance, redrawn=redrawn, exact=lambda: math.nan)
+
+    @cached_property
+    def moments(self) -> BinMoments:
+        """The sums over the filled bins of all classes."""
+        masses = self.histograms[0].sum(axis=0)
+        weight = float(masses.max())
+        # The error of a class is over its own rows: if a label is judged on fewer rows, each of its rows weighs more.
+        shares = np.divide(weight, masses, out=np.zeros_like(masses), where=masses > 0)
+        index = np.flatnonzero(self.histograms[0].T.reshape(-1) > 0)
+        share = np.repeat(shares, self.histograms.shape[1])[index]
+        counts, scores, positives = (part.T.reshape(-1)[index] * share for part in self.histograms)
+        squares = self.histograms if self.squares is None else self.squares
+        square_weights, square_scores, square_positives = (part.T.reshape(-1)[index] * share**2 for part in squares)
+        means = np.clip(scores / counts, 0.0, 1.0)
+        return BinMoments(
+            index=index,
+            first=np.arange(len(index)),
+            rows=effective_n(counts, square_weights),
+            counts=counts,
+            score_sums=scores,
+            gap_sums=scores - positives,
+            squared_residuals=square_weights * means**2 + square_positives * (1 - 2 * means),
+            null_variances=square_weights * means * (1 - means),
+            square_weights=square_weights,
+            squared_gaps=square_scores - square_positives,
+            squared_positives=square_positives,
+            total=int(np.count_nonzero(masses)) * weight,
+            weight=weight,
+            effective_n=self.effective_n,
+        )
+
+    def _closed_form(self, value: float, level: float) -> Law:
+        bins = self.moments
+        trials = np.maximum(np.rint(bins.rows), 1)
+        rates, units = np.clip(bins.score_sums / bins.counts, 0.0, 1.0), np.sqrt(bins.square_weights / trials)
+        return null_closed_form.exact_absolute_law(
+            trials, rates, units, bins.total, value, level, dependence=self.noise
+        )
+
+
+def inferred(
+    result: ClasswiseCalibration, squares: Float64s | None, resampling: Resampling | None
+) -> ClasswiseCalibration:
+    """Return the same with Clopper-Pearson intervals of the bins' outcome rates, and with a test of each class.
+
+    ``squares`` are as in `ClassBins`. The tests are in closed form: the verdict on the bins of the class, their scores
+    taken as equal; where few outcomes are expected, the exact law of their number.
+    """
+    if resampling is None:
+        return result
+    filled = result.counts > 0
+    counts, rates = result.counts[filled], result.accuracies[filled]
+    kinds = np.stack([counts * (1 - rates), counts * rates])
+    if squares is not None:
+        weights, positives = squares[0].T[filled], squares[2].T[filled]
+        kinds = np.stack([weights - positives, positives])
+    trials = rate_rows(rates, counts, kinds)
+    low, high = np.full((2, *filled.shape), math.nan)
+    low[filled], high[filled] = clopper_pearson(rates * trials, trials, resampling.tail)
+    ends = np.cumsum(np.count_nonzero(filled, axis=1))[:-1]
+    columns = (np.split(x, ends, axis=-1) for x in (result.confidences[filled], counts, rates, kinds))
+    p_values = np.array([_class_p_value(*column, whole=squares is None) for column in zip(*columns, strict=True)])
+    return with_tests(replace(result, lows=low, highs=high, level=resampling.level), p_values)
+
+
+def with_tests(result: ClasswiseCalibration, p_values: Float64s) -> ClasswiseCalibration:
+    """Return the same with the p-value of each class, and these after Holm's correction; NaN is no test."""
+    known, adjusted = ~np.isnan(p_values), np.full(len(p_values), math.nan)
+    adjusted[known] = holm(p_values[known].tolist())
+    return replace(result, p_values=p_values, adjusted_p_values=adjusted)
+
+
+def _class_p_value(means: Float64s, counts: Float64s, rates: Float64s, kinds: Float64s, *, whole: bool) -> float:
+    """Return the p-value of one class from its filled bins; NaN for a class without rows or without a valid law."""
+    if not len(counts):
+        return math.nan
+    squares = None if whole else kinds
+    table = ReliabilityTable(means, counts, counts * rates, round(counts.sum()), square_weights=squares)
+    cells = Cells(table)
+    bins = BinMoments.of(cells, np.arange(len(table)))
+    if 0 < float(cells.null_variances.sum()) < LEAST_VARIANCE:
+        return count_p_value(cells)
+    return Verdict.of(cells, bins).result(bins.gap_sums, None).p_value

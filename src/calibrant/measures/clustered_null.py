@@ -1,0 +1,230 @@
+"""The law of rows in clusters if their scores are calibrated: replicates of the sums of p - y.
+
+    g*_k = c_k sum_h Z_h S_hk,   c_k = sqrt(V0_b / Q_b),   Z_h independent standard normal,
+
+S_hk the sum of p - y of bucket h in coarse cell k, which lies in bin b. The sums of buckets are independent with mean 0
+under the hypothesis, so Z_h S_hk has the covariance of S_hk whatever the dependence inside clusters, and S is not
+centred. The factor c replaces the squares that were seen by those that calibration implies: with one row in each
+cluster the variance is exactly V0, and with rare events V0 times the design effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.kernels import dispatch
+from calibrant.measures.binned.binned import absolute_error, largest_gap, root_square_error
+from calibrant.measures.binned.clustered import ClusterBins, held_bins, per_pair, quantile_bins, uniform_bins
+from calibrant.measures.isotonic import intervals as corp
+from calibrant.measures.smooth.intervals import NullSmooth
+from calibrant.runtime.cached import cached_property
+from calibrant.statistics.cluster_sums import Clustered
+from calibrant.statistics.resampling import Resampling, Stream, in_blocks
+
+Float64s = NDArray[np.float64]
+
+_LEAST_DEFF: Final = 0.01  # of all bins together, for the bandwidths of smooth errors
+
+
+def null_scales(squares: Float64s, null_variances: Float64s) -> Float64s:
+    """Return c = sqrt(V0 / Q); 0 where every score is 0 or 1 and right."""
+    return np.sqrt(np.divide(null_variances, squares, out=np.zeros_like(squares), where=squares > 0))
+
+
+def scaled_sums(bins: ClusterBins) -> Float64s:
+    """Return c S_h of each bin, (H, M): their products are the covariance of the bins' S under calibration."""
+    return np.asarray(bins.gaps * null_scales(bins.moments.squared_residuals, bins.moments.null_variances))
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterNull:
+    """The law of rows in clusters under calibration, with their equal-width and their equal-mass bins."""
+
+    rows: Clustered
+    uniform: ClusterBins
+    quantile: ClusterBins
+
+    @classmethod
+    def of(cls, rows: Clustered, n_bins: int) -> ClusterNull:
+        """Return the law for so many bins."""
+        uniform = ClusterBins.of(rows, uniform_bins(rows, n_bins))
+        return cls(rows, uniform, ClusterBins.of(rows, quantile_bins(rows, n_bins)))
+
+    @cached_property
+    def uniform_scales(self) -> Float64s:
+        """The factor c of each coarse cell by its equal-width bin, (K,)."""
+        return self._scales(self.uniform)
+
+    @cached_property
+    def quantile_scales(self) -> Float64s:
+        """The factor c of each coarse cell by its equal-mass bin, (K,)."""
+        return self._scales(self.quantile)
+
+    def _scales(self, bins: ClusterBins) -> Float64s:
+        moments = bins.moments
+        of_bins = null_scales(moments.squared_residuals, moments.null_variances)
+        return np.repeat(of_bins, np.diff(moments.first, append=len(self.rows.cells)))
+
+    @cached_property
+    def observed(self) -> GapSums:
+        """The data in the form of one replicate."""
+        return GapSums(self, self.rows.cells.gap_sums[None])
+
+    def drawn(self, rng: np.random.Generator, size: int) -> GapSums:
+        """Return replicates of rows in these clusters."""
+        normals = rng.standard_normal((size, len(self.rows.sizes)))
+        return GapSums(self, normals @ self.rows.gaps, normals)
+
+    def independent(self, rng: np.random.Generator, size: int) -> GapSums:
+        """Return replicates as if rows were independent: each cell's S is normal with variance V0."""
+        deviations = np.sqrt(self.rows.cells.null_variances)
+        return GapSums(self, rng.standard_normal((size, len(deviations))) * deviations)
+
+    def replicates(
+        self, statistic: Callable[[GapSums], Float64s], resampling: Resampling, *, independent: bool = False
+    ) -> Float64s:
+        """Return a statistic on all replicates, (B, ...): of these clusters, or of independent rows."""
+        draw, stream = (self.independent, Stream.REFITTED) if independent else (self.drawn, Stream.CALIBRATED)
+
+        def block(rng: np.random.Generator, size: int) -> Float64s:
+            return statistic(draw(rng, size))
+
+        return np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, stream, block)))
+
+    # ------------------------------------------------------------ measures with laws of their own
+
+    def null_smooth(self, value: float) -> NullSmooth:
+        """Return what gives the smooth errors of replicates, to be compared with the data's error at its bandwidth.
+
+        A design effect d moves the smooth error by d^(1/3), as its bandwidth grows with it.
+        """
+        moments = self.uniform.moments
+        own = float(np.sum(self.uniform.gaps**2)) / max(float(moments.squared_residuals.sum()), np.finfo(float).tiny)
+        whole = NullSmooth.of(self.rows.cells, value)
+        bandwidths = np.minimum(whole.bandwidths * max(own, _LEAST_DEFF) ** (1 / 3), 1.0)
+        least = min(float(np.median(bandwidths)), max(value, float(bandwidths[0])))
+        return NullSmooth.around(self.rows.cells, least, value, bandwidths)
+
+    def refinement(self, resampling: Resampling) -> float:
+        """Return f, how much larger CORP's miscalibration is on all cells, which the fit follows, than on coarse ones.
+
+        f is the ratio of the means of replicates of calibrated independent rows.
+        """
+        fine = self.rows.fine
+
+        def block(rng: np.random.Generator, size: int) -> Float64s:
+            outcomes = fine.calibrated.draw(rng, size)
+            return corp.miscalibrations(fine, outcomes, dispatch.isotonic_fits(fine.counts, outcomes))
+
+        blocks = in_blocks(resampling.n_resamples, resampling.seed, Stream.CALIBRATED, block)
+        mean = float(np.concatenate(list(blocks)).mean())
+        coarse = float(self.replicates(GapSums.miscalibrations, resampling, independent=True).mean())
+        return mean / coarse if coarse > 0 else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class GapSums:
+    """The sums of p - y in coarse cells, (B, K): of the data, of replicates of clusters, or of independent rows.
+
+    ``raw`` are the sums, for clusters before they are scaled by c. ``normals`` are the draws Z of the buckets, (B, H);
+    None where nothing has to be scaled.
+    """
+
+    law: ClusterNull
+    raw: Float64s
+    normals: Float64s | None = field(default=None, repr=False)
+
+    @cached_property
+    def uniform_gaps(self) -> Float64s:
+        """The sum of p - y of each equal-width bin, (B, M)."""
+        sums = self.raw if self.normals is None else self.raw * self.law.uniform_scales
+        return np.add.reduceat(sums, self.law.uniform.moments.first, axis=-1)
+
+    @cached_property
+    def cell_gaps(self) -> Float64s:
+        """The sum of p - y of each coarse cell, (B, K), scaled by equal-mass bins."""
+        return self.raw if self.normals is None else self.raw * self.law.quantile_scales
+
+    @cached_property
+    def quantile_gaps(self) -> Float64s:
+        """The sum of p - y of each equal-mass bin, (B, M)."""
+        return np.add.reduceat(self.cell_gaps, self.law.quantile.moments.first, axis=-1)
+
+    @cached_property
+    def positives(self) -> Float64s:
+        """The outcomes of each coarse cell, (B, K); those of replicates may lie outside the possible range."""
+        return np.asarray(self.law.rows.cells.score_sums - self.cell_gaps)
+
+    @cached_property
+    def uniform_rates(self) -> Float64s:
+        """The outcome rate of each equal-width bin, (B, M)."""
+        moments = self.law.uniform.moments
+        return np.clip((moments.score_sums - self.uniform_gaps) / moments.counts, 0.0, 1.0)
+
+    @cached_property
+    def fits(self) -> Float64s:
+        """The isotonic fit at each coarse cell, (B, K)."""
+        return np.clip(dispatch.isotonic_fits(self.law.rows.cells.counts, self.positives), 0.0, 1.0)
+
+    def scalar(self, slopes: Float64s) -> Float64s:
+        """Return sum f r over rows, (B,), f a slope of each coarse cell, with a factor c of its own.
+
+        c^2 = (sum f^2 V0) / (sum f^2 Q).
+        """
+        sums = self.raw @ slopes
+        if self.normals is None:
+            return sums
+        cells = self.law.rows.cells
+        squares, variances = (np.atleast_1d(slopes**2 @ x) for x in (cells.squared_residuals, cells.null_variances))
+        return np.asarray(sums * null_scales(squares, variances)[0])
+
+    # ------------------------------------------------------------ measures
+
+    def absolute(self) -> Float64s:
+        """Return the ECE."""
+        return absolute_error(self.uniform_gaps, self.law.rows.total)
+
+    def adaptive(self) -> Float64s:
+        """Return the ECE over equal-mass bins."""
+        return absolute_error(self.quantile_gaps, self.law.rows.total)
+
+    def root_square(self) -> Float64s:
+        """Return the l2 error."""
+        return root_square_error(self.uniform_gaps, self.law.uniform.moments.counts, self.law.rows.total)
+
+    def debiased_square(self) -> Float64s:
+        """Return the squared l2 error by pairs of rows of different buckets: sum_b a_b (S_b^2 - sum_h S_hb^2)."""
+        return np.asarray((self.uniform_gaps**2 - self.own_squares) @ per_pair(self.law.uniform))
+
+    @property
+    def own_squares(self) -> Float64s:
+        """The sum over buckets of S_h^2 in each equal-width bin, (B, M) or (M,)."""
+        bins = self.law.uniform
+        if self.normals is not None:
+            return np.asarray(self.normals**2 @ scaled_sums(bins) ** 2)
+        return np.sum(bins.gaps**2, axis=0) if self is self.law.observed else bins.moments.null_variances
+
+    def maximum(self) -> Float64s:
+        """Return the largest gap of `held_bins`; NaN without such a bin."""
+        held = held_bins(self.law.uniform)
+        return largest_gap(self.uniform_gaps[:, held], self.law.uniform.moments.counts[held])
+
+    def standard_maximum(self) -> Float64s:
+        """Return the largest |S| / sqrt(max(V0 A / Q, 1)) of `held_bins`, A = sum_h S_h^2."""
+        bins, held = self.law.uniform, held_bins(self.law.uniform)
+        unit = (bins.moments.total / bins.moments.effective_n) ** 2
+        variances = np.sum(scaled_sums(bins) ** 2, axis=0)
+        return largest_gap(self.uniform_gaps[:, held], np.sqrt(np.maximum(variances, unit))[held])
+
+    def cumulative(self) -> Float64s:
+        """Return the largest cumulative residual, the KS error on the coarse cells."""
+        return np.asarray(np.abs(np.cumsum(self.cell_gaps, axis=-1)).max(axis=-1) / self.law.rows.total)
+
+    def miscalibrations(self) -> Float64s:
+        """Return CORP's miscalibration on the coarse cells; `ClusterNull.refinement` is yet to be multiplied."""
+        return corp.miscalibrations(self.law.rows.cells, self.positives, self.fits)

@@ -1,0 +1,284 @@
+"""Rows of one event in clusters: the methods of `IndependentRows`, by sums over buckets of clusters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.clusters import BucketSums
+from calibrant.inputs.scores import Score
+from calibrant.measures import clustered_closed_form as closed_form
+from calibrant.measures import clustered_curves as curves
+from calibrant.measures.binned import clustered as clustered_bins
+from calibrant.measures.binned.binned import largest_gap
+from calibrant.measures.binned.clustered import ClusterBins, held_bins, per_pair
+from calibrant.measures.binned.intervals import BinStatistics
+from calibrant.measures.clustered_null import ClusterNull, scaled_sums
+from calibrant.measures.cumulative import clustered as cumulative
+from calibrant.measures.curves import shown_cells
+from calibrant.measures.independent_rows import Bins, Ends
+from calibrant.measures.isotonic import clustered as corp
+from calibrant.measures.line.clustered import falls, in_the_large, log_odds_line
+from calibrant.measures.line.intervals import Large, Line, WithoutEnds, without_ends
+from calibrant.measures.loess import clustered as loess
+from calibrant.measures.means import clustered as means
+from calibrant.measures.means.base_rates import BaseRates
+from calibrant.measures.means.means import PredictionMeans
+from calibrant.measures.smooth import clustered as smooth
+from calibrant.results import CalibrationCurve
+from calibrant.runtime.cached import cached_property
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.cluster_sums import Clustered, Spread
+from calibrant.statistics.null import Interval, Law
+from calibrant.statistics.resampling import Resampling, t_quantile, two_sided
+from calibrant.table import ReliabilityTable
+
+Float64s = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterStatistics(BinStatistics):
+    """The binned measures of rows in clusters: the maximum, and the debiased square by pairs of different buckets."""
+
+    clusters: ClusterBins
+
+    def debiased_square(self, gap_sums: Float64s, squared_residuals: Float64s) -> Float64s:
+        """Return the squared l2 error from S of each bin and from the sum over buckets of S_h^2."""
+        return np.asarray((gap_sums**2 - squared_residuals) @ per_pair(self.clusters))
+
+    @cached_property
+    def held(self) -> NDArray[np.bool_]:
+        """The bins with rows and clusters enough to take part in the maximum."""
+        return held_bins(self.clusters)
+
+    def standard_maximum(self, gap_sums: Float64s) -> Float64s:
+        """Return the largest gap in standard deviations, with the design effect that the buckets show."""
+        unit = (self.bins.total / self.bins.effective_n) ** 2
+        variances = np.sum(scaled_sums(self.clusters) ** 2, axis=0)
+        return largest_gap(gap_sums[..., self.held], np.sqrt(np.maximum(variances, unit))[self.held])
+
+
+@dataclass(frozen=True, eq=False)
+class ClusteredRows:
+    """Judged rows of one event in clusters, in cells few enough for resampling."""
+
+    clusters: Clustered
+    n_bins: int
+
+    @classmethod
+    def of(cls, table: ReliabilityTable, n_bins: int, buckets: BucketSums) -> ClusteredRows:
+        """Return the rows of a table, with the sums of the same rows over buckets of clusters."""
+        return cls(Clustered.of(Cells.from_table(table), buckets), n_bins)
+
+    @property
+    def cells(self) -> Cells:
+        """The coarse cells that hold rows."""
+        return self.clusters.cells
+
+    @cached_property
+    def law(self) -> ClusterNull:
+        """The law under calibration."""
+        return ClusterNull.of(self.clusters, self.n_bins)
+
+    @cached_property
+    def uniform(self) -> BinStatistics:
+        """The equal-width bins."""
+        return ClusterStatistics(self.law.uniform.moments, self.law.uniform)
+
+    @cached_property
+    def quantile(self) -> BinStatistics:
+        """The equal-mass bins."""
+        return ClusterStatistics(self.law.quantile.moments, self.law.quantile)
+
+    @cached_property
+    def _shown(self) -> NDArray[np.intp]:
+        return shown_cells(self.clusters.fine)
+
+    @property
+    def shown(self) -> NDArray[np.intp]:
+        """The coarse cells at which the curves are evaluated."""
+        return curves.coarse_of(self.clusters, self._shown)
+
+    def _bins(self, bins: Bins) -> ClusterBins:
+        return self.law.uniform if bins == "uniform" else self.law.quantile
+
+    @property
+    def held(self) -> NDArray[np.intp]:
+        """The places of the equal-width bins that take part in the maximum."""
+        return self.uniform.bins.index[held_bins(self.law.uniform)]
+
+    @property
+    def square(self) -> float:
+        """The unbiased squared l2 error, by pairs of rows of different buckets."""
+        return clustered_bins.square_value(self.law.uniform)
+
+    # ------------------------------------------------------------ intervals
+
+    def absolute_interval(self, bins: Bins, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
+        """Return the interval of the l1 error."""
+        return clustered_bins.absolute_interval(self._bins(bins), value, resampling.level, rejected=rejected)
+
+    def square_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
+        """Return the interval of the squared l2 error."""
+        return clustered_bins.square_interval(self.law.uniform, value, resampling.level, rejected=rejected)
+
+    def maximum_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends | None:
+        """Return the interval of the largest gap; None without a bin of enough rows and clusters."""
+        if not self.uniform.held.any():
+            return None
+        return clustered_bins.maximum_interval(self.law.uniform, value, resampling.level, rejected=rejected)
+
+    def cumulative_interval(self, value: float, resampling: Resampling) -> Ends:
+        """Return the interval of the largest cumulative residual."""
+        return cumulative.interval(self.clusters, value, resampling)
+
+    def smooth_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
+        """Return the interval of the smooth calibration error."""
+        return smooth.interval(self.clusters, value, resampling.level, rejected=rejected)
+
+    def loess_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
+        """Return the interval of the mean gap between scores and loess curve."""
+        return loess.interval(self.clusters, value, resampling.level, rejected=rejected)
+
+    def gap_interval(self, value: float, resampling: Resampling) -> Ends:
+        """Return the interval of the mean gap."""
+        return means.gap_interval(self.clusters, value, resampling.level)
+
+    def gap_p_value(self, value: float) -> float:
+        """Return the p-value of a mean gap of 0, with the standard error of its interval."""
+        spread = means.gap_spread(self.clusters)
+        return two_sided(value, math.sqrt(spread.variance) / self.clusters.total, spread.freedom)
+
+    def ratio_interval(self, ratio: float, resampling: Resampling) -> Ends:
+        """Return the interval of the ratio of observed to expected outcomes."""
+        return means.ratio_interval(self.clusters, ratio, resampling.level)
+
+    def mean_score_interval(self, value: float, resampling: Resampling) -> Ends:
+        """Return the interval of the mean score."""
+        return means.mean_score_interval(self.clusters, value, resampling.level)
+
+    def area_interval(self, area: float, resampling: Resampling) -> Ends:
+        """Return the interval of the area under the ROC curve."""
+        return means.area_interval(self.clusters, area, resampling.level)
+
+    def score_interval(self, score: Score, predictions: PredictionMeans, resampling: Resampling) -> Interval:
+        """Return the interval of the mean Brier score or log loss."""
+        return means.score_interval(self.clusters, score, predictions, resampling.level)
+
+    def event_brier_interval(self, resampling: Resampling) -> Interval:
+        """Return the interval of the judged event's own mean Brier score."""
+        return means.event_brier_interval(self.clusters, resampling.level)
+
+    def skill_interval(self, predictions: PredictionMeans, rates: BaseRates, resampling: Resampling) -> Interval:
+        """Return the interval of the Brier skill against the base rates."""
+        return means.skill_interval(self.clusters, predictions, rates, resampling.level)
+
+    def accuracy_interval(self, predictions: PredictionMeans, resampling: Resampling) -> Ends:
+        """Return the interval of the accuracy."""
+        return means.accuracy_interval(self.clusters, predictions, resampling.level)
+
+    def miscalibration_interval(self, value: float, null_sd: float, resampling: Resampling, *, rejected: bool) -> Ends:
+        """Return the interval of CORP's miscalibration; ``null_sd`` is its deviation under calibration."""
+        return corp.miscalibration_interval(self.clusters, value, null_sd, resampling, rejected=rejected)
+
+    def discrimination_interval(self, value: float, resampling: Resampling) -> Ends:
+        """Return the interval of CORP's discrimination."""
+        return corp.discrimination_interval(self.clusters, value, resampling)
+
+    def uncertainty_interval(self, resampling: Resampling) -> Ends:
+        """Return the interval of the Brier score of the base rate."""
+        return means.uncertainty_interval(self.clusters, resampling.level)
+
+    # ------------------------------------------------------------ spreads of means, for their effective rows
+
+    def gap_spread(self) -> Spread:
+        """Return the spread of the sum of score - outcome."""
+        return means.gap_spread(self.clusters)
+
+    def score_spread(self, value: float) -> Spread:
+        """Return the spread of the sum of the scores, whose mean is ``value``."""
+        return means.score_spread(self.clusters, value)
+
+    def loss_spread(self, score: Score, predictions: PredictionMeans) -> Spread:
+        """Return the spread of the sum of the Brier scores or log losses."""
+        return means.loss_spread(self.clusters, score, predictions)
+
+    def accuracy_spread(self, predictions: PredictionMeans) -> Spread:
+        """Return the spread of the number of right answers."""
+        return means.accuracy_spread(self.clusters, predictions)
+
+    # ------------------------------------------------------------ laws in closed form
+
+    def absolute_law(self, bins: Bins, level: float) -> Law:
+        """Return the law of the l1 error."""
+        chosen = self._bins(bins)
+        value = float(np.abs(chosen.moments.gap_sums).sum()) / chosen.moments.total
+        return closed_form.absolute_law(chosen, value, level)
+
+    def square_laws(self, level: float) -> tuple[Law, Law]:
+        """Return the laws of the l2 error and of its debiased square."""
+        value = float(self.uniform.root_square(self.uniform.bins.gap_sums))
+        return closed_form.square_laws(self.law.uniform, value, level)
+
+    def maximum_law(self, level: float) -> Law:
+        """Return the law of the largest gap."""
+        return closed_form.maximum_law(self.law.uniform, level)
+
+    def cumulative_law(self, level: float) -> Law | None:
+        """Return nothing: without resampling there is no law of the largest cumulative residual."""
+        del level
+        return None
+
+    def range_law(self, level: float) -> Law | None:
+        """Return nothing: without resampling there is no law of the range of the cumulative residuals."""
+        del level
+        return None
+
+    def gap_law(self, value: float, level: float) -> Law:
+        """Return the law of the mean gap."""
+        return closed_form.mean_gap_law(self.clusters, value, level)
+
+    # ------------------------------------------------------------ curves
+
+    def line(self, level: float) -> Line:
+        """Return the slope of the log-odds line with the ends of its interval."""
+        found = log_odds_line(self.clusters)
+        half = t_quantile(level, found.freedom) * found.error
+        p_value = two_sided(found.slope - 1, found.error, found.freedom)
+        return Line(found.slope, found.slope - half, found.slope + half, p_value)
+
+    def without_ends(self, line: Line, level: float) -> WithoutEnds | None:
+        """Return the line without the rows whose scores are moved in from 0 and 1; None without such rows."""
+        return without_ends(self.clusters.fine, line, level)
+
+    def falls(self) -> bool:
+        """Return whether the outcome rate clearly falls as scores rise."""
+        return falls(self.law.uniform)
+
+    def in_the_large(self, level: float) -> Large:
+        """Return the intercept of the log-odds at slope 1 with the ends of its interval."""
+        return in_the_large(self.clusters, level)
+
+    def rate_intervals(self, rates: Float64s, rows: Float64s, resampling: Resampling) -> tuple[Float64s, Float64s]:
+        """Return the intervals of the outcome rates of the filled equal-width bins, (M,) each."""
+        del rates, rows
+        return clustered_bins.rate_intervals(self.law.uniform, resampling.level)
+
+    def rate_band(self, resampling: Resampling) -> tuple[Float64s, Float64s]:
+        """Return where the rates of these bins lie if the scores are right, without resampling."""
+        return curves.bin_band(self.law, resampling)
+
+    def isotonic_curve(self, consistency: tuple[Float64s, Float64s] | None, resampling: Resampling) -> CalibrationCurve:
+        """Return the isotonic curve with its bands."""
+        return curves.isotonic_curve(self.clusters, self._shown, consistency, resampling)
+
+    def smooth_curve(self, bandwidth: float, resampling: Resampling) -> CalibrationCurve:
+        """Return the smooth curve with its bands."""
+        return curves.smooth_curve(self.clusters, self._shown, bandwidth, resampling)
+
+    def loess_curve(self, resampling: Resampling) -> CalibrationCurve:
+        """Return the loess curve with its bands."""
+        return loess.loess_curve(self.clusters, self._shown, resampling)

@@ -1,0 +1,1 @@
+"""Errors of cumulative sums over the sorted scores."""

@@ -1,0 +1,114 @@
+"""Kuiper's calibration error: the largest sum of residuals over an interval of scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrant.inputs.predictions import Notion
+from calibrant.measures.arguments import event_table
+from calibrant.measures.context import Null, Replicates
+from calibrant.measures.cumulative import cumulative
+from calibrant.measures.event import Event, Unavailable
+from calibrant.measures.measure import Measure
+from calibrant.sketch import Arguments
+from calibrant.statistics.resampling import Float64s
+
+
+def kuiper_calibration_error(
+    probs: Any,
+    targets: Any = None,
+    *,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> float:
+    r"""Return Kuiper's calibration error: the range of the cumulative residuals, without bins.
+
+    .. math:: \max_k C_k - \min_k C_k, \qquad C_k = \frac1N \sum_{p_i \le s_k} (y_i - p_i),\quad C_0 = 0
+
+    It is the largest sum of outcome - score over any interval of scores, as a share of all rows: in [0, 1], lower is
+    better, and never below the KS error. Ties are one step, so that the order of the rows plays no part; weights are
+    frequencies. Acting on the scores at a threshold t gives away at most this error / (1 - t) of net benefit.
+    Parameters, errors and cost are those of `expected_calibration_error`, for one judged event. Its test is
+    `calibrant.inference.kuiper_test`.
+
+    References
+    ----------
+    Arrieta-Ibarra et al. (2022), arXiv 2205.09680 (there ECCE-R).
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> probs, targets = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9], [0, 1, 0, 1, 1, 1, 1, 1]
+    >>> round(calibrant.kuiper_calibration_error(probs, targets), 4)
+    0.2625
+    """
+    arguments = Arguments(
+        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+    return cumulative.kuiper_error(event_table(arguments, "Kuiper's error"))
+
+
+def cutoff_calibration_error(
+    probs: Any,
+    targets: Any = None,
+    *,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> float:
+    r"""Return the cutoff calibration error, which is Kuiper's calibration error.
+
+    .. math:: \sup_I \Bigl|\frac1N \sum_i (y_i - p_i)\,[p_i \in I]\Bigr| = \max_k C_k - \min_k C_k
+
+    over all intervals I of scores, with the cumulative residuals C of `kuiper_calibration_error`: both are the same
+    number. Parameters and errors are those of `kuiper_calibration_error`.
+
+    References
+    ----------
+    Rossellini, Soloff, Barber, Ren, Willett (2025), arXiv 2502.19851.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> probs, targets = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9], [0, 1, 0, 1, 1, 1, 1, 1]
+    >>> round(calibrant.cutoff_calibration_error(probs, targets), 4)
+    0.2625
+    """
+    return kuiper_calibration_error(
+        probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+
+
+def _details(event: Event) -> Mapping[str, Any]:
+    """Return the error in standard deviations of the sum of all residuals under calibration."""
+    deviation = math.sqrt(float(event.cells.null_variances.sum())) / event.table.total
+    return {"standardised": event.value(KUIPER) / deviation} if deviation > 0 else {}
+
+
+def _replicate(replicates: Replicates) -> Float64s:
+    ranges = cumulative.cumulated_range(np.cumsum(replicates.gap_sums, axis=-1))
+    return ranges / replicates.inference.cells.total
+
+
+KUIPER = Measure(
+    name="kuiper",
+    label="Kuiper error",
+    meaning="The largest gap that adds up over an interval of scores, as a share of all rows.",
+    computed="The Kuiper error is the range of the cumulative sums of score minus outcome along the scores, over the "
+    "number of rows",
+    sources=("Arrieta-Ibarra et al. 2022",),
+    value=lambda event: cumulative.kuiper_error(event.table),
+    profiles=frozenset({"forecast"}),
+    details=_details,
+    bound=lambda event: 0.0 if event.certified is None else event.certified.kuiper(),
+    interval=Unavailable("no interval: none for a range over selected scores; the KS error has one"),
+    null=Null(replicate=_replicate, closed_form=lambda inference: inference.rows.range_law(inference.level)),
+    functions=(kuiper_calibration_error, cutoff_calibration_error),
+)

@@ -1,0 +1,107 @@
+"""Calibration curves, the outcome rate as a function of the score, with their confidence and consistency bands."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.kernels import dispatch
+from calibrant.measures.smooth.intervals import Mesh
+from calibrant.results import CalibrationCurve
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.outcomes import Outcomes
+from calibrant.statistics.resampling import Resampling, Stream, in_blocks
+from calibrant.statistics.simultaneous import IsotonicBand
+
+Float64s = NDArray[np.float64]
+
+_POINTS: Final = 64  # points of a curve along the scores, and again as many along the rows
+_NARROWEST: Final = 1e-3  # bandwidths below it show single cells
+
+
+def shown_cells(cells: Cells) -> NDArray[np.intp]:
+    """Return the cells at which curves are given: evenly along the scores and along the rows, both ends included."""
+    along = np.searchsorted(cells.scores, np.linspace(cells.scores[0], cells.scores[-1], _POINTS))
+    mass = np.cumsum(cells.counts)
+    among = np.searchsorted(mass, np.linspace(0, mass[-1], _POINTS))
+    return np.unique(np.clip(np.concatenate([along, among]), 0, len(cells) - 1))
+
+
+def isotonic_curve(
+    cells: Cells, shown: NDArray[np.intp], consistency: tuple[Float64s, Float64s] | None, resampling: Resampling
+) -> CalibrationCurve:
+    """Return the isotonic fit x at the shown cells.
+
+    Consistency band: fits to outcomes drawn from the scores. Confidence band: fits to outcomes drawn from x
+    (Dimitriadis, Gneiting and Jordan 2021). Both need resampling. A simultaneous confidence band needs none; where the
+    fit is outside it is widened.
+    """
+    fit = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0]
+    nothing = np.full(len(shown), math.nan)
+    confidence = (nothing, nothing)
+    if resampling.bands == "simultaneous":
+        confidence = IsotonicBand.of(cells.table, resampling.level).at(cells.scores[shown])
+    elif resampling.n_resamples:
+        refitted = Outcomes(cells.counts, cells.square_weights, fit)
+
+        def block(rng: np.random.Generator, size: int) -> Float64s:
+            return dispatch.isotonic_fits(cells.counts, refitted.draw(rng, size))[:, shown]
+
+        n_resamples, seed = resampling.n_resamples, resampling.seed
+        drawn = np.concatenate(list(in_blocks(n_resamples, seed, Stream.REFITTED, block, cells=len(cells))))
+        confidence = resampling.band(drawn)
+    rates = fit[shown]
+    low, high = np.minimum(confidence[0], rates), np.maximum(confidence[1], rates)
+    least, most = consistency or (nothing, nothing)
+    return CalibrationCurve(
+        kind="isotonic",
+        scores=cells.scores[shown],
+        rates=rates,
+        confidence_lows=low,
+        confidence_highs=high,
+        consistency_lows=least,
+        consistency_highs=most,
+        level=resampling.level,
+        bands=resampling.bands,
+    )
+
+
+def smooth_curve(cells: Cells, shown: NDArray[np.intp], bandwidth: float, resampling: Resampling) -> CalibrationCurve:
+    """Return the kernel regression of outcomes on scores, with the reflected Gaussian kernel.
+
+    rate(t) = sum y K_s(t, p) / sum K_s(t, p) with s the smooth calibration error. The bands are pointwise and
+    normal: sums of independent outcomes, of the variance of the fitted rates (confidence) and of the scores
+    (consistency), around sum p K / sum K for the latter. The curve's own bias is in neither.
+    """
+    s = max(bandwidth, _NARROWEST)
+    mesh = Mesh.fine_enough(cells, s)
+
+    def smoothed(sums: Float64s) -> Float64s:
+        return mesh.smoothed_at_cells(sums, s)
+
+    mass = np.maximum(smoothed(cells.counts), np.finfo(float).tiny)
+    rate, mean_score = (np.clip(smoothed(sums) / mass, 0.0, 1.0) for sums in (cells.positives, cells.score_sums))
+    fitted = cells.square_weights * rate * (1 - rate)
+
+    def half(variances: Float64s) -> Float64s:
+        return resampling.z * np.sqrt(mesh.at_cells(mesh.variance(variances, s))) / mass
+
+    def around(middle: Float64s, width: Float64s) -> tuple[Float64s, Float64s]:
+        return np.clip(middle - width, 0.0, 1.0)[shown], np.clip(middle + width, 0.0, 1.0)[shown]
+
+    low, high = around(rate, half(fitted))
+    least, most = around(mean_score, half(cells.null_variances))
+    return CalibrationCurve(
+        kind="smooth",
+        scores=cells.scores[shown],
+        rates=rate[shown],
+        confidence_lows=low,
+        confidence_highs=high,
+        consistency_lows=least,
+        consistency_highs=most,
+        level=resampling.level,
+        bandwidth=s,
+    )

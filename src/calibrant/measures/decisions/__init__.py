@@ -1,0 +1,1 @@
+"""What is gained by acting on a score above a threshold."""

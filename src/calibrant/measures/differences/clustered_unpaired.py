@@ -1,0 +1,64 @@
+"""A model known by sums over buckets of clusters: its own errors by cluster, and its pairing with another model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calibrant.inputs.scores import Score
+from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
+from calibrant.measures.clustered_rows import ClusteredRows
+from calibrant.measures.differences.clustered import Answers, ClusterModel, paired_rows, square_error
+from calibrant.measures.differences.unpaired import Summed
+from calibrant.measures.means.clustered import flag_of
+from calibrant.statistics.cluster_sums import Clustered
+from calibrant.statistics.resampling import Resampling
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClusterSummed(Summed):
+    """A model known by the sums of its rows over buckets of clusters; ``answers`` as in `ClusterModel`."""
+
+    rows: ClusteredRows
+    answers: Answers | None = None
+
+    def paired(self, rows: Clustered) -> ClusterModel:
+        """Return the model with these of its rows in buckets."""
+        bins = ClusterBins.of(rows, uniform_bins(rows, self.n_bins))
+        return ClusterModel(name=self.name, rows=rows, bins=bins, means=self.means, answers=self.answers)
+
+    @property
+    def flag(self) -> str:
+        """A warning where intervals are not to be trusted, or nothing."""
+        flag = flag_of(self.rows.clusters)
+        return f"{self.name}: {flag}" if flag else ""
+
+    def square_error(self) -> tuple[float, float]:
+        """Return the standard error of the squared l2 error, and its degrees of freedom."""
+        return square_error([self.paired(self.rows.clusters)])
+
+    def absolute_ends(self, level: float) -> tuple[float, float]:
+        """Return the interval of the l1 error."""
+        resampling, value = Resampling.of(level, 0, 0), self.values["ece"]
+        rejected = self.rows.absolute_law("uniform", level).p_value <= resampling.tail
+        return self.rows.absolute_interval("uniform", value, resampling, rejected=rejected)
+
+    def half_width(self, score: Score, level: float) -> float:
+        """Return half the width of the interval of the mean Brier score or log loss."""
+        mean = self.means.brier if score == "brier" else self.means.nll
+        return self.rows.score_interval(score, self.means, Resampling.of(level, 0, 0)).high - mean
+
+    def accuracy_ends(self, level: float) -> tuple[float, float]:
+        """Return the interval of the accuracy."""
+        return self.rows.accuracy_interval(self.means, Resampling.of(level, 0, 0))
+
+
+def paired_models(first: ClusterSummed, second: ClusterSummed) -> tuple[ClusterModel, ClusterModel]:
+    """Return two models with the same buckets.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As `paired_rows`.
+    """
+    one, other = paired_rows(*((model.cells, model.rows.clusters.buckets) for model in (first, second)))
+    return first.paired(one), second.paired(other)

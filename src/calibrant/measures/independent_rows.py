@@ -1,0 +1,244 @@
+"""Independent rows of one event: their sums over bins, their intervals and their laws in closed form.
+
+Rows in clusters have the same methods, with other variances. `measures` call them without knowing which they have.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.inputs.scores import Score
+from calibrant.measures import curves, null_closed_form
+from calibrant.measures.binned import intervals as binned
+from calibrant.measures.binned.binned import quantile_bin_of, uniform_bin_of
+from calibrant.measures.binned.intervals import BinMoments, BinStatistics
+from calibrant.measures.cumulative import intervals as cumulative
+from calibrant.measures.cumulative.cumulative import cumulated_range
+from calibrant.measures.isotonic import intervals as corp
+from calibrant.measures.line.intervals import (
+    Large,
+    Line,
+    WithoutEnds,
+    calibration_in_the_large,
+    falls,
+    log_odds_line,
+    without_ends,
+)
+from calibrant.measures.loess import intervals as loess
+from calibrant.measures.means import means
+from calibrant.measures.means.base_rates import BaseRates
+from calibrant.measures.means.means import PredictionMeans, normal_interval, wilson_interval
+from calibrant.measures.means.ratio import ratio_interval, ratio_square
+from calibrant.measures.ranking.area import area_interval, area_square
+from calibrant.measures.smooth import intervals as smooth
+from calibrant.results import CalibrationCurve
+from calibrant.runtime.cached import cached_property
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.intervals import clopper_pearson, consistency_band
+from calibrant.statistics.null import Interval, Law
+from calibrant.statistics.resampling import Resampling, two_sided
+from calibrant.table import ReliabilityTable
+
+Float64s = NDArray[np.float64]
+Ends = tuple[float, float]
+Bins = Literal["uniform", "quantile"]
+
+
+@dataclass(frozen=True, eq=False)
+class IndependentRows:
+    """Judged rows of one event that are independent of each other, in cells few enough for resampling."""
+
+    cells: Cells
+    n_bins: int
+
+    @classmethod
+    def of(cls, table: ReliabilityTable, n_bins: int) -> IndependentRows:
+        """Return the rows of a table."""
+        return cls(Cells.from_table(table), n_bins)
+
+    @cached_property
+    def uniform(self) -> BinStatistics:
+        """The equal-width bins."""
+        return BinStatistics(BinMoments.of(self.cells, uniform_bin_of(self.cells.table, self.n_bins)))
+
+    @cached_property
+    def quantile(self) -> BinStatistics:
+        """The equal-mass bins."""
+        return BinStatistics(BinMoments.of(self.cells, quantile_bin_of(self.cells.table, self.n_bins)))
+
+    @cached_property
+    def shown(self) -> NDArray[np.intp]:
+        """The cells at which the curves are evaluated."""
+        return curves.shown_cells(self.cells)
+
+    def _moments(self, bins: Bins) -> BinMoments:
+        return self.uniform.bins if bins == "uniform" else self.quantile.bins
+
+    # ------------------------------------------------------------ intervals
+
+    def absolute_interval(self, bins: Bins, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
+        """Return the interval of the l1 error."""
+        return binned.absolute_interval(self._moments(bins), value, resampling.z, rejected=rejected)
+
+    def square_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
+        """Return the interval of the squared l2 error."""
+        return binned.square_interval(self.uniform.bins, value, resampling.z, rejected=rejected)
+
+    def maximum_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends | None:
+        """Return the interval of the largest gap; None without a bin of enough rows."""
+        if not self.uniform.held.any():
+            return None
+        return binned.maximum_interval(self.uniform.bins, value, resampling.level, rejected=rejected)
+
+    def cumulative_interval(self, value: float, resampling: Resampling) -> Ends:
+        """Return the interval of the largest cumulative residual."""
+        return cumulative.interval(self.cells, value, resampling.level)
+
+    def smooth_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
+        """Return the interval of the smooth calibration error."""
+        return smooth.interval(self.cells, value, resampling.z, rejected=rejected)
+
+    def loess_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
+        """Return the interval of the mean gap between scores and loess curve."""
+        return loess.interval(self.cells, value, resampling.z, rejected=rejected)
+
+    def gap_interval(self, value: float, resampling: Resampling) -> Ends:
+        """Return the interval of the mean gap."""
+        half = resampling.z * means.gap_error(self.cells)
+        return value - half, value + half
+
+    def gap_p_value(self, value: float) -> float:
+        """Return the p-value of a mean gap of 0, with the standard error of its interval."""
+        return two_sided(value, means.gap_error(self.cells))
+
+    def ratio_interval(self, ratio: float, resampling: Resampling) -> Ends:
+        """Return the interval of the ratio of observed to expected outcomes."""
+        error = math.sqrt(ratio_square(self.cells, ratio)) / float(self.cells.positives.sum())
+        return ratio_interval(ratio, error, resampling.z)
+
+    def mean_score_interval(self, value: float, resampling: Resampling) -> Ends:
+        """Return the interval of the mean score."""
+        cells = self.cells
+        variance = float(np.sum(cells.square_weights * (cells.scores - value) ** 2) / np.sum(cells.square_weights))
+        return normal_interval(value, variance, cells.effective_n, resampling.z)
+
+    def area_interval(self, area: float, resampling: Resampling) -> Ends:
+        """Return the interval of the area under the ROC curve."""
+        return area_interval(area, math.sqrt(area_square(self.cells)), resampling.z)
+
+    def score_interval(self, score: Score, predictions: PredictionMeans, resampling: Resampling) -> Interval:
+        """Return the interval of the mean Brier score or log loss."""
+        return means.score_interval(self.cells, score, predictions, resampling.z)
+
+    def event_brier_interval(self, resampling: Resampling) -> Interval:
+        """Return the interval of the judged event's own mean Brier score."""
+        means_of_event = PredictionMeans.of_event(self.cells.table, right=False)
+        return means.score_interval(self.cells, "brier", means_of_event, resampling.z)
+
+    def skill_interval(self, predictions: PredictionMeans, rates: BaseRates, resampling: Resampling) -> Interval:
+        """Return the interval of the Brier skill against the base rates."""
+        return means.skill_interval(predictions, rates, resampling.z)
+
+    def accuracy_interval(self, predictions: PredictionMeans, resampling: Resampling) -> Ends:
+        """Return the interval of the accuracy."""
+        return wilson_interval(predictions.accuracy, predictions.accuracy_rows, resampling.z)
+
+    def miscalibration_interval(self, value: float, null_sd: float, resampling: Resampling, *, rejected: bool) -> Ends:
+        """Return the interval of CORP's miscalibration; ``null_sd`` is its deviation under calibration."""
+        cells = self.cells
+        fit, _ = corp.in_sample(cells)
+        counts, positives, fits, _ = corp.out_of_fold(cells, resampling.seed)
+        inside = corp.difference(cells, cells.counts, cells.positives, cells.scores, fit)
+        outside = corp.difference(cells, counts, positives, cells.scores, fits)
+        low, high = corp.part_interval(inside, outside, null_sd, resampling.z, shown=rejected)
+        return min(low, value), max(high, value)
+
+    def discrimination_interval(self, value: float, resampling: Resampling) -> Ends:
+        """Return the interval of CORP's discrimination."""
+        cells = self.cells
+        fit, base = corp.in_sample(cells)
+        counts, positives, fits, bases = corp.out_of_fold(cells, resampling.seed)
+        inside = corp.difference(cells, cells.counts, cells.positives, base, fit)
+        outside = corp.difference(cells, counts, positives, bases, fits)
+        spread, shown = corp.null_discrimination_sd(cells), corp.rank_p_value(cells) <= resampling.tail
+        low, high = corp.part_interval(inside, outside, spread, resampling.z, shown=shown)
+        return min(low, value), max(high, value)
+
+    def uncertainty_interval(self, resampling: Resampling) -> Ends:
+        """Return the interval of the Brier score of the base rate."""
+        return corp.uncertainty_interval(self.cells, resampling.tail)
+
+    # ------------------------------------------------------------ laws in closed form
+
+    def absolute_law(self, bins: Bins, level: float) -> Law:
+        """Return the law of the l1 error."""
+        moments = self._moments(bins)
+        value = float(np.abs(moments.gap_sums).sum()) / moments.total
+        return null_closed_form.absolute_law(moments, value, level)
+
+    def square_laws(self, level: float) -> tuple[Law, Law]:
+        """Return the laws of the l2 error and of its debiased square."""
+        value = float(self.uniform.root_square(self.uniform.bins.gap_sums))
+        return null_closed_form.square_laws(self.uniform.bins, value, level)
+
+    def maximum_law(self, level: float) -> Law:
+        """Return the law of the largest gap."""
+        return null_closed_form.maximum_law(self.uniform, level)
+
+    def cumulative_law(self, level: float) -> Law | None:
+        """Return the law of the largest cumulative residual."""
+        value = float(np.abs(np.cumsum(self.cells.gap_sums)).max()) / self.cells.total
+        return null_closed_form.cumulative_law(self.cells, value, level)
+
+    def range_law(self, level: float) -> Law | None:
+        """Return the law of the range of the cumulative residuals."""
+        value = float(cumulated_range(np.cumsum(self.cells.gap_sums))) / self.cells.total
+        return null_closed_form.range_law(self.cells, value, level)
+
+    def gap_law(self, value: float, level: float) -> Law:
+        """Return the law of the mean gap."""
+        return null_closed_form.mean_gap_law(self.cells, value, level)
+
+    # ------------------------------------------------------------ curves
+
+    def line(self, level: float) -> Line:
+        """Return the slope of the log-odds line with the ends of its interval."""
+        return log_odds_line(self.cells, level)
+
+    def without_ends(self, line: Line, level: float) -> WithoutEnds | None:
+        """Return the line without the rows whose scores are moved in from 0 and 1; None without such rows."""
+        return without_ends(self.cells, line, level)
+
+    def falls(self) -> bool:
+        """Return whether the outcome rate clearly falls as scores rise."""
+        return falls(self.uniform.bins)
+
+    def in_the_large(self, level: float) -> Large:
+        """Return the intercept of the log-odds at slope 1 with the ends of its interval."""
+        return calibration_in_the_large(self.cells, level)
+
+    def rate_intervals(self, rates: Float64s, rows: Float64s, resampling: Resampling) -> tuple[Float64s, Float64s]:
+        """Return the intervals of the outcome rates of the filled equal-width bins, (M,) each."""
+        return clopper_pearson(rates * rows, rows, resampling.tail)
+
+    def rate_band(self, resampling: Resampling) -> tuple[Float64s, Float64s]:
+        """Return where the rates of these bins lie if the scores are right, without resampling."""
+        bins = self.uniform.bins
+        return consistency_band(bins.score_sums / bins.counts, bins.rows, resampling.tail)
+
+    def isotonic_curve(self, consistency: tuple[Float64s, Float64s] | None, resampling: Resampling) -> CalibrationCurve:
+        """Return the isotonic curve with its bands; ``consistency`` is the one of them that is drawn elsewhere."""
+        return curves.isotonic_curve(self.cells, self.shown, consistency, resampling)
+
+    def smooth_curve(self, bandwidth: float, resampling: Resampling) -> CalibrationCurve:
+        """Return the smooth curve with its bands."""
+        return curves.smooth_curve(self.cells, self.shown, bandwidth, resampling)
+
+    def loess_curve(self, resampling: Resampling) -> CalibrationCurve:
+        """Return the loess curve with its bands."""
+        return loess.loess_curve(self.cells, self.shown, resampling)

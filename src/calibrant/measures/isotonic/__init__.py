@@ -1,0 +1,1 @@
+"""The isotonic fit, and what follows from it."""

@@ -1,0 +1,170 @@
+"""The CORP decomposition of a proper score: miscalibration, discrimination and uncertainty."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from calibrant.errors import check_choice
+from calibrant.inputs.predictions import Notion
+from calibrant.inputs.scores import SCORES, Score
+from calibrant.measures.arguments import event_table
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.binned import Binning, Closed
+from calibrant.measures.binned.histograms import table_bins
+from calibrant.measures.context import Inference, Null, Replicates
+from calibrant.measures.event import Unavailable
+from calibrant.measures.gap import largest_gap
+from calibrant.measures.isotonic import intervals as corp
+from calibrant.measures.isotonic import isotonic
+from calibrant.measures.measure import Measure, exact
+from calibrant.results import ScoreDecomposition
+from calibrant.sketch import Arguments
+from calibrant.statistics.null import Interval
+from calibrant.statistics.resampling import Float64s
+
+
+def score_decomposition(
+    probs: Any,
+    targets: Any = None,
+    *,
+    score: Score = "brier",
+    method: Literal["corp", "murphy"] = "corp",
+    n_bins: int = 15,
+    binning: Binning = "uniform",
+    closed: Closed = "right",
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> ScoreDecomposition:
+    r"""Decompose a mean proper score of the judged event into miscalibration, discrimination and uncertainty.
+
+    .. math:: \bar S = \mathrm{MCB} - \mathrm{DSC} + \mathrm{UNC}
+
+    CORP: let x be the isotonic fit of the outcomes on the scores, and r the base rate. Then MCB = S(p) - S(x),
+    DSC = S(r) - S(x) and UNC = S(r). MCB is what a monotone recalibration gains on these rows. There are no bins to
+    choose, and all terms are at least 0. Murphy: reliability, resolution and uncertainty of a histogram;
+    ``within_bins`` is what the bins hide.
+
+    Parameters
+    ----------
+    probs, targets, notion, weights, ignore_index, logits
+        As in `expected_calibration_error`, for one judged event.
+    score : {"brier", "log"}, default "brier"
+        The proper score: (p - y)^2, or minus the log of the probability of the observed outcome.
+    method : {"corp", "murphy"}, default "corp"
+        The isotonic fit, or bins.
+    n_bins, binning, closed
+        Only for ``method="murphy"``, as in `expected_calibration_error`.
+
+    Returns
+    -------
+    ScoreDecomposition
+        Infinite log scores give an infinite miscalibration; the other terms stay finite.
+
+    Notes
+    -----
+    Cost: one read, one sort of N integers, O(N).
+
+    References
+    ----------
+    Dimitriadis, Gneiting, Jordan (2021), doi 10.1073/pnas.2016191118. Murphy (1973), doi
+    10.1175/1520-0450(1973)012<0595:ANVPOT>2.0.CO;2. Stephenson, Coelho, Jolliffe (2008), doi 10.1175/2007WAF2006116.1.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> p = [0, 0.05, 0.1, 0.2, 0.2, 0.35, 0.5, 0.75, 0.9, 1]
+    >>> parts = calibrant.score_decomposition(p, [0, 0, 1, 0, 1, 0, 1, 1, 1, 0])
+    >>> [round(x, 5) for x in (parts.score, parts.miscalibration, parts.discrimination, parts.uncertainty)]
+    [0.29375, 0.11875, 0.075, 0.25]
+    """
+    check_choice("score", score, SCORES)
+    check_choice("method", method, ("corp", "murphy"))
+    binned.check_bins(n_bins, binning, "l1", closed)
+    arguments = Arguments(
+        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+    table = event_table(arguments, "a score decomposition")
+    if method == "corp":
+        return isotonic.corp(table, score)
+    return isotonic.murphy(table, table_bins(table, n_bins, binning, closed), score)
+
+
+_NOT_AN_ERROR = Unavailable("no noise floor: it is not an error")
+
+
+def _replicate(replicates: Replicates) -> Float64s:
+    coarse = corp.miscalibrations(replicates.inference.cells, replicates.positives, replicates.fits)
+    return coarse * replicates.refinement
+
+
+def _miscalibration_interval(inference: Inference) -> Interval:
+    if not inference.resampling.n_resamples:
+        return Interval(math.nan, math.nan, "no interval: it needs resampling (n_resamples)")
+    value, rejected = inference.event.value(MISCALIBRATION), inference.rejects(MISCALIBRATION)
+    spread = float(inference.replicates_of(MISCALIBRATION).std())
+    low, high = inference.rows.miscalibration_interval(value, spread, inference.resampling, rejected=rejected)
+    return Interval(low, high, corp.METHOD)
+
+
+def _discrimination_interval(inference: Inference) -> Interval:
+    value = inference.event.value(DISCRIMINATION)
+    return Interval(*inference.rows.discrimination_interval(value, inference.resampling), corp.METHOD)
+
+
+def _uncertainty_interval(inference: Inference) -> Interval:
+    low, high = inference.rows.uncertainty_interval(inference.resampling)
+    value = inference.event.decomposition.uncertainty  # within the ends, but for the rounding of its sum
+    return Interval(min(low, value), max(high, value), "Clopper-Pearson of the base rate")
+
+
+MISCALIBRATION = Measure(
+    name="miscalibration",
+    label="miscalibration",
+    meaning="The part of the Brier score that the best monotone recalibration would take away.",
+    computed="The miscalibration is what the isotonic (CORP) fit of outcomes on scores takes off the Brier score",
+    sources=("Dimitriadis et al. 2021",),
+    profiles=frozenset({"standard", "forecast"}),
+    value=lambda event: event.decomposition.miscalibration,
+    scale="score",
+    details=lambda event: {"brier_of_event": event.decomposition.score},
+    bound=lambda event: event.recalibrated_bound,
+    interval=_miscalibration_interval,
+    implied=lambda inference: largest_gap(inference) ** 2,  # which moving all scores by the mean gap takes away
+    null=Null(replicate=_replicate),
+)
+
+DISCRIMINATION = Measure(
+    name="discrimination",
+    label="discrimination",
+    meaning="The part of the Brier score that telling cases apart earns. Larger is better.",
+    computed="The discrimination is the Brier score of the base rate less the one of the isotonic fit of outcomes on "
+    "scores (CORP)",
+    sources=("Dimitriadis et al. 2021",),
+    profiles=frozenset({"standard", "forecast"}),
+    value=lambda event: event.decomposition.discrimination,
+    scale="score",
+    better="higher",
+    range=(0.0, 0.25),
+    bound=lambda event: event.recalibrated_bound,
+    interval=_discrimination_interval,
+    null=_NOT_AN_ERROR,
+)
+
+UNCERTAINTY = Measure(
+    name="uncertainty",
+    label="uncertainty",
+    meaning="The Brier score of always giving the base rate.",
+    computed="The uncertainty is the Brier score of always predicting the base rate",
+    sources=("Murphy 1973",),
+    profiles=frozenset({"standard", "forecast"}),
+    value=lambda event: event.decomposition.uncertainty,
+    scale="score",
+    better="neither",
+    range=(0.0, 0.25),
+    bound=exact,
+    interval=_uncertainty_interval,
+    null=_NOT_AN_ERROR,
+)

@@ -1,0 +1,137 @@
+"""The interval and the noise floor of CORP's miscalibration and discrimination, by in-sample and out-of-fold fits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.inputs.weights import share_rows
+from calibrant.kernels import dispatch
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.intervals import clopper_pearson, score_end
+from calibrant.statistics.resampling import Stream, generator
+
+Float64s = NDArray[np.float64]
+
+FOLDS: Final = 5
+METHOD: Final = "in-sample and 5-fold isotonic fits"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An estimate of a part of the decomposition, the mean of D^2 for D the gap of two forecasts, with its spread.
+
+    ``error`` is its standard error. Its square is about 4 r D^2 + s: ``growth`` is r, ``rest`` is s.
+    """
+
+    value: float
+    error: float
+    growth: float
+    rest: float
+
+
+def miscalibrations(cells: Cells, positives: Float64s, fits: Float64s) -> Float64s:
+    """Return S(p) - S(x) of (B, K) outcomes and their fits, for the Brier score: the mean of (p - y)^2 - (x - y)^2."""
+    given = np.sum(cells.counts * cells.scores**2) - 2 * np.einsum("bk,k->b", positives, cells.scores)
+    fitted = np.einsum("bk,bk->b", fits, cells.counts * fits - 2 * positives)
+    return np.asarray((given - fitted) / cells.total)
+
+
+def in_sample(cells: Cells) -> tuple[Float64s, Float64s]:
+    """Return the fit to all cells, and the base rate at each of them."""
+    fit = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0]
+    return fit, np.full(len(cells), cells.positives.sum() / cells.total)
+
+
+def out_of_fold(cells: Cells, seed: np.random.SeedSequence) -> tuple[Float64s, Float64s, Float64s, Float64s]:
+    """Return weights, outcomes and forecasts of (5, K) folds, each fitted without its own rows, and their base rates.
+
+    The rows of each cell and outcome fall into the folds at random.
+    """
+    rng = generator(seed, Stream.FOLDS)
+    number, units = cells.kinds
+
+    def split(outcome: int) -> Float64s:
+        return np.asarray(rng.multinomial(number[outcome], np.full(FOLDS, 1 / FOLDS)).T * units[outcome])
+
+    positives = split(1)
+    negatives = split(0)
+    counts, fits, bases = positives + negatives, np.empty_like(positives), np.empty_like(positives)
+    for fold in range(FOLDS):
+        others = np.arange(FOLDS) != fold
+        n, k = counts[others].sum(axis=0), positives[others].sum(axis=0)
+        if n.sum() == 0:
+            n, k = counts.sum(axis=0), positives.sum(axis=0)
+        fits[fold] = dispatch.isotonic_fits(n, k[None])[0]
+        bases[fold] = k.sum() / n.sum()
+    return counts, positives, fits, bases
+
+
+def difference(cells: Cells, counts: Float64s, positives: Float64s, first: Float64s, second: Float64s) -> Part:
+    """Return the mean of (first - y)^2 - (second - y)^2 over rows, with its standard error."""
+    missed, hit = first**2 - second**2, (1 - first) ** 2 - (1 - second) ** 2
+    negatives = counts - positives
+    mean = float(np.sum(negatives * missed + positives * hit)) / cells.total
+    each = cells.squares_per_weight
+    square = float(np.sum(each[0] * negatives * (missed - mean) ** 2 + each[1] * positives * (hit - mean) ** 2))
+    d2, weights = (first - second) ** 2, each[0] * negatives + each[1] * positives
+    within = weights * second * (1 - second)
+    whole = float(np.sum(counts * d2)) / cells.total
+    growth = float(np.sum(within * d2)) / whole if whole > 0 else float(within.sum())
+    rest = float(np.sum(weights * (d2 - whole) ** 2)) / cells.total**2
+    return Part(mean, math.sqrt(square) / cells.total, growth / cells.total**2, rest)
+
+
+def part_interval(inside: Part, outside: Part, null_sd: float, z: float, *, shown: bool) -> tuple[float, float]:
+    """Return low = O - z se_O and the high that solves high = T + z sqrt(4 r high + s + s0^2), never below IS.
+
+    IS is the part in sample, biased upwards; O the part out of fold, biased downwards; T their mean. s0 is the standard
+    deviation of IS where the true value is 0, and 4 r m + s the variance of IS where it is m: with few distinct scores
+    the normal law holds for gaps, not for their squares. ``shown`` says that a test has shown the part to be above 0;
+    without, low is 0.
+    """
+    high = score_end(max((inside.value + outside.value) / 2, 0.0), inside.growth, inside.rest + null_sd**2, z)
+    low = max(outside.value - z * outside.error, 0.0) if shown else 0.0
+    return min(low, inside.value), max(high, inside.value)
+
+
+def uncertainty_interval(cells: Cells, tail: float) -> tuple[float, float]:
+    """Return the range of r (1 - r) over the base rates in Clopper and Pearson's interval."""
+    share = float(cells.positives.sum()) / cells.total
+    rows = float(share_rows(share, cells.total, cells.table.own_weights.sum(axis=1)))
+    ends = clopper_pearson(share * rows, rows, tail)
+    low, high = float(ends[0]), float(ends[1])
+    most = 0.25 if low <= 0.5 <= high else max(low * (1 - low), high * (1 - high))
+    return min(low * (1 - low), high * (1 - high)), most
+
+
+def null_discrimination_sd(cells: Cells) -> float:
+    """Return the standard deviation of the discrimination in sample, where scores tell nothing.
+
+    Then N DSC / (r (1 - r)), r the base rate, is chi-bar-square: a chi-square with L - 1 degrees of freedom, L the
+    number of records among K ranks, whose mean is H = sum 1 / k and whose variance is H - sum 1 / k^2 (Robertson,
+    Wright and Dykstra 1988). So its variance is 2 (H - 1) + H - sum 1 / k^2.
+    """
+    k = np.arange(1, len(cells) + 1)
+    records = float(np.sum(1 / k))
+    rate = float(cells.positives.sum() / cells.total)
+    square = max(2 * (records - 1) + records - float(np.sum(1 / k**2)), 0.0)
+    return rate * (1 - rate) * math.sqrt(square) / cells.effective_n
+
+
+def rank_p_value(cells: Cells) -> float:
+    """Return the p-value of the hypothesis that higher scores have no more outcomes: Wilcoxon's rank sum, one-sided."""
+    from scipy.special import ndtr
+
+    number = cells.kinds[0].astype(np.float64)
+    n, positives = number.sum(axis=0), number[1]
+    total, positive = float(n.sum()), float(positives.sum())
+    ranks = np.cumsum(n) - (n - 1) / 2
+    centred = float(np.sum(positives * (ranks - (total + 1) / 2)))
+    ties = float(np.sum(n**3 - n))
+    variance = positive * (total - positive) / 12 * ((total + 1) - ties / max(total * (total - 1), 1.0))
+    return float(ndtr(-centred / math.sqrt(variance))) if variance > 0 else 1.0

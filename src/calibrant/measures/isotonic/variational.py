@@ -1,0 +1,132 @@
+"""The variational calibration error: a lower bound of the error without bins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from calibrant.inputs.predictions import Notion
+from calibrant.measures.arguments import event_table
+from calibrant.measures.isotonic.variational_error import cross_fitted_gaps
+from calibrant.sketch import Arguments
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.resampling import Rng, check_level, normal_quantile, seed_of
+
+_METHOD: Final = "isotonic fits of five folds; normal law, variance doubled for the rows that folds share"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VariationalError:
+    """An estimate of the l1 calibration error without bins, with a lower bound.
+
+    Attributes
+    ----------
+    value : float
+        The estimate, the sum of ``over`` and ``under``. On average it is at most the true error; it may be negative.
+    low : float
+        The lower end of the interval of the true error, at least 0. There is no upper end.
+    over : float
+        The part of the rows whose scores are too high.
+    under : float
+        The part of the rows whose scores are too low.
+    level : float
+        The confidence: the true error is below ``low`` in at most a share (1 - level) / 2 of samples.
+    method : str
+        How the bound was computed.
+    n : int
+        The number of predictions.
+    """
+
+    value: float
+    low: float
+    over: float
+    under: float
+    level: float
+    method: str
+    n: int
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def variational_calibration_error(
+    probs: Any,
+    targets: Any = None,
+    *,
+    level: float = 0.95,
+    rng: Rng = 0,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> VariationalError:
+    r"""Return a lower bound of the calibration error without bins, and how much of it is too high and too low.
+
+    .. math:: \frac1N \sum_i \operatorname{sign}(g(p_i) - p_i)\,(y_i - p_i) \quad\text{estimates}\quad
+              \mathbb E \operatorname{sign}(g(p) - p)\,(q(p) - p) \;\le\; \mathbb E\,|q(p) - p|
+
+    with q(p) the true outcome rate at the score p. For any map g that other rows decide, the estimate is on average at
+    most the true error, and equal to it if g is on the right side of p everywhere. No bins bias it upwards, as they do
+    the ECE. It is in [-1, 1], in units of probability; lower is better.
+
+    Here g is the isotonic regression of the outcomes on the scores, fitted without the row's own fold, of five. Equal
+    scores fall into the folds at random. Scores with more distinct values than the standard grid has cells (4,396) are
+    pooled into its cells first. An isotonic map cannot follow rates that fall as scores rise: an error of that kind
+    is seen in part only.
+
+    Parameters
+    ----------
+    probs, targets, notion, weights, ignore_index, logits
+        As in `expected_calibration_error`, for one judged event; ``probs`` may be a `ReliabilityTable` or a
+        `CalibrationSketch`.
+    level : float, default 0.95
+        The bound is the lower end of an interval at this level, so it is false in at most 2.5 % of samples.
+    rng : int, numpy.random.Generator or numpy.random.SeedSequence, default 0
+        Decides the folds. The same seed gives the same numbers.
+
+    Returns
+    -------
+    VariationalError
+        The estimate, its lower bound, and its two parts. The order of the rows plays no part.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As `expected_calibration_error`; also for a level outside [0.5, 1), an unusable seed, and a classwise or
+        multilabel notion.
+
+    Notes
+    -----
+    The bound is the estimate less z standard errors. The standard error allows for what folds have in common and for
+    outcomes too rare to be in the sample; with it, up to 3 % of bounds were false in 30 settings of 10 to 1,000 rows.
+    With weights that are not integers, variances are sums of squared weights.
+
+    Cost: one read, one sort of N integers, and five fits of at most 4,396 cells.
+
+    References
+    ----------
+    Berta, Braun, Holzmüller, Bach, Jordan (2026), arXiv 2602.24230.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> result = calibrant.variational_calibration_error([0.2] * 500 + [0.9] * 500, [0, 1] * 500)
+    >>> round(result.value, 12), round(result.over, 12), round(result.under, 12), round(result.low, 3)
+    (0.35, 0.2, 0.15, 0.306)
+    """
+    check_level(level)
+    seed = seed_of(rng)
+    arguments = Arguments(
+        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+    table = event_table(arguments, "the variational calibration error")
+    gaps = cross_fitted_gaps(Cells.from_table(table), seed)
+    return VariationalError(
+        value=gaps.mean,
+        low=max(gaps.mean - normal_quantile(level) * gaps.error, 0.0),
+        over=gaps.over,
+        under=gaps.under,
+        level=float(level),
+        method=_METHOD,
+        n=table.n,
+    )

@@ -1,0 +1,204 @@
+"""The log-odds line: outcomes happen with log-odds a + b logit(p), fitted with its uncertainty (Cox 1958)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.measures.binned.intervals import BinMoments
+from calibrant.measures.line.line import cox_fit, in_the_large, log_odds
+from calibrant.measures.means.means import rarer_rows
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.heterogeneity import Deviations, steadied
+from calibrant.statistics.resampling import normal_quantile, two_sided
+from calibrant.table import ReliabilityTable
+
+Float64s = NDArray[np.float64]
+
+#: Scores are moved in from 0 and 1 by this, because their log-odds are infinite.
+CERTAIN: Final = 1e-6
+
+_MOST_STEPS: Final = 200
+_LARGEST_STEP: Final = 4.0  # of log-odds
+_CLOSE: Final = 1e-14  # of a squared step, in squared standard errors
+
+
+#: Standard errors by which the outcome rate falls as scores rise, for a finding.
+FALLING: Final = 4.0
+
+
+class Large(NamedTuple):
+    """Calibration in the large: the intercept a if the slope is 1, with the ends of its interval.
+
+    0 if outcomes are as frequent as the scores say, above 0 if they are more frequent; infinite for outcomes of one
+    kind. ``low`` and ``high`` are NaN without an interval.
+    """
+
+    intercept: float
+    low: float
+    high: float
+
+
+class Line(NamedTuple):
+    """The slope b of the log-odds line: 1 if the scores are spread rightly, below 1 if they are too extreme.
+
+    NaN with one distinct score or outcomes of one kind, infinite where a threshold separates the outcomes. ``low`` and
+    ``high`` are the ends of its interval, NaN without an interval; ``p_value`` is that of the slope 1, with the same
+    standard error.
+    """
+
+    slope: float
+    low: float
+    high: float
+    p_value: float = math.nan
+
+
+def log_odds_line(cells: Cells, level: float) -> Line:
+    """Return the slope with its interval, by the sandwich formula: I^-1 (sum u u') I^-1."""
+    fit = cox_fit(cells.table, CERTAIN)
+    if not math.isfinite(fit.slope):
+        return Line(fit.slope, math.nan, math.nan)
+    x = _log_odds_of(cells.table) - fit.origin
+    rates = 1 / (1 + np.exp(-np.clip(fit.level + fit.slope * x, -700, 700)))
+    squares = cells.table.own_weights
+    design = np.stack([np.ones_like(x), x])
+    information = (design * cells.counts * rates * (1 - rates)) @ design.T
+    scores = (design * (squares[0] * rates**2 + squares[1] * (1 - rates) ** 2)) @ design.T
+    try:
+        inverse = np.linalg.inv(information)
+    except np.linalg.LinAlgError:
+        return Line(fit.slope, math.nan, math.nan)
+    error = math.sqrt(max(float((inverse @ scores @ inverse)[1, 1]), 0.0))
+    half = normal_quantile(level) * error
+    return Line(fit.slope, fit.slope - half, fit.slope + half, two_sided(fit.slope - 1, error))
+
+
+class WithoutEnds(NamedTuple):
+    """The weight of the rows whose scores are moved in from 0 and 1, and the line without them."""
+
+    rows: float
+    inner: Line
+
+
+def without_ends(cells: Cells, line: Line, level: float) -> WithoutEnds | None:
+    """Return the line of the rows that are not moved; None if no row is.
+
+    ``line`` is that of all rows. Where its interval is wider than for independent rows, that of the inner rows is wider
+    by the same factor.
+    """
+    table = cells.table
+    moved = (table.scores < CERTAIN) | (table.scores > 1 - CERTAIN)
+    if not moved.any():
+        return None
+    rows = float(table.counts[moved].sum())
+    if moved.all():
+        return WithoutEnds(rows, Line(math.nan, math.nan, math.nan))
+    inner, plain = log_odds_line(cells.take(~moved), level), log_odds_line(cells, level)
+    wider = (line.high - line.low) / (plain.high - plain.low) if plain.high > plain.low else 1.0
+    half = (inner.high - inner.low) / 2 * wider
+    return WithoutEnds(rows, inner._replace(low=inner.slope - half, high=inner.slope + half))
+
+
+def falls(bins: BinMoments) -> bool:
+    """Return whether the outcome rate clearly falls as the mean scores of bins rise, in independent rows.
+
+    The sum of w c (y - r), c the mean score of the bin around that of all rows and r the base rate, is then below -4
+    standard errors: the root of sum w^2 c^2 r (1 - r), as if scores told nothing of the outcomes.
+    """
+    centred, rate = centred_scores(bins)
+    together = float(np.sum(centred * (bins.counts * (bins.rates - rate))))
+    variance = float(np.sum(bins.square_weights * centred**2)) * rate * (1 - rate)
+    return together < -FALLING * math.sqrt(variance)
+
+
+def centred_scores(bins: BinMoments) -> tuple[Float64s, float]:
+    """Return the mean score of each bin less that of all rows, and the base rate."""
+    mean, rate = (float(np.sum(x)) / bins.total for x in (bins.score_sums, bins.counts * bins.rates))
+    return bins.score_sums / bins.counts - mean, rate
+
+
+def calibration_in_the_large(cells: Cells, level: float) -> Large:
+    """Return the intercept at slope 1 with its interval, by the sandwich formula: (sum u^2) / I^2."""
+    rates, intercept = at_slope_one(cells.table)
+    if not math.isfinite(intercept):
+        return Large(intercept, math.nan, math.nan)
+    squares = cells.table.own_weights
+    information = float(cells.counts @ (rates * (1 - rates)))
+    spread = float(squares[0] @ rates**2 + squares[1] @ (1 - rates) ** 2)
+    half = normal_quantile(level) * math.sqrt(spread) / information if information > 0 else math.nan
+    return Large(intercept, intercept - half, intercept + half)
+
+
+def at_slope_one(table: ReliabilityTable) -> tuple[Float64s, float]:
+    """Return the rates s(a + logit p), and a."""
+    intercept = in_the_large(table, CERTAIN)
+    x = _log_odds_of(table)
+    return 1 / (1 + np.exp(-np.clip(intercept + x, -700, 700))), intercept
+
+
+def compare_slopes(groups: Sequence[Cells]) -> Deviations:
+    """Return the scores of the groups' slopes at one slope for all, each group with an intercept of its own.
+
+    U = sum (x - m) (y - q) with x = logit p, the fitted rates q and m the mean of x by weights q (1 - q), so that the
+    intercepts play no part. Its variance under the model is J = sum (x - m)^2 q (1 - q). It is multiplied by the ratio
+    of sum (x - m)^2 (y - q)^2 to J, where the line does not fit: that of all groups, and of the group as far as it has
+    events to tell.
+    """
+    first = np.cumsum([0, *(len(cells) for cells in groups)])[:-1]
+    sizes = np.diff(first, append=sum(len(cells) for cells in groups))
+    x, counts, positives = (
+        np.concatenate([part(cells) for cells in groups])
+        for part in (lambda cells: _log_odds_of(cells.table), lambda cells: cells.counts, lambda cells: cells.positives)
+    )
+    squares = np.concatenate([cells.table.own_weights for cells in groups], axis=1)
+
+    def over(values: Float64s) -> Float64s:
+        return np.asarray(np.add.reduceat(values, first, axis=-1))
+
+    rates, around, converged = _common_slope(x, counts, positives, over, sizes)
+    influences = around * np.stack([-rates, 1 - rates])
+    variances = over(squares.sum(axis=0) * around**2 * rates * (1 - rates))
+    seen, information = over(np.sum(squares * influences**2, axis=0)), over(counts * around**2 * rates * (1 - rates))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        misfit = steadied(
+            seen / variances, float(seen.sum() / variances.sum()), np.array([rarer_rows(cells) for cells in groups])
+        )
+    return Deviations(
+        scores=over(around * (positives - counts * rates)),
+        variances=variances * misfit if converged else np.full(len(groups), math.nan),
+        sensitivities=information,
+        influences=np.split(influences, first[1:], axis=1),
+    )
+
+
+def _log_odds_of(table: ReliabilityTable) -> Float64s:
+    return log_odds(np.clip(table.scores.astype(np.float64), CERTAIN, 1 - CERTAIN))
+
+
+def _common_slope(
+    x: Float64s, counts: Float64s, positives: Float64s, over: Callable[[Float64s], Float64s], sizes: NDArray[np.intp]
+) -> tuple[Float64s, Float64s, bool]:
+    """Return the fitted rates, x less the mean of its group, and whether Newton's method found the largest likelihood.
+
+    The model has one slope and an intercept for each group; ``over`` sums over the cells of each group.
+    """
+    intercepts, slope = np.zeros(len(sizes)), 1.0
+    for _ in range(_MOST_STEPS):
+        rates = 1 / (1 + np.exp(-np.clip(np.repeat(intercepts, sizes) + slope * x, -700, 700)))
+        weights, residuals = counts * rates * (1 - rates), positives - counts * rates
+        masses = np.maximum(over(weights), np.finfo(float).tiny)
+        means = over(weights * x) / masses
+        around = x - np.repeat(means, sizes)
+        information = float(np.sum(weights * around**2))
+        if not information > 0:
+            return rates, around, False
+        step = float(np.clip(residuals @ around / information, -1.0, 1.0))
+        moves = np.clip(over(residuals) / masses - step * means, -_LARGEST_STEP, _LARGEST_STEP)
+        if max(step**2 * information, float(np.max(moves**2 * masses))) < _CLOSE:
+            return rates, around, True
+        intercepts, slope = intercepts + moves, slope + step
+    return rates, around, False

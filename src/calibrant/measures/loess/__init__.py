@@ -1,0 +1,1 @@
+"""The local fit of the outcome on the score."""

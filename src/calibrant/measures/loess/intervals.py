@@ -1,0 +1,94 @@
+"""The interval of the integrated calibration index, and the loess curve with its bands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.measures.loess.loess import Loess, Quantiles
+from calibrant.results import CalibrationCurve
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.intervals import blend, thinned
+from calibrant.statistics.resampling import Resampling
+
+Float64s = NDArray[np.float64]
+
+_TINY: Final = float(np.finfo(float).tiny)
+
+
+def loess(cells: Cells) -> Loess:
+    """Return the loess curve of cells: ``cells.of(loess)`` computes it once."""
+    return Loess.of(cells.table)
+
+
+def absolute_gaps(cells: Cells, gap_sums: Float64s) -> Quantiles:
+    """Return the absolute gaps between scores and loess curve, (..., K), from the sums of score - outcome."""
+    return Quantiles(cells.of(loess).absolute_gaps(gap_sums), cells.counts, cells.table.square_weights is None)
+
+
+def window_rows(cells: Cells) -> float:
+    """Return the effective number of rows behind the curve at an anchor, the median."""
+    return float(np.median(1 / (cells.of(loess).squares @ cells.square_weights)))
+
+
+def interval(cells: Cells, value: float, z: float, *, rejected: bool) -> tuple[float, float]:
+    """Return the interval of the mean gap between the scores and the curve that the true rates would have.
+
+    low = sum o tau g(G / tau) - z sd[g'(G / tau)] and high = T + z sd[sign G]: G are the gaps at the anchors, o the
+    shares of the rows, tau^2 the variances of G, sd[f] the standard deviation of sum o f G, and g as for binned errors.
+    Variances of cells are blended with what calibration implies as if each had the rows behind an anchor.
+    """
+    curve = cells.of(loess)
+    v = blend(np.full(len(cells), window_rows(cells)), cells.squared_residuals, cells.null_variances)
+    gaps, deviations = curve.gaps(cells.gap_sums), np.sqrt(curve.squares @ v) + _TINY
+    g, slope = thinned(gaps / deviations)
+
+    def half(direction: Float64s) -> float:
+        return z * cells.spread((curve.shares * direction) @ curve.weights, v)
+
+    low = max(float(curve.shares @ (deviations * g)) - half(slope), 0.0) if rejected else 0.0
+    return min(low, value), value + half(np.sign(gaps))
+
+
+def loess_curve(cells: Cells, shown: NDArray[np.intp], resampling: Resampling) -> CalibrationCurve:
+    """Return the loess curve at the shown cells, with its bands."""
+    halves = [resampling.z * np.sqrt(cells.of(loess).squares @ v) for v in variances(cells)]
+    return banded(cells, shown, halves, resampling.level)
+
+
+def variances(cells: Cells) -> tuple[Float64s, Float64s]:
+    """Return the variances of the sums of outcomes in the cells: of the fitted rates, and of the scores."""
+    rates = np.clip(cells.of(loess).between(_fitted(cells), cells.scores), 0.0, 1.0)
+    return cells.square_weights * rates * (1 - rates), cells.null_variances
+
+
+def banded(cells: Cells, shown: NDArray[np.intp], halves: list[Float64s], level: float) -> CalibrationCurve:
+    """Return the curve at the shown cells with two pointwise bands: around it, and around the diagonal.
+
+    ``halves`` are their half-widths at the anchors. Under calibration the mean of the curve is the diagonal: lines
+    reproduce it. Of other curves the bias is in neither band.
+    """
+    scores, curve = cells.scores[shown], cells.of(loess)
+    middle = curve.between(_fitted(cells), scores)
+    half, null = (curve.between(values, scores) for values in halves)
+
+    def within(rates: Float64s) -> Float64s:
+        return np.clip(rates, 0.0, 1.0)
+
+    return CalibrationCurve(
+        kind="loess",
+        scores=scores,
+        rates=within(middle),
+        confidence_lows=within(middle - half),
+        confidence_highs=within(middle + half),
+        consistency_lows=within(scores - null),
+        consistency_highs=within(scores + null),
+        level=level,
+    )
+
+
+def _fitted(cells: Cells) -> Float64s:
+    """Return the curve at its anchors."""
+    return np.asarray(cells.of(loess).anchors - cells.of(loess).gaps(cells.gap_sums))

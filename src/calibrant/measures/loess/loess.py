@@ -1,0 +1,167 @@
+"""Loess of the outcomes: at each score a line through the nearest rows. And the gaps between it and the scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.runtime.cached import cached_property
+from calibrant.table import ReliabilityTable
+
+Float64s = NDArray[np.float64]
+
+#: The share of the rows that each line is fitted to.
+SPAN: Final = 0.75
+
+#: The most scores at which lines are fitted; between them the curve is straight.
+MOST_ANCHORS: Final = 512
+
+_ROUNDING: Final = 1e-12  # relative
+
+
+@dataclass(frozen=True, eq=False)
+class Loess:
+    r"""A loess curve as a linear map of the outcomes.
+
+    At each anchor x a line is fitted to the outcomes by least squares, with the weights :math:`(1 - |p - x|^3 / h^3)^3`
+    (tricube); h is the smallest half-width that holds a share ``span`` of the rows. Where a single score has weight,
+    the curve is its outcome rate. Lines reproduce the diagonal: the gaps between scores and curve are the same map of
+    score - outcome, and calibrated scores have none on average.
+
+    Attributes
+    ----------
+    scores : (K,) array
+        The distinct scores, or the mean scores of cells.
+    counts : (K,) array
+        The weight of the rows of each.
+    anchors : (A,) array
+        The scores at which lines are fitted: all of them, or 512 at equal steps of the rows.
+    weights : (A, K) array
+        How much one outcome of each score adds to the curve at each anchor.
+    """
+
+    scores: Float64s
+    counts: Float64s
+    anchors: Float64s
+    weights: Float64s
+
+    @classmethod
+    def of(cls, table: ReliabilityTable, span: float = SPAN) -> Loess:
+        """Return the curve of the rows of a table. Cost: O(512 K) time and memory."""
+        scores, counts = table.scores.astype(np.float64), table.counts.astype(np.float64)
+        upto = np.cumsum(counts)
+        needed = span * float(upto[-1]) * (1 - _ROUNDING)
+        anchors = scores
+        if len(scores) > MOST_ANCHORS:
+            steps = np.searchsorted(upto, np.linspace(0, upto[-1], MOST_ANCHORS))
+            anchors = scores[np.unique(np.clip(steps, 0, len(scores) - 1))]
+        return cls(
+            scores, counts, anchors, _lines(scores, counts, anchors, _half_widths(scores, upto, needed, anchors))
+        )
+
+    def gaps(self, gap_sums: Float64s) -> Float64s:
+        """Return score - curve at the anchors, (..., A), from the sums of score - outcome at each score, (..., K)."""
+        return np.asarray(gap_sums @ self.weights.T)
+
+    def between(self, values: Float64s, scores: Float64s) -> Float64s:
+        """Return a curve, given at the anchors, at other scores."""
+        return np.interp(scores, self.anchors, values)
+
+    def at_scores(self, values: Float64s) -> Float64s:
+        """Return curves, given at the anchors, (..., A), at all scores, (..., K)."""
+        before, after, moved = self._places
+        return np.asarray(values[..., before] * (1 - moved) + values[..., after] * moved)
+
+    def absolute_gaps(self, gap_sums: Float64s) -> Float64s:
+        """Return the absolute gaps at all scores, (..., K), from the sums of score - outcome."""
+        return np.abs(self.at_scores(self.gaps(gap_sums)))
+
+    @cached_property
+    def squares(self) -> Float64s:
+        """The squared weights, (A, K): variances of sums over rows times these are variances of the curve."""
+        return np.asarray(self.weights**2)
+
+    @cached_property
+    def shares(self) -> Float64s:
+        """The share of the rows that each anchor stands for, (A,): their mean is that over rows of a curve between."""
+        before, after, moved = self._places
+        n = len(self.anchors)
+        sums = np.bincount(before, self.counts * (1 - moved), n) + np.bincount(after, self.counts * moved, n)
+        return np.asarray(sums / self.counts.sum())
+
+    @cached_property
+    def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Float64s]:
+        """The anchors before and after each score, and how far the score is from the first to the second; (K,) each."""
+        before = np.clip(np.searchsorted(self.anchors, self.scores, side="right") - 1, 0, len(self.anchors) - 1)
+        after = np.minimum(before + 1, len(self.anchors) - 1)
+        widths = self.anchors[after] - self.anchors[before]
+        moved = np.divide(self.scores - self.anchors[before], widths, out=np.zeros_like(widths), where=widths > 0)
+        return before, after, moved
+
+
+@dataclass(frozen=True, eq=False)
+class Quantiles:
+    """Quantiles of values, (..., K), that occur ``counts`` times, (K,).
+
+    With whole weights they are those of the repeated values, with straight lines between them. Otherwise each is the
+    smallest value that a share of the weight does not exceed.
+    """
+
+    values: Float64s
+    counts: Float64s
+    whole: bool
+
+    @cached_property
+    def _ordered(self) -> tuple[NDArray[np.intp], Float64s]:
+        order = np.argsort(self.values, axis=-1)
+        return order, np.cumsum(self.counts[order], axis=-1)
+
+    def at(self, share: float) -> Float64s:
+        """Return the quantiles, (...)."""
+        total = float(self.counts.sum())
+        if not self.whole:
+            return self._reached(share * total * (1 - _ROUNDING))
+        place = share * (total - 1)
+        first = float(np.floor(place))
+        low, high = (self._reached(min(at + 1, total) - 0.5) for at in (first, first + 1))
+        return np.asarray(low + (place - first) * (high - low))
+
+    def _reached(self, weight: float) -> Float64s:
+        """Return the values at which the weight from below reaches this one."""
+        order, upto = self._ordered
+        places = np.sum(upto < weight, axis=-1, keepdims=True)
+        return np.asarray(np.take_along_axis(self.values, np.take_along_axis(order, places, axis=-1), axis=-1)[..., 0])
+
+
+def _half_widths(scores: Float64s, upto: Float64s, needed: float, anchors: Float64s) -> Float64s:
+    """Return the smallest half-widths around the anchors that hold the needed weight.
+
+    [p_i, p_j] with the smallest j for each i hold it. Of all these windows the two around p_i + p_j = 2 x are nearest.
+    """
+    before = np.concatenate([[0.0], upto[:-1]])
+    last = np.searchsorted(upto, before + needed)
+    low = scores[last < len(scores)]
+    high = scores[last[last < len(scores)]]
+    place = np.searchsorted(low + high, 2 * anchors)
+    right = np.where(place < len(low), high[np.minimum(place, len(low) - 1)] - anchors, np.inf)
+    left = np.where(place > 0, anchors - low[np.maximum(place - 1, 0)], np.inf)
+    return np.asarray(np.maximum(np.minimum(right, left), 0.0))
+
+
+def _lines(scores: Float64s, counts: Float64s, anchors: Float64s, half_widths: Float64s) -> Float64s:
+    """Return by how much one outcome of each score moves the fitted line at each anchor, (A, K)."""
+    moved = scores - anchors[:, None]
+    near = np.abs(moved)
+    wide = half_widths > 0
+    near /= np.where(wide, half_widths, 1.0)[:, None]
+    weights = np.where(wide[:, None], np.maximum(1 - near**3, 0.0) ** 3, near == 0)
+    rows = weights * counts
+    mass = rows.sum(axis=1, keepdims=True)
+    middle = np.sum(rows * moved, axis=1, keepdims=True) / mass
+    moved -= middle
+    spread = np.sum(rows * moved**2, axis=1, keepdims=True)
+    slopes = np.divide(middle, spread, out=np.zeros_like(middle), where=spread > 0)
+    return np.asarray(weights * (1 / mass - slopes * moved))

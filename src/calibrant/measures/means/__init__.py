@@ -1,0 +1,1 @@
+"""Means over rows: differences in the large, proper scores, accuracy."""

@@ -1,0 +1,60 @@
+"""The accuracy: the share of right answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calibrant.inputs.notions import read
+from calibrant.measures.context import Inference
+from calibrant.measures.differences import clustered as pairs
+from calibrant.measures.differences import paired, unpaired
+from calibrant.measures.event import Unavailable
+from calibrant.measures.measure import Difference, Measure
+from calibrant.sketch import Arguments
+from calibrant.statistics.null import Interval
+
+
+def accuracy(
+    probs: Any, targets: Any = None, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
+) -> float:
+    """Return the share of rows whose predicted class is right, in [0, 1].
+
+    The predicted class is the most probable one; ties go to the lowest class. A single score predicts class 1 if it is
+    at least .5. Parameters and errors are those of `expected_calibration_error`.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> calibrant.accuracy([[0.6, 0.4], [0.5, 0.5]], [0, 1])
+    0.5
+    """
+    arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
+    totals = arguments.totals()
+    return (read(*arguments.predictions()) if totals is None else totals).means.accuracy
+
+
+def _interval(inference: Inference) -> Interval:
+    return Interval(*inference.rows.accuracy_interval(inference.event.predictions, inference.resampling), "Wilson")
+
+
+ACCURACY = Measure(
+    name="accuracy",
+    label="accuracy",
+    meaning="The share of rows whose predicted class is right. Higher is better.",
+    computed="The accuracy is the share of rows whose predicted class is right",
+    value=lambda event: event.predictions.accuracy,
+    judges="predictions",
+    better="higher",
+    range=(0.0, 1.0),
+    bound=lambda event: event.predictions.accuracy_bound,
+    interval=_interval,
+    spread=lambda inference: inference.rows.accuracy_spread(inference.event.predictions),
+    null=Unavailable("no noise floor: it is not an error"),
+    difference=Difference(
+        value=lambda model: model.means.accuracy,
+        paired=paired.accuracy_difference,
+        clustered=pairs.accuracy_difference,
+        unpaired=unpaired.accuracy_difference,
+    ),
+    functions=(accuracy,),
+)

@@ -1,0 +1,120 @@
+"""The Brier score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.inputs.notions import read
+from calibrant.measures.context import Inference
+from calibrant.measures.differences import clustered as pairs
+from calibrant.measures.differences import paired, unpaired
+from calibrant.measures.isotonic import isotonic
+from calibrant.measures.measure import PROPER_SCORE, Difference, Measure, exact
+from calibrant.sketch import Arguments
+from calibrant.statistics.null import Interval
+
+
+def brier_score(
+    probs: Any, targets: Any = None, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
+) -> float:
+    r"""Return the Brier score: the mean squared distance between predicted probabilities and what happened.
+
+    .. math:: \frac1N \sum_i (p_i - y_i)^2 \quad\text{for (N,)}, \qquad
+              \frac1N \sum_i \sum_k (p_{ik} - [y_i = k])^2 \quad\text{for (N, C)}
+
+    A proper score; lower is better. It is in [0, 1] for one event and in [0, 2] for classes. For (N, 2) both columns
+    add the same, so it is twice the score of class 1's column. Probabilities are never clipped. Parameters and errors
+    are those of `expected_calibration_error`.
+
+    References
+    ----------
+    Brier (1950), Monthly Weather Review 78.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> round(calibrant.brier_score([0.9, 0.2], [1, 0]), 12)
+    0.025
+    >>> round(calibrant.brier_score([[0.1, 0.9], [0.8, 0.2]], [1, 0]), 12)
+    0.05
+    """
+    arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
+    totals = arguments.totals()
+    return (read(*arguments.predictions()) if totals is None else totals).means.brier
+
+
+def top_label_brier_score(
+    probs: Any, targets: Any = None, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
+) -> float:
+    r"""Return the Brier score of the event "the predicted class is right": mean of (max p - [right])^2.
+
+    It is in [0, 1]; lower is better. A single binary score p becomes max(p, 1 - p), and .5 predicts class 1. Ties
+    go to the lowest class. Parameters and errors are those of `expected_calibration_error`.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> round(calibrant.top_label_brier_score([[0.6, 0.4], [0.3, 0.7]], [0, 0]), 12)
+    0.325
+    """
+    arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
+    if arguments.sketch() is not None:  # folding p to max(p, 1 - p) does not change the squared residual
+        return isotonic.table_score(arguments.table(), "brier")
+    predictions, _ = arguments.predictions()
+    if predictions.layout == "multilabel":
+        raise InputError("targets", "one label a row", "several", "use brier_score")
+    events = read(predictions, "top-label", scoring=False).events
+    return float(np.average((events.scores.astype(np.float64) - events.outcomes) ** 2, weights=events.weights))
+
+
+def _interval(inference: Inference) -> Interval:
+    means = inference.event.predictions
+    return inference.rows.score_interval("brier", means, inference.resampling)
+
+
+def _event_interval(inference: Inference) -> Interval:
+    return inference.rows.event_brier_interval(inference.resampling)
+
+
+BRIER = Measure(
+    name="brier",
+    label="Brier score",
+    meaning="The mean squared distance between the probabilities and what happened. Lower is better.",
+    computed="The Brier score is the mean squared distance between the probabilities and what happened",
+    sources=("Brier 1950",),
+    profiles=frozenset({"standard", "clinical", "forecast"}),
+    value=lambda event: event.predictions.brier,
+    judges="predictions",
+    scale="score",
+    range=(0.0, 1.0),
+    class_range=(0.0, 2.0),
+    bound=exact,
+    interval=_interval,
+    spread=lambda inference: inference.rows.loss_spread("brier", inference.event.predictions),
+    null=PROPER_SCORE,
+    difference=Difference(
+        value=lambda model: model.means.brier,
+        paired=paired.brier_difference,
+        clustered=pairs.brier_difference,
+        unpaired=unpaired.brier_difference,
+    ),
+    functions=(brier_score, top_label_brier_score),
+)
+
+EVENT_BRIER = Measure(
+    name="brier_event",
+    label="Brier, judged event",
+    meaning="The mean squared distance between the judged event's score and whether it happened. Lower is better.",
+    computed="The Brier score of the judged event is the mean squared distance between its score and whether it "
+    "happened",
+    sources=("Brier 1950",),
+    profiles=frozenset({"standard", "clinical", "forecast"}),
+    value=lambda event: event.decomposition.score,
+    scale="score",
+    bound=exact,
+    interval=_event_interval,
+    null=PROPER_SCORE,
+)

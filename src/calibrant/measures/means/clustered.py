@@ -1,0 +1,272 @@
+"""Intervals of means over rows in clusters, Wilson's for a share, and the warnings that clusters call for.
+
+The variance of a mean is that of independent rows times the design effect of its sums over buckets; the quantile is
+that of Student's law with the degrees of freedom of these sums.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.clusters import BucketSums
+from calibrant.inputs.scores import Score
+from calibrant.inputs.weights import share_rows
+from calibrant.measures.means.base_rates import BaseRates
+from calibrant.measures.means.means import (
+    CLUSTERS,
+    NO_SKILL_BY_CLUSTER,
+    NORMAL,
+    PredictionMeans,
+    implied,
+    rare,
+    wilson_interval,
+)
+from calibrant.measures.means.ratio import ratio_interval as sampling_ratio
+from calibrant.measures.means.ratio import ratio_square
+from calibrant.measures.ranking.area import area_interval as sampling_area
+from calibrant.measures.ranking.area import area_square, influences
+from calibrant.statistics.cluster_sums import Clustered, Spread, around_mean, centred, spread_of
+from calibrant.statistics.intervals import blend, clopper_pearson
+from calibrant.statistics.null import Interval
+from calibrant.statistics.resampling import alpha_of, normal_quantile, t_quantile
+
+Float64s = NDArray[np.float64]
+
+#: The end of the method of every number that clusters entered.
+BY_CLUSTER: Final = "; by cluster"
+
+#: The same where each cluster is one row: the rows are independent.
+LONE: Final = "; clusters of one row"
+
+_LEAST_DEFF: Final = 0.01  # of a share
+_ROUNDING: Final = 1e-12  # relative: a smaller variance of rows is rounding
+_LARGE: Final = 0.1  # share of the rows; a cluster with more decides the degrees of freedom
+
+
+# ------------------------------------------------------------ the mean gap and the mean score
+
+
+def gap_spread(rows: Clustered) -> Spread:
+    """Return the spread of the sum of score - outcome, of the variance blended with what calibration implies.
+
+    The blend is that of the mean gap, (K Q + 5 V0) / (K + 5), with the effective number of clusters K.
+    """
+    ones, cells = np.ones(len(rows.cells)), rows.cells
+    found = rows.gap_spread(ones)
+    v = blend(np.full(len(cells), rows.kish), cells.squared_residuals, cells.null_variances)
+    variance = rows.row_square(ones, v) * unbiased(rows.effective_n) * found.deff
+    return Spread(variance, found.deff, found.freedom)
+
+
+def gap_interval(rows: Clustered, value: float, level: float) -> tuple[float, float]:
+    """Return the interval of the mean gap."""
+    return _around(value, gap_spread(rows), rows, level)
+
+
+def ratio_interval(rows: Clustered, ratio: float, level: float) -> tuple[float, float]:
+    """Return the interval of the ratio t of observed to expected outcomes, by the sums of y - t p over buckets."""
+    own = rows.centred(rows.y.sum(axis=1) - ratio * (rows.gaps + rows.y).sum(axis=1))
+    spread = spread_of(own, ratio_square(rows.fine, ratio), rows.sizes)
+    error = math.sqrt(spread.variance) / float(rows.cells.positives.sum())
+    return sampling_ratio(ratio, error, t_quantile(level, spread.freedom))
+
+
+def score_spread(rows: Clustered, value: float) -> Spread:
+    """Return the spread of the sum of the scores, whose mean is ``value``."""
+    fine = rows.fine
+    own = rows.centred((rows.gaps + rows.y).sum(axis=1))
+    square = float(np.sum(fine.square_weights * (fine.scores - value) ** 2))
+    return spread_of(own, square if square > _ROUNDING * rows.total * rows.unit else 0.0, rows.sizes)
+
+
+def mean_score_interval(rows: Clustered, value: float, level: float) -> tuple[float, float]:
+    """Return the interval of the mean score."""
+    return _around(value, score_spread(rows, value), rows, level)
+
+
+def _around(value: float, spread: Spread, rows: Clustered, level: float) -> tuple[float, float]:
+    """Return value -+ t sd / N."""
+    half = t_quantile(level, spread.freedom) * math.sqrt(spread.variance) / rows.total
+    return value - half, value + half
+
+
+def unbiased(n: float) -> float:
+    """Return n / (n - 1): sums of squares around a mean are too small by this factor."""
+    return n / max(n - 1, _ROUNDING)
+
+
+# ------------------------------------------------------------ proper scores
+
+
+def loss_spread(rows: Clustered, score: Score, means: PredictionMeans, sums: Float64s | None = None) -> Spread:
+    """Return the spread of the sum of the Brier scores or log losses; the buckets must be scored.
+
+    The variance of a row is the one of `means.means.score_interval`: where the scores are of the judged event, it is
+    blended with what calibration implies, as five rows of prior. ``sums`` are other sums of the buckets, (H,).
+    """
+    mean, variance = (means.brier, means.brier_variance) if score == "brier" else (means.nll, means.nll_variance)
+    sums = rows.scalar("brier" if score == "brier" else "nll") if sums is None else sums
+    found = _sum_spread(rows, sums, variance, mean)
+    if means.event:
+        fine = rows.fine
+        expected, square = implied(fine.scores, score)
+        spread = float(np.sum(fine.square_weights * (square - mean * (2 * expected - mean))))
+        n, implied_variance = np.array([rows.effective_n]), np.array([spread / (rows.unit * rows.total)])
+        variance = max(float(blend(n, np.array([variance]), implied_variance)[0]), 0.0)
+    whole = variance * rows.unit * rows.total * unbiased(rows.effective_n)
+    return Spread(whole * found.deff, found.deff, found.freedom)
+
+
+def _sum_spread(
+    rows: Clustered, sums: Float64s, variance: float, mean: float, weights: Float64s | None = None
+) -> Spread:
+    """Return the spread of a sum from its sums over the buckets, (H,), and from the variance and mean of a row.
+
+    ``weights`` are those of the buckets, by default of all.
+    """
+    weights = rows.weights if weights is None else weights
+    own = centred(sums, weights)
+    square = variance * rows.unit * rows.total
+    return spread_of(own, square if variance > _ROUNDING * (mean**2 + variance) else 0.0, weights / rows.unit)
+
+
+def score_interval(rows: Clustered, score: Score, means: PredictionMeans, level: float) -> Interval:
+    """Return the interval of the mean Brier score or of the mean log loss, which is finite."""
+    value = means.brier if score == "brier" else means.nll
+    return Interval(*_around(value, loss_spread(rows, score, means), rows, level), NORMAL)
+
+
+def event_brier_interval(rows: Clustered, level: float) -> Interval:
+    """Return the interval of the judged event's own mean Brier score.
+
+    The sum of (p - y)^2 over a bucket is that of p (1 - p) less the exact one of (p - y) (1 - 2 p); p (1 - p) is
+    linear in each coarse cell, around the cell's mean score.
+    """
+    means, c = PredictionMeans.of_event(rows.fine.table, right=False), rows.cells.scores
+    sums = rows.n @ (c * (1 - c)) + (rows.gaps + rows.y - rows.n * c) @ (1 - 2 * c) - rows.scalar("tilt")
+    return Interval(*_around(means.brier, loss_spread(rows, "brier", means, sums), rows, level), NORMAL)
+
+
+def skill_interval(rows: Clustered, means: PredictionMeans, rates: BaseRates, level: float) -> Interval:
+    """Return the interval of the Brier skill 1 - B / U, of the sums of b - (B / U) u over the buckets.
+
+    The error of the base rates adds what it does in `means.means.skill_interval`, with the design effect of u.
+    """
+    if rates.buckets is None or rates.places is None:
+        return Interval(math.nan, math.nan, NO_SKILL_BY_CLUSTER)
+    ratio, places = means.brier / rates.score, rates.places[rows.held]
+    pooled = [np.bincount(places, x, len(rates.buckets)) for x in (rows.scalar("brier"), rows.weights)]
+    brier, weights = (x.astype(np.float64, copy=False) for x in pooled)
+    losses, filled = rates.buckets @ rates.losses, weights > 0
+    variance = rates.variance(ratio, means.brier, means.brier_variance)
+    found = _sum_spread(rows, (brier - ratio * losses)[filled], variance, means.brier, weights[filled])
+    base = _sum_spread(rows, losses[filled], rates.own_variance, rates.score, weights[filled])
+    second = 2 * (ratio * base.deff / rows.effective_n * rows.total) ** 2
+    spread = found._replace(variance=found.variance / rates.score**2 + second)
+    return Interval(*_around(1 - ratio, spread, rows, level), NORMAL)
+
+
+def area_interval(rows: Clustered, area: float, level: float) -> tuple[float, float]:
+    """Return the interval of the area under the ROC curve, by the sums of its influences over buckets.
+
+    Within a coarse cell the rows of an outcome have the mean influence of its cells (Obuchowski 1997, doi
+    10.2307/2533958, on these sums).
+    """
+    moved, fine = influences(rows.fine), rows.fine
+    kinds = [fine.counts - fine.positives, fine.positives]
+    without, having = (
+        np.divide(rows.cells.pool(n * x), pooled, out=np.zeros(len(pooled)), where=pooled > 0)
+        for n, x, pooled in ((n, x, rows.cells.pool(n)) for n, x in zip(kinds, moved, strict=True))
+    )
+    spread = spread_of((rows.n - rows.y) @ without + rows.y @ having, area_square(fine), rows.sizes)
+    return sampling_area(area, math.sqrt(spread.variance), t_quantile(level, spread.freedom))
+
+
+# ------------------------------------------------------------ shares
+
+
+def share_trials(n: float, rows: Clustered, spread: Spread, level: float, *, varied: bool) -> float:
+    """Return the number of independent rows in which a share of n rows would be as uncertain.
+
+    n / deff (z / t)^2 (Korn and Graubard 1998), the design effect at least .01; where all rows are alike, the effective
+    number of clusters.
+    """
+    if not varied:
+        return rows.kish
+    t = t_quantile(level, spread.freedom)
+    return n / max(spread.deff, _LEAST_DEFF) * (normal_quantile(level) / t) ** 2
+
+
+def accuracy_spread(rows: Clustered, means: PredictionMeans) -> Spread:
+    """Return the spread of the number of right answers; the buckets must be scored."""
+    share = means.accuracy
+    return _sum_spread(rows, rows.scalar("right"), share * (1 - share) * means.effective_n / means.accuracy_rows, share)
+
+
+def accuracy_interval(rows: Clustered, means: PredictionMeans, level: float) -> tuple[float, float]:
+    """Return Wilson's interval of the accuracy."""
+    spread, varied = accuracy_spread(rows, means), 0 < means.accuracy < 1
+    n = share_trials(means.accuracy_rows, rows, spread, level, varied=varied)
+    return wilson_interval(means.accuracy, n, normal_quantile(level))
+
+
+def rate_spread(rows: Clustered) -> Spread:
+    """Return the spread of the number of outcomes."""
+    cells = rows.fine
+    rate = float(cells.positives.sum()) / rows.total
+    squares = cells.table.own_weights.sum(axis=1)
+    square = around_mean(float(squares[1]), rate, float(squares[1]), float(squares.sum()))
+    return spread_of(rows.centred(rows.y.sum(axis=1)), square, rows.sizes)
+
+
+def rate_interval(rows: Clustered, level: float) -> tuple[float, float]:
+    """Return Clopper and Pearson's interval of the base rate."""
+    cells, spread = rows.fine, rate_spread(rows)
+    rate = float(cells.positives.sum()) / rows.total
+    n = float(share_rows(rate, rows.total, cells.table.own_weights.sum(axis=1)))
+    trials = share_trials(n, rows, spread, level, varied=0 < rate < 1)
+    low, high = clopper_pearson(rate * trials, trials, alpha_of(level) / 2)
+    return float(low), float(high)
+
+
+def uncertainty_interval(rows: Clustered, level: float) -> tuple[float, float]:
+    """Return the range of r (1 - r) over the base rates r in `rate_interval`."""
+    low, high = rate_interval(rows, level)
+    most = 0.25 if low <= 0.5 <= high else max(low * (1 - low), high * (1 - high))
+    return min(low * (1 - low), high * (1 - high)), most
+
+
+# ------------------------------------------------------------ details and warnings
+
+
+def details_of(buckets: BucketSums) -> dict[str, Any]:
+    """Return what a result says about its clusters: their number, and the largest one's share of the rows."""
+    return {"clusters": buckets.number, "largest_cluster": buckets.largest_share}
+
+
+def effective_rows(rows: Clustered, spread: Spread) -> float:
+    """Return how many independent rows would tell as much of a mean: N / deff; infinite if nothing can deviate."""
+    return rows.effective_n / spread.deff if spread.deff > 0 else math.inf
+
+
+def rarer_clusters(rows: Clustered) -> int:
+    """Return how many buckets hold the rarer outcome."""
+    outcomes = rows.y.sum(axis=1)
+    rarer = outcomes if float(outcomes.sum()) <= rows.total / 2 else rows.weights - outcomes
+    return int(np.count_nonzero(rarer > _ROUNDING * rows.weights))
+
+
+def flag_of(rows: Clustered) -> str:
+    """Return a warning where intervals are not to be trusted, or nothing.
+
+    Too few clusters hold the rarer outcome, or one cluster holds more than a tenth of the rows.
+    """
+    flags = list(filter(None, [rare(rarer_clusters(rows), unit=CLUSTERS)]))
+    if rows.largest_share > _LARGE:
+        share = f"{100 * rows.largest_share:.0f} %"
+        flags.append(f"one cluster holds {share} of the rows: intervals are wide, p-values careful")
+    return "; ".join(flags)

@@ -1,0 +1,1 @@
+"""How well scores separate events from non-events."""

@@ -1,0 +1,99 @@
+"""The kernel calibration error of one event."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from calibrant.errors import InputError, check_choice
+from calibrant.inputs.predictions import Notion
+from calibrant.measures.arguments import event_table
+from calibrant.measures.smooth import kernel_errors
+from calibrant.measures.smooth.kernel_errors import KERNELS, Kernel
+from calibrant.sketch import Arguments
+
+_WIDTHS: Final = (0.001, 1000.0)
+
+
+def kernel_calibration_error(
+    probs: Any,
+    targets: Any = None,
+    *,
+    kernel: Kernel = "laplace",
+    width: float = 0.4,
+    unbiased: bool = True,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> float:
+    r"""Return the squared kernel calibration error of one event, over all pairs of rows.
+
+    .. math:: \frac1{N (N - 1)} \sum_{i \ne j} r_i r_j\, k(p_i, p_j), \qquad r_i = y_i - p_i
+
+    It is the U-statistic, an unbiased estimate of :math:`\mathbb E\, r r' k(p, p')` over two independent rows. That is
+    0 if, and only if, the scores are calibrated. ``unbiased=False`` is the mean over all N^2 pairs, a row with itself
+    included: the square of the maximum mean calibration error (MMCE). It is in [-1, 1], or [0, 1] with the bias; lower
+    is better. Its unit is that of a squared probability.
+
+    It misleads where the width is taken for granted: errors that change sign over a shorter distance are hardly seen,
+    and values of different widths do not compare.
+
+    Parameters
+    ----------
+    probs, targets, notion, weights, ignore_index, logits
+        As in `expected_calibration_error`, for one judged event; ``probs`` may be a `ReliabilityTable` or a
+        `CalibrationSketch`.
+    kernel : {"laplace", "gaussian"}, default "laplace"
+        :math:`\exp(-|p - p'| / \nu)` or :math:`\exp(-(p - p')^2 / (2 \nu^2))`, with :math:`\nu` the width.
+    width : float, default 0.4
+        From 0.001 to 1,000, in units of probability.
+    unbiased : bool, default True
+        Whether pairs of a row with itself are left out. Then two rows are needed, and the value may be below 0 by
+        chance, though the true value cannot be.
+
+    Returns
+    -------
+    float
+        Ties are pooled, so the order of the rows plays no part. A row of weight 2 is two rows; weights that are not
+        whole count squared in the pairs of a row with itself. A sketch counts the rows of a cell at their mean score.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As `expected_calibration_error`; also for an unknown kernel, a width outside its range, ``unbiased`` with one
+        row, and a classwise or multilabel notion.
+
+    Notes
+    -----
+    Cost: one read and one sort of N integers. Then O(N) for the Laplace kernel, in one pass; O(N / width) for the
+    Gaussian one, whose Fourier series gives the sum over pairs to 1e-16: 3 seconds for 2 million scores at width .1.
+
+    `squared_kernel_calibration_error` judges all classes together. For one event given as two classes its kernel sums
+    both: its value is twice this one.
+
+    References
+    ----------
+    Widmann, Lindsten, Zachariah (2019), arXiv 1910.11385. Kumar, Sarawagi, Jain (2018), ICML, PMLR 80, 2805-2814.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> round(calibrant.kernel_calibration_error([0.2, 0.6], [0, 1]), 6)  # -.2 x .4 x exp(-.4 / .4)
+    -0.02943
+    """
+    check_choice("kernel", kernel, KERNELS)
+    number = isinstance(width, (int, float, np.integer, np.floating)) and not isinstance(width, bool)
+    if not number or not _WIDTHS[0] <= width <= _WIDTHS[1]:
+        raise InputError("width", "a number from 0.001 to 1,000", repr(width), "pass a number such as 0.4")
+    if not isinstance(unbiased, (bool, np.bool_)):
+        raise InputError("unbiased", "True or False", repr(unbiased), "pass False to count a row with itself too")
+    arguments = Arguments(
+        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
+    )
+    table = event_table(arguments, "the kernel calibration error")
+    if unbiased and len(table) == 1 and table.total == 1:
+        remedy = "pass more rows, or unbiased=False"
+        raise InputError("probs", "two rows or more for pairs of rows", "one row", remedy)
+    return kernel_errors.kernel_square(table, kernel, float(width), unbiased=bool(unbiased))

@@ -1,0 +1,319 @@
+"""Compute the smooth calibration error with the reflected Gaussian kernel, with a certified error of 1e-7.
+
+With residuals r_i = y_i - p_i (W their total weight) and the normal density phi_s of standard deviation s,
+
+    g_s(t) = (1/W) sum_i r_i sum_k [phi_s(t - p_i + 2k) + phi_s(t + p_i + 2k)],     S(s) = integral over [0, 1] of
+    |g_s|,
+
+and smECE is the s with S(s) = s (Błasiok and Nakkiran 2024, arXiv 2309.12236). The reflections make g_s a cosine
+series,
+
+    g_s(t) = a_0 + 2 sum_k a_k exp(-(pi k s)^2 / 2) cos(pi k t),     a_k = (1/W) sum_i r_i cos(pi k p_i),
+
+so one cosine transform gives g_s on a mesh, and one sine transform its slope. Three errors have bounds, each
+relative to R = sum |r_i| / W <= 1, with c_j = integral of |j-th derivative of phi_1| <= sqrt(j!):
+
+- Cells. The moments 0..5 of the residuals in cells of width w replace the rows: R (w/2s)^6 c_6 / 6!.
+- Mesh. |g_s| is integrated exactly for the cubic Hermite interpolant on a mesh of width h: R (h/s)^4 c_4 / 384.
+- Series. Terms with pi k s > 7 are left out: below 1e-10.
+
+Since S falls with s, the root lies between s and S(s) for every s, and an error of S moves the root by at most the
+same amount.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.kernels import dispatch
+from calibrant.measures.smooth import cosines
+from calibrant.runtime.cached import cached_property
+
+Float64s = NDArray[np.float64]
+
+_STEPS_PER_SD = 32  # mesh widths in one s: (1/32)^4 sqrt(24) / 384 = 1.2e-8
+_CELLS_PER_SD = 6.25  # cells in one s: (0.08)^6 / sqrt(720) = 9.8e-9
+_REACH = 7.0  # the kernel is cut after so many standard deviations, the series after this value of pi k s
+_TOLERANCE = 2e-8  # |S(s) - s| at which the search stops
+_DIRECT = 300_000  # up to so many rows times terms, cosine sums run row by row
+_LEAST_TERMS = 64  # computed together: the search asks for more and more terms, and 64 cost little more than 32
+_FEW = 16  # or up to this many rows, for any number of terms
+_RESOLUTIONS = (1 << 12, 1 << 14, 1 << 17, 1 << 20)  # numbers of cells
+_SMALLEST = _CELLS_PER_SD / _RESOLUTIONS[-1]  # below it, no number of cells suffices
+_SMALL = _CELLS_PER_SD / _RESOLUTIONS[1]  # below it, `_local_integral` is faster for scores in few cells
+_SPARSE = 0.02  # few cells: at most this share of them is filled
+_STEEP = 32  # the most that one step of the search may divide s by
+_MOST_STEPS = 200  # five are usual; if 200 do not suffice, the bracket gives the error
+_ROUGH, _ROUGH_STEPS = 0.005, 5  # of log s: nearer to the root, or after so many steps, slopes are taken too
+_WIDEST = 100.0  # this and any wider bandwidth leave only the mean
+_PARTS = 64  # parts of a mesh cell if the interpolant changes sign in it and is bent
+_STRAIGHT = 0.05  # of the rise: a cell whose slopes deviate from it by no more is nearly straight
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothError:
+    """The smooth calibration error, and a bound on how far the true root can be from it."""
+
+    value: float
+    error_bound: float
+
+
+def smooth_error(
+    scores: NDArray[np.floating[Any]], residuals: Float64s, total: float, *, sums: tuple[float, float] | None = None
+) -> SmoothError:
+    """Return the smooth calibration error of rows with these scores and sums of outcome - score.
+
+    Rows may be single predictions or rows of a table; ``sums`` are the sums of residuals and absolute residuals, if the
+    caller has them. Cost: O(N) once, then a few transforms of about 32 / s points.
+    """
+    return _search(_Smoother(scores, residuals, total, sums))
+
+
+def smooth_error_at(
+    scores: NDArray[np.floating[Any]], residuals: Float64s, total: float, bandwidth: float
+) -> SmoothError:
+    """Return S(bandwidth): the integral of the absolute smoothed residuals at a fixed bandwidth."""
+    smoother = _Smoother(scores, residuals, total)
+    return SmoothError(smoother.integral(bandwidth), smoother.error)
+
+
+def _search(smoother: _Smoother) -> SmoothError:
+    """Return the root of S(s) = s by secants in log s, inside a bracket that shrinks; S is nearly a power of s.
+
+    The first steps take S from the values on the mesh alone, without slopes: about 4e-5 more.
+    """
+    low, high = smoother.least, smoother.most
+    if high - low <= 2 * _TOLERANCE:
+        return SmoothError((low + high) / 2, _TOLERANCE)
+    s = min(math.sqrt(max(low, 1e-4 * high) * high), 0.5)
+    before: tuple[float, float] | None = None
+    rough = True
+    for step in range(_MOST_STEPS):
+        rough = rough and step < _ROUGH_STEPS and s >= _SMALL
+        value = smoother.integral(s, rough=rough)
+        if not rough:
+            low, high = max(low, min(s, value)), min(high, max(s, value))
+        here = (math.log(s), math.log(max(value, 1e-300) / s))
+        slope = -1.5 if before is None or before[0] == here[0] else (here[1] - before[1]) / (here[0] - before[0])
+        guess = math.exp(here[0] - here[1] / min(slope, -1.0))  # log S(s) / s falls with slope -1 or steeper
+        before = here
+        if rough:
+            rough = abs(here[1]) > _ROUGH
+            s = min(max(guess, s / _STEEP, low, _TOLERANCE), high)
+            continue
+        if abs(value - s) <= _TOLERANCE or high - low <= _TOLERANCE:
+            return SmoothError(min(max(guess, low), high), _TOLERANCE + smoother.error)
+        if value * _STEEP < s:  # far above the root, or residuals of equal scores cancel
+            smoother.pool_ties()
+            high = min(high, smoother.most)
+            if high - low <= 2 * _TOLERANCE:
+                return SmoothError((low + high) / 2, _TOLERANCE)
+        s = max(guess if low < guess < high else (low + high) / 2, s / _STEEP, _TOLERANCE)
+    return SmoothError((low + high) / 2, (high - low) / 2 + smoother.error)
+
+
+class _Smoother:
+    """Evaluates S(s) for one set of residuals; one evaluation costs about 1 / s."""
+
+    def __init__(
+        self,
+        scores: NDArray[np.floating[Any]],
+        residuals: Float64s,
+        total: float,
+        sums: tuple[float, float] | None = None,
+    ) -> None:
+        self.scores = scores
+        self.residuals = residuals
+        self.total = total
+        sum_, size = sums or (float(residuals.sum()), float(np.abs(residuals).sum()))
+        self.most = size / total
+        self.least = min(abs(sum_) / total, self.most)
+        self.spectra: dict[int, Float64s] = {}
+        self.pooled = False
+
+    @property
+    def error(self) -> float:
+        """A bound on the error of S(s), the same for every s."""
+        mesh = _STEPS_PER_SD**-4 * math.sqrt(24) / 384 + 1e-10
+        cells = (0.5 / _CELLS_PER_SD) ** 6 / math.sqrt(720)
+        parts = 0.968 / 8 / (_STEPS_PER_SD * _PARTS) ** 2
+        return self.most * (mesh + cells + parts)
+
+    def pool_ties(self) -> None:
+        """Add up the residuals of equal scores, once: if they cancel, no smoothed density contains them."""
+        if self.pooled:
+            return
+        distinct, place = np.unique(self.scores, return_inverse=True)
+        self.scores, self.pooled = distinct, True
+        self.residuals = np.bincount(place, self.residuals).astype(np.float64, copy=False)
+        self.most = max(self.least, float(np.abs(self.residuals).sum()) / self.total)
+
+    def integral(self, s: float, *, rough: bool = False) -> float:
+        """Return S(s), or, if ``rough``, about 4e-5 more."""
+        s = min(s, _WIDEST)
+        if s < _SMALLEST or (s < _SMALL and self._filled < _SPARSE):
+            return self._local_integral(s)
+        n_terms = math.ceil(_REACH / (math.pi * s)) + 1
+        n_mesh = cosines.fast_length(max(_STEPS_PER_SD / s, 2 * n_terms))
+        frequencies = math.pi * np.arange(n_terms)
+        terms = self._coefficients(s, n_terms) * np.exp(-0.5 * (s * frequencies) ** 2)
+        if rough:
+            return float(np.abs(cosines.series_around(terms, n_mesh)).mean())
+        values, slopes = cosines.series_at_ends(terms, n_mesh)
+        return _absolute_integral(values, slopes, 1 / n_mesh)
+
+    def _coefficients(self, s: float, n_terms: int) -> Float64s:
+        if len(self.scores) * n_terms <= _DIRECT or len(self.scores) <= _FEW:
+            if n_terms > len(self.spectra.get(0, ())):
+                terms = max(n_terms, _LEAST_TERMS)
+                self.spectra[0] = dispatch.cosine_sums(self.scores, self.residuals, terms) / self.total
+            return self.spectra[0][:n_terms]
+        n_cells = next(n for n in _RESOLUTIONS if n * s >= _CELLS_PER_SD)
+        if n_cells not in self.spectra:
+            self.spectra[n_cells] = self._moment_spectrum(n_cells) / self.total
+        return self.spectra[n_cells][:n_terms]
+
+    def _moment_spectrum(self, n_cells: int) -> Float64s:
+        """Return the cosine sums from the moments of cells: exp(-i k (c + d)) is expanded in d around the middle c.
+
+        There are as many as the smallest bandwidth needs that these cells are narrow enough for.
+        """
+        moments = dispatch.residual_moments(self.scores, self.residuals, n_cells)
+        terms = math.ceil(_REACH / _CELLS_PER_SD * n_cells / math.pi) + 1
+        width = -1j * math.pi / n_cells * np.arange(terms)  # -i pi k w
+        spectrum = np.zeros(terms, dtype=np.complex128)
+        for power in reversed(range(dispatch.N_MOMENTS)):
+            spectrum *= width / (power + 1)
+            spectrum += np.fft.rfft(moments[:, power], 2 * n_cells)[:terms]
+        return np.asarray((spectrum * np.exp(width / 2)).real)
+
+    @cached_property
+    def _filled(self) -> float:
+        """The share of coarse cells that hold a score."""
+        cells = (self.scores * (_RESOLUTIONS[1] - 1)).astype(np.int64)
+        return np.count_nonzero(np.bincount(cells, minlength=_RESOLUTIONS[1])) / _RESOLUTIONS[1]
+
+    def _local_integral(self, s: float) -> float:
+        """Return S(s) for an s so small that a mesh over all of [0, 1] would be wasteful.
+
+        Such a small root means small or few residuals. The scores (with their reflections in 0 and 1) then lie in short
+        stretches. Each is cut into cells, and the moments of the cells are convolved with derivatives of the kernel,
+        phi_s^(j)(x) = (-1)^j He_j(x / s) phi_s(x) / s^j.
+        """
+        positions, residuals = self.scores.astype(np.float64), self.residuals / self.total
+        reach = _REACH * s
+        near, far = positions < reach, positions > 1 - reach
+        positions = np.concatenate([-positions[near], positions, 2 - positions[far]])
+        residuals = np.concatenate([residuals[near], residuals, residuals[far]])
+        order = np.argsort(positions, kind="stable")
+        positions, residuals = positions[order], residuals[order]
+        width = s / _CELLS_PER_SD
+        cells = np.floor(positions / width)
+        first = np.flatnonzero(np.diff(cells, prepend=np.nan) != 0)
+        middles = (cells[first] + 0.5) * width
+        offsets = positions / s - (cells + 0.5) / _CELLS_PER_SD
+        moments = np.stack(
+            [np.add.reduceat(residuals * (-offsets) ** j, first) / math.factorial(j) for j in range(dispatch.N_MOMENTS)]
+        )
+        breaks = np.flatnonzero(np.diff(middles) > 2 * reach) + 1
+        total = 0.0
+        for stretch in np.split(np.arange(len(middles)), breaks):
+            low, high = max(middles[stretch[0]] - reach, 0.0), min(middles[stretch[-1]] + reach, 1.0)
+            if high > low:
+                total += _stretch_integral(middles[stretch], moments[:, stretch], s, low, high)
+        return total
+
+
+def _stretch_integral(middles: Float64s, moments: Float64s, s: float, low: float, high: float) -> float:
+    """Return the integral of |g_s| from low to high for cells with these middles and moments (divided by j! s^j)."""
+    n_steps = max(1, math.ceil((high - low) / s * _STEPS_PER_SD))
+    step, total, at = (high - low) / n_steps, 0.0, 0
+    while at < n_steps:
+        stop = min(at + 512, n_steps)
+        t = low + step * np.arange(at, stop + 1)
+        window = slice(
+            int(np.searchsorted(middles, t[0] - _REACH * s)), int(np.searchsorted(middles, t[-1] + _REACH * s))
+        )
+        u = (t[:, None] - middles[None, window]) / s
+        hermite = [np.exp(-0.5 * u * u) / (math.sqrt(2 * math.pi) * s)]
+        hermite.append(-u * hermite[0])  # derivatives of the density: f^(j+1) = -u f^(j) - j f^(j-1)
+        for j in range(1, dispatch.N_MOMENTS):
+            hermite.append(-u * hermite[j] - j * hermite[j - 1])
+        values = sum(hermite[j] @ moments[j, window] for j in range(dispatch.N_MOMENTS))
+        slopes = sum(hermite[j + 1] @ moments[j, window] for j in range(dispatch.N_MOMENTS)) / s
+        total += _absolute_integral(np.asarray(values), np.asarray(slopes), step)
+        at = stop
+    return total
+
+
+def _absolute_integral(values: Float64s, slopes: Float64s, step: float) -> float:
+    """Return the integral of the absolute cubic Hermite interpolant of equidistant values and slopes.
+
+    A cubic whose Bernstein coefficients have one sign has no zero: a formula gives its integral. The few others have a
+    rule of their own if they are nearly straight, and else are cut into parts.
+    """
+    left, right = values[:-1], values[1:]
+    slopes = slopes * step
+    rise, fall = slopes[:-1], slopes[1:]
+    integrals = step * (0.5 * (left + right) + (rise - fall) / 12)
+    third, below = slopes / 3, values < 0
+    several = below[:-1] != below[1:]
+    several |= below[:-1] != (left + third[:-1] < 0)
+    several |= below[1:] != (right - third[1:] < 0)
+    mixed = several.nonzero()[0]
+    total = float(np.abs(integrals).sum())
+    if len(mixed) == 0:
+        return total
+    a, b, run, end = left[mixed], rise[mixed], right[mixed] - left[mixed], fall[mixed]
+    straight = (a * (a + run) < 0) & (np.abs(b - run) + np.abs(end - run) <= _STRAIGHT * np.abs(run))
+    area = _straight_areas(a[straight], b[straight], run[straight], end[straight]).sum()
+    if not straight.all():
+        bent = ~straight
+        area += _bent_areas(a[bent], b[bent], run[bent], end[bent]).sum()
+    return total + step * float(area) - float(np.abs(integrals[mixed]).sum())
+
+
+def _straight_areas(a: Float64s, b: Float64s, run: Float64s, end: Float64s) -> Float64s:
+    """Return the area under |q| of cubics on [0, 1] that start at a, rise by ``run``, with slopes b and ``end``.
+
+    Each has one zero, and all its slopes are near ``run``: `_STRAIGHT`. A step of Newton's method from the zero of the
+    straight line misses the zero by less than 2e-5 and the area by less than 4e-10 of ``run``.
+    """
+    first, last, x = b - run, end - run, -a / run
+    y = 1 - x
+    x = x - x * y * (y * first - x * last) / (run + y * (y - 2 * x) * first - x * (2 * y - x) * last)
+    square = x * x
+    before = a * x + square * (run / 2 + first * (0.5 - x * (2 / 3 - x / 4)) - last * x * (1 / 3 - x / 4))
+    return np.abs(2 * before - (a + run / 2 + (first - last) / 12))
+
+
+def _bent_areas(a: Float64s, b: Float64s, run: Float64s, end: Float64s) -> Float64s:
+    """Return the same for any cubics, cut into parts. Newton's method refines the zero in a part."""
+    a, b, run, end = (x[:, None] for x in (a, b, run, end))
+    c, d = 3 * run - 2 * b - end, b + end - 2 * run
+
+    def cubic(x: Any) -> Any:
+        return a + x * (b + x * (c + x * d))
+
+    def antiderivative(x: Any) -> Any:
+        return x * (a + x * (b / 2 + x * (c / 3 + x * d / 4)))
+
+    x = np.arange(_PARTS + 1)[None, :] / _PARTS
+    y, area = cubic(x), antiderivative(x)
+    start, stop = x[:, :-1], x[:, 1:]
+    crossing = y[:, :-1] * y[:, 1:] < 0
+    rise = np.where(crossing, y[:, 1:] - y[:, :-1], 1.0)
+    zero = start - np.where(crossing, y[:, :-1] / rise, 0.0) / _PARTS
+    for _ in range(2):
+        slope = b + zero * (2 * c + zero * 3 * d)
+        zero = np.clip(zero - np.where(crossing, cubic(zero) / np.where(slope == 0, 1.0, slope), 0.0), start, stop)
+    middle = antiderivative(zero)
+    pieces = np.where(
+        crossing, np.abs(middle - area[:, :-1]) + np.abs(area[:, 1:] - middle), np.abs(area[:, 1:] - area[:, :-1])
+    )
+    return np.asarray(pieces.sum(axis=1))

@@ -1,0 +1,198 @@
+"""The verdict: one test of calibration that combines three, of the mean, of the spread and of the ECE.
+
+Each part has a p-value in closed form. Their Cauchy combination (Liu and Xie 2020) is the statistic; its law comes from
+the replicates that the noise floors use, or without them from the combination itself, which is then the p-value.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.measures.binned.binned import uniform_bin_of
+from calibrant.measures.binned.intervals import BinMoments
+from calibrant.measures.line.line import log_odds
+from calibrant.measures.means.means import flag_of
+from calibrant.measures.null_closed_form import GammaMoments, absolute_moments
+from calibrant.results import Estimate, TestResult
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.null import p_value
+from calibrant.statistics.resampling import normal_quantile
+from calibrant.table import ReliabilityTable
+
+Float64s = NDArray[np.float64]
+
+#: The parts of the verdict.
+PARTS: Final = ("mean", "spread", "ece")
+
+_CERTAIN: Final = 1e-12  # scores are moved in from 0 and 1 by this, for log-odds
+_FAR: Final = 3.0  # standard deviations beyond which log-odds weigh no more
+_EQUAL: Final = 1e-9  # log-odds that spread by less are those of one score
+_MOST: Final = 0.95  # p-values above it count as this: one near 1 must not undo a small one
+_SMALL: Final = 1e-8  # below it, tan(pi (1/2 - p)) is 1 / (pi p)
+_LEAST: Final = 1e-300
+_NOTHING: Final = 1e-12  # relative: smaller sums of residuals are rounding
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Verdict:
+    """What the verdict needs of the scores: everything but the outcomes.
+
+    Attributes
+    ----------
+    cells : Cells
+        The cells.
+    variance : float
+        V, the variance of the sum of all residuals under calibration.
+    slopes : (K,) or None
+        The log-odds of the cells, centred and scaled so that their sum with the residuals has variance 1. None with one
+        distinct score.
+    ece : GammaMoments or None
+        The law of the sum of the bins' absolute gaps; None if V is 0.
+    """
+
+    cells: Cells
+    variance: float
+    slopes: Float64s | None
+    ece: GammaMoments | None
+
+    @classmethod
+    def of(cls, cells: Cells, bins: BinMoments) -> Verdict:
+        """Prepare the verdict on the scores of the cells, which ``bins`` count."""
+        variances = cells.null_variances
+        whole = float(variances.sum())
+        if whole == 0:
+            return cls(cells=cells, variance=0.0, slopes=None, ece=None)
+        return cls(
+            cells=cells,
+            variance=whole,
+            slopes=_slopes(cells.scores, variances),
+            ece=absolute_moments(bins.null_variances, 1.0),
+        )
+
+    def p_values(self, gap_sums: Float64s, bin_gaps: Float64s) -> dict[str, Float64s]:
+        """Return the p-value of each part, (B,), from S of the cells, (B, K), and of the bins, (B, M)."""
+        from scipy.special import ndtr
+
+        whole = gap_sums.sum(axis=-1)
+        if self.ece is None:
+            rounding = _NOTHING * self.cells.total
+            return {"ece": (np.abs(gap_sums).sum(axis=-1) <= rounding).astype(np.float64)}
+        parts = {"mean": 2 * ndtr(-np.abs(whole) / math.sqrt(self.variance))}
+        if self.slopes is not None:
+            parts["spread"] = 2 * ndtr(-np.abs(gap_sums @ self.slopes))
+        return {**parts, "ece": self.ece.tail(np.abs(bin_gaps).sum(axis=-1))}
+
+    def statistic(self, gap_sums: Float64s, bin_gaps: Float64s, least: float = -math.inf) -> Float64s:
+        """Return the combined statistic, (B,): large where a part has a small p-value.
+
+        Where it is below ``least`` it may be -inf, which costs less: a mean reaches it only if one of its parts does.
+        """
+        if least <= 0 or self.ece is None:
+            return combined(np.stack(list(self.p_values(gap_sums, bin_gaps).values())))
+        p = max(1.001 * tail(least), 1e-12)  # a little too many, in spite of rounding
+        far = normal_quantile(1 - p)
+        may = np.abs(bin_gaps).sum(axis=-1) >= self.ece.quantile(1 - p)
+        may |= np.abs(gap_sums.sum(axis=-1)) >= far * math.sqrt(self.variance)
+        if self.slopes is not None:
+            may |= np.abs(gap_sums @ self.slopes) >= far
+        statistic = np.full(len(may), -math.inf)
+        if may.any():
+            statistic[may] = self.statistic(gap_sums[may], bin_gaps[may])
+        return statistic
+
+    def result(self, bin_gaps: Float64s, replicates: Float64s | None) -> TestResult:
+        """Return the test of the outcomes, with the law of ``replicates``, (B,), of the statistic if there are any."""
+        parts = self.p_values(self.cells.gap_sums[None], bin_gaps[None])
+        return result_of(parts, replicates, self.cells.table.n, flag_of(self.cells))
+
+
+def result_of(parts: dict[str, Float64s], replicates: Float64s | None, n: int, flag: str, by: str = "") -> TestResult:
+    """Return the test from the p-values of its parts, (1,) each; ``by`` ends its method."""
+    own = {name: float(p[0]) for name, p in parts.items()}
+    statistic = float(combined(np.array(list(own.values()))))
+    details: dict[str, Any] = {"parts": own, "leading": min(own, key=own.__getitem__)}
+    p, source = tail(statistic) if len(own) > 1 else own["ece"], "closed form"  # one part: it is the test
+    if replicates is not None:
+        details |= {"closed_form_p_value": p, "least_p_value": 1 / (len(replicates) + 1)}
+        p, source = p_value(replicates, statistic), f"{len(replicates):,} resamples"
+    if flag:
+        details["flag"] = flag
+    names = {"mean": "mean", "spread": "spread", "ece": "ECE"}
+    method = f"Cauchy combination of {', '.join(names[name] for name in own)}; {source}{by}"
+    return TestResult(statistic, p, method, n, details)
+
+
+def table_test(table: ReliabilityTable, n_bins: int) -> TestResult:
+    """Return the verdict on a table, in closed form."""
+    cells = Cells.from_table(table)
+    bins = BinMoments.of(cells, uniform_bin_of(cells.table, n_bins))
+    return Verdict.of(cells, bins).result(bins.gap_sums, None)
+
+
+def combined(p_values: Float64s) -> Float64s:
+    """Return the mean of tan(pi (1/2 - p)) over the first axis."""
+    p = np.clip(p_values, _LEAST, _MOST)
+    usual = np.tan(math.pi * (0.5 - np.maximum(p, _SMALL)))
+    return np.asarray(np.where(p < _SMALL, 1 / (math.pi * p), usual).mean(axis=0))
+
+
+def tail(statistic: float) -> float:
+    """Return the probability of more than this under the standard Cauchy law."""
+    return 1 / (math.pi * statistic) if statistic > 1 / _SMALL else 0.5 - math.atan(statistic) / math.pi
+
+
+def count_p_value(cells: Cells) -> float:
+    """Return the two-sided p-value of the number of outcomes, by its exact law if the scores are right.
+
+    Each cell adds a binomial count; their law is the convolution. Outcomes of scores above 1/2 are counted as failures,
+    so that both counts are small where their variance is. NaN with weights that are not whole.
+    """
+    if cells.table.square_weights is not None:
+        return math.nan
+    low, p, n = cells.scores <= 0.5, cells.scores, cells.counts
+    events, failures = _count_law(n[low], p[low]), _count_law(n[~low], 1 - p[~low])
+    chances = np.convolve(events, failures[::-1])
+    excess = np.arange(len(chances)) - (len(failures) - 1)  # events of low scores less failures of high ones
+    seen = float(cells.positives[low].sum() - (n - cells.positives)[~low].sum())
+    expected = float(np.sum((n * p)[low]) - np.sum((n * (1 - p))[~low]))
+    far = np.abs(excess - expected) >= abs(seen - expected) - _EQUAL
+    return float(min(chances[far].sum(), 1.0))
+
+
+def _count_law(counts: Float64s, rates: Float64s) -> Float64s:
+    """Return the probabilities of 0, 1, 2, ... events of cells with these numbers of rows and rates."""
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    mean = float(np.sum(counts * rates))
+    most = int(mean + 40 * math.sqrt(mean + 1) + 40)
+    law, numbers = np.ones(1), np.arange(most + 1)
+    for n, p in zip(counts, rates, strict=True):
+        k = numbers[: int(min(n, most)) + 1]
+        logs = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + xlogy(k, p) + xlog1py(n - k, -p)
+        law = np.convolve(law, np.exp(logs))[: most + 1]
+    return law
+
+
+def _slopes(scores: Float64s, variances: Float64s) -> Float64s | None:
+    """Return the spread's slopes: standardised log-odds, cut at 3, less their mean weighted by the variances."""
+    z, whole = log_odds(np.clip(scores, _CERTAIN, 1 - _CERTAIN)), float(variances.sum())
+    centre = float(np.sum(variances * z)) / whole
+    sd = math.sqrt(float(np.sum(variances * (z - centre) ** 2)) / whole)
+    if sd <= _EQUAL:
+        return None
+    slopes = np.clip((z - centre) / sd, -_FAR, _FAR)
+    slopes = slopes - float(np.sum(variances * slopes)) / whole
+    return np.asarray(slopes / math.sqrt(float(np.sum(variances * slopes**2))))
+
+
+def of_classes(estimate: Estimate) -> TestResult:
+    """Return the test by the error over all classes, from its estimate."""
+    known = ("closed_form_p_value", "least_p_value")
+    kept = {name: estimate.details[name] for name in known if name in estimate.details}
+    details = {"parts": {"ece": estimate.p_value}, "leading": "ece", **kept}
+    return TestResult(estimate.value, estimate.p_value, "ECE over all classes", estimate.n, details)

@@ -1,0 +1,38 @@
+"""Reports and comparisons."""
+
+from typing import TYPE_CHECKING
+
+from calibrant.runtime.lazy import names_of
+
+if TYPE_CHECKING:
+    from calibrant.report.compare_models import compare
+    from calibrant.report.comparison import Comparison, GroupComparison, Pair
+    from calibrant.report.evaluation import evaluate
+    from calibrant.report.report import GroupReport, Report
+
+__all__ = [
+    "Comparison",
+    "GroupComparison",
+    "GroupReport",
+    "Pair",
+    "Report",
+    "compare",
+    "evaluate",
+]
+
+__getattr__, __dir__ = names_of(
+    __name__,
+    {
+        "calibrant.report.compare_models": ("compare",),
+        "calibrant.report.comparison": (
+            "Comparison",
+            "GroupComparison",
+            "Pair",
+        ),
+        "calibrant.report.evaluation": ("evaluate",),
+        "calibrant.report.report": (
+            "GroupReport",
+            "Report",
+        ),
+    },
+)

@@ -1,0 +1,324 @@
+"""`compare`: two or more models judged on the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError, nearest, renaming
+from calibrant.errors.faults import Fault, ModelFacts
+from calibrant.errors.wording import refuse
+from calibrant.inputs.groups import as_groups, has_order
+from calibrant.inputs.notions import PER_CLASS, resolve
+from calibrant.inputs.predictions import Notion, as_predictions, check_weights_are
+from calibrant.inputs.weights import WeightsAre
+from calibrant.measures.differences.unpaired import Summed
+from calibrant.measures.means.means import PredictionMeans
+from calibrant.report import evaluated
+from calibrant.report.comparison import Comparison
+from calibrant.report.pairing import Read, Settings, by_rows, by_sums, of_groups, summed
+from calibrant.sketch import CalibrationSketch, check_alone
+
+#: A model's name, what its predictions are called in an error, and the predictions.
+_Named = tuple[str, str, Any]
+
+_NAMES: Final = ("A", "B")
+_CALLS: Final = "call compare(probs_a, probs_b, targets) or compare({'name': probs, ...}, targets)"
+
+
+def compare(
+    probs_a: Any,
+    probs_b: Any = None,
+    targets: Any = None,
+    *,
+    names: Sequence[str] = _NAMES,
+    notion: Notion | None = None,
+    n_bins: int = 15,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool | Mapping[str, bool] = False,
+    class_names: Sequence[str] | None = None,
+    clusters: Any = None,
+    groups: Any = None,
+    paired: bool | None = None,
+    weights_are: WeightsAre | None = None,
+    level: float = 0.95,
+    tolerance: float | None = None,
+) -> Comparison:
+    r"""Compare models on the same rows: which is better calibrated, and by how much each measure differs.
+
+    What decides is the difference of the squared calibration errors, each estimated without bias from bins of equal
+    width,
+
+    .. math:: \frac1N \sum_b \frac{S_b^2 - \sum_{i \in b} (p_i - y_i)^2}{n_b - 1},
+              \qquad S_b = \sum_{i \in b} (p_i - y_i),
+
+    with a standard error from the differences of what each row adds to the two, :math:`2 D_b (p_i - y_i) - D_b^2` with
+    :math:`D_b = S_b / n_b`, and from the noise of the estimates themselves, which is what remains near calibration.
+    The differences of ECE, accuracy, Brier score and log loss are given too. For ECE no normal approximation holds:
+    its interval lies between bounds that are safe near calibration too, and wide. Those of Brier score and log loss
+    are of the mean of the rows' differences, that of the accuracy is Bonett and Price's.
+
+    Parameters
+    ----------
+    probs_a, probs_b, targets
+        The predictions of two models, each as ``probs`` in `expected_calibration_error`, and the targets of both. For
+        more models, or with names: ``compare({"name": probs, ...}, targets)``. Sketches, `CalibrationSketch`, are
+        compared without targets, by the sums they hold. The models' own errors are added, which is safe, also for
+        models of different rows, and wide; with clusters ``paired`` tells what the rows have in common.
+    names : (str, str), default ("A", "B")
+        What to call the two models; a mapping has its own names.
+    notion, weights, ignore_index
+        As in `expected_calibration_error`; the notion is "positive" or "top-label". Intervals take weights that are
+        whole numbers for rows that are repeated, others for rows that are more or less important.
+    n_bins : int, default 15
+        The bins of the calibration errors.
+    logits : bool or mapping, default False
+        Whether the numbers are logits, of all models or by a model's name (False for a name that is not in it).
+    class_names : sequence of str, optional
+        The names of the classes, in the order of the columns. Targets that are strings are matched to them.
+    clusters : array, (N,), or False, optional
+        The label of each row's cluster, as in `evaluate`: every interval and p-value is then for independent clusters.
+        Of predictions (N, C, ...) the first axis is the cluster unless it is False.
+    groups : array, (N,), optional
+        The name of each row's group, as in `evaluate`. The models are compared in every group too, with the p-values
+        adjusted for the number of groups and pairs (Holm). Sketches bring their groups: those that all of them have are
+        compared.
+    paired : bool, optional
+        What the rows of sketches have in common. True, for sketches that were made with clusters: equal labels name the
+        same units in all of them, such as the same patients. What the models have in common then cancels, whether all
+        of their rows are the same, some or none. False: nothing, they are independent samples, such as of two
+        hospitals. The squares of the errors then add up. By default it is not known, and the errors add up, which is
+        safe and wide. Predictions are always paired.
+    weights_are : {"frequency", "sampling"}, optional
+        What the weights are, as in `evaluate`.
+    level : float, default 0.95
+        The confidence of each interval, from 0.5 to below 1.
+    tolerance : float, optional
+        How much larger the second model's ECE may be, such as 0.01. Each pair then has a `Decision`.
+
+    Returns
+    -------
+    Comparison
+        Every difference is that of the first model minus the second, with an interval for this pair alone. With more
+        than two models the p-values are adjusted for the number of pairs (Holm); those of each pair alone are in
+        ``details["raw_p_value"]``. Where a log loss is infinite, so is the difference, and its method says why.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As `evaluate`; for models of different rows, shapes or classes, and for notions of many events.
+
+    Notes
+    -----
+    How often the intervals hold the truth is in the documentation's page of coverage. Fewer than 15 rows of the rarer
+    outcome are flagged in the details.
+
+    Cost: one read of each model's N x C numbers for the judged event and one for the scores of the rows, with memory
+    below 80 bytes a row and model; of each pair some passes over N rows.
+
+    References
+    ----------
+    Bröcker (2012), doi 10.1007/s00382-011-1191-1. Sun et al. (2024), arXiv 2408.08998. Bonett and Price (2012), doi
+    10.3102/1076998611411915. Holm (1979), Scandinavian Journal of Statistics 6.
+
+    Examples
+    --------
+    >>> import calibrant, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> honest = rng.random(5_000)
+    >>> outcomes = rng.random(5_000) < honest
+    >>> bold = honest**2 / (honest**2 + (1 - honest) ** 2)
+    >>> comparison = calibrant.compare(honest, bold, outcomes, names=("honest", "bold"))
+    >>> comparison.pairs[0]["debiased_square"].high < 0
+    True
+    >>> print(comparison.verdict()[0])
+    honest is better calibrated than bold (p < 0.001): its squared calibration error is smaller by 0.0101 (0.0077 to
+    0.0125).
+    """
+    settings = Settings.of(n_bins, level, tolerance)
+    if paired not in (None, True, False):
+        raise InputError("paired", "True, False or None", repr(paired), "leave it out where it is not known")
+    named, outcomes = _models(probs_a, probs_b, targets, names)
+    if notion in PER_CLASS:
+        remedy = "pass one class's column of each model at a time"
+        raise InputError("notion", "'positive' or 'top-label' to compare models", repr(notion), remedy)
+    others = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
+    if any(isinstance(probs, CalibrationSketch) for _, _, probs in named):
+        rest = {"targets": outcomes, "logits": logits, "clusters": clusters, "groups": groups}
+        check_weights_are(weights_are, given=True)
+        paired = None if paired is None else bool(paired)
+        return _compare_sketches(named, others | rest, notion, settings, paired=paired, weights_are=weights_are)
+    if paired is not None:
+        remedy = "leave it out: predictions are compared row by row"
+        expected = "True only for sketches that were made with clusters, False only for sketches"
+        raise InputError("paired", expected, repr(paired), remedy)
+    if outcomes is None:
+        raise InputError("targets", "an array", "None", _CALLS)
+    _check_rows(named)
+    declared = _declared(logits, [name for name, _, _ in named])
+    each = [(*model, is_logits) for model, is_logits in zip(named, declared, strict=True)]
+    others |= {"targets": outcomes, "notion": notion, "weights_are": weights_are}
+    return _compare_rows(each, others, clusters, groups, settings)
+
+
+def _compare_rows(
+    named: Sequence[tuple[str, str, Any, Any]],
+    others: Mapping[str, Any],
+    clusters: Any,
+    groups: Any,
+    settings: Settings,
+) -> Comparison:
+    """Compare models on the same rows; ``named`` also says whether their numbers are logits."""
+    models: list[Read] = []
+    shapes: list[tuple[int, ...]] = []
+    for name, argument, probs, is_logits in named:
+        try:
+            predictions = as_predictions(probs, logits=is_logits, **others)
+            models.append(Read.of(name, predictions, resolve(predictions, others["notion"])))
+        except InputError as error:
+            if error.argument == "targets":  # which may be those of the other model
+                _check_columns(named, [_shape(each) for _, _, each, _ in named])
+            raise error.renamed({"probs": argument}) from None
+        shapes.append((predictions.n,) if predictions.layout == "binary" else (predictions.n, predictions.n_classes))
+        _check_columns(named, shapes)
+    labels = evaluated.cluster_labels(clusters, models[0].predictions)
+    first = models[0].predictions
+    flags = evaluated.single_image(clusters, first), evaluated.counted_flag(first, others["weights_are"])
+    whole = by_rows(models, labels, settings, "; ".join(filter(None, flags)))
+    if groups is None:
+        return whole
+
+    def of_rows(places: NDArray[np.intp]) -> Comparison:
+        own = None if labels is None else labels.take(places)
+        return by_rows([model.take(places) for model in models], own, settings)
+
+    parts = as_groups(groups, models[0].predictions)
+    return replace(
+        whole, groups=of_groups({name: partial(of_rows, places) for name, places in parts}, ordered=has_order(groups))
+    )
+
+
+def _compare_sketches(
+    named: Sequence[_Named],
+    others: Mapping[str, Any],
+    notion: Notion | None,
+    settings: Settings,
+    *,
+    paired: bool | None,
+    weights_are: WeightsAre | None,
+) -> Comparison:
+    """Compare models by their sketches."""
+    (_, _, first), *_ = named
+    for _, argument, sketch in named:
+        if not isinstance(sketch, CalibrationSketch):
+            remedy = "give sketches of all models, or predictions of all"
+            raise InputError(argument, "a CalibrationSketch, as the other models", f"a {type(sketch).__name__}", remedy)
+        with renaming(sketch=argument):
+            check_alone(sketch, notion, **others)
+        wanted, got = (first.notion, first.n_classes), (sketch.notion, sketch.n_classes)
+        if wanted != got:
+            expected = f"a sketch of {wanted[0]!r} and {wanted[1]} classes, as {named[0][1]}"
+            raise InputError(argument, expected, f"{got[0]!r} and {got[1]}", "compare sketches of one make")
+        if sketch.notion in PER_CLASS:
+            remedy = "make sketches of one class's column each"
+            raise InputError(argument, "a sketch of one judged event", f"one of {sketch.notion!r}", remedy)
+        if paired and sketch.buckets is None:
+            remedy = "make the sketches with clusters=, or leave paired out"
+            raise InputError(argument, "a sketch of rows in clusters, with paired=True", "one without clusters", remedy)
+    sketches = {name: sketch for name, _, sketch in named}
+    compare_sketches = partial(_by_sketches, settings=settings, paired=paired)
+    flag = ""
+    for sketch in sketches.values():
+        flag = flag or evaluated.counted_flag(sketch, weights_are)
+    whole = compare_sketches(sketches, flag=flag)
+    common = [name for name in first.groups if all(name in sketch.groups for sketch in sketches.values())]
+    if not common:
+        return whole
+    parts = {name: {model: sketch.groups[name] for model, sketch in sketches.items()} for name in common}
+    groups = of_groups({name: partial(compare_sketches, part) for name, part in parts.items()})
+    others_of = {name for sketch in sketches.values() for name in sketch.groups if name not in parts}
+    return replace(whole, groups=groups, lone_groups=tuple(sorted(others_of)))
+
+
+def _by_sketches(
+    sketches: Mapping[str, CalibrationSketch], settings: Settings, *, paired: bool | None, flag: str = ""
+) -> Comparison:
+    """Compare models by their sketches, which are of one make."""
+    models: list[Summed] = []
+    for name, sketch in sketches.items():
+        judged = sketch.in_units()
+        means = PredictionMeans.of_sketch(judged)
+        deciding = judged.totals.deciding_rows
+        models.append(summed(name, judged.table, means, settings.n_bins, judged.buckets, deciding=deciding))
+    first = next(iter(sketches.values()))
+    facts = {"n": min(model.means.n for model in models), "notion": first.notion, "n_classes": first.n_classes}
+    return by_sums(models, settings, facts, paired=paired, flag=flag)
+
+
+# ---------------------------------------------------------------- the arguments
+
+
+def _models(probs_a: Any, probs_b: Any, targets: Any, names: Any) -> tuple[list[_Named], Any]:
+    """Return the models and the targets, whichever way they were given."""
+    if isinstance(probs_a, Mapping):
+        if probs_b is not None and targets is not None:
+            raise InputError("targets", "nothing next to a mapping and the targets", "a third array", _CALLS)
+        if names is not _NAMES:
+            raise InputError("names", "nothing next to a mapping of models", repr(names), "name them in the mapping")
+        if len(probs_a) < 2:
+            remedy = "pass {'name': probs, 'other name': probs}"
+            raise InputError("probs_a", "two models or more", f"a mapping of {len(probs_a)}", remedy)
+        named = [(str(name), f"probs[{name!r}]", probs) for name, probs in probs_a.items()]
+        targets = probs_b if probs_b is not None else targets
+    else:
+        two = not isinstance(names, str) and isinstance(names, Sequence) and len(names) == 2
+        if not two:
+            raise InputError("names", "two names", repr(names), "pass names=('old', 'new')")
+        named = [(str(names[0]), "probs_a", probs_a), (str(names[1]), "probs_b", probs_b)]
+    if len({name for name, _, _ in named}) < len(named):
+        raise InputError("names", "distinct names", ", ".join(repr(name) for name, _, _ in named), "rename one of them")
+    return named, targets
+
+
+def _check_rows(named: Sequence[_Named]) -> None:
+    """Raise for models of different numbers of rows, before the targets are blamed for it."""
+    (_, first, probs), *others = named
+    rows = _shape(probs)[:1]
+    for _, argument, probs in others:
+        got = _shape(probs)[:1]
+        if rows and got and got != rows:
+            expected = f"{rows[0]:,} row{'s' * (rows[0] != 1)}, as many as {first}"
+            raise InputError(argument, expected, f"{got[0]:,}", "give predictions of the same rows, in the same order")
+
+
+def _check_columns(named: Sequence[tuple[Any, ...]], shapes: Sequence[tuple[int, ...]]) -> None:
+    """Raise for models of different columns."""
+    for (_, argument, *_), shape in zip(named, shapes, strict=False):  # up to the model that could not be read
+        if shape and shapes[0] and shape != shapes[0]:
+            facts = ModelFacts(shape=shape, other=named[0][1], other_shape=shapes[0])
+            raise refuse(argument, Fault.MODEL_SHAPES, facts)
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    """Return the shape of an array of any library; nothing where it is not to be seen."""
+    shape = getattr(x, "shape", None)
+    if shape is None and isinstance(x, (list, tuple)) and x:
+        shape = (len(x), *((len(x[0]),) if isinstance(x[0], (list, tuple)) else ()))
+    shape = tuple(shape or ())
+    return shape[:1] if shape[1:] == (1,) else shape
+
+
+def _declared(logits: Any, names: Sequence[str]) -> list[Any]:
+    """Return for each model what was said of logits."""
+    if not isinstance(logits, Mapping):
+        return [logits] * len(names)
+    for name in logits:
+        if name not in names:
+            raise InputError("logits", "the names of models", repr(name), nearest(str(name), names))
+    return [logits.get(name, False) for name in names]

@@ -1,0 +1,361 @@
+"""The comparison of models as a value: each model's measures and the differences of each two."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from calibrant.inputs.predictions import Notion
+from calibrant.render import comparison as text
+from calibrant.results import (
+    Decision,
+    Description,
+    Estimate,
+    ReliabilityDiagram,
+    TestResult,
+)
+from calibrant.results.plain import plain, plain_diagram, plain_estimate, plain_test
+from calibrant.results.values import columns_of, frame_of
+from calibrant.statistics.resampling import alpha_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+#: The version of the dictionary and the JSON that a comparison writes.
+SCHEMA_VERSION: Final = 4
+
+_ONE_ROW: Final = "one row tells nothing of the spread"
+_OF_REPORTS: Final = {"floor_mean", "floor_upper", "error_bound"}  # columns that differences lack
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """How two models differ: for each measure the `Estimate` of first minus second.
+
+    Attributes
+    ----------
+    first, second : str
+        The models.
+    estimates : mapping
+        ``debiased_square``, ``ece``, ``brier``, ``nll``, ``accuracy``. Below 0 the first model has less of it: less
+        error (better), or fewer right answers (worse). Only ``debiased_square``, which decides, has a p-value: the
+        probability of a difference as large if both models were equally calibrated.
+    decision : Decision or None
+        Whether the second model's ECE exceeds the first's by less than the tolerance; None if none was given.
+    """
+
+    first: str
+    second: str
+    estimates: Mapping[str, Estimate]
+    decision: Decision | None = None
+
+    def __getitem__(self, name: str) -> Estimate:
+        return self.estimates[name]
+
+    @property
+    def raw_p_value(self) -> float:
+        """The p-value of this pair alone, before the correction for the number of pairs."""
+        square = self["debiased_square"]
+        return float(square.details.get("raw_p_value", square.p_value))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Comparison:
+    """What `compare` found: each model's measures, and the differences of each pair of models with their intervals.
+
+    ``print(comparison)`` draws it in the terminal, ``verdict`` says it in sentences, ``to_html`` writes it as a page,
+    ``plot`` draws it, ``to_pandas`` makes it a frame, ``to_dict`` and ``to_json`` give every number. Notebooks show it
+    as a page.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The models, in the order given.
+    n : int
+        The judged rows.
+    notion : str
+        The judged event.
+    n_classes : int or None
+        The number of classes; None for one event.
+    n_bins : int
+        The bins of the calibration errors.
+    level : float
+        The confidence of each interval.
+    descriptions : mapping
+        What each measure is that models are compared by; the first decides.
+    models : mapping
+        The values of these measures for each model.
+    tests : mapping
+        The test of each model's own calibration, in closed form, as `Report.test`.
+    pairs : tuple of Pair
+        Each two models: ``pair.first`` and ``pair.second``, and ``pair["debiased_square"]``, ``pair["ece"]``,
+        ``pair["brier"]``, ``pair["nll"]``, ``pair["accuracy"]``, the `Estimate` of first minus second.
+    diagrams : mapping
+        The `ReliabilityDiagram` of the judged event for each model, with intervals and consistency band.
+    paired : bool
+        Whether what models have in common cancels: of rows side by side, and of sketches with the same clusters.
+    independent : bool
+        Whether the models are of independent rows, so that the squares of their errors add up.
+    clusters : mapping or None
+        The number of ``clusters`` and the share of the ``largest_cluster``; None if rows are taken as independent.
+    groups : tuple of GroupComparison
+        The comparison in each group, if groups were given.
+    lone_groups : tuple of str
+        The groups of sketches that not all of them have: they are not compared.
+    """
+
+    names: tuple[str, ...]
+    n: int
+    notion: Notion
+    n_classes: int | None
+    n_bins: int
+    level: float
+    descriptions: Mapping[str, Description]
+    models: Mapping[str, Mapping[str, float]]
+    tests: Mapping[str, TestResult]
+    pairs: tuple[Pair, ...]
+    diagrams: Mapping[str, ReliabilityDiagram]
+    paired: bool = True
+    independent: bool = False
+    clusters: Mapping[str, Any] | None = None
+    groups: tuple[GroupComparison, ...] = ()
+    lone_groups: tuple[str, ...] = ()
+
+    @property
+    def decides(self) -> str:
+        """The name of the measure that decides: the only one with a p-value."""
+        return next(iter(self.descriptions))
+
+    def worse(self, pair: Pair) -> bool:
+        """Return whether the second model of a pair is shown to be worse calibrated than the first."""
+        estimate = pair[self.decides]
+        return estimate.value < 0 and estimate.p_value <= alpha_of(self.level)
+
+    def verdict(self) -> list[str]:
+        """Say in sentences which of each two models is better calibrated, or that these rows do not tell."""
+        return text.verdict(self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every number as plain Python values that are strict JSON.
+
+        A number that is not finite is None, and stands with the reason in ``not_finite`` under its path.
+        """
+        missing: dict[str, str] = {}
+        lost = "an outcome that happened had probability 0"
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "n": self.n,
+            "notion": self.notion,
+            "n_classes": self.n_classes,
+            "n_bins": self.n_bins,
+            "level": self.level,
+            "paired": self.paired,
+            "independent": self.independent,
+            "clusters": None if self.clusters is None else dict(self.clusters),
+            "decides": self.decides,
+            "measures": {name: asdict(description) for name, description in self.descriptions.items()},
+            "models": {
+                name: {key: plain(value, f"models.{name}.{key}", missing, lost) for key, value in values.items()}
+                for name, values in self.models.items()
+            },
+            "tests": {name: plain_test(test, f"tests.{name}", missing) for name, test in self.tests.items()},
+            "pairs": [
+                {
+                    "first": pair.first,
+                    "second": pair.second,
+                    "decision": None
+                    if pair.decision is None
+                    else plain(asdict(pair.decision), f"pairs[{i}].decision", missing),
+                    "estimates": {
+                        key: self._plain(key, estimate, f"pairs[{i}].estimates.{key}", missing)
+                        for key, estimate in pair.estimates.items()
+                    },
+                }
+                for i, pair in enumerate(self.pairs)
+            ],
+            "diagrams": {
+                name: plain_diagram(diagram, f"diagrams.{name}", missing) for name, diagram in self.diagrams.items()
+            },
+            "groups": [group.to_dict() for group in self.groups],
+            "lone_groups": list(self.lone_groups),
+            "not_finite": missing,
+        }
+
+    def _plain(self, key: str, estimate: Estimate, path: str, missing: dict[str, str]) -> dict[str, Any]:
+        numbers = plain_estimate(estimate, path, missing, _ONE_ROW, tested=False)
+        if key == self.decides:
+            numbers["p_value"] = plain(estimate.p_value, f"{path}.p_value", missing, _ONE_ROW)
+        return numbers
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Return `to_dict` as strict JSON: no NaN, no Infinity."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    def to_html(self, path: str | os.PathLike[str], *, title: str = "", date: str = "") -> Path:
+        """Write the comparison as one page of HTML, which needs no other file and no network, and return its path.
+
+        The verdict, each model's reliability diagram, and every difference with its interval.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write. An old file stays until the new one is complete on the disk.
+        title : str
+            The title of the page.
+        date : str
+            A date to show under the title. Without it the page has no date, so the same numbers give the same page.
+
+        Raises
+        ------
+        calibrant.errors.MissingDependencyError
+            Without jinja2, which the extra ``report`` installs.
+        OSError
+            If the file cannot be written, as on a full disk. An old file is then unchanged.
+        """
+        from calibrant.render import html
+
+        return html.write_page(html.page(self.to_dict(), title=title, date=date), path)
+
+    def to_markdown(self, *, title: str = "") -> str:
+        """Return the comparison as Markdown for GitHub: for a pull request, or for the summary of a workflow's step.
+
+        The verdict, the measures of each model, the differences with their intervals, the groups (of a hundred or more
+        the twenty that stand out most), and how all of it was computed. No character in a name acts as markup, as a
+        link or as a mention.
+
+        Parameters
+        ----------
+        title : str
+            The heading; by default "Comparison of models".
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> comparison = calibrant.compare({"old": [0.1, 0.4, 0.7, 0.9], "new": [0.2, 0.3, 0.9, 0.8]}, [0, 0, 1, 1])
+        >>> print(comparison.to_markdown().splitlines()[0])
+        ## Comparison of models
+        """
+        from calibrant.render import markdown
+
+        return markdown.render(self.to_dict(), title=title)
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the reliability diagrams of all models in one with matplotlib, and return the axes.
+
+        Parameters
+        ----------
+        **options
+            Those of `calibrant.plot.compare`, such as ``intervals`` and ``ax``.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes that were drawn on. `calibrant.plot.differences` draws the differences.
+
+        Raises
+        ------
+        calibrant.errors.MissingDependencyError
+            Without matplotlib, which the extra ``report`` installs.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> comparison = calibrant.compare({"old": [0.1, 0.4, 0.7, 0.9], "new": [0.2, 0.3, 0.9, 0.8]}, [0, 0, 1, 1])
+        >>> comparison.plot().get_xlabel()
+        'Mean score'
+        """
+        from calibrant.plot import compare
+
+        return compare(self, **options)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the differences as a frame of pandas, a row for each pair of models and each measure.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The index has the levels ``first``, ``second`` and ``measure``. ``label`` is the label of the measure;
+            ``value``, ``low``, ``high``, ``level``, ``p_value``, ``n`` and ``method`` are those of the `Estimate` of
+            first minus second. Only the measure that decides has a p-value. A missing number is NaN.
+
+        Raises
+        ------
+        calibrant.errors.MissingDependencyError
+            Without pandas, which the extra ``pandas`` installs.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> comparison = calibrant.compare({"old": [0.1, 0.4, 0.7, 0.9], "new": [0.2, 0.3, 0.9, 0.8]}, [0, 0, 1, 1])
+        >>> comparison.to_pandas()["value"].round(3).to_dict()["old", "new", "ece"]
+        0.025
+        """
+        rows = []
+        for pair in self.pairs:
+            for name, estimate in pair.estimates.items():
+                numbers = {key: value for key, value in columns_of(estimate).items() if key not in _OF_REPORTS}
+                head = {"first": pair.first, "second": pair.second, "measure": name}
+                rows.append({**head, "label": self.descriptions[name].label, **numbers})
+        return frame_of(rows, ["first", "second", "measure"])
+
+    def __str__(self) -> str:
+        return text.render(self.to_dict())
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(map(repr, self.names))}: {self.verdict()[0]} Print it for everything.>"
+
+    def _repr_html_(self) -> str:
+        from calibrant.render import html
+
+        return html.cell(self.to_dict(), self.__str__)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupComparison:
+    """The comparison of models in one group of rows, and which of them differ after the correction for all groups.
+
+    Attributes
+    ----------
+    name : str
+        The group.
+    comparison : Comparison
+        The comparison of its rows alone.
+    adjusted_p_values : tuple of float
+        For each of ``comparison.pairs`` the p-value of what decides, after Holm's correction for the number of groups
+        and pairs; NaN in a group of fewer than 30 rows.
+    flag : str
+        Why the group has no p-value; empty if it has one.
+    """
+
+    name: str
+    comparison: Comparison
+    adjusted_p_values: tuple[float, ...]
+    flag: str = ""
+
+    @property
+    def n(self) -> int:
+        """The judged rows."""
+        return self.comparison.n
+
+    @property
+    def called_out(self) -> tuple[bool, ...]:
+        """For each pair whether one model is shown to be better calibrated than the other in this group."""
+        alpha = alpha_of(self.comparison.level)
+        return tuple(p_value <= alpha for p_value in self.adjusted_p_values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every number as plain Python values that are strict JSON; as `Comparison.to_dict`."""
+        missing: dict[str, str] = {}
+        return {
+            "name": self.name,
+            "flag": self.flag,
+            "adjusted_p_values": plain(list(self.adjusted_p_values), "adjusted_p_values", missing, self.flag),
+            "called_out": list(self.called_out),
+            "comparison": self.comparison.to_dict(),
+            "not_finite": missing,
+        }

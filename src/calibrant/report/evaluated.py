@@ -1,0 +1,458 @@
+"""What is judged: the tables, bins and means of predictions, of a table or of a sketch, from one read of the data."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.clusters import BucketSums, ClusterLabels, ClusterSums, labels_of
+from calibrant.errors import InputError, check_choice
+from calibrant.inference.multicalibration import MulticalibrationError, Sums, multicalibration_of_sums
+from calibrant.inputs.arrays import widened
+from calibrant.inputs.groups import as_groups
+from calibrant.inputs.notions import NOTIONS, PER_CLASS, Events, class_events, read, read_squared
+from calibrant.inputs.predictions import SURE, Layout, Notion, Predictions, in_unit_interval
+from calibrant.inputs.weights import (
+    WEIGHTS_ARE,
+    WeightsAre,
+    deciding_rows,
+    effective_rows,
+    integer_weights,
+    may_be_sampling,
+)
+from calibrant.kernels.loading import of_input
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.histograms import ClassHistograms, table_histograms
+from calibrant.measures.certified import Certified
+from calibrant.measures.class_inference import ClassBins, inferred
+from calibrant.measures.clustered_classes import ClusterClassBins
+from calibrant.measures.clustered_classes import inferred as inferred_by_cluster
+from calibrant.measures.event import Classes
+from calibrant.measures.means.base_rates import BaseRates
+from calibrant.measures.means.means import PredictionMeans, counted_rows, heavy
+from calibrant.results import Bands, Choices
+from calibrant.sketch import CalibrationSketch, check_alone
+from calibrant.statistics.class_rows import ClassRows
+from calibrant.statistics.resampling import Resampling
+from calibrant.table import ReliabilityTable, cell_sums
+from calibrant.table.units import table_in_units
+
+#: The most classes of rows that are judged by default: each costs about 0.1 ms.
+MOST_CLASSES: Final = 10_000
+
+ONE_IMAGE: Final = "rows of one image, taken as independent: intervals may be too short"
+UNIT_LOGITS: Final = "logits: expected logits of one event, got values that all lie in [0, 1]"
+_HOLDS: Final = {ReliabilityTable: "the table", CalibrationSketch: "the sketch"}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Judged:
+    """The data that a report is computed from.
+
+    Attributes
+    ----------
+    notion : str
+        The judged event.
+    means : PredictionMeans
+        The means over whole predictions.
+    event : ReliabilityTable or None
+        The table of the judged event; if every class is judged by itself, of what is behind the means, where it is
+        known: of the top label, or of all labels together.
+    tables : sequence of ReliabilityTable
+        The table of the judged event; or one table for each class, if every class is judged by itself.
+    n_classes : int or None
+        The number of classes or labels; None for one event.
+    names : tuple of str or None
+        The names of the classes.
+    histograms : ClassHistograms or None
+        The bins of every class, if classes are judged in addition to the event.
+    class_bound : float
+        The certified error of the mean of the classes' errors.
+    class_rows : ClassRows or None
+        The rows of the classes, of predictions.
+    clusters : ClusterSums or None
+        The sums of the rows over buckets of clusters; None if rows are independent.
+    class_tables : sequence of ReliabilityTable
+        The tables of the classes on a grid, if there are ``clusters`` and classes.
+    alone : bool
+        Whether clusters were given, of one row each: the rows are independent.
+    flag : str
+        A warning about the rows; empty without one.
+    counted : tuple of float or None
+        The rows, and what their whole weights add up to, if the weights may be sampling weights and nothing was said.
+    choices : Choices
+        What was passed, for the paragraph of methods.
+    numbers : int
+        How many numbers were read, of predictions: they decide which kernels compute the rest.
+    """
+
+    notion: Notion
+    means: PredictionMeans
+    tables: Sequence[ReliabilityTable]
+    event: ReliabilityTable | None = None
+    n_classes: int | None = None
+    names: tuple[str, ...] | None = None
+    histograms: ClassHistograms | None = None
+    class_bound: float = 0.0
+    class_rows: ClassRows | None = None
+    clusters: ClusterSums | None = None
+    class_tables: Sequence[ReliabilityTable] = ()
+    alone: bool = False
+    flag: str = ""
+    counted: tuple[int, float] | None = None
+    choices: Choices = field(default_factory=Choices)
+    numbers: int = 0
+
+    @property
+    def one_cluster(self) -> bool:
+        """Whether all rows are of one cluster."""
+        return self.clusters is not None and int(np.count_nonzero(self.clusters.event.rows)) < 2
+
+
+def cluster_labels(clusters: Any, predictions: Predictions) -> ClusterLabels | None:
+    """Return the cluster of each row: as given, or of predictions (N, C, ...) the first axis; None for none."""
+    n, each = predictions.n, predictions.rows.values.shape[2]
+    if clusters is False or (clusters is None and (each == 1 or _one_image(predictions))):
+        return None
+    return labels_of(np.arange(n // each) if clusters is None else clusters, predictions)
+
+
+def _one_image(predictions: Predictions) -> bool:
+    each = int(predictions.rows.values.shape[2])
+    return each > 1 and predictions.n == each
+
+
+def warn_of_logits(predictions: Predictions) -> None:
+    """Warn, at the line that called the caller, if logits of one event may be probabilities."""
+    rows = predictions.rows
+    if not predictions.logits or predictions.layout != "binary" or rows.n < SURE:
+        return
+    if in_unit_interval((widened(rows.values) if rows.bfloat16 else rows.values).reshape(-1)):
+        warnings.warn(f"{UNIT_LOGITS}; if they are probabilities, leave logits out", stacklevel=3)
+
+
+def flagged(ready: Ready, clusters: Any, predictions: Predictions) -> Ready:
+    """Return the same with the warning about the rows of one image."""
+    warning = single_image(clusters, predictions)
+    if not warning:
+        return ready
+    return replace(ready[0], flag="; ".join(filter(None, (ready[0].flag, warning)))), ready[1]
+
+
+def said(ready: Ready, weights_are: WeightsAre, *, sketch: bool) -> Ready:
+    """Return the same without doubts about its whole weights, because it was said what they are."""
+    judged, groups = ready
+    if sketch:  # or a table
+        check_choice("weights_are", weights_are, WEIGHTS_ARE)
+        if weights_are == "sampling" and (judged.counted is not None or judged.choices.weights == "integer"):
+            expected = "'frequency' next to sums of whole weights"
+            raise InputError(
+                "weights_are",
+                expected,
+                "'sampling'",
+                "make the sums with weights_are='sampling' (--weights-are sampling)",
+            )
+    return replace(judged, counted=None), {name: replace(one, counted=None) for name, one in groups.items()}
+
+
+def single_image(clusters: Any, predictions: Predictions) -> str:
+    """Return a warning about predictions (1, C, ...), whose rows are judged as if they were independent."""
+    return ONE_IMAGE if clusters is None and _one_image(predictions) else ""
+
+
+#: What is judged of all rows, and of each group by its name.
+Ready = tuple[Judged, Mapping[str, Judged]]
+
+
+def ready(
+    probs: Any, others: Mapping[str, Any], notion: Notion | None, n_bins: int, *, classwise: bool | None
+) -> Ready | None:
+    """Return the data of a table, a sketch or sketches of groups; None for predictions."""
+    if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
+        probs = CalibrationSketch.of_groups(probs)
+    if not isinstance(probs, (ReliabilityTable, CalibrationSketch)):
+        return None
+    for name, value in others.items():
+        if value is not None:
+            expected = f"nothing next to a {type(probs).__name__}"
+            raise InputError(name, expected, "a value", f"leave it out: {_HOLDS[type(probs)]} holds all data")
+    if isinstance(probs, ReliabilityTable):
+        return of_table(probs, notion), {}
+    check_alone(probs, notion)
+    groups = {name: of_sketch(group, n_bins, classwise=classwise) for name, group in probs.groups.items()}
+    return of_sketch(probs, n_bins, classwise=classwise), groups
+
+
+def of_table(table: ReliabilityTable, notion: Notion | None) -> Judged:
+    """Return what is judged of a table.
+
+    Raises
+    ------
+    InputError
+        For a notion of several events, and for an empty table.
+    """
+    if notion is not None:
+        check_choice("notion", notion, NOTIONS)
+    if notion in PER_CLASS:
+        raise InputError("notion", "'positive' or 'top-label' for a table", repr(notion), "a table is of one event")
+    if len(table) == 0:
+        raise InputError("probs", "a table with at least one row", "an empty table", "check where the rows were lost")
+    table = table_in_units(table)
+    means = PredictionMeans.of_table(table, right=notion == "top-label")
+    choices = Choices(data="table", weights=_weights_of(table))
+    return Judged(notion=notion or "positive", means=means, tables=[table], choices=choices)
+
+
+def _weights_of(table: ReliabilityTable) -> Literal["integer", "fractional"] | None:
+    """Return the kind of a table's weights; None if they add up to the number of its rows."""
+    if table.square_weights is not None:
+        return "fractional"
+    return None if table.total == table.n else "integer"
+
+
+def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool | None) -> Judged:
+    """Return what is judged of a sketch; with ``classwise`` also its classes, if it holds them."""
+    sketch = sketch.in_units()
+    means, notion = PredictionMeans.of_sketch(sketch), sketch.notion or "positive"
+    judged = Judged(
+        notion=notion,
+        means=means,
+        tables=(),
+        n_classes=sketch.n_classes,
+        names=sketch.class_names,
+        flag=heavy(sketch.totals.deciding_rows),
+        counted=_counted_of_sketch(sketch),
+        choices=Choices(data="sketch", rounded=int(sketch.totals.rounded)),
+    )
+    if notion in PER_CLASS:
+        return replace(judged, tables=sketch.class_tables)
+    judged = replace(judged, choices=replace(judged.choices, weights=_weights_of(sketch.table)))
+    judged = _by_cluster(replace(judged, tables=[sketch.table], clusters=sketch.clusters), sketch.layout)
+    if classwise is False or not sketch.has_classes:
+        return judged
+    tables = sketch.class_tables
+    bounds = [certified.ece(n_bins) for certified in map(Certified.of, tables) if certified is not None]
+    histograms = replace(table_histograms(tables, n_bins), totals=sketch.table.total)
+    return replace(judged, histograms=histograms, class_bound=float(np.mean(bounds)), class_tables=tables)
+
+
+def of_predictions(
+    predictions: Predictions,
+    notion: Notion,
+    groups: Any,
+    labels: ClusterLabels | None,
+    n_bins: int,
+    *,
+    classwise: bool | None,
+) -> Ready:
+    """Return what is judged of predictions, and of each group of them."""
+    # All rows first, so that errors name the caller's rows.
+    everything = _of_rows(predictions, notion, labels, n_bins, classwise=classwise)
+    parts = [] if groups is None else as_groups(groups, predictions, complete=True)
+    judged_groups = {}
+    for name, places in parts:
+        own = None if labels is None else labels.take(places)
+        judged_groups[name] = _of_rows(predictions.take(places), notion, own, n_bins, classwise=classwise)
+    return everything, judged_groups
+
+
+def are_judged(classwise: bool | None, n_classes: int) -> bool:
+    """Whether every class of rows is judged: as asked, by default up to `MOST_CLASSES`."""
+    return n_classes <= MOST_CLASSES if classwise is None else classwise
+
+
+def _of_rows(
+    predictions: Predictions, notion: Notion, labels: ClusterLabels | None, n_bins: int, *, classwise: bool | None
+) -> Judged:
+    """Return what is judged of rows, from one read of them."""
+    layout, uppers, per_class = predictions.layout, None, notion in PER_CLASS
+    if layout == "multiclass" and are_judged(classwise, predictions.n_classes) and notion != "classwise":
+        uppers = _uppers(predictions, n_bins)
+    reading = read(predictions, notion, uppers=uppers)
+    n, weights = reading.n, reading.events.weights
+    if layout == "multilabel":  # the means are over labels, but only rows are independent
+        rows = predictions.judged
+        n, weights = int(np.count_nonzero(rows)), None if predictions.weights is None else predictions.weights[rows]
+    squared = None if integer_weights(weights) else read_squared(predictions, notion, uppers=uppers)
+    numbers = predictions.rows.values.size
+    with of_input(numbers):
+        event = ReliabilityTable.pool(reading.events)
+        tables = [ReliabilityTable.pool(events) for events, _ in class_events(predictions)] if per_class else [event]
+    histograms = None
+    if uppers is not None:
+        squares = None if squared is None else squared.histograms
+        histograms = ClassHistograms(sums=reading.histograms, totals=reading.total, squares=squares)
+    several = uppers is not None or per_class
+    judged = Judged(
+        notion=notion,
+        means=PredictionMeans.of_scores(
+            reading.means,
+            (squared or reading).means,
+            effective_n=effective_rows(weights, n),
+            n=n,
+            layout=layout,
+            base_rates=BaseRates.of_predictions(predictions, notion, tables),
+        ),
+        tables=tables,
+        event=event,
+        n_classes=None if layout == "binary" else predictions.n_classes,
+        names=predictions.class_names,
+        histograms=histograms,
+        class_rows=ClassRows(predictions, _uppers(predictions, n_bins)) if several and layout == "multiclass" else None,
+        flag="" if integer_weights(weights) else heavy(deciding_rows(_power(weights, 2), _power(weights, 4))),
+        counted=_counted(n, weights),
+        choices=_choices(predictions, n),
+        numbers=numbers,
+    )
+    if labels is None:
+        return judged
+    if labels.take(np.flatnonzero(predictions.judged)).alone(weights):
+        return replace(judged, alone=True)
+    found = ClusterSums.of(predictions, reading.events, labels, classes=several, count=True)
+    class_tables = [_class_table(events) for events, _ in class_events(predictions)] if several else ()
+    return _by_cluster(replace(judged, clusters=found, class_tables=class_tables), layout)
+
+
+def _choices(predictions: Predictions, n: int) -> Choices:
+    """Return what was passed, and how many rows were left out if n of them are judged."""
+    weights, lost = predictions.weights, predictions.n - n
+    ignored = lost
+    if lost and weights is not None:
+        ignored = int(np.count_nonzero((predictions.labels < 0).reshape(predictions.n, -1).all(axis=1)))
+    return Choices(
+        logits=bool(predictions.logits),
+        weights=None if weights is None else "integer" if integer_weights(weights) else "fractional",
+        ignored=ignored,
+        weightless=lost - ignored,
+        rounded=predictions.n_rounded,
+    )
+
+
+def _by_cluster(judged: Judged, layout: Layout | None) -> Judged:
+    """Return what is judged with the weight of each kind of outcome in each bucket of clusters, where it is known."""
+    rates, clusters = judged.means.base_rates, judged.clusters
+    if rates is None or clusters is None:
+        return judged
+    parts: Sequence[BucketSums] = clusters.classes
+    if layout == "binary":
+        parts = [clusters.event] if judged.notion == "positive" else []
+    places = [place for part in parts if (place := _places(clusters.event, part)) is not None]
+    happened = [part.y.sum(axis=1) for part in parts]
+    columns = happened
+    if layout != "multiclass":
+        columns = [x for part, y in zip(parts, happened, strict=True) for x in (part.weight - y, y)]
+    alike = len(places) == len(parts) and all(np.array_equal(place, places[0]) for place in places)
+    if len(columns) != len(rates.losses) or not alike:
+        return judged
+    rates = replace(rates, buckets=np.stack(columns, axis=1), places=places[0])
+    return replace(judged, means=replace(judged.means, base_rates=rates))
+
+
+def _places(event: BucketSums, part: BucketSums) -> NDArray[np.intp] | None:
+    """Return the bucket of a part of the same clusters for each bucket of the event; None if they differ."""
+    number = part.cells.n_buckets
+    if part.hashes is not None:
+        alike = event.hashes is not None and np.array_equal(part.hashes, event.hashes)
+        return np.arange(event.n_buckets) if alike else None
+    hashes = np.arange(event.n_buckets, dtype=np.uint64) if event.hashes is None else event.hashes
+    return (hashes % np.uint64(number)).astype(np.intp)
+
+
+def classes_of(judged: Judged, total: Any, resampling: Resampling | None) -> Classes | None:
+    """Return every class by itself, if classes are judged."""
+    if judged.histograms is None:
+        return None
+    histograms = replace(judged.histograms, totals=total)
+    bins = ClassBins(
+        histograms=histograms.sums,
+        squares=histograms.squares,
+        effective_n=judged.means.effective_n,
+        rows=judged.class_rows,
+    )
+    errors = histograms.errors("l1")
+    if judged.clusters is None:
+        errors = inferred(errors, histograms.squares, resampling)
+    else:
+        buckets = judged.clusters.classes
+        bins = ClusterClassBins(**vars(bins), buckets=buckets)
+        errors = inferred_by_cluster(errors, judged.class_tables, buckets, resampling)
+    return Classes(errors=errors, bins=bins, names=judged.names, bound=judged.class_bound)
+
+
+def multicalibration(
+    judged: Judged, groups: Mapping[str, Judged], resampling: Resampling | None
+) -> MulticalibrationError | None:
+    """Return the multicalibration error of groups; None without intervals, and if every class is judged by itself."""
+    if resampling is None or judged.notion in PER_CLASS or not groups:
+        return None
+    sums = {name: _sums(one) for name, one in groups.items()}
+    return multicalibration_of_sums(_sums(judged), sums, resampling)
+
+
+def _sums(judged: Judged) -> Sums:
+    return judged.tables[0], None if judged.clusters is None else judged.clusters.event
+
+
+def check_bands(bands: Bands, level: float | None, judged: Judged) -> None:
+    """Reject simultaneous bands of data that have none."""
+    if bands == "pointwise":
+        return
+    if level is None:
+        raise InputError("bands", "'pointwise' without intervals (level=None)", repr(bands), "pass level=0.95")
+    remedy = "leave bands out; pointwise bands are the default"
+    if judged.notion in PER_CLASS:
+        raise InputError("bands", "'pointwise' if every class is judged", repr(bands), "judge one class at a time")
+    if judged.clusters is not None:
+        expected = "'pointwise' for rows in clusters: the simultaneous band needs independent rows"
+        raise InputError("bands", expected, repr(bands), remedy)
+    if judged.tables[0].square_weights is not None:
+        expected = "'pointwise' for weights that are not whole numbers: the simultaneous band counts rows"
+        raise InputError("bands", expected, repr(bands), remedy)
+
+
+def _uppers(predictions: Predictions, n_bins: int) -> NDArray[np.floating[Any]]:
+    """Return the largest score of each bin of equal width."""
+    return binned.largest_members(binned.uniform_edges(n_bins), "right", predictions.rows.dtype)
+
+
+def _counted(n: int, weights: NDArray[np.float64] | None) -> tuple[int, float] | None:
+    """Return n rows and what their weights add up to, if these are whole and may be sampling weights."""
+    if weights is None or not integer_weights(weights):
+        return None
+    weight = float(weights.sum())
+    return (n, weight) if may_be_sampling(n, weight, _power(weights, 2)) else None
+
+
+def _counted_of_sketch(sketch: CalibrationSketch) -> tuple[int, float] | None:
+    totals = sketch.totals
+    doubtful = totals.whole and may_be_sampling(totals.n, totals.weight, totals.square_weight)
+    return (totals.n, totals.weight) if doubtful else None
+
+
+def counted_flag(data: Predictions | CalibrationSketch, weights_are: WeightsAre | None) -> str:
+    """Return a warning if whole weights may be sampling weights and nothing was said of them."""
+    if weights_are is not None:
+        return ""
+    if isinstance(data, CalibrationSketch):
+        found = _counted_of_sketch(data)
+    else:
+        judged = data.judged
+        found = _counted(int(np.count_nonzero(judged)), None if data.weights is None else data.weights[judged])
+    return "" if found is None else counted_rows(*found)
+
+
+def _power(weights: Any, power: int) -> float:
+    return float(np.sum(weights**power))
+
+
+def _class_table(events: Events) -> ReliabilityTable:
+    """Return the judged rows of one class on the standard grid."""
+    sums, whole = cell_sums(events, "standard"), integer_weights(events.weights)
+    counts = sums[:, :2].astype(np.int64) if events.weights is None else sums[:, :2]
+    squares = None if whole else sums[:, 5:]
+    return ReliabilityTable.of_cells(counts, sums[:, 2:5], squares, n=len(events.scores), grid="standard")

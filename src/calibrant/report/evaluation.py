@@ -1,0 +1,313 @@
+"""`evaluate`: from predictions, a table or sketches to a report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from calibrant.clusters import aligned
+from calibrant.errors import InputError, check_choice
+from calibrant.inference.decision import check_tolerance
+from calibrant.inputs.groups import has_order, in_order
+from calibrant.inputs.notions import PER_CLASS, resolve
+from calibrant.inputs.predictions import Notion, as_predictions
+from calibrant.inputs.weights import WeightsAre
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.ece import ECE
+from calibrant.measures.listed import BY_NAME, selected
+from calibrant.measures.means.clustered import rarer_clusters
+from calibrant.measures.means.means import MINORITY, rare, rarer_rows
+from calibrant.measures.measure import Measure
+from calibrant.report import evaluated
+from calibrant.report.building import Settings, report_on
+from calibrant.report.evaluated import Judged
+from calibrant.report.report import GroupReport, Report
+from calibrant.results import BANDS, Bands, Estimate
+from calibrant.results.panels import Forest
+from calibrant.runtime.cached import Late, LazyMapping
+from calibrant.runtime.progress import counted
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.cluster_sums import Clustered
+from calibrant.statistics.groups import LEAST_GROUP, ONE_CLUSTER, SMALL_GROUP, holm
+from calibrant.statistics.heterogeneity import GroupRows, heterogeneity
+from calibrant.statistics.resampling import Resampling, Rng
+
+_FEW_OUTCOMES: Final = f"fewer than {MINORITY} events or non-events"
+_FEW_CLUSTERS: Final = f"fewer than {MINORITY} clusters with the rarer outcome"
+_NO_LAW: Final = "too few outcomes expected for a test without resamples: pass n_resamples=1000"
+
+
+def evaluate(
+    probs: Any,
+    targets: Any = None,
+    *,
+    notion: Notion | None = None,
+    n_bins: int = 15,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+    class_names: Sequence[str] | None = None,
+    classwise: bool | None = None,
+    profile: str | None = None,
+    measures: str | Sequence[str | Measure] | None = None,
+    groups: Any = None,
+    clusters: Any = None,
+    weights_are: WeightsAre | None = None,
+    level: float | None = 0.95,
+    n_resamples: int = 1000,
+    rng: Rng = 0,
+    bands: Bands = "pointwise",
+    tolerance: float | None = None,
+    tolerance_of: str = ECE.name,
+) -> Report:
+    """Evaluate how far predicted probabilities can be trusted: every measure from one read of the data.
+
+    The report has the `Estimate` of each measure, with its confidence interval, its noise floor (what perfectly
+    calibrated scores would show at this number of rows) and its p-value under calibration. The documentation has a
+    table of all measures, `calibrant.measures.MEASURES`. By default these are shown:
+
+    - ``accuracy``, ``brier``, ``nll``: means over whole predictions (for a table, over its event); ``brier_skill``: how
+      much better the Brier score is than that of always predicting the base rates,
+    - ``brier_event``: the Brier score of the judged event; of one event it is ``brier``,
+    - ``mean_confidence``: the mean score of the judged event; ``mean_gap``: the mean score minus the outcome rate,
+    - ``ece``, ``rmsce``, ``mce`` (uniform bins; the maximum over bins with 30 rows), ``ace`` (quantile bins),
+      ``debiased_square`` (the unbiased square of rmsce), ``smece`` (exact), ``ks``: of the judged event,
+    - ``classwise_ece``: the mean of the classes' errors,
+    - ``miscalibration``, ``discrimination``, ``uncertainty``: the CORP decomposition of the event's Brier score.
+
+    With a classwise or multilabel notion, each measure of an event is combined over classes: for rmsce by the root mean
+    square, for mce by the maximum, for the others by the mean. ``details["per_class"]`` has the value of each class.
+    Then only the ECE and the ACE have an interval. A value that these data do not have is NaN; ``method`` says why.
+
+    Parameters
+    ----------
+    probs, targets, notion, weights, ignore_index, logits
+        As in `expected_calibration_error`. ``probs`` may also be a `CalibrationSketch`, a mapping from the name of each
+        group to its sketch, or a `ReliabilityTable`; these come without targets. Two columns are judged by the
+        predicted class, as more columns are; scikit-learn's scorers and displays judge the event of the second class,
+        which is ``probs[:, 1]`` here. The first line of the report names both. The groups of a sketch are reported on.
+        A table is of the event "positive", or with ``notion="top-label"`` of right answers. Ten logits of one event or
+        more that all lie in [0, 1] cause a warning: they may be probabilities.
+    n_bins : int, default 15
+        The number of bins of ECE, RMSCE, MCE, ACE and the classwise error.
+    class_names : sequence of str, optional
+        The names of the classes, in the order of the columns. Targets that are strings are matched to them.
+    classwise : bool, optional
+        Whether each class is judged as well, in the same read; by default up to 10,000 classes are. Each costs about
+        0.1 ms.
+    profile : {"standard", "clinical", "forecast", "all"}, default "standard"
+        Whom the report serves: it sets the measures and the pictures. "clinical" is the validation of a risk model,
+        "forecast" the verification of forecasts, "all" has every measure.
+    measures : str or list, optional
+        The measures instead of the profile's: a list of keys and `calibrant.measures.Measure` objects, shown in this
+        order; or the name of a profile. The verdict does not depend on this choice. What is not shown is not computed.
+    groups : array, (N,), optional
+        The name of each row's group, at most 10,000 different ones. Every group gets a `GroupReport`. A group is called
+        out only if its test rejects calibration after Holm's correction for the number of groups. Numbers and dates
+        are reported in their order, as are ordered categories, intervals and periods of pandas; of other names the
+        group with the smallest p-value comes first, and of equal ones that with the larger ECE. All other measures of a
+        group are computed when its ``report`` is first looked at.
+    clusters : array, (N,), or False, optional
+        The label of each row's cluster, whole numbers or text: rows of one patient, question or user are not
+        independent. Every interval, floor, p-value and band is then for independent clusters, with any dependence
+        inside them. A cluster of ten rows counts ten times. With several nested levels pass the outermost. Without it
+        rows are taken as independent; of predictions (N, C, ...) the first axis is the cluster unless it is False.
+    weights_are : {"frequency", "sampling"}, optional
+        What the weights are. With "frequency" a row of weight 2 is two rows; the weights are then whole numbers.
+        Sampling weights of a survey say how many people a row stands for: it remains one row, and variances are those
+        of weighted means. By default whole weights are frequencies, and others are sampling weights. A report on whole
+        weights that differ and add up to more than twice the rows has a caution, unless this is passed. Next to a
+        sketch, which was made with weights, "frequency" only leaves the caution out.
+    level : float or None, default 0.95
+        The confidence of the intervals. None gives values alone, in a fraction of the time.
+    n_resamples : int, default 1000
+        The number of replicates behind noise floors and p-values. With 0 they come from closed forms; what has no
+        closed form is then missing.
+    rng : int or numpy.random.Generator, default 0
+        The seed of the replicates. The numbers do not depend on the number of threads.
+    bands : {"pointwise", "simultaneous"}, default "pointwise"
+        Where the confidence band of the isotonic curve holds: at each score by itself, or at all scores at once
+        (Dimitriadis et al. 2023, doi 10.1093/biomet/asac068). The latter needs rows that are independent, and that the
+        true rate never falls with the score. Not with clusters, nor with weights that are not whole numbers.
+    tolerance : float, optional
+        The largest error that is harmless, such as 0.02. The report then has a `Decision`: whether the error is below
+        it, beyond doubt, and if not, how many rows would tell. With many rows any error is found, however small.
+    tolerance_of : {"ece", "smece", "rmsce", "mean_gap"}, default "ece"
+        The error that the tolerance is about.
+
+    Returns
+    -------
+    Report
+        A mapping from the name of each measure to its `Estimate`.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As `expected_calibration_error`.
+
+    Notes
+    -----
+    Cost: one read of the N x C numbers, one sort of N integers; memory below 96 bytes a row on top of the input. With
+    ``level`` also the resampling of at most 4,396 cells: about a second for 1,000 resamples, at any N.
+
+    Intervals are valid near zero too, where a bootstrap is not: a lower end is 0 unless the measure's own test of
+    calibration rejects. ``method`` and the documentation say how each interval is computed.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> report = calibrant.evaluate([0.25, 0.25, 0.55, 0.75, 0.75], [0, 0, 1, 1, 1], n_bins=2)
+    >>> round(report["ece"].value, 4), report["mce"].method
+    (0.29, 'not available: no bin holds 30 rows')
+    >>> report["classwise_ece"].method
+    'not available: one event is judged, no classes'
+    >>> probs, targets = [0.2] * 50 + [0.8] * 50, [1] * 12 + [0] * 38 + [1] * 39 + [0] * 11
+    >>> ece = calibrant.evaluate(probs, targets)["ece"]
+    >>> round(ece.value, 3), ece.low, round(ece.high, 2), round(ece.floor.mean, 2), ece.p_value > 0.5
+    (0.03, 0.0, 0.11, 0.05, True)
+    """
+    binned.check_bins(n_bins)
+    check_choice("bands", bands, BANDS)
+    check_tolerance(tolerance, tolerance_of)
+    settings = Settings(
+        n_bins=n_bins,
+        **selected(measures, profile)._asdict(),
+        resampling=None if level is None else Resampling.of(level, n_resamples, rng, bands=bands),
+        classwise=classwise,
+        tolerance=tolerance,
+        tolerance_of=BY_NAME[tolerance_of],
+    )
+    others = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
+    given = {"targets": targets, **others, "logits": logits or None, "groups": groups, "clusters": clusters}
+    found = evaluated.ready(probs, given, notion, n_bins, classwise=classwise)
+    if found is None:
+        if targets is None:
+            remedy = "pass the labels; only a ReliabilityTable or a CalibrationSketch needs none"
+            raise InputError("targets", "an array", "None", remedy)
+        predictions = as_predictions(probs, targets, **others, logits=logits, notion=notion, weights_are=weights_are)
+        evaluated.warn_of_logits(predictions)
+        labels, event = evaluated.cluster_labels(clusters, predictions), resolve(predictions, notion)
+        found = evaluated.of_predictions(predictions, event, groups, labels, n_bins, classwise=classwise)
+        found = evaluated.flagged(found, clusters, predictions)
+    if weights_are is not None:
+        found = evaluated.said(found, weights_are, sketch=targets is None)
+    judged, judged_groups = found
+    evaluated.check_bands(bands, level, judged)
+    if tolerance is not None and judged.notion in PER_CLASS and tolerance_of != ECE.name:
+        raise InputError("tolerance_of", "'ece' if every class is judged", repr(tolerance_of), "leave it out")
+    report = report_on(judged, settings).report
+    if not judged_groups:
+        return report
+    tested = _tested(judged_groups, settings)
+    ordered = tested if has_order(groups) else in_order(tested, lambda group: group.evidence)
+    forests = LazyMapping(partial(_forests, {group.name: judged_groups[group.name] for group in ordered}, settings))
+    return replace(
+        report,
+        groups=ordered,
+        forests=forests if settings.profile.by_group else {},
+        multicalibration=evaluated.multicalibration(judged, judged_groups, settings.resampling),
+    )
+
+
+# ---------------------------------------------------------------- groups
+
+
+def _tested(groups: Mapping[str, Judged], settings: Settings) -> tuple[GroupReport, ...]:
+    """Return the reports on groups, with the tests that say which stand out."""
+    lone = {name for name, judged in groups.items() if judged.one_cluster}
+    settings = replace(settings, of_group=True)
+    settings_of = {name: replace(settings, resampling=None) if name in lone else settings for name in groups}
+    reported = {
+        name: report_on(judged, replace(settings_of[name], tests_alone=True))
+        for name, judged in counted("evaluating groups", list(groups.items()))
+    }
+    flags = dict.fromkeys(lone, ONE_CLUSTER)
+    flags |= {name: SMALL_GROUP for name, (report, _, _) in reported.items() if report.n < LEAST_GROUP}
+    tests = {name: tested for name, (_, _, tested) in reported.items() if tested is not None and name not in flags}
+    alpha = 0.0 if settings.resampling is None else settings.resampling.alpha
+    compared = counted("comparing groups", list(tests.items()))
+    p_values = {name: tested.p_value(len(tests), alpha) for name, tested in compared}
+    flags |= {name: _NO_LAW for name, p in p_values.items() if math.isnan(p)}
+    known = {name: p for name, p in p_values.items() if name not in flags}
+    adjusted = dict(zip(known, holm(list(known.values())), strict=True))
+    return tuple(
+        GroupReport(
+            name=name,
+            n=report.n,
+            test=report.test,
+            diagram=report.diagram,
+            ece=deciding["ece"],
+            mean_gap=deciding["mean_gap"],
+            p_value=known.get(name, math.nan),
+            adjusted_p_value=adjusted.get(name, math.nan),
+            called_out=adjusted.get(name, 1.0) <= alpha,
+            flag=flags.get(name, ""),
+            whole=Late(partial(_whole, groups[name], settings_of[name])),
+        )
+        for name, (report, deciding, _) in reported.items()
+    )
+
+
+def _forests(groups: Mapping[str, Judged], settings: Settings) -> dict[str, Forest]:
+    """Return the measures of the profile that are shown for every group, without replicates."""
+    measures = tuple(BY_NAME[name] for name in settings.profile.by_group)
+    resampling = None if settings.resampling is None else replace(settings.resampling, n_resamples=0)
+    own = replace(settings, measures=measures, resampling=resampling, of_group=True, tolerance=None)
+    lone = {name: ONE_CLUSTER for name, judged in groups.items() if judged.one_cluster}
+    each = counted("measuring groups", list(groups.items()))
+    reports = {
+        name: report_on(judged, replace(own, resampling=None) if name in lone else own).report for name, judged in each
+    }
+    several = {name: judged for name, judged in groups.items() if name not in lone and len(judged.tables) == 1}
+    rows, few = ({}, {}) if resampling is None else _comparable(several)
+    return {
+        measure.name: _forest(
+            {name: report[measure.name] for name, report in reports.items()}, rows, few | lone, measure
+        )
+        for measure in measures
+    }
+
+
+def _comparable(groups: Mapping[str, Judged]) -> tuple[dict[str, GroupRows], dict[str, str]]:
+    """Return the rows of the groups with enough outcomes of either kind, and why the others are not compared."""
+    cells = {name: Cells.from_table(judged.tables[0]) for name, judged in groups.items()}
+    few = {name: _FEW_OUTCOMES for name, own in cells.items() if rare(rarer_rows(own))}
+    rows = {name: GroupRows(cells=own) for name, own in cells.items() if name not in few}
+    sums = {name: found.event for name in rows if (found := groups[name].clusters) is not None}
+    for name, buckets in zip(sums, aligned(list(sums.values())) if sums else (), strict=True):
+        own = Clustered.of(cells[name], buckets, np.arange(buckets.n_buckets))
+        if rarer_clusters(own) < MINORITY:
+            few[name] = _FEW_CLUSTERS
+            del rows[name]
+        else:
+            rows[name] = GroupRows(cells=own.cells, buckets=np.stack([own.n - own.y, own.y]))
+    return rows, few
+
+
+def _forest(
+    estimates: Mapping[str, Estimate], rows: Mapping[str, GroupRows], few: Mapping[str, str], measure: Measure
+) -> Forest:
+    """Return one measure of every group; ``rows`` are those of the groups that are compared."""
+    ends = np.array([[e.value, e.low, e.high] for e in estimates.values()])
+    ends[[name in few for name in estimates], 1:] = math.nan
+    plain = Forest(groups=tuple(estimates), values=ends[:, 0], lows=ends[:, 1], highs=ends[:, 2], left_out=few)
+    if len(rows) < 2 or measure.compare_groups is None:
+        return plain
+    found = heterogeneity(list(rows.values()), measure.compare_groups)
+    others = {name: found.reason for name, compared in zip(rows, found.compared, strict=True) if not compared}
+    return replace(
+        plain,
+        heterogeneity=found.share,
+        p_value=found.p_value,
+        compared=int(np.count_nonzero(found.compared)),
+        left_out={name: reason for name in estimates if (reason := {**few, **others}.get(name)) is not None},
+    )
+
+
+def _whole(judged: Judged, settings: Settings) -> Report:
+    return report_on(judged, settings).report

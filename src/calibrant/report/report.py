@@ -1,0 +1,479 @@
+"""A report as a value: the `Report` that `evaluate` returns, and the reports on its groups."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from calibrant.errors import InputError, nearest
+from calibrant.inference.multicalibration import MulticalibrationError
+from calibrant.inputs.predictions import Notion
+from calibrant.render import methods, terminal, words
+from calibrant.results import (
+    Bands,
+    CalibrationCurve,
+    Choices,
+    ClasswiseCalibration,
+    Decision,
+    Description,
+    Estimate,
+    Finding,
+    ReliabilityDiagram,
+    TestResult,
+)
+from calibrant.results.panels import Forest, Panel
+from calibrant.results.plain import plain, plain_classes, plain_curve, plain_estimate, plain_panel, plain_parts
+from calibrant.results.values import columns_of, frame_of
+from calibrant.runtime.cached import Late
+from calibrant.runtime.progress import counted
+from calibrant.statistics.resampling import alpha_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+#: The version of the dictionary and the JSON that a report writes.
+SCHEMA_VERSION: Final = 6
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Report(Mapping[str, Estimate]):
+    """The result of `evaluate`: a mapping from the name of a measure to its `Estimate`, and the curves behind them.
+
+    ``print(report)`` draws it in the terminal, ``verdict`` says it in sentences, ``to_html`` writes it as a page,
+    ``plot`` draws it, ``to_pandas`` makes it a frame, ``to_dict`` and ``to_json`` give every number. Notebooks show it
+    as a page.
+
+    Attributes
+    ----------
+    estimates : mapping
+        The estimate of each measure by its name, in the requested order.
+    descriptions : mapping
+        What each measure is: label, meaning, scale, direction.
+    profile : str
+        The profile that was asked for.
+    listed : bool
+        Whether the measures are a list instead of the profile's.
+    findings : tuple of Finding
+        The test of calibration, which way the scores err, what recalibration could gain, and warnings. They do not
+        depend on the measures shown.
+    test : TestResult or None
+        The test of calibration behind the verdict: the p-values of the mean, the spread and the ECE, combined.
+        ``details`` have the ``parts`` and the ``leading`` one. None without intervals. If every class is judged by
+        itself, it is the test of the ECE over classes.
+    decision : Decision or None
+        Whether an error is below the tolerance; None if none was given, and without intervals.
+    clusters : mapping or None
+        The rows as clusters: ``clusters``, their number, or a text if they were not counted; ``largest_cluster``, the
+        share of the rows in the largest; ``effective_rows``, how many independent rows tell as much of the
+        mean gap, or None. None if rows were taken as independent.
+    notion : str
+        The judged event.
+    n : int
+        The number of judged rows.
+    n_classes : int or None
+        The number of classes or labels; None for one event.
+    n_bins : int
+        The number of bins of the binned measures.
+    outcome_rate : float
+        The share of rows in which the judged event happened; for the top label, the share of right answers.
+    diagram : ReliabilityDiagram or None
+        The uniform bins of the judged event; None if every class is judged by itself.
+    classwise : ClasswiseCalibration or None
+        The calibration error of each class.
+    class_names : tuple of str or None
+        The names of the classes.
+    level : float or None
+        The confidence of intervals and bands; None for a report without them.
+    n_resamples : int
+        The number of replicates behind noise floors and p-values; 0 if they come from closed forms.
+    curves : mapping
+        The `CalibrationCurve` of the judged event, "isotonic" and "smooth"; the profiles "clinical" and "all" have
+        "loess" too. Empty without intervals, and if every class is judged by itself. They are computed when they are
+        first looked at.
+    bands : {"pointwise", "simultaneous"}
+        Where the confidence band of the isotonic curve holds.
+    panels : mapping
+        The further curves of the profile: "decision_curve", "murphy_curve", "roc_curve". Computed when they are first
+        looked at.
+    groups : tuple of GroupReport
+        The reports on the groups, if groups were given.
+    forests : mapping
+        The `Forest` of each measure that the profile shows for every group, by the measure's name: its value and its
+        interval in each group, and how much the groups differ. Computed when it is first looked at.
+    multicalibration : MulticalibrationError or None
+        The largest standardised Kuiper error over groups; None without groups, and as ``curves``.
+    choices : Choices
+        What was passed, and the seed: what ``methods`` says in addition to the numbers.
+    omitted : mapping
+        Inputs that were left out, such as files that could not be read: name and reason. Empty unless the caller asked
+        to go on without them.
+    """
+
+    estimates: Mapping[str, Estimate]
+    descriptions: Mapping[str, Description]
+    profile: str
+    findings: tuple[Finding, ...]
+    test: TestResult | None
+    decision: Decision | None
+    clusters: Mapping[str, Any] | None
+    notion: Notion
+    n: int
+    n_classes: int | None
+    n_bins: int
+    outcome_rate: float
+    diagram: ReliabilityDiagram | None
+    classwise: ClasswiseCalibration | None = None
+    class_names: tuple[str, ...] | None = None
+    level: float | None = None
+    n_resamples: int = 0
+    curves: Mapping[str, CalibrationCurve] = field(default_factory=dict)
+    bands: Bands = "pointwise"
+    panels: Mapping[str, Panel] = field(default_factory=dict)
+    groups: tuple[GroupReport, ...] = ()
+    forests: Mapping[str, Forest] = field(default_factory=dict)
+    multicalibration: MulticalibrationError | None = None
+    choices: Choices = field(default_factory=Choices)
+    omitted: Mapping[str, str] = field(default_factory=dict)
+    listed: bool = False
+
+    def __getitem__(self, name: str) -> Estimate:
+        if name not in self.estimates:
+            msg = f"no measure {name!r}; {nearest(str(name), self.estimates)}"
+            raise KeyError(msg)
+        return self.estimates[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.estimates)
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    @property
+    def miscalibrated(self) -> bool:
+        """Whether the test of calibration rejects at the report's level; False without intervals."""
+        return self.test is not None and self.level is not None and self.test.p_value <= alpha_of(self.level)
+
+    @property
+    def methods(self) -> str:
+        """A paragraph for the methods section of a paper: the version, the data, and every choice behind the numbers.
+
+        It names what the report shows, and nothing that was not computed. The page, the terminal and Markdown have it
+        with ``profile="clinical"``.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate([0.2, 0.3, 0.8, 0.9], [0, 0, 1, 1], measures=["ece"], level=None)
+        >>> print(report.methods)  # doctest: +ELLIPSIS
+        Calibration was evaluated with calibrant ... The ECE is the mean distance between mean score and outcome rate...
+        """
+        return str(self.to_dict(curves=False, groups=False)["methods"])
+
+    def verdict(self) -> list[str]:
+        """Return sentences: whether the scores can be trusted, which way they err, what recalibration could gain."""
+        return words.verdict(self.to_dict(curves=False, groups=False))
+
+    def to_dict(self, *, curves: bool = True, groups: bool = True) -> dict[str, Any]:
+        """Return every number as plain Python values that are strict JSON.
+
+        A number that is not finite is None. ``not_finite`` maps its path to the reason. Without ``curves``, and in the
+        reports on groups, these are left out: they are computed when they are looked at. Without ``groups``, the
+        reports on groups have their rows, test and diagram alone, for the same reason.
+        """
+        missing: dict[str, str] = {}
+        each = counted("evaluating groups", self.groups) if groups else self.groups
+        estimates = {
+            name: plain_estimate(estimate, f"estimates.{name}", missing) for name, estimate in self.estimates.items()
+        }
+        parts = plain_parts(self, missing)
+        summary = {
+            "schema_version": SCHEMA_VERSION,
+            "n": self.n,
+            "notion": self.notion,
+            "n_classes": self.n_classes,
+            "n_bins": self.n_bins,
+            "level": self.level,
+            "n_resamples": self.n_resamples,
+            "outcome_rate": self.outcome_rate,
+            "test": parts["test"],
+            "decision": None if self.decision is None else plain(asdict(self.decision), "decision", missing),
+            "clusters": None if self.clusters is None else plain(dict(self.clusters), "clusters", missing),
+            "findings": [
+                {"code": str(finding.code), **plain(dict(finding.facts), f"findings[{i}]", missing)}
+                for i, finding in enumerate(self.findings)
+            ],
+            "profile": self.profile,
+            "listed": self.listed,
+            "measures": {name: asdict(description) for name, description in self.descriptions.items()},
+            "estimates": estimates,
+            "diagram": parts["diagram"],
+            "curves": {
+                name: plain_curve(curve, f"curves.{name}", missing)
+                for name, curve in (self.curves.items() if curves else ())
+            },
+            "classwise": None if self.classwise is None else plain_classes(self.classwise, self.class_names, missing),
+            "panels": {name: plain_panel(panel, f"panels.{name}", missing) for name, panel in self.panels.items()},
+            "groups": [group.to_dict(whole=groups) for group in each],
+            "forests": {name: plain_panel(forest, f"forests.{name}", missing) for name, forest in self.forests.items()},
+            "multicalibration": None if self.multicalibration is None else self.multicalibration.to_dict(missing),
+            "choices": {**asdict(self.choices), "bands": self.bands},
+            "omitted": dict(self.omitted),
+            "not_finite": missing,
+        }
+        return {**summary, "methods": methods.paragraph(summary)}
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Return `to_dict` as strict JSON: no NaN, no Infinity."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    def to_html(self, path: str | os.PathLike[str], *, title: str = "", date: str = "") -> Path:
+        """Write the report as one page of HTML, which needs no other file and no network, and return its path.
+
+        The page has the verdict, the reliability diagram with its curves and bands, every number with interval and
+        noise floor, the classes, the groups, and how all of it was computed. It is readable without JavaScript, on
+        paper and on a phone. The numbers behind each picture can be downloaded from it.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write. An old file stays until the new one is complete on the disk.
+        title : str
+            The title of the page.
+        date : str
+            A date to show under the title. Without it the page has no date, so the same numbers give the same page.
+
+        Raises
+        ------
+        calibrant.errors.MissingDependencyError
+            Without jinja2, which the extra ``report`` installs.
+        OSError
+            If the file cannot be written, as on a full disk. An old file is then unchanged.
+        """
+        from calibrant.render import html
+
+        return html.write_page(html.page(self.to_dict(groups=False), title=title, date=date), path)
+
+    def to_markdown(self, *, title: str = "") -> str:
+        """Return the report as Markdown for GitHub: for a pull request, or for the summary of a workflow's step.
+
+        The verdict, the measures with their intervals, the groups (of a hundred or more the twenty that stand out
+        most), and how all of it was computed. Of a profile these measures are those of ``print(report)``. No character
+        in a name acts as markup, as a link or as a mention.
+
+        Parameters
+        ----------
+        title : str
+            The heading; by default "Calibration report".
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate([0.2, 0.3, 0.8, 0.9], [0, 0, 1, 1], measures=["ece"], level=None)
+        >>> print(report.to_markdown(title="Rain in Bath"))  # doctest: +ELLIPSIS
+        ## Rain in Bath
+        <BLANKLINE>
+        **Too high by 5.0 points on average: it claims 55.0 %, the event happened in 50.0 %.**
+        ...
+        | measure | value |
+        | --- | ---: |
+        | ECE | 0.2000 |
+        ...
+        """
+        from calibrant.render import markdown
+
+        return markdown.render(self.to_dict(curves=False, groups=False), title=title)
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the reliability diagram with matplotlib, and return the axes.
+
+        Parameters
+        ----------
+        **options
+            Those of `calibrant.plot.reliability_diagram`, such as ``kind``, ``number`` and ``ax``.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes that were drawn on. ``report.plot().figure.savefig("diagram.png")`` writes a file.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            For a report on every class (see `calibrant.plot.classwise`), and for an option that does not fit.
+        calibrant.errors.MissingDependencyError
+            Without matplotlib, which the extra ``report`` installs.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate([0.2] * 50 + [0.8] * 50, [1] * 12 + [0] * 38 + [1] * 39 + [0] * 11)
+        >>> report.plot(kind="points").get_ylabel()
+        'Outcome rate'
+        """
+        from calibrant.plot import reliability_diagram
+
+        return reliability_diagram(self, **options)
+
+    def to_pandas(self, *, groups: bool = False) -> pd.DataFrame:
+        """Return the measures as a frame of pandas, a row for each; or the groups, a row for each.
+
+        Parameters
+        ----------
+        groups : bool, default False
+            Whether the rows are the groups of the report. The frame of measures is about all rows.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Of measures: the index ``measure`` has their names, ``label`` their labels. ``value``, ``low``, ``high``,
+            ``level``, ``p_value``, ``error_bound``, ``n`` and ``method`` are those of the `Estimate`; ``floor_mean``
+            and ``floor_upper`` are the noise floor. Of groups: the index ``group`` has their names; ``n``,
+            ``mean_gap``, ``ece`` with its ``low``, ``high``, ``floor_mean`` and ``floor_upper``; ``p_value``,
+            ``adjusted_p_value``, ``called_out`` and ``flag`` are those of the `GroupReport`. Rows have the order of the
+            report. A missing number is NaN, an infinite one is ``inf``.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            With ``groups``, for a report without groups.
+        calibrant.errors.MissingDependencyError
+            Without pandas, which the extra ``pandas`` installs.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate([0.2] * 50 + [0.8] * 50, [1] * 12 + [0] * 38 + [1] * 39 + [0] * 11)
+        >>> report.to_pandas().loc[["ece", "brier"], ["label", "value"]].round(3)
+                       label  value
+        measure
+        ece              ECE  0.030
+        brier    Brier score  0.178
+        """
+        if not groups:
+            rows = [
+                {"measure": name, "label": self.descriptions[name].label, **columns_of(estimate)}
+                for name, estimate in self.estimates.items()
+            ]
+            return frame_of(rows, "measure")
+        if not self.groups:
+            remedy = "evaluate with groups=..., a name for each row, or leave groups out"
+            raise InputError("groups", "a report on groups", "one without groups", remedy)
+        return frame_of([_group_row(group) for group in self.groups], "group")
+
+    def __str__(self) -> str:
+        return terminal.render(self.to_dict(curves=False, groups=False))
+
+    def __repr__(self) -> str:
+        summary = self.to_dict(curves=False, groups=False)
+        name = "ece" if "ece" in self.estimates else next(iter(self.estimates))
+        number = f"{self.descriptions[name].label} {self[name].value:.4f}"
+        return f"<Report: {words.headline(summary)}; {number}; print it for everything>"
+
+    def _repr_html_(self) -> str:
+        from calibrant.render import html
+
+        return html.cell(self.to_dict(groups=False), self.__str__)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupReport:
+    """The report on one group of predictions, and whether it stands out among all groups.
+
+    Attributes
+    ----------
+    name : str
+        The group.
+    n : int
+        The number of its judged rows.
+    test : TestResult or None
+        Its test of calibration, as in a report.
+    diagram : ReliabilityDiagram or None
+        Its uniform bins, without the band that the report's diagram has.
+    report : Report
+        All measures of its predictions, computed when they are first looked at.
+    ece, mean_gap : Estimate
+        Its expected calibration error and its mean gap. They are there whichever measures the report shows.
+    p_value : float
+        The p-value of the group's test, ``report.test``. If it is too small for the number of resamples, it is in
+        closed form, or in a group with few expected outcomes from more resamples. NaN for a group without a test, and
+        in a report without intervals.
+    adjusted_p_value : float
+        The p-value after Holm's correction for the number of groups.
+    called_out : bool
+        Whether the group is miscalibrated at the report's level after the correction.
+    flag : str
+        Why the group has no test; empty if it has one.
+    """
+
+    name: str
+    n: int
+    test: TestResult | None
+    diagram: ReliabilityDiagram | None
+    ece: Estimate
+    mean_gap: Estimate
+    p_value: float
+    adjusted_p_value: float
+    called_out: bool
+    flag: str
+    whole: Late[Report] = field(repr=False)
+
+    @property
+    def evidence(self) -> tuple[float, float]:
+        """The rank by evidence of miscalibration, the strongest first: the p-value, then the ECE, negative."""
+        p_value, ece = self.p_value, self.ece.value
+        return 2.0 if math.isnan(p_value) else p_value, math.inf if math.isnan(ece) else -ece
+
+    @property
+    def report(self) -> Report:
+        """All measures of the group's predictions."""
+        return self.whole.value
+
+    def __getitem__(self, name: str) -> Estimate:
+        """Return the estimate of a measure."""
+        return {"ece": self.ece, "mean_gap": self.mean_gap}.get(name) or self.report[name]
+
+    def to_dict(self, *, whole: bool = True) -> dict[str, Any]:
+        """Return every number as plain Python values that are strict JSON.
+
+        Unless ``whole``, the report has the rows, the test and the diagram alone.
+        """
+        tested, missing = not math.isnan(self.p_value), {}  # type: bool, dict[str, str]
+        if whole:
+            report = self.report.to_dict(curves=False)
+            del report["measures"], report["methods"]  # the report on all rows has them
+        else:
+            own: dict[str, str] = {}
+            report = {"n": self.n, **plain_parts(self, own), "not_finite": own}
+        return {
+            "name": self.name,
+            "ece": plain_estimate(self.ece, "ece", missing),
+            "mean_gap": plain_estimate(self.mean_gap, "mean_gap", missing),
+            "p_value": self.p_value if tested else None,
+            "adjusted_p_value": self.adjusted_p_value if tested else None,
+            "called_out": self.called_out,
+            "flag": self.flag,
+            "report": report,
+            "not_finite": missing,
+        }
+
+
+def _group_row(group: GroupReport) -> dict[str, Any]:
+    """Return a group's row of a frame."""
+    ece = columns_of(group.ece)
+    return {
+        "group": group.name,
+        "n": group.n,
+        "mean_gap": group.mean_gap.value,
+        "ece": ece["value"],
+        **{name: ece[name] for name in ("low", "high", "floor_mean", "floor_upper")},
+        "p_value": group.p_value,
+        "adjusted_p_value": group.adjusted_p_value,
+        "called_out": group.called_out,
+        "flag": group.flag,
+    }

@@ -1,0 +1,1 @@
+"""How sums over rows vary: rows, classes, clusters; simulated data sets, and corrections over groups."""

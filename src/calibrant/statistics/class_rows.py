@@ -1,0 +1,144 @@
+"""The rows behind the bins of every class. A row is in a bin of each class, so that sums over classes do not add up.
+
+Its outcomes are one-hot: the sums S of two classes' bins have the covariance - sum p p' under calibration, with p and
+p' the scores of the rows in both bins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.clusters.labels import mix64
+from calibrant.inputs.predictions import Predictions
+from calibrant.inputs.weights import integer_weights
+from calibrant.kernels.blocks import in_order
+from calibrant.kernels.loading import kernels_for
+from calibrant.runtime.cached import cached_property
+
+Float64s = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
+
+_ENTRIES: Final = 2**18  # scores that are in memory together
+_SAMPLE: Final = 512  # rows whose covariance stands for that of all
+_CANDIDATES: Final = 8  # times as many rows are looked at more closely
+_MOST: Final = 2.0  # of the dependence: that of two classes, whose S are opposite
+_TOGETHER: Final = 64  # classes
+
+
+@dataclass(frozen=True, eq=False)
+class ClassRows:
+    """The judged rows of exclusive classes, and ``uppers``, the largest score of each bin, (M,)."""
+
+    predictions: Predictions
+    uppers: Floats
+
+    @cached_property
+    def dependence(self) -> float:
+        """How much larger the variance of sum |S| over classes and bins is under calibration than for independent S.
+
+        With standard deviations s and correlations r of normal S it is at most 1 + sum r^2 s s' / sum s^2 over pairs:
+        the covariance of two folded normals is at most (1 - 2 / pi) r^2 s s', equal for r = 1. The sums are those of
+        512 rows, chosen by a hash of their scores, so that the order of the rows plays no part.
+        """
+        scores, _, q = next(self._sample())
+        p, places = scores.astype(np.float64), self._places(scores)
+        variances = np.bincount(places.ravel(), (q[:, None] * p * (1 - p)).ravel())
+        own = np.bincount(places.ravel(), (q[:, None] * p**2).ravel())
+        some = variances > 0
+        if not some.any():
+            return 1.0
+        roots = np.sqrt(np.where(some, variances, 1.0))
+        scaled = np.where(some[places], p / np.sqrt(roots)[places], 0.0) * np.sqrt(q)[:, None]
+        pairs = float(np.sum(self._products(scaled, places) ** 2)) - float(np.sum(own[some] ** 2 / variances[some]))
+        return min(1 + max(pairs, 0.0) / float(variances.sum()), _MOST)
+
+    def _products(self, scaled: Float64s, places: NDArray[np.intp]) -> Float64s:
+        """Return the products of rows over the bins that they share, (n, n), some classes at a time."""
+        n, n_classes = scaled.shape
+        products, rows = np.zeros((n, n)), np.arange(n)[:, None]
+        for first in range(0, n_classes, _TOGETHER):
+            part = slice(first, first + _TOGETHER)
+            dense = np.zeros((n, scaled[:, part].shape[1] * len(self.uppers)))
+            dense[rows, places[:, part] - first * len(self.uppers)] = scaled[:, part]
+            products += dense @ dense.T
+        return products
+
+    def variances(self, slopes: Float64s) -> Float64s:
+        """Return the variance of sum f S for slopes f of all bins, class by class: (R, C M) to (R,).
+
+        It is sum q (psi - mean)^2 with psi = sum over classes of f (p - y), what a row adds.
+        """
+        kernels = kernels_for("classes", self.predictions.n * self.predictions.rows.width)
+        step = max(1, _ENTRIES // self.predictions.rows.width)
+        n = self.predictions.n
+
+        def work(index: int) -> Float64s:
+            sums = np.zeros((len(slopes), 5))
+            for p, y, q in self._blocks(index * step, min((index + 1) * step, n)):
+                w = q if self._whole else np.sqrt(q)
+                kernels.slope_rows(p, y, q, w, self.uppers, slopes, sums)
+            return sums
+
+        whole = np.zeros((len(slopes), 5))
+        for part in in_order(work, -(-n // step)):
+            whole += part
+        square, linear, total, mean, weight = whole.T
+        mean = mean / weight
+        return np.asarray(np.maximum(square - mean * (2 * linear - mean * total), 0.0))
+
+    @cached_property
+    def _whole(self) -> bool:
+        return integer_weights(self.predictions.weights)
+
+    def _places(self, p: Floats) -> NDArray[np.intp]:
+        """Return the bin of each score among the bins of all classes, (n, C)."""
+        bins = np.searchsorted(self.uppers, p)
+        return bins + np.arange(p.shape[1]) * len(self.uppers)
+
+    def _blocks(self, start: int, stop: int) -> Iterator[tuple[Floats, NDArray[np.int64], Float64s]]:
+        """Yield the probabilities, (n, C), labels and q of the judged ones of these rows."""
+        predictions = self.predictions
+        for first, block in predictions.rows.blocks(start, stop):
+            rows = slice(first, first + len(block))
+            p, y, q = block, predictions.targets[rows], self._squares(rows)
+            keep = predictions.judged[rows]
+            if not keep.all():
+                p, y, q = p[keep], y[keep], q[keep]
+            if predictions.logits:
+                wide = np.exp(p.astype(np.float64) - p.max(axis=1, keepdims=True))
+                p = (wide / wide.sum(axis=1, keepdims=True)).astype(p.dtype)
+            yield p, y.astype(np.int64, copy=False), q
+
+    def _squares(self, rows: slice) -> Float64s:
+        """Return what rows add to variances: w for whole weights, w^2 for others."""
+        weights, n = self.predictions.weights, rows.stop - rows.start
+        if weights is None:
+            return np.ones(n)
+        return np.asarray(weights[rows] if self._whole else weights[rows] ** 2)
+
+    def _sample(self) -> Iterator[tuple[Floats, NDArray[np.int64], Float64s]]:
+        """Yield some judged rows: those whose scores of three classes have the smallest hashes."""
+        predictions, keep = self.predictions, np.flatnonzero(self.predictions.judged)
+        if len(keep) > _SAMPLE:
+            hashes = self._hashes(keep, [0])
+            few = np.flatnonzero(hashes < np.uint64(min(_CANDIDATES * _SAMPLE / len(keep), 1.0) * (2**64 - 2**12)))
+            keep = keep[few] if len(few) >= _SAMPLE else keep
+            hashes = self._hashes(keep, range(0, predictions.n_classes, max(predictions.n_classes // 3, 1)))
+            keep = keep[np.argsort(hashes, kind="stable")[:_SAMPLE]]
+        few_rows = predictions.take(keep)
+        return ClassRows(few_rows, self.uppers)._blocks(0, few_rows.n)
+
+    def _hashes(self, rows: NDArray[np.intp], classes: Iterable[int]) -> NDArray[np.uint64]:
+        """Return a hash of the scores of these classes for each row."""
+        values, hashes = self.predictions.rows.values, np.zeros(len(rows), np.uint64)
+        sheets, places = np.divmod(rows, values.shape[2])
+        for k in classes:
+            scores = values[sheets, k, places]
+            bits = scores if self.predictions.rows.bfloat16 else scores.astype(np.float64).view(np.uint64)
+            hashes = mix64(hashes ^ bits.astype(np.uint64))
+        return hashes

@@ -1,0 +1,330 @@
+"""Rows in clusters as sums over buckets, and the spread of a sum over such rows.
+
+Clusters are independent of each other; nothing is assumed about the rows of one cluster. A bucket is a union of whole
+clusters, so buckets are independent too, and everything follows from their sums. H is the number of buckets with rows,
+N_h the weight of bucket h, N that of all rows, K the number of coarse cells with rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.clusters import BucketSums
+from calibrant.errors import InputError
+from calibrant.runtime.cached import cached_property
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.resampling import t_quantile
+from calibrant.table import ReliabilityTable
+
+Float64s = NDArray[np.float64]
+
+#: Sums of squares below this part of those of independent rows are rounding: the sums of clusters do not vary.
+NOTHING: Final = 1e-10
+
+_ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
+_DIGITS: Final = 9  # of a sum of a bucket, as a share of the largest
+_LEAST_SHARE: Final = 1e-150  # of the variance of the buckets that is left around their common mean
+
+
+class Spread(NamedTuple):
+    """How a sum over rows in clusters varies.
+
+    Attributes
+    ----------
+    variance : float
+        The variance of the sum, in squared units of the sum.
+    deff : float
+        The design effect: that variance over the variance for independent rows.
+    freedom : float
+        The degrees of freedom of the estimated variance, for the quantile of Student's law; at least 1.
+    """
+
+    variance: float
+    deff: float
+    freedom: float
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseSums(Cells):
+    """The coarse cells that hold rows, each with the sums over its cells: also those that a table cannot derive.
+
+    ``fine`` are the cells, ``first`` is the first of each coarse cell.
+    """
+
+    fine: Cells
+    first: NDArray[np.intp]
+
+    @classmethod
+    def pooled(cls, fine: Cells, places: NDArray[Any]) -> CoarseSums:
+        """Pool cells; ``places`` are their coarse cells, which increase."""
+        first = np.flatnonzero(np.diff(places.astype(np.intp), prepend=-1))
+        table = fine.table
+        counts, positives = (np.add.reduceat(column, first) for column in (table.counts, table.positives))
+        squares = None if table.square_weights is None else np.add.reduceat(table.square_weights, first, axis=1)
+        means = np.clip(np.add.reduceat(fine.score_sums, first) / counts, 0.0, 1.0)
+        return cls(ReliabilityTable(means, counts, positives, table.n, square_weights=squares), fine, first)
+
+    def pool(self, values: Float64s) -> Float64s:
+        """Return the sums over each coarse cell, (..., K), of values of the cells."""
+        return np.add.reduceat(values, self.first, axis=-1)
+
+    @cached_property
+    def score_sums(self) -> Float64s:
+        return self.pool(self.fine.score_sums)
+
+    @cached_property
+    def squared_gaps(self) -> Float64s:
+        return self.pool(self.fine.squared_gaps)
+
+    @cached_property
+    def squared_residuals(self) -> Float64s:
+        return self.pool(self.fine.squared_residuals)
+
+    @cached_property
+    def null_variances(self) -> Float64s:
+        return self.pool(self.fine.null_variances)
+
+    @cached_property
+    def middle(self) -> NDArray[np.intp]:
+        """The cell in the middle of each coarse cell, by weight."""
+        upto = np.cumsum(self.fine.counts)
+        ends = np.append(self.first[1:], len(self.fine))
+        halves = upto[ends - 1] - self.counts / 2
+        return np.asarray(np.clip(np.searchsorted(upto, halves, side="right"), self.first, ends - 1), np.intp)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Clustered:
+    """Judged rows in clusters: what inference needs of them.
+
+    The sums of buckets are weighted, so N_h and N are weights. Q and V0 are in squared weight, as in
+    `Cells`; whole weights repeat a row within its cluster. With other weights the rows of a cluster are taken to be
+    correlated alike whatever they weigh, and ``unit`` turns weights into rows. That is derived and not simulated.
+
+    Attributes
+    ----------
+    cells : CoarseSums
+        The coarse cells that hold rows, (K,): mean scores c, counts, S, Q = sum r^2 and V0 = sum p (1 - p), r = p - y.
+    n, y, gaps : (H, K)
+        The weight, the outcomes and the sum of p - y of each bucket in each coarse cell.
+    buckets : BucketSums
+        All sums of the buckets. ``held`` are those with rows, (H,).
+    """
+
+    cells: CoarseSums
+    n: Float64s
+    y: Float64s
+    gaps: Float64s
+    buckets: BucketSums
+    held: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, cells: Cells, buckets: BucketSums, held: NDArray[np.intp] | None = None) -> Clustered:
+        """Return the sums of judged rows from their cells and from the buckets of the same rows.
+
+        ``held`` are the buckets to keep, by default those with rows, in the order `by_content`.
+
+        Raises
+        ------
+        InputError
+            If all rows are in one bucket: nothing then tells how clusters differ.
+        """
+        if held is None:
+            filled = np.flatnonzero(buckets.rows > 0)
+            held = filled[by_content(np.moveaxis(buckets.cell_sums[filled], 2, 1))]
+        if len(held) < 2:
+            remedy = "pass rows of more clusters: these tell nothing of other clusters"
+            raise InputError("clusters", "at least 2 clusters", f"{len(held)}", remedy)
+        places = coarse_places(cells, buckets)
+        sums = buckets.cell_sums[held][:, np.unique(places)]
+        n, y, gaps = np.ascontiguousarray(np.moveaxis(sums, 2, 0))
+        return cls(cells=CoarseSums.pooled(cells, places), n=n, y=y, gaps=gaps, buckets=buckets, held=held)
+
+    @property
+    def fine(self) -> Cells:
+        """The cells that were pooled."""
+        return self.cells.fine
+
+    @cached_property
+    def weights(self) -> Float64s:
+        """N_h, the weight of each bucket, (H,)."""
+        return np.asarray(self.n.sum(axis=1))
+
+    @property
+    def total(self) -> float:
+        """N, the weight of all rows."""
+        return self.cells.total
+
+    @cached_property
+    def unit(self) -> float:
+        """The mean weight of a unit of weight, (sum of squared weights) / N: 1 with whole weights."""
+        return float(self.cells.square_weights.sum()) / self.total
+
+    @cached_property
+    def sizes(self) -> Float64s:
+        """The rows of each bucket as equal ones, (H,): their sum is the effective sample size."""
+        return self.weights / self.unit
+
+    @cached_property
+    def kish(self) -> float:
+        """The effective number of clusters (Kish), N^2 / sum N_h^2."""
+        return effective_buckets(self.weights)
+
+    @property
+    def effective_n(self) -> float:
+        """The effective sample size of the rows as if they were independent; their number, with whole weights."""
+        return self.cells.effective_n
+
+    @property
+    def n_clusters(self) -> int | None:
+        """The number of clusters; None if they were pooled before they were counted."""
+        return self.buckets.n_clusters
+
+    @property
+    def largest_share(self) -> float:
+        """The share of the weight in the heaviest cluster; in the heaviest bucket, if clusters were not counted."""
+        return self.buckets.largest_share
+
+    def scalar(self, name: str) -> Float64s:
+        """Return a sum of each bucket over all its rows, (H,), by its name in `BucketSums.scalars`."""
+        return self.buckets.scalar(name)[self.held]
+
+    def centred(self, sums: Float64s) -> Float64s:
+        """Return the sums of buckets, (H, ...), less the shares of the total that their weights suggest."""
+        return centred(sums, self.weights)
+
+    def row_square(self, slopes: Float64s, squares: Float64s | None = None) -> float:
+        """Return sum w^2 (f r - m)^2 over rows, m the mean of f r, f a slope of each coarse cell.
+
+        ``squares`` replaces Q, the sums of w^2 r^2.
+        """
+        squares = self.cells.squared_residuals if squares is None else squares
+        mean = float(np.sum(slopes * self.cells.gap_sums)) / self.total
+        return around_mean(
+            float(np.sum(slopes**2 * squares)),
+            mean,
+            float(np.sum(slopes * self.cells.squared_gaps)),
+            self.unit * self.total,
+        )
+
+    def gap_spread(self, slopes: Float64s) -> Spread:
+        """Return the spread of sum f r over rows, f a slope of each coarse cell."""
+        return spread_of(self.centred(self.gaps @ slopes), self.row_square(slopes), self.sizes)
+
+
+def by_content(sums: Float64s) -> NDArray[np.intp]:
+    """Return the order of buckets by their sums, (H, ...), of which the largest is a weight.
+
+    The labels of clusters then decide no draw and no fold. Sums that differ by rounding alone count as equal.
+    """
+    digits = np.round(sums / max(float(sums.max(initial=0.0)), np.finfo(float).tiny), _DIGITS) + 0.0
+    order = sorted(range(len(digits)), key=lambda bucket: digits[bucket].tobytes())
+    return np.array(order, np.intp)
+
+
+def coarse_places(cells: Cells, buckets: BucketSums) -> NDArray[np.uint16]:
+    """Return the coarse cell of each cell, as the buckets have it."""
+    table = cells.table
+    if table.grid is not None and table.cells is not None:
+        return buckets.cells.of_grid(table.grid)[table.cells]
+    scores = table.scores.astype(np.float32) if table.scores.dtype == np.float16 else table.scores
+    return buckets.cells.of_scores(scores)
+
+
+def effective_buckets(weights: Float64s) -> float:
+    """Return (sum w)^2 / sum w^2, the number of equal buckets that vary as much as these."""
+    return float(weights.sum() ** 2 / np.sum(weights**2))
+
+
+def around_mean(square: float, mean: float, linear: float, total: float) -> float:
+    """Return sum w^2 (x - m)^2 from the sums of w^2 x^2, of w^2 x and of w^2; 0 where only rounding is left."""
+    rest = square - mean * (2 * linear - mean * total)
+    return rest if rest > _ROUNDING * square else 0.0
+
+
+def centred(sums: Float64s, weights: Float64s) -> Float64s:
+    """Return the sums of buckets, (H, ...), less the shares of the total that their weights, (H,), suggest.
+
+    They add up to 0. That of the heaviest bucket is minus the sum of the others: its own difference is rounding where
+    it has nearly all the weight.
+    """
+    around = np.asarray(sums - np.multiply.outer(weights / weights.sum(), sums.sum(axis=0)))
+    heaviest = int(np.argmax(weights))
+    around[heaviest] = 0.0
+    around[heaviest] = -around.sum(axis=0)
+    return around
+
+
+def correlation(raw: float, sizes: Float64s) -> float:
+    """Return the correlation of rows in a cluster, in [0, 1], at which a sum has the design effect ``raw``."""
+    pairs = float(np.sum(sizes**2)) / float(sizes.sum()) - 1
+    return min(max((raw - 1) / pairs, 0.0), 1.0) if pairs > _ROUNDING else 0.0
+
+
+def freedom(sizes: Float64s, rho: float) -> tuple[float, float]:
+    """Return the degrees of freedom of sum u_h^2, and the share of sum var E_h that is its mean.
+
+    u_h = E_h - f_h sum E with f_h = N_h / N is a sum of a bucket around the common mean. For var E_h = v_h =
+    N_h (1 + (N_h - 1) rho), independent normal, the sum is nearly a scaled chi-square with 2 mean^2 / variance degrees
+    of freedom (Satterthwaite; Bell and McCaffrey 2002). With equal sizes that is H - 1, and the share is (H - 1) / H.
+
+    The mean is the trace of M D and half the variance that of (M D)^2, M = I - f 1' - 1 f' + s 1 1' and D = diag(v).
+    The heaviest bucket stands alone in both, so that no difference cancels where it has nearly all the rows.
+    """
+    heaviest = int(np.argmax(sizes))
+    v = sizes * (1 - rho + sizes * rho)
+    v = v / v.sum()
+    rest = np.delete(sizes, heaviest) / sizes.sum()  # f of the other buckets
+    first, others = float(v[heaviest]), np.delete(v, heaviest)
+    missing, small = float(rest.sum()), float(np.sum(rest**2))  # 1 - f of the heaviest, and s without it
+    s, whole, moved = small + (1 - missing) ** 2, float(others.sum()), float(np.sum(rest * others))
+    own = first * (missing**2 + small)
+    mean = own + float(np.sum(others * (1 - 2 * rest + s)))
+    within = own**2 + float(np.sum(others**2 * (1 - 4 * rest + 2 * s)))
+    between = 2 * first * float(np.sum(others * (small - (1 - missing) * missing - rest) ** 2))
+    between += 2 * float(np.sum(rest**2 * others)) * whole + 2 * moved**2 + (s * whole) ** 2 - 4 * s * moved * whole
+    square = within + between
+    return (max(mean**2 / square, 1.0), mean) if square > 0 else (1.0, _LEAST_SHARE)
+
+
+def spread_of(sums: Float64s, square: float, sizes: Float64s) -> Spread:
+    """Return the spread of a sum over rows from the centred sums of the buckets, (H,).
+
+    ``square`` is the sum over rows of squared contributions around their mean. The variance is sum u_h^2 / share, with
+    the share of `freedom` at the correlation of rows that the sums show; the design effect divides it by the variance
+    for independent rows, square N / (N - 1). Where rows do not vary at all, those of a cluster count as copies.
+    """
+    own, n, buckets = float(np.sum(sums**2)), float(sizes.sum()), len(sums)
+    if square <= 0:
+        df, share = freedom(sizes, 1.0)
+        return Spread(own / share, float(np.sum(sizes**2)) / n, df)
+    independent = square * n / max(n - 1, _ROUNDING)
+    df, share = freedom(sizes, correlation(own * buckets / (buckets - 1) / independent, sizes))
+    return Spread(own / share, own / share / independent, df)
+
+
+def upper_quantile(tail: float, df: Float64s) -> Float64s:
+    """Return the values that Student's laws with these degrees of freedom exceed with probability ``tail``."""
+    from scipy.special import stdtrit
+
+    return np.asarray(stdtrit(df, 1 - tail))
+
+
+def common_signs(scores: Float64s, middle: float) -> list[Float64s]:
+    """Return the signs of gaps that move alike, and of those that turn at the mean score."""
+    return [np.ones(len(scores)), np.where(scores > middle, 1.0, -1.0)]
+
+
+def widest(spreads: Sequence[Spread], level: float) -> float:
+    """Return the largest t sd of several sums: with slopes that were seen, and for gaps that clusters move together.
+
+    The signs that were seen are those of noise where a common effect of the clusters has moved S close to 0: the sum
+    over bins of |S| then varies with that effect, and the sum with those signs does not.
+    """
+    return max(t_quantile(level, each.freedom) * math.sqrt(each.variance) for each in spreads)

@@ -1,0 +1,25 @@
+"""The reliability table: its Arrow form, its units, its grid."""
+
+from typing import TYPE_CHECKING
+
+from calibrant.runtime.lazy import names_of
+
+if TYPE_CHECKING:
+    from calibrant.table.reliability_table import CellSums, ReliabilityTable, cell_sums
+
+__all__ = [
+    "CellSums",
+    "ReliabilityTable",
+    "cell_sums",
+]
+
+__getattr__, __dir__ = names_of(
+    __name__,
+    {
+        "calibrant.table.reliability_table": (
+            "CellSums",
+            "ReliabilityTable",
+            "cell_sums",
+        ),
+    },
+)

@@ -1,0 +1,472 @@
+"""The reliability table: rows sorted by score, each with its count, its mean score and its positive outcomes.
+
+Every calibration measure is a function of it. An exact table has a row per distinct score; a table on a grid has a row
+per occupied cell. Tables of one kind add up to the table of all their rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError, check_choice
+from calibrant.inputs.notions import PER_CLASS, Events, read, resolve
+from calibrant.inputs.predictions import Notion, as_predictions
+from calibrant.inputs.weights import MOST_ROWS, integer_weights
+from calibrant.kernels import dispatch, sorting
+from calibrant.runtime.cached import cached_property
+from calibrant.table import arrow
+from calibrant.table import grid as grids
+from calibrant.table.arrow import COLUMNS, GRID_COLUMNS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class TableSums(NamedTuple):
+    """Sums over all rows of a table: the counts, the scores, the outcomes and (score - outcome)^2."""
+
+    total: float
+    scores: float
+    positives: float
+    square_residuals: float
+
+
+class CellSums(NamedTuple):
+    """The cells of a table on a grid, each field (K,): their ends, and sums over the predictions in them.
+
+    ``low`` and ``high`` are the ends of (low, high]. ``several`` says whether a cell can hold several scores: not the
+    cells of p = 0 and p = 1, nor a cell with one prediction. ``n0`` and ``n1`` count the predictions (their weight) by
+    outcome, ``s0`` and ``s1`` are the sums of their scores, ``squares`` is the sum of all squared scores.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    several: NDArray[np.bool_]
+    n0: NDArray[np.float64]
+    n1: NDArray[np.float64]
+    s0: NDArray[np.float64]
+    s1: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityTable:
+    """Pooled scores of one event: a row per distinct score, or per occupied cell of a grid.
+
+    Make one with `from_scores` or `from_arrow`; add two with ``+``. Rows are in increasing order of the score, so
+    nothing computed from a table depends on the order of the predictions.
+
+    Attributes
+    ----------
+    scores : (K,) float32 or float64
+        The score of each row (its mean score, on a grid), strictly increasing.
+    counts : (K,) int64, or float64 with weights
+        The number of predictions (their weight).
+    positives : (K,) like counts
+        How many of them (their weight) had outcome 1.
+    n : int
+        The number of predictions, unweighted.
+    grid : {"standard", "fine"} or None
+        The grid of the cells; None for a row per distinct score.
+    cells : (K,) int64 or None
+        The cell of each row, on a grid.
+    score_sums, positive_scores, square_scores : (K,) float64 or None
+        On a grid: the sum of the scores, the sum of the scores with outcome 1, and the sum of squared scores. An exact
+        table does not need them: each row has one score.
+    square_weights : (2, K) float64 or None
+        If weights are not integers, the sums of their squares over the predictions with outcome 0 and with outcome 1;
+        None if each unit of count is a prediction. Only variances and debiased estimates need it.
+    """
+
+    scores: NDArray[np.floating[Any]]
+    counts: NDArray[Any]
+    positives: NDArray[Any]
+    n: int
+    _: KW_ONLY
+    grid: grids.Grid | None = None
+    cells: NDArray[np.int64] | None = field(default=None, repr=False)
+    score_sums: NDArray[np.float64] | None = field(default=None, repr=False)
+    positive_scores: NDArray[np.float64] | None = field(default=None, repr=False)
+    square_scores: NDArray[np.float64] | None = field(default=None, repr=False)
+    square_weights: NDArray[np.float64] | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_scores(
+        cls, scores: Any, outcomes: Any, *, weights: Any = None, grid: grids.Grid | None = None
+    ) -> ReliabilityTable:
+        """Return the table of scores and outcomes.
+
+        Parameters
+        ----------
+        scores : (N,) array of any library
+            Probabilities of one event, in [0, 1].
+        outcomes : (N,) array of any library
+            0 or 1 (or booleans, or floats 0.0 and 1.0): whether the event happened.
+        weights : (N,) array, optional
+            Frequency weights: 2 counts the row twice, 0 leaves it out.
+        grid : {"standard", "fine"}, optional
+            Pool into the cells of this grid (4,396 or 19,984 at most) rather than by distinct score.
+
+        Raises
+        ------
+        InputError
+            For an invalid probability, outcome or weight.
+
+        Notes
+        -----
+        Cost: without weights, one sort of N integers of the scores' width; with weights, an argsort of N scores; on a
+        grid, a binary search per score.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> table = calibrant.ReliabilityTable.from_scores([0.2, 0.8, 0.8, 0.2], [0, 1, 0, 1])
+        >>> table.scores, table.counts, table.positives
+        (array([0.2, 0.8]), array([2, 2]), array([1, 1]))
+        >>> (table + table).counts
+        array([4, 4])
+        """
+        try:
+            predictions = as_predictions(scores, outcomes, weights=weights, units=False)
+            if predictions.layout != "binary":
+                got = f"{predictions.n_classes} columns"
+                raise InputError("probs", "shape (N,)", got, "pass the scores of one event")
+            events = read(predictions, "positive", scoring=False).events
+        except InputError as error:
+            raise error.renamed({"probs": "scores", "targets": "outcomes"}) from None
+        return cls.pool(events, grid=grid)
+
+    @classmethod
+    def pool(cls, events: Events, *, grid: grids.Grid | None = None) -> ReliabilityTable:
+        """Return the table of judged events, by distinct score or on a grid; the events must be valid."""
+        scores, outcomes, weights = events.scores, events.outcomes, events.weights
+        if grid is not None:
+            check_choice("grid", grid, grids.GRIDS)
+            return _on_grid(events, grid)
+        if weights is None:
+            return cls.unpack(dispatch.pack(scores, outcomes))
+        squares = _square_weights(weights, outcomes)
+        order = np.argsort(scores, kind="stable")
+        ordered, mass = scores[order] + scores.dtype.type(0), weights[order]  # + 0 turns -0.0 into 0.0
+        columns = {"counts": mass, "positives": mass * outcomes[order]}
+        if squares is not None:
+            columns["square_weights"] = squares[:, order]
+        return _pooled(ordered, columns, n=len(scores), grid=None)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        probs: Any,
+        targets: Any = None,
+        *,
+        notion: Notion | None = None,
+        weights: Any = None,
+        ignore_index: int | None = None,
+        logits: bool = False,
+        units: bool = False,
+    ) -> ReliabilityTable:
+        """Return the table of the judged event of predictions; a table as ``probs`` is returned unchanged.
+
+        Parameters
+        ----------
+        probs, targets, notion, weights, ignore_index, logits
+            As in `expected_calibration_error`; the notion is "positive" or "top-label", by default the shape
+            decides.
+        units : bool, default False
+            Whether weights that are not integers may be divided by a common factor, which changes no result. Then they
+            may have any size, but such tables do not add up.
+
+        Raises
+        ------
+        InputError
+            As `expected_calibration_error`; for any other argument next to a table.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> table = calibrant.ReliabilityTable.from_predictions([[0.2, 0.8], [0.6, 0.4]], [1, 1])
+        >>> table.scores, table.positives
+        (array([0.6, 0.8]), array([0, 1]))
+        """
+        if isinstance(probs, ReliabilityTable):
+            others = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
+            for name, value in {**others, "logits": logits or None}.items():
+                if value is not None:
+                    raise InputError(
+                        name, "nothing next to a ReliabilityTable", "a value", "leave it out: the table holds all data"
+                    )
+            if len(probs) == 0:
+                remedy = "check where the rows were lost"
+                raise InputError("probs", "a table with at least one row", "an empty table", remedy)
+            return probs
+        if targets is None:
+            raise InputError("targets", "an array", "None", "pass the labels; only a ReliabilityTable already has them")
+        predictions = as_predictions(
+            probs, targets, weights=weights, ignore_index=ignore_index, logits=logits, notion=notion, units=units
+        )
+        judged = resolve(predictions, notion)
+        if judged in PER_CLASS:
+            remedy = "pass one class's column at a time"
+            raise InputError("notion", "'positive' or 'top-label' for a table of one event", repr(judged), remedy)
+        return cls.pool(read(predictions, judged, scoring=False).events)
+
+    def on_grid(self, grid: grids.Grid) -> ReliabilityTable:
+        """Return the table with its rows pooled into the cells of a grid.
+
+        Raises
+        ------
+        InputError
+            For a table that is on another grid.
+        """
+        check_choice("grid", grid, grids.GRIDS)
+        if self.grid is not None:
+            if self.grid == grid:
+                return self
+            raise InputError(
+                "grid", repr(self.grid), repr(grid), "keep this grid, or build the table again from the scores"
+            )
+        bounds = _bounds_of_cells(self.scores, grid)
+        cells = np.flatnonzero(np.diff(bounds))
+        scores = self.scores.astype(np.float64)
+        columns = {
+            "counts": self.counts,
+            "positives": self.positives,
+            "score_sums": self.counts * scores,
+            "positive_scores": self.positives * scores,
+            "square_scores": self.counts * scores**2,
+        }
+        if self.square_weights is not None:
+            columns["square_weights"] = self.square_weights
+        return _summed(cells, bounds[cells], columns, n=self.n, grid=grid)
+
+    @classmethod
+    def of_cells(
+        cls,
+        counts: NDArray[Any],
+        sums: NDArray[np.float64],
+        square_weights: NDArray[np.float64] | None,
+        *,
+        n: int,
+        grid: grids.Grid,
+    ) -> ReliabilityTable:
+        """Return the table of the occupied cells of a grid, from sums over all its cells.
+
+        ``counts`` (cells, 2) and ``square_weights`` (cells, 2) are by outcome. ``sums`` (cells, 3) are the sums of the
+        scores by outcome, and of all squared scores.
+        """
+        totals = counts.sum(axis=1)
+        cells = np.flatnonzero(totals)
+        score_sums = sums[cells, 0] + sums[cells, 1]
+        return cls(
+            scores=_in_cells(score_sums / totals[cells], cells, grid),
+            counts=totals[cells],
+            positives=counts[cells, 1],
+            n=n,
+            grid=grid,
+            cells=cells,
+            score_sums=score_sums,
+            positive_scores=sums[cells, 1],
+            square_scores=sums[cells, 2],
+            square_weights=None if square_weights is None else np.ascontiguousarray(square_weights[cells].T),
+        )
+
+    @cached_property
+    def cell_sums(self) -> CellSums | None:
+        """The ends and the sums of the cells of a table on a grid; None for an exact table."""
+        if self.grid is None or self.cells is None or self.score_sums is None:
+            return None
+        if self.positive_scores is None or self.square_scores is None:
+            return None
+        low, high = grids.ends_of(self.cells, self.grid)
+        n1 = self.positives.astype(np.float64)
+        several = low < high
+        if self.square_weights is None:  # then a count of 1 is one prediction
+            several &= self.counts > 1
+        return CellSums(
+            low=low,
+            high=high,
+            several=several,
+            n0=self.counts - n1,
+            n1=n1,
+            s0=np.maximum(self.score_sums - self.positive_scores, 0.0),
+            s1=self.positive_scores,
+            squares=self.square_scores,
+        )
+
+    @classmethod
+    def unpack(cls, keys: NDArray[np.unsignedinteger[Any]]) -> ReliabilityTable:
+        """Return the table of events that `dispatch.pack` packed into integers; the keys may be overwritten."""
+        return cls(*sorting.distinct_keys(keys), n=len(keys))
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """What the details of a result say about its table: the name of the grid, if it is on one."""
+        return {} if self.grid is None else {"table": f"{self.grid} grid"}
+
+    @cached_property
+    def sums(self) -> TableSums:
+        """The sums over all rows."""
+        if self.grid is not None and self.score_sums is not None:
+            columns = (self.counts, self.score_sums, self.positives, self.square_residuals)
+            return TableSums(*(float(column.sum()) for column in columns))
+        return TableSums(*dispatch.sum_pooled(self.scores, self.counts, self.positives))
+
+    @property
+    def total(self) -> float:
+        """The weight of all rows; without weights their number."""
+        return self.sums.total
+
+    @property
+    def impossible(self) -> float:
+        """The weight of the predictions whose outcome had probability 0."""
+        wrong = (self.scores == 0) * self.positives + (self.scores == 1) * (self.counts - self.positives)
+        return float(wrong.sum())
+
+    @cached_property
+    def residuals(self) -> NDArray[np.float64]:
+        """The sum of outcome - score in each row."""
+        scores = self.score_sums if self.score_sums is not None else self.counts * self.scores.astype(np.float64)
+        return np.asarray(self.positives - scores, dtype=np.float64)
+
+    @property
+    def square_residuals(self) -> NDArray[np.float64]:
+        """The sum of (score - outcome)^2 in each row."""
+        if self.square_scores is not None and self.positive_scores is not None:
+            sums = self.square_scores - 2 * self.positive_scores + self.positives
+            return np.asarray(np.maximum(sums, 0.0))  # below 0 by rounding
+        wide = self.scores.astype(np.float64)
+        return np.asarray((self.counts - self.positives) * wide**2 + self.positives * (1 - wide) ** 2)
+
+    @property
+    def own_weights(self) -> NDArray[np.float64]:
+        """The sums of squared weights by outcome, (2, K); with integer weights the counts, as each unit weighs 1."""
+        if self.square_weights is not None:
+            return self.square_weights
+        return np.stack([self.counts - self.positives, self.positives]).astype(np.float64)
+
+    @property
+    def own_products(self) -> NDArray[np.float64]:
+        """The sum of squared weight times (score - outcome)^2 in each row: its variance around the scores."""
+        if self.square_weights is None:
+            return self.square_residuals
+        wide = self.scores.astype(np.float64)
+        return np.asarray(self.square_weights[0] * wide**2 + self.square_weights[1] * (1 - wide) ** 2)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __add__(self, other: ReliabilityTable) -> ReliabilityTable:
+        """Return the table of the rows of both: counts exactly, sums up to rounding."""
+        if not isinstance(other, ReliabilityTable):
+            return NotImplemented
+        if self.grid != other.grid or (self.grid is None and self.scores.dtype != other.scores.dtype):
+            raise InputError(
+                "tables",
+                f"two tables of one kind ({_kind(self)})",
+                _kind(other),
+                "build both from scores of one floating-point type, both exact or both on the same grid",
+            )
+        if self.n + other.n > MOST_ROWS:
+            got = f"{self.n:,} and {other.n:,}"
+            raise InputError("tables", "at most 2^63 - 1 rows in all", got, "keep several tables")
+        keys = np.concatenate([self._keys, other._keys])
+        order = np.argsort(keys, kind="stable")
+        names = COLUMNS[1:] if self.grid is None else (*COLUMNS[1:], *GRID_COLUMNS[1:])
+        columns = {name: np.concatenate([getattr(self, name), getattr(other, name)])[order] for name in names}
+        if self.square_weights is not None or other.square_weights is not None:
+            columns["square_weights"] = np.concatenate([self.own_weights, other.own_weights], axis=1)[:, order]
+        return _pooled(keys[order], columns, n=self.n + other.n, grid=self.grid)
+
+    @property
+    def _keys(self) -> NDArray[Any]:
+        return self.scores if self.cells is None else self.cells
+
+    def to_arrow(self) -> pa.Table:
+        """Return the table as a `pyarrow.Table`, with its kind in the schema's metadata."""
+        names = (*COLUMNS, *GRID_COLUMNS)
+        columns = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return arrow.to_arrow(columns, self.square_weights, self.n, self.grid)
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> ReliabilityTable:
+        """Return the table that `to_arrow` wrote.
+
+        Raises
+        ------
+        InputError
+            For a table that `to_arrow` did not write, and for one with a number that no reliability table has.
+        """
+        return cls(**arrow.from_arrow(table))
+
+
+def _square_weights(weights: NDArray[np.float64], outcomes: NDArray[np.uint8]) -> NDArray[np.float64] | None:
+    """Return the squared weights by outcome; None if all weights are integers: then each unit is a prediction."""
+    if integer_weights(weights):
+        return None
+    return np.asarray(weights**2 * np.stack([outcomes == 0, outcomes == 1]))
+
+
+def _bounds_of_cells(scores: NDArray[np.floating[Any]], grid: grids.Grid) -> NDArray[np.int64]:
+    """Return where each cell begins among these increasing scores, and the end of the last one."""
+    table = grids.edges(grid).astype(scores.dtype)
+    bounds = np.concatenate([[0], np.searchsorted(scores, table, side="right"), [len(scores)]])
+    below_one = np.searchsorted(scores, table[-1], side="left")
+    bounds[:-1] = np.minimum(bounds[:-1], below_one)  # p = 1 has its own cell, also where other edges round to 1
+    return bounds
+
+
+def _kind(table: ReliabilityTable) -> str:
+    return f"exact, {table.scores.dtype}" if table.grid is None else f"{table.grid} grid"
+
+
+def _pooled(
+    keys: NDArray[Any], columns: dict[str, NDArray[Any]], *, n: int, grid: grids.Grid | None
+) -> ReliabilityTable:
+    """Return the table with a row per distinct key, in which the columns add up.
+
+    The keys are in increasing order: cells of the grid, or scores without one.
+    """
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    return _summed(keys[first], first, columns, n=n, grid=grid)
+
+
+def _summed(
+    keys: NDArray[Any], first: NDArray[np.int64], columns: dict[str, NDArray[Any]], *, n: int, grid: grids.Grid | None
+) -> ReliabilityTable:
+    """Return the table with these distinct keys; ``first`` has the place in the columns where each begins."""
+    sums = {name: np.add.reduceat(x, first, axis=-1) if len(first) else x for name, x in columns.items()}
+    if grid is None:
+        return ReliabilityTable(scores=keys, n=n, grid=None, **sums)
+    scores = _in_cells(sums["score_sums"] / sums["counts"], keys, grid)
+    return ReliabilityTable(scores=scores, n=n, grid=grid, cells=keys, **sums)
+
+
+def _in_cells(means: NDArray[np.float64], cells: NDArray[np.int64], grid: grids.Grid) -> NDArray[np.float64]:
+    """Return the mean scores of cells, each moved into its cell: they only locate the rows.
+
+    Rounding can move a mean onto the cell's open edge, and float32 scores are counted by edges rounded to float32.
+    """
+    low, high = grids.ends_of(cells, grid)
+    low, high = np.where(low < high, np.nextafter(low, 1), low), np.where(low < high, high, low)
+    high = np.where((low < 1) & (high == 1), np.nextafter(1.0, 0), high)
+    return np.clip(means, low, high)
+
+
+def _on_grid(events: Events, grid: grids.Grid) -> ReliabilityTable:
+    sums = cell_sums(events, grid)
+    counts, squares = sums[:, :2], None
+    if events.weights is None:
+        counts = counts.astype(np.int64)
+    elif not integer_weights(events.weights):
+        squares = sums[:, 5:]
+    return ReliabilityTable.of_cells(counts, sums[:, 2:5], squares, n=len(events.scores), grid=grid)
+
+
+def cell_sums(events: Events, grid: grids.Grid) -> NDArray[np.float64]:
+    """Return the sums of events over the cells of a grid, as `dispatch.cell_rows` does."""
+    lookup = grids.lookup(grid, events.scores.dtype)
+    return dispatch.cell_rows(np.ascontiguousarray(events.scores), events.outcomes, events.weights, *lookup)

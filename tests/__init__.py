@@ -1,0 +1,1 @@
+"""The tests: a folder for each package, and those of the whole."""

@@ -1,0 +1,448 @@
+"""Files that are copied before they are read: standard input, workbooks, and files on the network."""
+
+from __future__ import annotations
+
+import http.server
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from calibrant import files
+from calibrant.cli import main
+from calibrant.errors import FileError, MissingDependencyError
+from calibrant.errors.extras import install_command, package_command
+from calibrant.files import FilePredictions, column_names, engine, local
+from tests.reading_of import asked, read_predictions
+
+pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
+pytest.importorskip("duckdb", reason="the report extra is not installed")
+import pyarrow.parquet as pq  # noqa: E402
+
+open_engine = engine.open_engine  # before the tests share one
+SCORES = [0.1, 0.7, 0.4, 0.9]
+OUTCOMES = [0, 1, 1, 1]
+CSV = "score,outcome\n" + "".join(f"{s},{y}\n" for s, y in zip(SCORES, OUTCOMES, strict=True))
+ROWS = [{"score": score, "outcome": outcome} for score, outcome in zip(SCORES, OUTCOMES, strict=True)]
+LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
+
+
+def run(*args: str, stdin: str | bytes | None = None) -> tuple[int, str, str]:
+    """Run the command in this process, returning status, standard output and standard error."""
+    result = CliRunner().invoke(main, args, input=stdin, prog_name="calibrant", env={"COLUMNS": "80"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+class Stream(io.TextIOWrapper):
+    """Standard input with some bytes in it."""
+
+    def __init__(self, content: str | bytes) -> None:
+        super().__init__(io.BytesIO(content if isinstance(content, bytes) else content.encode()))
+
+
+# Standard input.
+
+
+@pytest.mark.parametrize(
+    "content", [CSV, "\ufeff" + CSV, CSV.replace(",", ";"), LINES, "\n  " + LINES, json.dumps(ROWS)]
+)
+@pytest.mark.parametrize("where", [None, "outcome >= 0"])
+def test_standard_input(monkeypatch, content, where):
+    monkeypatch.setattr(sys, "stdin", Stream(content))
+    for _ in range(2):  # the command looks at its files more than once
+        read = read_predictions(["-"], where=where)
+        assert read.probs.tolist() == SCORES
+        assert read.targets.tolist() == OUTCOMES
+        assert read.paths == ("standard input",)
+        assert read.locate(2) == ("standard input", 3)
+
+
+def test_the_command_reads_standard_input(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text(CSV)
+    expected = run("report", str(path), "--n-resamples", "0")
+    status, out, err = run("report", "-", "--n-resamples", "0", stdin=CSV)
+    assert (status, err) == (expected[0], expected[2])
+    assert out == out.replace(str(path), "standard input")
+    assert out.splitlines()[0] == "standard input"
+    assert out.splitlines()[1:] == expected[1].splitlines()[1:]
+    models = "old,new,came\n" + "0.5,0.25,1\n0.25,0.5,0\n" * 20
+    assert run("compare", "-", "--scores", "old,new", "--outcome", "came", stdin=models)[0] == 0
+
+
+def test_an_error_in_standard_input_names_it_and_the_row():
+    status, _, err = run("report", "-", stdin=CSV + "1.5,1\n")
+    assert status == 1
+    assert err.startswith("calibrant: standard input: row 5, column 'score': expected")
+    assert "/" not in err.replace("n/a", "")  # no path of a copy
+    status, _, err = run("report", "-", stdin="x,y\n0.5,1\n0.25,0\n")
+    assert err.endswith("name yours, such as: calibrant report - --score x --outcome y\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ("", r"^standard input: is empty; pipe a CSV with a header, or JSON lines"),
+        (" \n", r"^standard input: is empty"),
+        (b"PAR1xxxx", r"^standard input: is no text but Parquet \(\.parquet\); write it to a file, and give its name$"),
+        (b"\x1f\x8b\x08", r"^standard input: is no text but compressed; write it"),
+        ('{"score": 0.5,\n', r"^standard input: line 1 is not valid JSON"),
+        ("score,outcome\n0.5\n", r"^standard input: line 2 has 1 field and the header 2"),
+    ],
+)
+def test_standard_input_that_cannot_be_used(monkeypatch, content, match):
+    monkeypatch.setattr(sys, "stdin", Stream(content))
+    with pytest.raises(FileError, match=match):
+        read_predictions(["-"])
+
+
+def test_standard_input_that_is_closed_or_a_terminal(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(FileError, match=r"^standard input: is closed; name a file, or pipe"):
+        read_predictions(["-"])
+
+    class Terminal(io.BytesIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Terminal(CSV.encode())))
+    with pytest.raises(FileError, match=r"^standard input: is a terminal; pipe a CSV or JSON lines .*< predictions"):
+        read_predictions(["-"])
+
+
+def test_standard_input_twice(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", Stream(CSV))
+    with pytest.raises(FileError, match=r"^standard input: is given twice; name each file once$"):
+        read_predictions(["-", "-"])
+
+
+# Workbooks.
+
+
+@pytest.fixture
+def workbook(tmp_path):
+    pytest.importorskip("python_calamine", reason="python-calamine is not installed")
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl, which writes the workbooks of these tests, is missing")
+
+    def write(name: str, **sheets: list[list[object]]) -> Path:
+        book = openpyxl.Workbook()
+        book.remove(book.active)
+        for title, rows in sheets.items():
+            sheet = book.create_sheet(title)
+            for row in rows:
+                sheet.append(row)
+        book.save(tmp_path / name)
+        return tmp_path / name
+
+    return write
+
+
+TABLE = [["score", "outcome", "who"], *([s, y, f"w, {y}"] for s, y in zip(SCORES, OUTCOMES, strict=True))]
+
+
+def test_empty_rows_and_columns_before_a_table_are_not_read(workbook):
+    rows = [[None] * 4, [None] * 4, *([None, None, *row] for row in TABLE)]
+    read = read_predictions([workbook("f.xlsx", A=rows)])
+    assert read.probs.tolist() == read_predictions([workbook("g.xlsx", A=TABLE)]).probs.tolist()
+
+
+def test_every_byte_of_a_workbook_passes_its_checksum(tmp_path, workbook):
+    """The reader stops at the end of the cells, before the checksum of the archive."""
+    good = workbook("f.xlsx", A=TABLE)
+    with zipfile.ZipFile(good) as archive, zipfile.ZipFile(tmp_path / "stored.xlsx", "w") as stored:
+        for name in archive.namelist():
+            stored.writestr(name, archive.read(name))
+    data, cell = (tmp_path / "stored.xlsx").read_bytes(), f"<v>{TABLE[1][0]}</v>".encode()
+    assert data.count(cell) == 1
+    (tmp_path / "bad.xlsx").write_bytes(data.replace(cell, cell.replace(b"0.", b"1.")))
+    with pytest.raises(FileError, match=r"bad\.xlsx: cannot be read \(.*(checksum|CRC)"):
+        read_predictions([tmp_path / "bad.xlsx"])
+
+
+def test_the_reader_of_a_workbook_may_end_in_any_way(workbook, monkeypatch, tmp_path):
+    """A panic is no Exception, and a failed allocation ends the process."""
+    path, program = workbook("f.xlsx", A=TABLE), tmp_path / "reader.py"
+    monkeypatch.setattr(local, "_READER", str(program))
+    for code, words in {
+        "import os; os.abort()": r"cannot be read \(its reader ended with status -6\)",
+        "import sys; sys.stderr.write('memory allocation of 9 bytes failed'); sys.exit(1)": "takes more than 1 GB",
+        "import os, signal; os.kill(os.getpid(), signal.SIGXCPU)": "it takes more than 60 seconds",
+        "print('{}')": r"cannot be read",
+    }.items():
+        program.write_text(code)
+        path.touch()  # another version of the file
+        os.utime(path, ns=(0, hash(code) % 10**15))
+        with pytest.raises(FileError, match=words):
+            read_predictions([path])
+
+
+@pytest.mark.parametrize("where", [None, "outcome >= 0"])
+def test_the_sheet_of_a_workbook(workbook, where):
+    path = workbook("f.xlsx", Predictions=TABLE, Notes=[])
+    assert column_names(str(path)) == ("score", "outcome", "who")
+    read = read_predictions([path], by=["who"], where=where)
+    assert read.probs.tolist() == SCORES
+    assert read.targets.tolist() == OUTCOMES
+    assert read.targets.dtype.kind == "i"
+    assert read.groups.tolist() == ["w, 0", "w, 1", "w, 1", "w, 1"]
+    assert read.locate(2) == (str(path), 3)
+    workbook("f.xlsx", Predictions=TABLE[:3])  # another file of the same name
+    assert read_predictions([path]).probs.tolist() == SCORES[:2]
+
+
+def test_cells_of_a_workbook(workbook):
+    import datetime
+
+    days = [datetime.date(2024, 1, day) for day in (1, 2, 3)]
+    rows = [["score", "outcome", "day"], *([s, s > 0.2, day] for s, day in zip((0.1, 1 / 3, 1), days, strict=True))]
+    read = read_predictions([workbook("f.xlsx", A=rows)], by=["day"])
+    assert read.probs.tolist() == [0.1, 1 / 3, 1]
+    assert read.targets.tolist() == [False, True, True]
+    assert read.groups.tolist() == ["2024-01-01", "2024-01-02", "2024-01-03"]
+
+
+def formatted(path: Path, formats: list[str], scores: list[object], first: str = "A1") -> Path:
+    """Write a workbook of scores, each with the format of its cell, and outcomes; ``first`` is the corner."""
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl, which writes the workbooks of these tests, is missing")
+    book = openpyxl.Workbook()
+    corner = book.active[first]
+    for k, row in enumerate([("score", "outcome"), *((score, n % 2) for n, score in enumerate(scores))]):
+        for j, value in enumerate(row):
+            cell = book.active.cell(corner.row + k, corner.column + j, value)
+            if k and not j:
+                cell.number_format = formats[(k - 1) % len(formats)]
+    book.save(path)
+    return path
+
+
+@pytest.mark.parametrize("first", ["A1", "C4", "AB2"])
+@pytest.mark.parametrize("formats", [["0%"], ["0.00%"], ["0%", "0.0%"], ["0.0\\ %;[Red]-0.0\\ %"]])
+def test_the_format_of_cells_says_whether_they_are_per_cents(tmp_path, formats, first):
+    """Excel shows 20 % and stores 0.2: with the option and without it is the same number."""
+    path = formatted(tmp_path / "f.xlsx", formats, [0.2, 0.9, 0, 1], first)
+    for percent in (False, True):
+        assert read_predictions([path], percent=percent).probs.tolist() == [0.2, 0.9, 0, 1]
+
+
+@pytest.mark.parametrize("number_format", ["General", "0.00", '0.0" %"', "0\\%"])
+def test_cells_that_are_not_formatted_as_per_cent(tmp_path, number_format):
+    """A sign in quotes is shown, and multiplies nothing."""
+    path = formatted(tmp_path / "f.xlsx", [number_format], [20, 90.5, 0])
+    assert read_predictions([path], percent=True).probs.tolist() == [0.2, 0.905, 0]
+    path = formatted(tmp_path / "g.xlsx", [number_format], [0.2, 0.9, 1])
+    with pytest.raises(FileError, match="exceeds 1: the numbers look like fractions; leave --percent out"):
+        read_predictions([path], percent=True)
+
+
+@pytest.mark.parametrize("scores", [[0.2, 20, 0.9], [0.2, "20%", 0.9]])
+def test_cells_of_which_some_are_formatted_as_per_cent(tmp_path, scores):
+    path = formatted(tmp_path / "f.xlsx", ["0%", "General"], scores)
+    match = (
+        r"f\.xlsx: 2 cells of score are formatted as per cent, and 1 are not; give all cells of probabilities the same"
+    )
+    with pytest.raises(FileError, match=match):
+        read_predictions([path], percent=True)
+    path = formatted(tmp_path / "g.xlsx", ["0%", "General"], [0.2, 0, 0.9])
+    assert read_predictions([path], percent=True).probs.tolist() == [0.2, 0, 0.9]
+
+
+def test_workbooks_that_cannot_be_used(workbook, tmp_path, monkeypatch):
+    path = workbook("two.xlsx", A=TABLE, B=TABLE)
+    with pytest.raises(FileError, match=r"two\.xlsx: has 2 sheets with cells: A, B; save the sheet with the pred"):
+        read_predictions([path])
+    with pytest.raises(FileError, match=r"none\.xlsx: has no filled cells"):
+        read_predictions([workbook("none.xlsx", A=[])])
+    hole = [*TABLE[:2], [None, 1, "x"]]
+    with pytest.raises(FileError, match=r"hole\.xlsx: row 2, column 'score' is empty \(null\)"):
+        read_predictions([workbook("hole.xlsx", A=hole)])
+    whole = workbook("whole.xlsx", A=TABLE)
+    (tmp_path / "cut.xlsx").write_bytes(whole.read_bytes()[:800])
+    with pytest.raises(FileError, match=r"cut\.xlsx: cannot be read \(.*\); save it again as \.xlsx"):
+        read_predictions([tmp_path / "cut.xlsx"])
+    read = files.read_predictions([str(tmp_path / "cut.xlsx"), str(whole)], asked({}), keep=True, keep_going=True)
+    assert isinstance(read, FilePredictions)
+    assert [path for path, _ in read.omitted] == [str(tmp_path / "cut.xlsx")]
+    (tmp_path / "empty.xlsx").touch()
+    with pytest.raises(FileError, match=r"empty\.xlsx: is empty \(0 bytes\)"):
+        read_predictions([tmp_path / "empty.xlsx"])
+    monkeypatch.setenv("CALIBRANT_MAX_MEMORY", "20kB")
+    with pytest.raises(FileError, match=r"large\.xlsx: takes .* GB when it is decompressed; save the sheet as CSV"):
+        read_predictions([workbook("large.xlsx", A=TABLE)])
+
+
+def test_the_library_of_workbooks_is_missing(tmp_path, monkeypatch):
+    (tmp_path / "f.xlsx").write_bytes(b"PK\x03\x04")
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    needed = rf"python-calamine is needed to read f\.xlsx .*{re.escape(install_command('excel'))}"
+    with pytest.raises(MissingDependencyError, match=needed):
+        read_predictions([tmp_path / "f.xlsx"])
+
+
+# Files on the network. The server of these tests is in this process.
+
+
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:  # a client that went away
+        pass
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def do_GET(self) -> None:
+        if self.path == "/silent.csv":
+            time.sleep(1)
+        super().do_GET()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    monkeypatch.setenv("no_proxy", "*")
+    web = Server(("127.0.0.1", 0), lambda *args: Handler(*args, directory=str(tmp_path)))
+    thread = threading.Thread(target=web.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{web.server_port}"
+    web.shutdown()
+    web.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize("name", ["f.csv", "f.parquet", "f.jsonl", "f.npz"])
+def test_files_of_the_web(tmp_path, server, name):
+    path = tmp_path / name
+    if name == "f.parquet":
+        pq.write_table(pa.table({"score": SCORES, "outcome": OUTCOMES}), path)
+    elif name == "f.npz":
+        np.savez(path, score=SCORES, outcome=OUTCOMES)
+    else:
+        path.write_text(CSV if name == "f.csv" else LINES)
+    url = f"{server}/{name}"
+    read = read_predictions([url])
+    assert read.probs.tolist() == SCORES
+    assert read.paths == (url,)
+    assert read.locate(2) == (url, 3)
+    if name != "f.npz":
+        assert read_predictions([url], where="score > 0.2").probs.tolist() == SCORES[1:]
+    assert run("report", url, "--n-resamples", "0")[1].splitlines()[0] == url
+
+
+def test_what_the_web_does_not_give(tmp_path, server, monkeypatch):
+    with pytest.raises(FileError, match=r"/none\.csv: cannot be fetched \(.*404.*\); check the name, the net"):
+        read_predictions([f"{server}/none.csv"])
+    (tmp_path / "silent.csv").write_text(CSV)
+    monkeypatch.setattr(local, "PATIENCE", 0.3)
+    start = time.monotonic()
+    with pytest.raises(
+        FileError, match=r"silent\.csv: (sent nothing for 0 seconds|cannot be fetched \(timed out\)); che"
+    ):
+        read_predictions([f"{server}/silent.csv"])
+    assert time.monotonic() - start < 2
+    assert local.PATIENCE < 10
+
+
+@pytest.mark.parametrize(("protocol", "package"), [("s3", "s3fs"), ("gs", "gcsfs"), ("hf", "huggingface_hub")])
+def test_the_package_of_a_protocol_is_missing(monkeypatch, protocol, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    start = time.monotonic()
+    command = re.escape(package_command(package))
+    match = rf"^{protocol}://b/f\.csv: needs the package {package}, which is not installed; run: {command}, or"
+    with pytest.raises(FileError, match=match):
+        read_predictions([f"{protocol}://b/f.csv"])
+    assert time.monotonic() - start < 10
+
+
+def test_an_unknown_protocol():
+    with pytest.raises(FileError, match=r"^ftp://b/f\.csv: unknown protocol ftp://; give one of s3://, gs://"):
+        read_predictions(["ftp://b/f.csv"])
+
+
+def test_other_protocols_are_read_by_fsspec(monkeypatch):
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    monkeypatch.setitem(local._PACKAGES, "memory", "fsspec")  # buckets need accounts; files in memory do not
+    for part in "ba":
+        with fsspec.open(f"memory://logs/{part}.csv", "wb") as stream:
+            stream.write(CSV.encode())
+    read = read_predictions(["memory://logs/*.csv"])
+    assert read.probs.tolist() == SCORES * 2
+    assert read.paths == ("memory:///logs/a.csv", "memory:///logs/b.csv")
+    assert read_predictions(["memory://logs/a.csv"]).paths == ("memory://logs/a.csv",)
+    with pytest.raises(FileError, match=r"^memory://logs/\*\.npz: no file matches this pattern; check"):
+        read_predictions(["memory://logs/*.npz"])
+
+
+def test_what_spark_cannot_read(tmp_path):
+    (tmp_path / "a.csv").write_text(CSV.replace(",", ";"))
+    (tmp_path / "a.json").write_text(json.dumps(ROWS))
+    for name, words in (("a.csv", ", with semicolons"), ("a.json", ""), ("-", "")):
+        path = name if name == "-" else str(tmp_path / name)
+        status, _, err = run("report", path, "--engine", "spark", stdin=CSV)
+        shown = path.replace("-", "standard input") if name == "-" else path
+        assert (status, err) == (
+            1,
+            f"calibrant: {shown}: is of a kind that --engine spark cannot read{words}; write it as Parquet, or leave "
+            "--engine spark out\n",
+        )
+
+
+def test_copies_are_removed_at_the_end():
+    code = (
+        "import sys, io; from calibrant import files; from calibrant.files import Options, local;"
+        "files.read_predictions(['-'], Options()); print(local.temporary_folder())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=CSV, text=True, capture_output=True, check=True)
+    assert "calibrant-" in done.stdout
+    assert not Path(done.stdout.strip()).exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes and devices of POSIX")
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.npz", "a.parquet", "a.xlsx", "a.eval", "a.cal"])
+def test_pipes_and_devices_are_not_read(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    os.symlink("/dev/zero", tmp_path / f"zero{name}")
+    for path in (name, f"zero{name}"):
+        with pytest.raises(FileError, match=r"is a pipe or a device, not a file; copy what it holds"):
+            read_predictions([tmp_path / path])
+
+
+def test_a_name_of_many_parts_is_refused_at_once(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"score": 0.5, "outcome": 1, "a": {"b": 1}}\n')
+    for options in ({"score": ".".join("a" * 50_000)}, {"by": [".".join("a" * 50_000)]}):
+        with pytest.raises(FileError, match="asked for by a name of 99,999 characters; give a name or an expression"):
+            read_predictions([path], **options)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("raise ImportError('libx.so: failed to map segment')", "a library cannot be loaded (libx.so: failed to map"),
+        ("import no_such_module_of_theirs", "a library cannot be loaded (No module named 'no_such_module_of_theirs')"),
+        ("raise MemoryError", "the predictions do not fit into memory"),
+    ],
+)
+@pytest.mark.parametrize(("package", "name"), [("python_calamine", "f.xlsx"), ("duckdb", "f.csv")])
+def test_a_package_that_does_not_load_is_not_called_missing(tmp_path, monkeypatch, code, words, package, name):
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").write_text(code)
+    (tmp_path / name).write_text("score,outcome\n0.5,1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for loaded in [each for each in sys.modules if each.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setattr(engine, "open_engine", open_engine)
+    done = CliRunner().invoke(main, ["report", str(tmp_path / name), "--n-resamples", "0"])
+    assert done.exit_code == 1
+    assert words in done.stderr
+    assert "not installed" not in done.stderr
+    assert done.stderr.count("\n") == 1

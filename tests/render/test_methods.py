@@ -1,0 +1,222 @@
+"""The paragraph of methods: it has every choice, and nothing that was not computed."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import calibrant
+from calibrant import CalibrationSketch, ReliabilityTable
+from calibrant.cli import main
+from calibrant.measures import MEASURES, Measure
+from calibrant.measures.profiles import PROFILES
+from calibrant.render.words import shown_estimates
+from calibrant.report.report import Report
+
+RNG = np.random.default_rng(0)
+N = 400
+SCORES = RNG.random(N).round(2)
+OUTCOMES = (RNG.random(N) < SCORES**1.2).astype(int)
+CLASSES = RNG.dirichlet(np.ones(3), N)
+LABELS = (RNG.random((N, 1)) > np.cumsum(CLASSES, axis=1)).sum(axis=1).clip(max=2)
+GROUPS = np.array(["north", "south"])[np.arange(N) % 2]
+
+
+def event(**options: Any) -> Report:
+    return calibrant.evaluate(SCORES, OUTCOMES, **{"n_resamples": 20, **options})
+
+
+def of_classes(**options: Any) -> Report:
+    return calibrant.evaluate(CLASSES, options.pop("targets", LABELS), **{"n_resamples": 20, **options})
+
+
+def missing() -> Any:
+    """Return labels that begin with five times -1."""
+    return np.where(np.arange(N) < 5, -1, LABELS)
+
+
+def sketch() -> CalibrationSketch:
+    filled = CalibrationSketch()
+    filled.update(SCORES, OUTCOMES)
+    return filled
+
+
+TABLE = ReliabilityTable.from_scores(SCORES, OUTCOMES)
+DOUBLE = {"weights": np.full(N, 2)}
+FRACTIONS = {"weights": np.where(np.arange(N) < 3, 0.0, 0.3 + SCORES)}
+
+
+@pytest.mark.parametrize(
+    ("report", "sentence"),
+    [
+        (lambda: event(), f"Calibration was evaluated with calibrant {version('calibrant')} on 400 predictions."),
+        (lambda: event(), f"judged event is outcome = 1; it happened in {OUTCOMES.sum()} rows ("),
+        (lambda: event(), "The scores were passed as probabilities."),
+        (lambda: of_classes(), "on 400 predictions of 3 classes. The judged event is whether the predicted class"),
+        (lambda: of_classes(notion="classwise"), "The judged event is each class separately, by its own probability"),
+        (lambda: calibrant.evaluate(np.log(CLASSES), LABELS, logits=True, level=None), "probabilities by the softmax."),
+        (
+            lambda: calibrant.evaluate(np.log(SCORES + 0.01), OUTCOMES, logits=True, level=None),
+            "The scores were passed as logits, made probabilities by the logistic function.",
+        ),
+        (lambda: calibrant.evaluate(TABLE, level=None), "The predictions came as a table"),
+        (lambda: calibrant.evaluate(sketch(), level=None), "The predictions came as a sketch"),
+        (lambda: event(**DOUBLE), "Rows have weights, 800 in all: each counts as that many equal rows."),
+        (lambda: event(**FRACTIONS), "variances use sums of squared weights"),
+        (lambda: event(**FRACTIONS), "3 rows of weight 0 were left out."),
+        (lambda: of_classes(targets=missing(), ignore_index=-1), "5 rows without a target were left out."),
+        (lambda: event(), "Rows were taken as independent of each other."),
+        (lambda: event(clusters=np.arange(N) // 4), "The rows are in 100 clusters, the largest with 1 % of them."),
+        (lambda: event(clusters=np.arange(N) // 4), "a normal multiplier for each cluster"),
+        (lambda: event(clusters=np.arange(N)), "Each row was a cluster of its own"),
+        (lambda: event(clusters=np.maximum(np.arange(N), 20)), "pooled at random into 256 buckets"),
+        (lambda: event(n_bins=7), "over 7 bins of equal width, weighted by their rows (Naeini et al. 2015)."),
+        (lambda: event(n_bins=7), "over 7 bins of equal mass (Nguyen and O'Connor 2015)."),
+        (lambda: event(), "Confidence intervals are of 95 %, each for one number by itself."),
+        (lambda: event(level=0.9), "Confidence intervals are of 90 %"),
+        (lambda: event(level=None), "No confidence intervals were computed."),
+        (lambda: event(), "central limit theorem (the mean confidence, the mean gap, the Brier score"),
+        (lambda: event(measures=["kuiper"]), "There is no interval of the Kuiper error: none for a range"),
+        (lambda: event(), "from 20 samples of outcomes drawn from the scores (the ECE, the adaptive ECE"),
+        (lambda: event(n_resamples=0), "its p-value is in closed form."),
+        (lambda: event(), "its p-value is from 20 samples of outcomes drawn from the scores."),
+        (lambda: event(), "the Cauchy combination (Liu and Xie 2020) of tests of the mean, the spread and the ECE;"),
+        (
+            lambda: calibrant.evaluate([0.5] * N, OUTCOMES, n_resamples=20),
+            "the Cauchy combination (Liu and Xie 2020) of tests of the mean and the ECE;",
+        ),
+        (lambda: of_classes(notion="classwise"), "Calibration was tested by a test of the ECE over all classes;"),
+        (lambda: event(), "Random draws have the seed 0."),
+        (lambda: event(rng=7), "Random draws have the seed 7."),
+        (lambda: event(rng=np.random.default_rng(0)), "Random draws have a seed from the caller's generator."),
+        (lambda: event(tolerance=0.02), "Whether the ECE is below 0.02 was decided by its one-sided 95 % bounds."),
+        (lambda: event(), "pointwise 95 % band from 20 samples of outcomes drawn from the fit."),
+        (lambda: event(bands="simultaneous"), "a simultaneous 95 % band (Dimitriadis et al. 2023)."),
+        (lambda: event(n_resamples=0), "(CORP, Dimitriadis et al. 2021) has no confidence band."),
+        (lambda: event(profile="clinical"), "Net benefit was computed at 99 thresholds from 0.01 to 0.99"),
+        (lambda: event(profile="forecast"), "The Murphy curve is the mean elementary score at 99 thresholds"),
+        (lambda: event(groups=GROUPS), "Each of 2 groups was judged by itself. The same test was made in 2 of them"),
+        (
+            lambda: event(groups=GROUPS, profile="clinical"),
+            "the O:E ratio, the calibration slope and the AUROC were tested by Coch",
+        ),
+        (lambda: of_classes(notion="classwise"), "combined by the mean ("),
+        (lambda: of_classes(notion="classwise"), "the root mean square (the RMSCE)"),
+        (lambda: of_classes(), "Each class was tested by its own ECE, with Holm's correction (1979)"),
+    ],
+)
+def test_each_choice_is_in_the_paragraph(report: Any, sentence: str) -> None:
+    assert sentence in report().methods
+
+
+PLAIN = event().methods
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_bins": 7},
+        {"level": 0.9},
+        {"level": None},
+        {"n_resamples": 0},
+        {"n_resamples": 21},
+        {"rng": 1},
+        {"rng": np.random.default_rng(0)},
+        {"bands": "simultaneous"},
+        {"tolerance": 0.02},
+        {"measures": ["ece"]},
+        {"profile": "clinical"},
+        {"profile": "forecast"},
+        {"clusters": np.arange(N) // 4},
+        {"groups": GROUPS},
+        DOUBLE,
+        FRACTIONS,
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_each_choice_changes_the_paragraph(options: Any) -> None:
+    assert event().methods == PLAIN
+    assert event(**options).methods != PLAIN
+
+
+@pytest.mark.parametrize("level", [0.95, None])
+@pytest.mark.parametrize("notion", [None, "classwise", "positive"])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_shown_measure_is_named_and_no_other(profile: str, notion: Any, level: float | None) -> None:
+    make = event if notion == "positive" else of_classes
+    report = make(profile=profile, notion=notion, level=level)
+    shown = shown_estimates(report.to_dict(curves=False))
+    text = report.methods
+    for measure in MEASURES:
+        sentence = measure.computed.split(" {bins}")[0]
+        assert (sentence in text) == (measure.name in shown), measure.name
+    assert not re.search(r"\bNone\b|\bnan\b|\binf\b|[{}]|\.\.|  ", text)
+    assert text.endswith(".")
+    assert json.loads(report.to_json())["methods"] == text
+
+
+def test_every_measure_has_its_sentence() -> None:
+    """Of a measure without one the paragraph has the label and the meaning; those of the package have their own."""
+    for measure in MEASURES:
+        assert measure.computed.startswith("The ")
+        assert " is " in measure.computed
+        assert "{bins}" in measure.computed or measure.binning is None
+    own = Measure(name="own", label="my error", meaning="How far off it is.", value=lambda _: 0.25)
+    assert " my error: How far off it is. " in event(measures=["ece", own], level=None).methods
+
+
+def test_a_measure_without_a_value_says_why() -> None:
+    text = calibrant.evaluate([0.2, 0.8], [0, 1], measures=["ece", "mce"], level=None).methods
+    assert "There is no value of the MCE: no bin holds 30 rows." in text
+
+
+def test_what_was_not_computed_is_not_mentioned() -> None:
+    text = event(measures=["ece"], level=None).methods
+    for word in ("interval by", "seed", "test", "floor", "cluster", "weight 0", "Net benefit", "group", "smooth ECE"):
+        assert word not in text
+
+
+def test_the_clinical_report_shows_it_and_others_do_not() -> None:
+    for profile in PROFILES:
+        report = event(profile=profile)
+        flat = " ".join(str(report).split())
+        assert (report.methods in flat) == (profile == "clinical")
+        assert ("### For the methods section" in report.to_markdown()) == (profile == "clinical")
+
+
+def test_the_page_shows_it_as_text(tmp_path: Any) -> None:
+    own = Measure(name="own", label="<b>my</b> & error", meaning="<script>", value=lambda _: 0.25)
+    report = event(profile="clinical", measures=["ece", own])
+    page = report.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert escape(report.methods, quote=False) in page.replace("&#39;", "'").replace("&#34;", '"')
+    assert "<b>my</b>" not in page
+    assert "<b>my</b>" not in report.to_markdown()
+    plain = event(level=None).to_html(tmp_path / "plain.html").read_text(encoding="utf-8")
+    assert "For the methods section" not in plain
+
+
+def test_reports_on_groups_have_theirs_and_the_dictionary_has_one() -> None:
+    report = event(groups=GROUPS)
+    assert "on 200 predictions" in report.groups[0].report.methods
+    assert "methods" not in report.to_dict()["groups"][0]["report"]
+
+
+def test_the_command_names_the_event_and_the_condition(tmp_path: Any) -> None:
+    path = tmp_path / "rows.csv"
+    lines = [f"{score},{outcome},{i % 2}" for i, (score, outcome) in enumerate(zip(SCORES, OUTCOMES, strict=True))]
+    path.write_text("\n".join(["risk,died,part", *lines]), encoding="utf-8")
+    arguments = ["report", str(path), "--score", "risk", "--outcome", "died", "--profile", "clinical"]
+    done = CliRunner().invoke(main, [*arguments, "--where", "part = 1", "--json", "-", "--n-resamples", "20"])
+    text = json.loads(done.stdout)["methods"]
+    assert "The judged event is died = 1; it happened in" in text
+    assert "Only rows with part = 1 were read." in text
+    assert "on 200 predictions" in text
+    shown = CliRunner().invoke(main, [*arguments, "--where", "part = 1", "--n-resamples", "20"]).stdout
+    assert "The judged event is died = 1" in " ".join(shown.split())

@@ -1,0 +1,215 @@
+"""Profiles: which measures, curves and panels a report has, and the values behind them."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant import ReliabilityTable
+from calibrant.measures.listed import of_profile
+from calibrant.measures.profiles import PROFILES
+from calibrant.measures.ranking.ranking import MOST_POINTS, roc_curve
+
+FEW: Any = {"n_resamples": 50}
+
+
+def rows(seed: int = 0, n: int = 600) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    scores = rng.random(n).round(2)
+    return scores, (rng.random(n) < scores**1.3).astype(int)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_report_has_what_its_profile_names(profile: str) -> None:
+    report = calibrant.evaluate(*rows(), profile=profile, **FEW)
+    assert list(report) == [measure.name for measure in of_profile(PROFILES[profile])]
+    assert set(report.panels) == set(PROFILES[profile].panels)
+    summary = json.loads(report.to_json())
+    assert (summary["profile"], set(summary["panels"])) == (profile, set(report.panels))
+
+
+# ---------------------------------------------------------------- the ROC curve
+
+
+def test_the_roc_curve_is_counted_threshold_by_threshold() -> None:
+    scores, outcomes = rows(1, 300)
+    curve = calibrant.evaluate(scores, outcomes, profile="forecast", level=None).panels["roc_curve"]
+    assert (curve.thresholds[0], curve.hits[0], curve.false_alarms[0]) == (math.inf, 0, 0)
+    for t, hits, alarms in zip(curve.thresholds, curve.hits, curve.false_alarms, strict=True):
+        called = scores >= t
+        assert hits == (called & (outcomes == 1)).sum() / (outcomes == 1).sum()
+        assert alarms == (called & (outcomes == 0)).sum() / (outcomes == 0).sum()
+    assert len(curve.thresholds) == len(np.unique(scores)) + 1
+
+
+def test_a_long_roc_curve_keeps_points_of_the_whole_one() -> None:
+    rng = np.random.default_rng(2)
+    scores = rng.random(5_000)
+    outcomes = rng.random(5_000) < scores
+    curve = roc_curve(ReliabilityTable.from_scores(scores, outcomes))
+    assert curve is not None
+    assert len(curve.hits) <= MOST_POINTS
+    assert (curve.hits[-1], curve.false_alarms[-1]) == (1, 1)
+    for t, hits in zip(curve.thresholds[1:], curve.hits[1:], strict=True):
+        assert hits == ((scores >= t) & outcomes).sum() / outcomes.sum()
+    # No step between two points is larger than that of one point in 500, and one row.
+    assert max(np.diff(curve.hits).max(), np.diff(curve.false_alarms).max()) <= 2 / (MOST_POINTS - 3) + 1 / 1_000
+
+
+def test_outcomes_that_are_all_equal_have_no_roc_curve() -> None:
+    report = calibrant.evaluate([0.2, 0.4, 0.9], [1, 1, 1], profile="forecast", level=None)
+    assert "roc_curve" not in report.panels
+
+
+# ---------------------------------------------------------------- what readers see
+
+
+def grouped(profile: str = "clinical", **options: Any) -> calibrant.Report:
+    rng = np.random.default_rng(7)
+    scores = rng.random(900).round(3)
+    hospitals = np.repeat(["north", "south", "west"], 300)
+    outcomes = rng.random(900) < np.where(hospitals == "west", scores**2, scores)
+    return calibrant.evaluate(scores, outcomes.astype(int), groups=hospitals, profile=profile, **{**FEW, **options})
+
+
+def test_the_clinical_report_shows_decisions_and_hospitals_side_by_side() -> None:
+    report = grouped()
+    curve, text = report.panels["decision_curve"], str(report)
+    assert isinstance(curve, calibrant.NetBenefit)
+    assert set(report.forests) == {"oe_ratio", "calibration_slope", "auroc"}
+    i = int(np.searchsorted(curve.thresholds, 0.3))
+    cells = [
+        f"{curve.net_benefit[i]:z.4f}",
+        f"{curve.lows[i]:z.4f} – {curve.highs[i]:z.4f}",
+        f"{curve.treat_all[i]:z.4f}",
+    ]
+    line = next(line for line in text.splitlines() if line.startswith("       0.30 "))
+    assert all(cell in line for cell in cells)
+    ratios = report.forests["oe_ratio"]
+    for name, value in zip(ratios.groups, ratios.values, strict=True):
+        own = next(group for group in report.groups if group.name == name)
+        assert value == pytest.approx(own.report["oe_ratio"].value, rel=1e-12)
+        rows_of = [line for line in text.splitlines() if line.startswith(f"  {name} ")]
+        assert f"{value:.2f} (" in rows_of[-1]
+    assert ratios.p_value < 0.01
+    assert "O:E ratio: Sampling error does not explain" in " ".join(text.split())
+    assert "O:E ratio: its noise is the distance from 1" in text
+    assert "accuracy" not in report
+    assert "accuracy  " not in text
+
+
+def test_a_narrow_terminal_loses_columns_and_no_line_is_too_long() -> None:
+    from calibrant.render import terminal
+    from calibrant.render.style import Style
+
+    for width in (50, 60, 80, 120):
+        text = terminal.render(grouped().to_dict(curves=False, groups=False), style=Style(width=width))
+        assert max(map(len, text.splitlines())) <= width, width
+        assert "Groups side by side" in text
+    assert "95 % interval  treat all" not in terminal.render(
+        grouped().to_dict(curves=False, groups=False), style=Style(width=30)
+    )
+
+
+@pytest.mark.parametrize(
+    ("profile", "headings"),
+    [
+        ("clinical", ["Net benefit"]),
+        ("forecast", ["Murphy curve", "ROC curve"]),
+        ("standard", []),
+    ],
+)
+def test_the_page_and_the_markdown_have_the_panels(profile: str, headings: list[str]) -> None:
+    from calibrant.render import html, panels
+
+    report = grouped(profile)
+    summary = report.to_dict()
+    assert [picture.heading for picture in panels.pictures(summary)] == headings
+    page, markdown = html.page(summary), report.to_markdown()
+    for picture in panels.pictures(summary):
+        assert f"<h2>{picture.heading}</h2>" in page
+        assert f'download="{picture.table.filename}"' in page
+        assert (f"### {picture.heading}" in markdown) == (picture.brief is not None)
+    assert ("O:E ratio by group" in page) == (profile == "clinical")
+    for place in (page, markdown):
+        assert ("its p-value depends on how rows are grouped" in place) == (profile == "clinical")
+        assert (f"{profile}: {PROFILES[profile].meaning}" in place.replace("&#58;", ":")) == (profile != "standard")
+    assert ("### O&#58;E ratio by group" in markdown or "### O:E ratio by group" in markdown) == (profile == "clinical")
+
+
+def test_the_table_behind_a_picture_has_every_number() -> None:
+    from calibrant.render import panels
+
+    report = grouped("forecast")
+    murphy, roc = panels.pictures(report.to_dict())
+    curve = report.panels["murphy_curve"]
+    assert murphy.table.columns["score"] == curve.scores.tolist()
+    rate = report.outcome_rate
+    assert murphy.table.columns["base_rate"] == pytest.approx(
+        [min(t * (1 - rate), (1 - t) * rate) for t in curve.thresholds]
+    )
+    assert roc.table.columns["threshold"][0] is None
+    assert roc.table.columns["hits"] == report.panels["roc_curve"].hits.tolist()
+
+
+def test_lines_stay_within_the_chart() -> None:
+    from calibrant.render import panels
+
+    report = calibrant.evaluate([0.01, 0.02, 0.9, 0.95] * 20, [0, 0, 1, 0] * 20, profile="clinical", **FEW)
+    (picture,) = panels.pictures(report.to_dict())
+    left, top, width, size = picture.chart["frame"]
+    for _, path in picture.chart["lines"]:
+        points = [tuple(map(float, point.split())) for point in path[1:].split("L")]
+        assert all(left <= x <= left + width and top <= y <= top + size for x, y in points)
+
+
+def test_rows_in_clusters_have_a_decision_curve_with_intervals_by_cluster() -> None:
+    from calibrant.render import panels
+
+    report = grouped(clusters=np.repeat(np.arange(90), 10))
+    curve = report.panels["decision_curve"]
+    assert np.isfinite(curve.lows).any()
+    assert curve.method.endswith("; by cluster")
+    chart = next(picture.chart for picture in panels.pictures(report.to_dict()) if picture.name == "decision-curve")
+    assert chart["y"].high >= np.nanmax(curve.highs)
+    text = " ".join(str(report).split())
+    assert "needs 30 treated rows of 10 clusters." in text
+    assert "needs 30 treated rows." in " ".join(str(grouped()).split())
+
+
+def test_a_report_on_every_class_has_no_panels() -> None:
+    probs = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    report = calibrant.evaluate(probs, np.arange(60) % 3, notion="classwise", profile="clinical", **FEW)
+    assert dict(report.panels) == {}
+    assert "Net benefit" not in str(report)
+
+
+def test_the_command_takes_a_profile(tmp_path: Any) -> None:
+    from click.testing import CliRunner
+
+    from calibrant.cli import main
+
+    path = tmp_path / "risks.csv"
+    scores, outcomes = rows()
+    path.write_text("risk,died\n" + "".join(f"{p},{y}\n" for p, y in zip(scores, outcomes, strict=True)))
+    asked = ["report", str(path), "--score", "risk", "--outcome", "died", "--n-resamples", "20"]
+
+    def run(*more: str) -> Any:
+        return CliRunner().invoke(main, [*asked, *more])
+
+    assert "Net benefit" in run("--profile", "clinical").output
+    only = run("--profile", "clinical", "--measures", "ece").output
+    assert "Net benefit" in only
+    assert "calibration slope  " not in only
+    wrong = run("--profile", "clincal")
+    assert (wrong.exit_code, "did you mean 'clinical'?" in wrong.output) == (2, True)
+    swapped = run("--measures", "clinical")
+    assert (swapped.exit_code, "pass --profile clinical" in swapped.output) == (2, True)
+    left_out = run("--profile", "clinical", "--fail-if", "accuracy < 0.5")
+    assert left_out.exit_code == 2
+    assert "--profile clinical leaves accuracy out; list the measures: --measures accuracy,..." in left_out.output
