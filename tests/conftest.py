@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 from collections.abc import Generator, Iterator
@@ -9,6 +10,7 @@ from functools import cache
 from importlib.util import find_spec
 
 import pytest
+from covering import mark_uncovered
 from hypothesis import settings
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the processors; tests about threads set their number
@@ -37,8 +39,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    gc.unfreeze()  # DuckDB reports objects that are never collected as leaks
+# DuckDB reports objects that are never collected as leaks. Not earlier: at the end pytest collects ten times.
+atexit.register(gc.unfreeze)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of each test marked `covering`, mark as slow what the quick tests do not need; before pytest deselects."""
+    mark_uncovered(items)
 
 
 @pytest.fixture(scope="session", autouse=True)

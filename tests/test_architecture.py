@@ -13,6 +13,7 @@ import graphlib
 import importlib
 import importlib.util
 import inspect
+import itertools
 import json
 import pickle
 import re
@@ -24,6 +25,7 @@ from pathlib import Path
 import house
 import pytest
 import shown
+from covering import covering
 
 import calibrant
 from calibrant import errors, wording
@@ -168,6 +170,20 @@ def test_every_test_is_of_a_room_or_of_the_whole_house() -> None:
     whole = {"architecture", "cli_spark", "docs", "examples", "laws", "personas", "spark", "torch_lightning"}
     of_rooms = {test for floor in house.HOUSE for room in floor for test in room.tests.split()}
     assert of_rooms | whole == {path.stem.removeprefix("test_") for path in Path(__file__).parent.glob("test_*.py")}
+
+
+def test_the_quick_cases_of_a_product_cover_it() -> None:
+    """Each pair of values that a case has; each value of two axes; a product with holes; no axis at all."""
+    cases = list(itertools.product("abc", "de", "fghi", "j"))[3:]
+    chosen = [cases[k] for k in covering(cases)]
+    for first, second in itertools.combinations(range(4), 2):
+        assert {(case[first], case[second]) for case in chosen} == {(case[first], case[second]) for case in cases}
+    assert len(chosen) < len(cases)
+    values = [("a", "d"), ("a", "e"), ("b", "d"), ("b", "e"), ("c", "e")]
+    assert covering(values) == {0, 3, 4}
+    assert covering(values, 2) == set(range(5))
+    assert covering([]) == set()
+    assert covering([()]) == {0}
 
 
 FOLDERS = ("benchmarks", "docs", "examples", "tools")

@@ -377,6 +377,7 @@ def test_cells_of_a_table_and_rows_in_memory_give_the_same(dtype, name):
 # ---------------------------------------------------------------- kernels
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 3000])
 @pytest.mark.parametrize("distinct", [1, 2, 448, 449, 512, 513, 2500])
 @pytest.mark.parametrize("width", [1, 3])

@@ -425,6 +425,7 @@ def test_locate_where_rows_were_left_out(tmp_path, ending):
         read.locate(2000)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", TABULAR)
 @pytest.mark.parametrize(
     ("where", "match"),
@@ -939,6 +940,7 @@ def test_the_same_name_twice(tmp_path):
 # Cells.
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", TABULAR)
 @pytest.mark.parametrize("column", ["score", "outcome", "w"])
 def test_nulls(tmp_path, ending, column):
@@ -976,6 +978,7 @@ def test_a_remedy_quotes_what_needs_quoting(tmp_path):
         read_predictions([path], outcome="order")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl"])
 @pytest.mark.parametrize(
     ("cell", "match"),
@@ -1126,6 +1129,7 @@ def test_a_ragged_list_in_a_later_batch(tmp_path):
         read_predictions([path])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "feather", "csv.gz", "jsonl.gz", "npz"])
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.98])
 @pytest.mark.parametrize("where", [None, "score > 0.5"])
@@ -1496,6 +1500,7 @@ def test_models_in_per_cent(tmp_path, ending):
     assert models.described() == "models: score in per cent, new in per cent, targets: outcome"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "jsonl", "npz"])
 @pytest.mark.parametrize(
     "cell",
@@ -1622,6 +1627,7 @@ def test_a_fraction_is_seen_far_from_the_sign(tmp_path):
         read_predictions([path], percent=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", [*TABULAR, "npz"])
 @pytest.mark.parametrize("number", [1.0, 1, 0.004, 1.0000000000000002])
 def test_fractions_are_not_divided_by_100_again(tmp_path, ending, number):

@@ -209,6 +209,7 @@ def saved(path: Path, columns: dict[str, object]) -> str:
     return str(path)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["jsonl", "json", "parquet", "arrow"])
 @pytest.mark.parametrize(
     ("key", "value"), [("label", "score"), ("class", "prob"), ("name", "probability"), ("category", "confidence")]

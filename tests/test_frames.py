@@ -193,6 +193,7 @@ def check_same(own: CalibrationSketch, other: CalibrationSketch, *, whole: bool 
 # ---------------------------------------------------------------- the same cells
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", BOTH)
 @pytest.mark.parametrize("notion", ["positive", "top-label"])
 def test_a_frame_has_the_cells_of_its_arrays(engine, dtype, notion) -> None:
@@ -210,6 +211,7 @@ def test_a_frame_has_the_fine_cells_of_its_arrays(name, dtype) -> None:
     check_same(own, of_arrays(columns["p"], columns["y"], grid="fine"))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("weight", ["whole", "broken"])
 def test_a_frame_has_the_weights_of_its_arrays(engine, weight) -> None:
     columns = events(np.float64)
@@ -228,6 +230,7 @@ def test_whole_weights_may_be_floats(quick_engine) -> None:
         assert own.totals.whole is whole
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make", [{}, {"classwise": True}, {"notion": "classwise"}], ids=str)
 @pytest.mark.parametrize("dtype", BOTH)
 @pytest.mark.parametrize("name", QUICK)
@@ -338,6 +341,7 @@ def test_names_may_be_categories(name) -> None:
     assert own["yes"].totals.correct == 2
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("groups", "names"),
     [
@@ -631,6 +635,7 @@ def check_refused(name: str, columns: dict, more: dict, message: str, place: int
     assert caught.value.row == (row if name in EAGER else None)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["polars", "pandas", "duckdb"])
 @pytest.mark.parametrize(("columns", "more", "message", "place"), WRONG_ROWS)
 def test_wrong_rows_are_counted_and_named(name, columns, more, message, place) -> None:

@@ -1274,6 +1274,7 @@ def test_scores_just_above_zero_bound_nothing_and_warn_of_nothing(recwarn) -> No
 # ---------------------------------------------------------------- scores that hardly vary
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("offset", [0.0, 0.3, 0.5, 1.0])
 @pytest.mark.parametrize("design", ["rows", "whole", "fractions"])
 def test_scores_that_hardly_vary_have_intervals(offset: float, design: str, recwarn) -> None:

@@ -269,6 +269,7 @@ def test_bad_rows(function, probs, targets, options, message):
     assert str(refused(function, probs, targets, **options)).startswith(message)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("value", [NAN, 1.5])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("threads", ["1", "2"])

@@ -87,6 +87,7 @@ def run(module, name, n, shape, dtype, *args, keep=None, **kwargs):
 # ---------------------------------------------------------------- twins
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", CLASSES)
 @pytest.mark.parametrize("n", [1, 23])
@@ -118,6 +119,7 @@ def test_read_probs_is_its_twin(dtype, size, n, weighted, n_bins, threshold):
     assert (fast[4] != 0).any() == (n_bins != 1 and (targets >= 0).any())
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", CLASSES)
 @pytest.mark.parametrize("n", [1, 23])

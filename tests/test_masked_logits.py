@@ -143,6 +143,7 @@ def test_an_error_in_a_streamed_file_names_the_row_of_the_file(tmp_path: Path, m
     assert "got -inf alone; " in result.stderr
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("state", ["rows", "sketch"])
 @pytest.mark.parametrize("width", ["float32", "float64", "float16", "bfloat16"])
 def test_torch_metrics_read_masked_logits(state: str, width: str) -> None:

@@ -86,6 +86,7 @@ def test_two_parts_add_up(measure: Measure) -> None:
         assert value(measure, parts[0] + parts[1]) == pytest.approx(value(measure, probs, targets), abs=CLOSE)
 
 
+@pytest.mark.covering
 @each_measure
 @pytest.mark.parametrize("n_bins", [7, 15])
 def test_a_sketch_is_within_its_certified_error(measure: Measure, n_bins: int) -> None:

@@ -546,6 +546,7 @@ STORED = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("way", STORED)
 @pytest.mark.parametrize("name", [*KINDS, "empty"])
 def test_a_sketch_comes_back_as_it_was(way, name):

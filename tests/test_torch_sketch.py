@@ -181,6 +181,7 @@ def assert_same(found, expected):
     assert dataclasses.asdict(mine.totals) == pytest.approx(dataclasses.asdict(own.totals), rel=1e-12)
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.parametrize("logits", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -408,6 +409,7 @@ def on_edges(dtype):
     return torch.tensor(np.unique(beside[(beside >= 0) & (beside <= 1)]))
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
 def test_devices_count_as_the_host_does(name, dtype, monkeypatch):
@@ -556,6 +558,7 @@ def test_what_was_never_checked_shows_in_compute(bad):
 # ---------------------------------------------------------------- batches, ranks, copies
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.parametrize("cuts", [(), (500,), tuple(range(0, 1000, 37)), (999, 999, 1000)])
 def test_any_batches_are_the_whole(name, cuts):
