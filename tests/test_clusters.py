@@ -410,6 +410,7 @@ def test_rows_that_begin_the_search_in_one_slot_are_told_apart():
     np.testing.assert_array_equal(numbers, [*range(900), *range(899, -1, -1)])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 1500])
 @pytest.mark.parametrize("weighted", [False, True])

@@ -91,6 +91,7 @@ def top(probs, targets):
 # ---------------------------------------------------------------- values
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n", [1, 4, 37, 200])
 @pytest.mark.parametrize("size", [2, 3, 10])
 @pytest.mark.parametrize("n_bins", [1, 10, 15])

@@ -92,6 +92,7 @@ def test_usual_names_are_found(tmp_path, ending):
     assert read.column_name("probs") == "score"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", TABULAR)
 @pytest.mark.parametrize("where", [None, "keep"])
 def test_named_columns_and_weights(tmp_path, ending, where):
@@ -223,6 +224,7 @@ def test_feather_of_version_1(tmp_path):
         read_predictions([tmp_path / "f.feather"])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", [*TABULAR, "npz"])
 @pytest.mark.parametrize("keep", [True, False])
 def test_logits_of_one_event_in_the_unit_interval_are_doubted(tmp_path, ending, keep):
@@ -603,6 +605,7 @@ def test_types_widen_over_files(tmp_path):
 # Columns.
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("options", "match"),
     [
@@ -662,6 +665,7 @@ def test_no_column_has_a_usual_name(tmp_path):
 # Columns that look right are proposed where none has a usual name.
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
 @pytest.mark.parametrize(
     ("columns", "options", "proposal"),
@@ -862,6 +866,7 @@ def test_several_models_in_one_file_are_listed():
 # Labels that are not 0 to C - 1.
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "npz"])
 @pytest.mark.parametrize(
     ("outcomes", "labels"),
@@ -1542,6 +1547,7 @@ def test_what_is_no_per_cent_is_an_error_that_names_the_row(tmp_path, ending, ce
         read_predictions([path], percent=True, where="k = 1")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "npz"])
 @pytest.mark.parametrize("number", [101, -1, 100.5, 850])
 def test_numbers_that_are_no_per_cents(tmp_path, ending, number):

@@ -34,6 +34,7 @@ def write(path: Path, content: str) -> Path:
     return path
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["f.json", "f.json.gz"])
 @pytest.mark.parametrize("content", [json.dumps(ROWS), json.dumps(ROWS, indent=2), LINES, f" \n{json.dumps(ROWS)}\n "])
 @pytest.mark.parametrize("where", [None, "outcome >= 0"])

@@ -54,6 +54,7 @@ class Stream(io.TextIOWrapper):
 # Standard input.
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "content", [CSV, "\ufeff" + CSV, CSV.replace(",", ";"), LINES, "\n  " + LINES, json.dumps(ROWS)]
 )

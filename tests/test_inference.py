@@ -166,6 +166,7 @@ def report_of(case, **options):
     return evaluate(p, y, weights=weights, n_bins=n_bins, level=LEVEL, **{"n_resamples": 0, **options})
 
 
+@pytest.mark.covering
 @binned_cases
 @pytest.mark.parametrize("measure", ["ece", "ace"])
 def test_l1_interval_is_its_formula(case, measure):
@@ -1300,6 +1301,7 @@ def test_scores_that_hardly_vary_have_intervals(offset: float, design: str, recw
     assert not recwarn.list
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("offset", [0.5, 0.25, 0.9])
 @pytest.mark.parametrize("exponent", [1, 4, 8, 10, 13])
 @pytest.mark.parametrize("weighted", [False, True])

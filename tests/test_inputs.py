@@ -187,6 +187,7 @@ BAD_PROBS = [
 ]
 
 
+@pytest.mark.covering
 @every_function
 @pytest.mark.parametrize(("probs", "targets", "options", "message"), BAD_PROBS)
 def test_bad_probs(function, probs, targets, options, message):
@@ -263,6 +264,7 @@ BAD_ROWS = [
 ]
 
 
+@pytest.mark.covering
 @every_class_function
 @pytest.mark.parametrize(("probs", "targets", "options", "message"), BAD_ROWS)
 def test_bad_rows(function, probs, targets, options, message):
@@ -446,6 +448,7 @@ BAD_OUTCOMES = [
 ]
 
 
+@pytest.mark.covering
 @every_function
 @pytest.mark.parametrize(("probs", "targets", "options", "message"), BAD_OUTCOMES)
 def test_bad_outcomes(function, probs, targets, options, message):
@@ -552,6 +555,7 @@ BAD_CLASSES = [
 ]
 
 
+@pytest.mark.covering
 @every_class_function
 @pytest.mark.parametrize(("probs", "targets", "options", "message"), BAD_CLASSES)
 def test_bad_classes(function, probs, targets, options, message):

@@ -36,6 +36,7 @@ def values_of(probs: Any, targets: Any, **options: Any) -> dict[str, float]:
     return {name: estimate.value for name, estimate in report.items()}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("kind", "relative"), [(np.float64, 1e-12), (np.float32, 1e-5), (np.float16, 1e-2)])
 @pytest.mark.parametrize("notion", ["top-label", "classwise"])
 def test_every_measure_is_that_of_the_softmax(kind: Any, relative: float, notion: Any) -> None:

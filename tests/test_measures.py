@@ -399,6 +399,7 @@ def test_the_maximum_is_over_the_bins_that_hold_enough_rows(least_rows: int) -> 
 # ---------------------------------------------------------------- other processes
 
 
+@pytest.mark.covering
 @each_measure
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_a_measure_of_calibrant_is_pickled_by_its_name(measure: Measure, protocol: int) -> None:

@@ -53,6 +53,7 @@ def by_rows(probs: Any, targets: Any, number: int, together: bool) -> tuple[list
     return scores, outcomes
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("binning", ["uniform", "quantile"])
 @pytest.mark.parametrize("norm", ["l1", "l2", "max"])
 @pytest.mark.parametrize("number", [1, 2, 3, 5])

@@ -437,6 +437,7 @@ def test_devices_count_as_the_host_does(name, dtype, monkeypatch):
     np.testing.assert_allclose(numbers(device.compute()), numbers(host.compute()), rtol=2e-6, atol=1e-9)
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.parametrize("declared", [None, True])
 def test_logits_on_devices(name, declared, monkeypatch):
@@ -516,6 +517,7 @@ def test_without_double_precision_sums_are_kept_in_pairs(monkeypatch):
         assert sketch.n == plain.sketch().n == 2000
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.usefixtures("either")
 def test_ignored_rows_play_no_part(name):
@@ -654,6 +656,7 @@ def size(metric):
     )
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.usefixtures("either")
 def test_the_state_is_of_constant_size(name):
