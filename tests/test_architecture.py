@@ -83,6 +83,7 @@ def imports(tree: ast.AST, module: tuple[str, ...]) -> set[tuple[str, ...]]:
     return found
 
 
+@functools.cache
 def resolve(parts: tuple[str, ...]) -> tuple[str, ...]:
     """Cut the name of a function or class off the name of its module."""
     for end in range(len(parts), 0, -1):

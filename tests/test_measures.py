@@ -476,6 +476,7 @@ def test_its_range_is_that_of_its_definition(measure: Measure) -> None:
     assert measure.class_range == ((0.0, 2.0) if measure.name == "brier" else None)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("notion", [None, "top-label", "classwise", "multilabel"])
 @pytest.mark.parametrize("wrong", [False, True])
 def test_no_end_leaves_the_range_of_its_measure(notion: Any, wrong: bool) -> None:
