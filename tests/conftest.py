@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 from collections.abc import Generator, Iterator
@@ -10,6 +11,8 @@ from importlib.util import find_spec
 
 import pytest
 from hypothesis import settings
+
+from tests.covering import mark_uncovered
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the processors; tests about threads set their number
     for name in ("CALIBRANT_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -37,8 +40,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    gc.unfreeze()  # DuckDB reports objects that are never collected as leaks
+# DuckDB reports objects that are never collected as leaks. Not earlier: at the end pytest collects ten times.
+atexit.register(gc.unfreeze)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of each test marked `covering`, mark as slow what the quick tests do not need; before pytest deselects."""
+    mark_uncovered(items)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,6 +12,7 @@ import graphlib
 import importlib
 import importlib.util
 import inspect
+import itertools
 import json
 import pickle
 import re
@@ -28,6 +29,7 @@ import calibrant
 from calibrant import errors
 from calibrant.errors import wording
 from calibrant.errors.faults import Fault, Mistake, Place, SumFacts
+from tests.covering import covering
 
 SOURCE = Path(calibrant.__file__).parent
 ROOT = Path(__file__).resolve().parent.parent
@@ -125,6 +127,20 @@ def test_the_files_that_contributing_names_exist() -> None:
             asked = [name.rpartition(".")[2] for name in re.findall(r"`([\w.]+)`", names)]
             missing = [name for name in asked if not re.search(rf"(def|class) {name}\b", source)]
             assert not missing, (path, missing)
+
+
+def test_the_quick_cases_of_a_product_cover_it() -> None:
+    """Each pair of values that a case has; each value of two axes; a product with holes; no axis at all."""
+    cases = list(itertools.product("abc", "de", "fghi", "j"))[3:]
+    chosen = [cases[k] for k in covering(cases)]
+    for first, second in itertools.combinations(range(4), 2):
+        assert {(case[first], case[second]) for case in chosen} == {(case[first], case[second]) for case in cases}
+    assert len(chosen) < len(cases)
+    values = [("a", "d"), ("a", "e"), ("b", "d"), ("b", "e"), ("c", "e")]
+    assert covering(values) == {0, 3, 4}
+    assert covering(values, 2) == set(range(5))
+    assert covering([]) == set()
+    assert covering([()]) == {0}
 
 
 FOLDERS = ("benchmarks", "docs", "examples", "tools")

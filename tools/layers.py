@@ -7,6 +7,7 @@ This is the one place that gives a package its layer. tests/test_architecture.py
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import sys
 from pathlib import Path
@@ -76,6 +77,7 @@ def imports(tree: ast.AST, module: tuple[str, ...]) -> set[tuple[str, ...]]:
     return found
 
 
+@functools.cache
 def resolved(parts: tuple[str, ...]) -> tuple[str, ...]:
     """Cut the name of a function or class off the name of its module."""
     for end in range(len(parts), 0, -1):

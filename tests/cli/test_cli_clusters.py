@@ -84,6 +84,7 @@ def summary(*args: Any) -> dict[str, Any]:
 # ---------------------------------------------------------------- the same clusters, wherever they are
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("column", ["patient_id", "hospital"])
 def test_every_kind_of_file_is_judged_as_its_arrays(
@@ -137,6 +138,7 @@ def test_values_with_the_separator_in_them_stay_apart(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- rows that are kept, and sketches
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("clusters", [("patient_id",), ("hospital",), ("patient_id", "hospital")])
 def test_a_sketch_has_the_clusters_of_the_rows(files: dict[str, Path], kind: str, clusters: tuple[str, ...]) -> None:
@@ -227,6 +229,7 @@ def test_a_misspelt_column_is_named(files: dict[str, Path], kind: str) -> None:
     assert f"has no {noun} 'patient' (--cluster); did you mean 'patient_id'?" in err
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", ["csv", "parquet", "arrow", "jsonl"])
 @pytest.mark.parametrize(
     ("sql", "words"),

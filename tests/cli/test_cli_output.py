@@ -124,6 +124,7 @@ def test_floor_writes_its_file_before_the_terminal(monkeypatch: pytest.MonkeyPat
 # ---------------------------------------------------------------- an input is read once
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["csv", "npz", "parquet", "arrow", "jsonl", "npy"])
 @pytest.mark.parametrize("damage", ["gone", "other"])
 def test_what_was_read_may_change(monkeypatch: pytest.MonkeyPatch, ending: str, damage: str) -> None:

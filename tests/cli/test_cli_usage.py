@@ -491,6 +491,7 @@ def test_integers_beside_columns_that_name_the_classes(first: int, option: str) 
     assert refused("report", path).endswith("got '7'; pass --labels as the file spells them, or correct the row")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("labels", "words"),
     [

@@ -91,6 +91,7 @@ def top(probs, targets):
 # ---------------------------------------------------------------- values
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n", [1, 4, 37, 200])
 @pytest.mark.parametrize("size", [2, 3, 10])
 @pytest.mark.parametrize("n_bins", [1, 10, 15])
@@ -111,6 +112,7 @@ def test_bensemble(n, size, n_bins):
         assert found == pytest.approx(expected, rel=NEAR)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n", [1, 4, 37, 200])
 @pytest.mark.parametrize("size", [2, 3, 10])
 @pytest.mark.parametrize("bins", [1, 10, 20])

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from calibrant import results
 from calibrant.cli import spark
 from calibrant.errors import MissingDependencyError, extras
 from calibrant.errors.extras import install_command
@@ -25,6 +24,7 @@ from calibrant.files import engine, zipped
 from calibrant.inputs import arrays
 from calibrant.plot import canvas
 from calibrant.render import html
+from calibrant.results import values
 
 ROOT = Path(__file__).parents[2]
 REPOSITORY = "https://example.org/team/calibrant.git"
@@ -144,7 +144,7 @@ def test_no_other_module_writes_the_command() -> None:
 
 #: What imports a library only when it is needed.
 LAZY = {
-    "pandas": lambda: results.frame_of([], "bin"),
+    "pandas": lambda: values.frame_of([], "bin"),
     "jinja2": lambda: html._environment.__wrapped__(),
     "pyarrow": arrays.import_pyarrow,
     "pyarrow of zstd": lambda: zipped._zstd(b""),

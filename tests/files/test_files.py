@@ -92,6 +92,7 @@ def test_usual_names_are_found(tmp_path, ending):
     assert read.column_name("probs") == "score"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", TABULAR)
 @pytest.mark.parametrize("where", [None, "keep"])
 def test_named_columns_and_weights(tmp_path, ending, where):
@@ -223,6 +224,7 @@ def test_feather_of_version_1(tmp_path):
         read_predictions([tmp_path / "f.feather"])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", [*TABULAR, "npz"])
 @pytest.mark.parametrize("keep", [True, False])
 def test_logits_of_one_event_in_the_unit_interval_are_doubted(tmp_path, ending, keep):
@@ -425,6 +427,7 @@ def test_locate_where_rows_were_left_out(tmp_path, ending):
         read.locate(2000)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", TABULAR)
 @pytest.mark.parametrize(
     ("where", "match"),
@@ -602,6 +605,7 @@ def test_types_widen_over_files(tmp_path):
 # Columns.
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("options", "match"),
     [
@@ -661,6 +665,7 @@ def test_no_column_has_a_usual_name(tmp_path):
 # Columns that look right are proposed where none has a usual name.
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
 @pytest.mark.parametrize(
     ("columns", "options", "proposal"),
@@ -861,6 +866,7 @@ def test_several_models_in_one_file_are_listed():
 # Labels that are not 0 to C - 1.
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "npz"])
 @pytest.mark.parametrize(
     ("outcomes", "labels"),
@@ -939,6 +945,7 @@ def test_the_same_name_twice(tmp_path):
 # Cells.
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", TABULAR)
 @pytest.mark.parametrize("column", ["score", "outcome", "w"])
 def test_nulls(tmp_path, ending, column):
@@ -976,6 +983,7 @@ def test_a_remedy_quotes_what_needs_quoting(tmp_path):
         read_predictions([path], outcome="order")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl"])
 @pytest.mark.parametrize(
     ("cell", "match"),
@@ -1126,6 +1134,7 @@ def test_a_ragged_list_in_a_later_batch(tmp_path):
         read_predictions([path])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "feather", "csv.gz", "jsonl.gz", "npz"])
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.98])
 @pytest.mark.parametrize("where", [None, "score > 0.5"])
@@ -1496,6 +1505,7 @@ def test_models_in_per_cent(tmp_path, ending):
     assert models.described() == "models: score in per cent, new in per cent, targets: outcome"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "jsonl", "npz"])
 @pytest.mark.parametrize(
     "cell",
@@ -1537,6 +1547,7 @@ def test_what_is_no_per_cent_is_an_error_that_names_the_row(tmp_path, ending, ce
         read_predictions([path], percent=True, where="k = 1")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "npz"])
 @pytest.mark.parametrize("number", [101, -1, 100.5, 850])
 def test_numbers_that_are_no_per_cents(tmp_path, ending, number):
@@ -1622,6 +1633,7 @@ def test_a_fraction_is_seen_far_from_the_sign(tmp_path):
         read_predictions([path], percent=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", [*TABULAR, "npz"])
 @pytest.mark.parametrize("number", [1.0, 1, 0.004, 1.0000000000000002])
 def test_fractions_are_not_divided_by_100_again(tmp_path, ending, number):

@@ -34,6 +34,7 @@ def write(path: Path, content: str) -> Path:
     return path
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["f.json", "f.json.gz"])
 @pytest.mark.parametrize("content", [json.dumps(ROWS), json.dumps(ROWS, indent=2), LINES, f" \n{json.dumps(ROWS)}\n "])
 @pytest.mark.parametrize("where", [None, "outcome >= 0"])
@@ -209,6 +210,7 @@ def saved(path: Path, columns: dict[str, object]) -> str:
     return str(path)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["jsonl", "json", "parquet", "arrow"])
 @pytest.mark.parametrize(
     ("key", "value"), [("label", "score"), ("class", "prob"), ("name", "probability"), ("category", "confidence")]

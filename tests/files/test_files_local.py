@@ -54,6 +54,7 @@ class Stream(io.TextIOWrapper):
 # Standard input.
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "content", [CSV, "\ufeff" + CSV, CSV.replace(",", ";"), LINES, "\n  " + LINES, json.dumps(ROWS)]
 )
@@ -226,6 +227,7 @@ def formatted(path: Path, formats: list[str], scores: list[object], first: str =
     return path
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("first", ["A1", "C4", "AB2"])
 @pytest.mark.parametrize("formats", [["0%"], ["0.00%"], ["0%", "0.0%"], ["0.0\\ %;[Red]-0.0\\ %"]])
 def test_the_format_of_cells_says_whether_they_are_per_cents(tmp_path, formats, first):

@@ -85,6 +85,7 @@ WAYS = [  # of writing a class in the name of a column, and a class in a cell
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("way", range(len(WAYS)))
 @pytest.mark.parametrize("words", [("home", "draw", "away"), ("low", "medium", "high"), ("cat", "dog")])
 def test_labels_are_matched_to_columns_in_any_order(way, words):

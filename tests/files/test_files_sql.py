@@ -500,6 +500,7 @@ NAMED: dict[str, tuple[list[Any], list[str]]] = {
 SIX = {"score": np.linspace(0, 1, 6), "outcome": np.arange(6) % 2}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("what", NAMED)
 @pytest.mark.parametrize(
     ("writer", "where"),
@@ -519,6 +520,7 @@ def test_a_group_has_one_name_in_every_kind_of_file(writer: str, what: str, wher
     assert [group_name(name) for name in read.groups] == names
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("what", [name for name in NAMED if name not in ("days", "hours")])
 @pytest.mark.parametrize("door", ["numpy", "pandas", "polars", "arrow", "duckdb frame", "pandas frame", "polars frame"])
 def test_a_group_has_the_same_name_in_arrays_and_frames(door: str, what: str) -> None:
@@ -660,6 +662,7 @@ def report_of(path: str, *options: str) -> dict[str, Any]:
     return {name: value for name, value in result.items() if name not in ("files", "columns", "source", "sources")}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sql", SCORES)
 def test_an_expression_of_the_score_gives_the_report_of_a_column(sql: str, kind: str, tmp_path: Path) -> None:
@@ -693,6 +696,7 @@ def test_an_expression_of_the_score_has_the_width_of_its_value(
     assert read_predictions([path], score=sql, outcome="y").probs.dtype == width
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("sql", "said"),

@@ -46,6 +46,7 @@ CONDITIONS = {
 # ---------------------------------------------------------------- conditions in SQL
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("ending", [*TABULAR, "json"])
 def test_an_outcome_may_be_a_condition(tmp_path, ending, condition):
@@ -180,6 +181,7 @@ SPELLED: dict[str, tuple[list[str | None], set[str | None], set[str | None]]] = 
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", SPELLED)
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "arrow"])
 def test_one_command_judges_a_column_of_other_outcomes(tmp_path, name, ending):
@@ -355,6 +357,7 @@ KINDS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "npz"])
 @pytest.mark.parametrize(("column", "text"), KINDS)
 def test_the_kinds_of_unusable_values_are_counted(tmp_path, ending, column, text):

@@ -204,6 +204,7 @@ def test_npy_and_arrays_stored_by_columns(tmp_path: Path) -> None:
         assert_same(stream_predictions([path]).sketch, expected)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 @pytest.mark.parametrize("keep", [True, False])

@@ -62,9 +62,12 @@ def nullable(columns: dict) -> pd.DataFrame:
     return frame.astype({k: kind for k, kind in own.items() if kind is not None})
 
 
+own_connection = cache(duckdb.connect)
+
+
 def relation(columns: dict) -> duckdb.DuckDBPyRelation:
-    """Make a relation of a connection of its own, not of the module's."""
-    return duckdb.connect().from_arrow(pa.table(columns))
+    """Make a relation of a connection that is not the module's."""
+    return own_connection().from_arrow(pa.table(columns))
 
 
 def dask(columns: dict) -> object:
@@ -92,6 +95,7 @@ QUICK = tuple(
     name for name in ENGINES if name not in ("ibis", "dask")
 )  # those take a second for what others do at once
 ALL = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in ENGINES]
+LAZY = [each for each in ALL if each.values[0] in ("polars lazy", "duckdb", "ibis", "dask")]
 SOME = ("polars", "duckdb")
 
 
@@ -193,6 +197,7 @@ def check_same(own: CalibrationSketch, other: CalibrationSketch, *, whole: bool 
 # ---------------------------------------------------------------- the same cells
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", BOTH)
 @pytest.mark.parametrize("notion", ["positive", "top-label"])
 def test_a_frame_has_the_cells_of_its_arrays(engine, dtype, notion) -> None:
@@ -210,6 +215,7 @@ def test_a_frame_has_the_fine_cells_of_its_arrays(name, dtype) -> None:
     check_same(own, of_arrays(columns["p"], columns["y"], grid="fine"))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("weight", ["whole", "broken"])
 def test_a_frame_has_the_weights_of_its_arrays(engine, weight) -> None:
     columns = events(np.float64)
@@ -228,6 +234,7 @@ def test_whole_weights_may_be_floats(quick_engine) -> None:
         assert own.totals.whole is whole
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make", [{}, {"classwise": True}, {"notion": "classwise"}], ids=str)
 @pytest.mark.parametrize("dtype", BOTH)
 @pytest.mark.parametrize("name", QUICK)
@@ -338,6 +345,7 @@ def test_names_may_be_categories(name) -> None:
     assert own["yes"].totals.correct == 2
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("groups", "names"),
     [
@@ -425,7 +433,8 @@ def test_a_sketch_of_a_frame_adds_to_one_of_arrays_and_measures_alike() -> None:
 # ---------------------------------------------------------------- where the work is done
 
 
-def test_lazy_frames_hand_over_their_cells_and_nothing_else(monkeypatch) -> None:
+@pytest.mark.parametrize("name", LAZY)
+def test_lazy_frames_hand_over_their_cells_and_nothing_else(monkeypatch, name: str) -> None:
     rng = np.random.default_rng(4)
     p = rng.random(50_000)
     fetched = []
@@ -437,12 +446,11 @@ def test_lazy_frames_hand_over_their_cells_and_nothing_else(monkeypatch) -> None
         return table
 
     monkeypatch.setattr(nw.LazyFrame, "collect", counted)
-    for name in ("polars lazy", "duckdb", "ibis", "dask"):
-        for dtype in BOTH:
-            sketch(ENGINES[name]({"p": p.astype(dtype), "y": rng.integers(0, 2, len(p))}), **EVENT)
-            (shape,) = fetched
-            assert shape[0] <= 2 * 4396 + 5
-            fetched.clear()
+    for dtype in BOTH:
+        sketch(ENGINES[name]({"p": p.astype(dtype), "y": rng.integers(0, 2, len(p))}), **EVENT)
+        (shape,) = fetched
+        assert shape[0] <= 2 * 4396 + 5
+        fetched.clear()
 
 
 def test_a_lazy_frame_is_worked_out_once() -> None:
@@ -455,14 +463,14 @@ def test_a_lazy_frame_is_worked_out_once() -> None:
     assert looks == [2]
 
 
-def test_classes_of_a_lazy_frame_are_one_query(monkeypatch) -> None:
+@pytest.mark.parametrize("name", LAZY[:3])
+def test_classes_of_a_lazy_frame_are_one_query(monkeypatch, name: str) -> None:
     columns = classes(np.float64)
     fetched = []
     collect = nw.LazyFrame.collect
     monkeypatch.setattr(nw.LazyFrame, "collect", lambda self, *args: fetched.append(1) or collect(self, *args))
-    for name in ("polars lazy", "duckdb", "ibis"):
-        sketch(ENGINES[name]({key: columns[key] for key in "abct"}), **CLASSES, classwise=True)
-    assert len(fetched) == 3
+    sketch(ENGINES[name]({key: columns[key] for key in "abct"}), **CLASSES, classwise=True)
+    assert len(fetched) == 1
 
 
 def test_nothing_is_written_to_a_database() -> None:
@@ -631,6 +639,7 @@ def check_refused(name: str, columns: dict, more: dict, message: str, place: int
     assert caught.value.row == (row if name in EAGER else None)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["polars", "pandas", "duckdb"])
 @pytest.mark.parametrize(("columns", "more", "message", "place"), WRONG_ROWS)
 def test_wrong_rows_are_counted_and_named(name, columns, more, message, place) -> None:

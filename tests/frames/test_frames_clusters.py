@@ -142,6 +142,7 @@ def check(own: CalibrationSketch, other: CalibrationSketch, *, exact: bool = Tru
 # ---------------------------------------------------------------- the sums of arrays
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("labels", "n_clusters"), LABELS)
 @pytest.mark.parametrize("name", MORE)
 def test_a_frame_has_the_buckets_of_its_arrays(name: str, labels: Callable, n_clusters: int) -> None:
@@ -238,6 +239,7 @@ def test_classes_have_their_buckets(name: str, n_clusters: int) -> None:
     assert [part.pooled for part in own._part.clusters.parts] == [n_clusters > 256, *[n_clusters > 32] * 3]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("notion", ["positive", "top-label"])
 @pytest.mark.parametrize("name", ["polars", "polars lazy"])
@@ -480,6 +482,7 @@ def three(**columns: Any) -> dict[str, Any]:
     return {"p": [0.2, 0.4, 0.6], "y": [0, 1, 1], **columns}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["pandas", "polars lazy", "pyarrow", "duckdb"])
 @pytest.mark.parametrize("label", [[1, None, None], ["a", None, None], [1.0, math.nan, None]])
 def test_missing_labels_are_counted(name: str, label: list[Any]) -> None:
@@ -496,6 +499,7 @@ def test_missing_labels_are_counted(name: str, label: list[Any]) -> None:
     assert (error.facts.entry, error.facts.n_rows) == ("cluster", 2)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["pandas", "polars lazy", "pyarrow", "duckdb"])
 @pytest.mark.parametrize(
     ("label", "message"),

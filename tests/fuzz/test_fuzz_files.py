@@ -95,6 +95,7 @@ CONDITIONS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.usefixtures("own_engine")
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "arrow"])
 @pytest.mark.parametrize("what", CONDITIONS)

@@ -44,6 +44,7 @@ def test_many_attacks_in_little_memory() -> None:
 # ---------------------------------------------------------------- what must still load
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", real())
 @pytest.mark.parametrize("form", FORMATS)
 def test_the_generator_writes_what_the_library_writes(name: str, form: str) -> None:

@@ -494,6 +494,7 @@ def test_pooled_buckets_of_a_sketch():
 SUMS = [(49, 1), (103, 1), (10, 3)]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", TESTED)
 @pytest.mark.parametrize(("rows", "happened"), SUMS)
 def test_clusters_whose_scores_add_up_to_outcomes_have_p_value_one(name, rows, happened):

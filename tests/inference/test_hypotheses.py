@@ -256,6 +256,7 @@ def of_edges(p, y, edges):
     )
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n_groups", [2, 3, 7, 10, 40])
 @pytest.mark.parametrize("n", [61, 300])
 @pytest.mark.parametrize("levels", [None, 12, 40])

@@ -187,6 +187,7 @@ BAD_PROBS = [
 ]
 
 
+@pytest.mark.covering
 @every_function
 @pytest.mark.parametrize(("probs", "targets", "options", "message"), BAD_PROBS)
 def test_bad_probs(function, probs, targets, options, message):
@@ -263,12 +264,14 @@ BAD_ROWS = [
 ]
 
 
+@pytest.mark.covering
 @every_class_function
 @pytest.mark.parametrize(("probs", "targets", "options", "message"), BAD_ROWS)
 def test_bad_rows(function, probs, targets, options, message):
     assert str(refused(function, probs, targets, **options)).startswith(message)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("value", [NAN, 1.5])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("threads", ["1", "2"])
@@ -445,6 +448,7 @@ BAD_OUTCOMES = [
 ]
 
 
+@pytest.mark.covering
 @every_function
 @pytest.mark.parametrize(("probs", "targets", "options", "message"), BAD_OUTCOMES)
 def test_bad_outcomes(function, probs, targets, options, message):
@@ -551,6 +555,7 @@ BAD_CLASSES = [
 ]
 
 
+@pytest.mark.covering
 @every_class_function
 @pytest.mark.parametrize(("probs", "targets", "options", "message"), BAD_CLASSES)
 def test_bad_classes(function, probs, targets, options, message):

@@ -85,6 +85,7 @@ def alike(found: dict[str, list[float]], expected: dict[str, list[float]]) -> No
         assert found[name] == pytest.approx(expected[name], rel=1e-9, abs=1e-12, nan_ok=True), name
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", DATA)
 @pytest.mark.parametrize("n_resamples", [0, 20])
 def test_equal_weights_are_none(name: str, n_resamples: int) -> None:
@@ -110,6 +111,7 @@ def test_equal_weights_of_a_sketch_are_none(name: str, weight: float) -> None:
     assert CalibrationSketch.from_bytes(weighed.to_bytes()) == weighed
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("weight", KEPT)
 @pytest.mark.parametrize("grid", [None, "standard"])
 def test_equal_weights_of_a_table_are_none(weight: float, grid: Any) -> None:

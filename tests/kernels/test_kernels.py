@@ -87,6 +87,7 @@ def run(module, name, n, shape, dtype, *args, keep=None, **kwargs):
 # ---------------------------------------------------------------- twins
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", CLASSES)
 @pytest.mark.parametrize("n", [1, 23])
@@ -118,6 +119,7 @@ def test_read_probs_is_its_twin(dtype, size, n, weighted, n_bins, threshold):
     assert (fast[4] != 0).any() == (n_bins != 1 and (targets >= 0).any())
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", CLASSES)
 @pytest.mark.parametrize("n", [1, 23])
@@ -160,6 +162,7 @@ def test_read_logits_is_its_twin(dtype, size, n, weighted, n_bins, keep):
     np.testing.assert_allclose(fast[3][1], twin[3][1], rtol=SUMS, atol=SUMS)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 200])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -317,6 +320,7 @@ def test_tally_events_is_its_twin(dtype, fold, half, keep):
             assert tallied(module, "tally_events", probs, wrong, fold, half, keep=keep)[0] == 4
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["standard", "fine"])
 @pytest.mark.parametrize("kind", [np.int64, np.uint8])

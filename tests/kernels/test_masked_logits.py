@@ -36,6 +36,7 @@ def values_of(probs: Any, targets: Any, **options: Any) -> dict[str, float]:
     return {name: estimate.value for name, estimate in report.items()}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("kind", "relative"), [(np.float64, 1e-12), (np.float32, 1e-5), (np.float16, 1e-2)])
 @pytest.mark.parametrize("notion", ["top-label", "classwise"])
 def test_every_measure_is_that_of_the_softmax(kind: Any, relative: float, notion: Any) -> None:
@@ -143,6 +144,7 @@ def test_an_error_in_a_streamed_file_names_the_row_of_the_file(tmp_path: Path, m
     assert "got -inf alone; " in result.stderr
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("state", ["rows", "sketch"])
 @pytest.mark.parametrize("width", ["float32", "float64", "float16", "bfloat16"])
 def test_torch_metrics_read_masked_logits(state: str, width: str) -> None:

@@ -112,6 +112,7 @@ def agree(reading, expected, correct, off):
 # ---------------------------------------------------------------- rows
 
 
+@pytest.mark.covering
 @shapes
 @pytest.mark.parametrize("logits", [False, True], ids=["probs", "logits"])
 def test_rows_are_what_the_formulas_say(size, n, logits):
@@ -263,6 +264,7 @@ def mask(values, seed=3):
     return values
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("decided", [False, True], ids=["declared", "decided"])
 @pytest.mark.parametrize(("size", "n"), [(2, 1025), (10, 130), (1000, 3), (50_257, 2)])
 def test_masked_classes_have_probability_0(size, n, decided):
@@ -569,6 +571,7 @@ def test_nothing_is_looked_at(logits):
     assert weighted.squares.shape == (2, 4396)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shape", [(90, 30), (4, 30, 17), (23, 30, 2, 2)], ids=str)
 @pytest.mark.parametrize("logits", [False, True, torch.tensor(True)], ids=["probs", "logits", "undeclared"])
 def test_operations_go_block_by_block(monkeypatch, shape, logits):

@@ -93,6 +93,7 @@ laws = pytest.mark.parametrize("law", LAWS)
 #: What is known to be wrong, and where.
 
 
+@pytest.mark.covering
 @laws
 @pytest.mark.parametrize("n_resamples", [0, 99])
 def test_a_value_lies_in_its_interval(law, n_resamples):
@@ -219,6 +220,7 @@ def test_the_order_of_the_rows_plays_no_part(law):
     assert_same(*(evaluate(p[o], y[o], n_resamples=40) for o in (slice(None), order)))
 
 
+@pytest.mark.covering
 @laws
 @pytest.mark.parametrize("notion", ["positive", "top-label"])
 def test_a_table_is_its_arrays(law, notion):
@@ -233,6 +235,7 @@ def test_a_table_is_its_arrays(law, notion):
     assert_same(own, found)
 
 
+@pytest.mark.covering
 @laws
 @pytest.mark.parametrize("n_resamples", [0, 40])
 def test_a_weight_of_two_is_the_row_twice(law, n_resamples):
@@ -366,6 +369,7 @@ EDGES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n_resamples", [0, 50])
 @pytest.mark.parametrize("case", EDGES)
 def test_awkward_data(case, n_resamples):
@@ -390,6 +394,7 @@ def test_awkward_data(case, n_resamples):
         assert all(report[name].low > 0.85 for name in ("ece", "ace", "rmsce", "debiased_square", "mce", "brier"))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n_resamples", [0, 50])
 @pytest.mark.parametrize("notion", ["top-label", "classwise", "multilabel"])
 @pytest.mark.parametrize("case", ["right", "wrong", "even", "one row", "two rows"])

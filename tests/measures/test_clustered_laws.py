@@ -187,6 +187,7 @@ def judged_rows(seed, design):
     return {"probs": sketch}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n_resamples", [0, 49])
 @pytest.mark.parametrize("design", ["rows", "weights", "clusters", "sketch", "sketch of clusters"])
 def test_no_interval_of_an_error_excludes_what_another_implies(design, n_resamples):

@@ -150,7 +150,7 @@ def test_a_line_of_outcome_rates_is_found_exactly(a, b, n):
 
 
 def test_more_scores_than_cells_are_fitted_in_cells():
-    p, y = drawn(4, 20_000, 9)
+    p, y = drawn(4, 8_000, 9)
     report = calibrant.evaluate(p, y, measures=MEASURES, level=None)
     assert report["ici"].details == {
         "smoother": "loess by lines",

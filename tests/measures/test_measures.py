@@ -86,6 +86,7 @@ def test_two_parts_add_up(measure: Measure) -> None:
         assert value(measure, parts[0] + parts[1]) == pytest.approx(value(measure, probs, targets), abs=CLOSE)
 
 
+@pytest.mark.covering
 @each_measure
 @pytest.mark.parametrize("n_bins", [7, 15])
 def test_a_sketch_is_within_its_certified_error(measure: Measure, n_bins: int) -> None:
@@ -398,6 +399,7 @@ def test_the_maximum_is_over_the_bins_that_hold_enough_rows(least_rows: int) -> 
 # ---------------------------------------------------------------- other processes
 
 
+@pytest.mark.covering
 @each_measure
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_a_measure_of_calibrant_is_pickled_by_its_name(measure: Measure, protocol: int) -> None:
@@ -474,6 +476,7 @@ def test_its_range_is_that_of_its_definition(measure: Measure) -> None:
     assert measure.class_range == ((0.0, 2.0) if measure.name == "brier" else None)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("notion", [None, "top-label", "classwise", "multilabel"])
 @pytest.mark.parametrize("wrong", [False, True])
 def test_no_end_leaves_the_range_of_its_measure(notion: Any, wrong: bool) -> None:

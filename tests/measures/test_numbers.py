@@ -299,6 +299,7 @@ def test_seventy_thousand_rows(dtype):
     assert calibrant.reliability_diagram(p, y).counts.sum() == 70_000
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("logits", [False, True])
 @pytest.mark.parametrize(

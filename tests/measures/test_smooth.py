@@ -111,6 +111,7 @@ def test_the_oracle_knows_what_is_known():
 # ---------------------------------------------------------------- the root
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("how", KINDS)
 @pytest.mark.parametrize("n", [2, 3, 7, 40, 300])
 def test_the_root_is_certified(n, how):
@@ -209,6 +210,7 @@ PATHS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("how", KINDS)
 @pytest.mark.parametrize("path", PATHS)
 def test_every_path_is_within_its_bound(path, how, monkeypatch):

@@ -46,6 +46,7 @@ def check(scores, outcomes, recorded, kernel):
         assert result == MeshSmoothError(close(value), h, max(round(10 / h), 200))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", CASES)
 def test_has_relplots_numbers(name, kernel):

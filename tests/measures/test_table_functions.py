@@ -126,6 +126,7 @@ def test_the_truth_minimises_the_truthful_error() -> None:
 # ---------------------------------------------------------------- kernels
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("unbiased", [False, True])
 @pytest.mark.parametrize("width", [0.001, 0.01, 0.1, 0.4, 3, 1000])
 @pytest.mark.parametrize("decimals", [2, 15])

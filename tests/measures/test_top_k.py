@@ -53,6 +53,7 @@ def by_rows(probs: Any, targets: Any, number: int, together: bool) -> tuple[list
     return scores, outcomes
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("binning", ["uniform", "quantile"])
 @pytest.mark.parametrize("norm", ["l1", "l2", "max"])
 @pytest.mark.parametrize("number", [1, 2, 3, 5])
@@ -67,6 +68,7 @@ def test_the_rule_row_by_row(number: int, norm: Any, binning: Any) -> None:
         assert value == pytest.approx(expected_calibration_error(scores, outcomes, **options), abs=1e-12)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("binning", ["uniform", "quantile"])
 def test_the_first_class_is_the_top_label(dtype: Any, binning: Any) -> None:

@@ -219,6 +219,7 @@ def test_points_stand_at_score_and_rate_with_areas_that_grow_with_the_rows(kind:
     assert ax.containers == [] or [c.get_label() for c in ax.containers] == ["Calibrated scores, 95 %"]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("look", ["bars", "points"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_whiskers_and_band_end_where_the_intervals_do(kind: str, look: Any) -> None:
@@ -305,6 +306,7 @@ def test_the_legend_shows_intervals_upright_and_mean_scores_across() -> None:
     assert to_rgba(shown["95 % interval"].get_color()) == to_rgba("black")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("look", ["bars", "points"])
 @pytest.mark.parametrize("kind", ["binary", "top-label", "weighted", "too low"])
 def test_bins_outside_the_band_are_diamonds_and_no_others(kind: str, look: Any) -> None:

@@ -146,6 +146,7 @@ def test_each_choice_changes_the_paragraph(options: Any) -> None:
     assert event(**options).methods != PLAIN
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("level", [0.95, None])
 @pytest.mark.parametrize("notion", [None, "classwise", "positive"])
 @pytest.mark.parametrize("profile", PROFILES)

@@ -62,6 +62,7 @@ def text_of(summary: dict[str, Any], width: int = 80, *, complete: bool = False)
     return terminal.render(summary, style=Style(width=width), complete=complete)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("complete", [False, True])
 @pytest.mark.parametrize("name", REPORTS)
 def test_no_line_is_wider_than_the_terminal(name: str, complete: bool) -> None:

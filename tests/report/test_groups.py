@@ -117,6 +117,7 @@ def classes_ends(probs, hot, w, n_bins, dependence):
     return value / total, low / total, max(value, min(first, second, third)) / total
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("notion", ["top-label", "classwise", "multilabel"])
 @pytest.mark.parametrize("sharpened", [1.0, 2.5])

@@ -413,6 +413,7 @@ def page_text(report: calibrant.Report, path: Path) -> str:
     return re.sub("<[^>]*>", "", path.read_text(encoding="utf-8"))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("surface", ["text", "repr", "markdown", "page", "sketch", "comparison"])
 @pytest.mark.parametrize("names", [None, ["ham", "spam"]])
 def test_a_report_on_two_columns_names_the_event_that_it_does_not_judge(

@@ -440,6 +440,7 @@ def test_a_fork_waits_for_an_update_that_is_under_way(monkeypatch):
     thread.join()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize("kind", ["empty", "event", "weights", "classes", "groups", "clusters"])
 def test_sketches_go_through_every_protocol(kind, protocol):
@@ -566,6 +567,7 @@ def torn():
     yield "a number", pickle.dumps(3)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("content", [pytest.param(content, id=name) for name, content in torn()])
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
 def test_a_torn_file_is_written_again(folder, suffix, content):
@@ -576,6 +578,7 @@ def test_a_torn_file_is_written_again(folder, suffix, content):
     assert is_whole(path, content)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
 def test_a_truncated_file_is_written_again(folder, suffix, share):

@@ -169,6 +169,7 @@ def test_no_number_of_many_classes_is_beyond_its_bound(seed, n, size, n_bins, no
     check(exact, calibrant.evaluate(made, n_bins=n_bins, level=None))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n_bins", [n for n in range(2, 301) if 300 % n == 0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_bins_on_the_grid_are_exact(n_bins, dtype):

@@ -111,6 +111,7 @@ def alike(one: CalibrationSketch, other: CalibrationSketch) -> None:
 # ---------------------------------------------------------------- adding up
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("batches", [2, 7])
 def test_batches_add_up_to_the_whole(name, batches):
@@ -431,6 +432,7 @@ MEASURES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("name", ["one event", "classes"])
 def test_every_measure_takes_a_sketch(measure, name):
@@ -547,6 +549,7 @@ STORED = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("way", STORED)
 @pytest.mark.parametrize("name", [*KINDS, "empty"])
 def test_a_sketch_comes_back_as_it_was(way, name):

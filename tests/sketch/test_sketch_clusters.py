@@ -63,6 +63,7 @@ def numbers(report: calibrant.Report) -> dict[str, tuple[float, ...]]:
     return found
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("clusters", [2, 60, 256, 257, 900])
 @pytest.mark.parametrize("n_resamples", [0, 49])
 def test_a_sketch_is_judged_as_its_rows(clusters: int, n_resamples: int) -> None:
@@ -111,6 +112,7 @@ def test_any_batches_in_any_order_are_one_sketch(data: st.DataObject, clusters: 
         np.testing.assert_allclose(x.scalars, y.scalars, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("passed", ROUND_TRIPS)
 @pytest.mark.parametrize("clusters", [2, 200, 300])
 def test_clusters_survive(passed: Callable[[CalibrationSketch], CalibrationSketch], clusters: int) -> None:

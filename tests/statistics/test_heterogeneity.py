@@ -97,7 +97,7 @@ def test_the_slopes_have_the_score_test_of_the_interaction() -> None:
     crossed = own.T * w @ design
     variance = own.T * w @ own - crossed @ np.linalg.solve(design.T * w @ design, crossed.T)
     score = own.T @ (k - n * q)
-    q_of_design = float(score @ np.linalg.pinv(variance, rcond=1e-9) @ score)
+    q_of_design = float(score @ np.linalg.pinv(variance, rcond=1e-10, hermitian=True) @ score)
     assert float(np.sum(found.scores**2 / found.sensitivities)) == pytest.approx(q_of_design, rel=1e-6)
     assert abs(found.scores.sum()) < 1e-6 * np.sqrt(found.sensitivities.sum())
     # Where the line fits, sums of squared residuals add no more than their own error to the variances.

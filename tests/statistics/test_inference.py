@@ -168,6 +168,7 @@ def report_of(case, **options):
     return evaluate(p, y, weights=weights, n_bins=n_bins, level=LEVEL, **{"n_resamples": 0, **options})
 
 
+@pytest.mark.covering
 @binned_cases
 @pytest.mark.parametrize("measure", ["ece", "ace"])
 def test_l1_interval_is_its_formula(case, measure):
@@ -1276,6 +1277,7 @@ def test_scores_just_above_zero_bound_nothing_and_warn_of_nothing(recwarn) -> No
 # ---------------------------------------------------------------- scores that hardly vary
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("offset", [0.0, 0.3, 0.5, 1.0])
 @pytest.mark.parametrize("design", ["rows", "whole", "fractions"])
 def test_scores_that_hardly_vary_have_intervals(offset: float, design: str, recwarn) -> None:
@@ -1301,6 +1303,7 @@ def test_scores_that_hardly_vary_have_intervals(offset: float, design: str, recw
     assert not recwarn.list
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("offset", [0.5, 0.25, 0.9])
 @pytest.mark.parametrize("exponent", [1, 4, 8, 10, 13])
 @pytest.mark.parametrize("weighted", [False, True])

@@ -135,6 +135,7 @@ def test_a_missing_column_is_named():
         ReliabilityTable.from_arrow(written().drop_columns(["positives"]))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("weights", [None, WEIGHTS, np.full(30, 0.3), 1e30 * WEIGHTS, 1e-30 * WEIGHTS])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("grid", [None, "standard", "fine"])

@@ -163,6 +163,7 @@ def oracle(name, preds, target, logits=False):
 
 
 # Bins of given sizes are no function's: they have tests of their own below.
+@pytest.mark.covering
 @pytest.mark.parametrize("name", [name for name in METRICS if "adaptive" not in name])
 @pytest.mark.parametrize("logits", [False, True])
 def test_values_are_those_of_the_functions(name, logits):
@@ -263,6 +264,7 @@ def test_one_hot_targets():
     assert ct.ClasswiseCalibrationError(4)(probs, one_hot) == ct.ClasswiseCalibrationError(4)(probs, target)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @every
 def test_every_precision(name, dtype):
@@ -298,6 +300,7 @@ def test_mixed_precisions_are_widened():
             assert mixed.compute().item() == pytest.approx(wide.compute().item(), rel=1e-6)  # 1 - p is rounded
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.parametrize("kind_of_read", ["host", "elsewhere"])
 def test_ignored_rows_play_no_part(name, kind_of_read, request):
@@ -333,6 +336,7 @@ def test_ignored_rows_play_no_part(name, kind_of_read, request):
 # ---------------------------------------------------------------- on devices: torch operations, checked on the host
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.parametrize("logits", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -354,6 +358,7 @@ def test_devices_read_as_the_host_does(name, logits, dtype, monkeypatch):
         torch.testing.assert_close(device.score_sums, host.score_sums, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.parametrize("declared", [None, False, True])
 def test_nothing_waits_for_the_device(name, declared):
@@ -638,6 +643,7 @@ def test_forward_gives_the_batch_and_adds_it(name):
     np.testing.assert_allclose(numbers(metric.compute()), numbers(filled(name).compute()), rtol=2e-7, atol=1e-12)
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.parametrize("method", ["update", "forward"])
 def test_a_bad_batch_changes_nothing(name, method):

@@ -70,6 +70,7 @@ def numbers(value):
 # ---------------------------------------------------------------- a caller's own update
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", TRIED)
 @pytest.mark.parametrize("collected", [False, True])
 @pytest.mark.parametrize("full", [False, True])
@@ -285,6 +286,7 @@ def test_what_to_do_about_an_argument_of_another_class():
 # ---------------------------------------------------------------- what is taken, and what messages propose
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", TRIED)
 @pytest.mark.parametrize("place", ["host", "device"])
 def test_unchecked_rows_may_have_any_sum(name, place, monkeypatch):
@@ -410,6 +412,7 @@ def proposed(remedy):
     return found | (set(re.findall(r"\b(probs|preds|prob)\b", rest)))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("fault", FAILING)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_other_libraries_propose_arguments_that_they_have(name, fault):
@@ -424,6 +427,7 @@ def test_functions_of_other_libraries_propose_arguments_that_they_have(name, fau
         assert proposed(error.remedy) <= set(inspect.signature(function).parameters), error
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("fault", FAILING)
 @pytest.mark.parametrize("name", TRIED)
 def test_metrics_propose_arguments_that_they_have(name, fault):

@@ -58,6 +58,7 @@ def check(values):
         assert torch.equal(value, expected[name.removeprefix("val/")]), name
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order[0])
 @pytest.mark.parametrize("looks", [False, True])
 def test_metrics_in_a_named_group_have_their_own_values(order, looks):
@@ -161,6 +162,7 @@ def naive_brier(probs, target, top):
 SHAPES = [(n, members) for n in (1, 2, 3, 4) for members in dict.fromkeys((None, 1, 3, n))]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("width", "members"), SHAPES)
 @pytest.mark.parametrize("top", [False, True])
 @pytest.mark.parametrize("one_hot", [False, True])
@@ -186,6 +188,7 @@ def test_brier_scores_of_ensembles(width, members, top, one_hot):
         np.testing.assert_allclose(found[how], rows, rtol=single, atol=single)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("layout", ["binary", "multiclass", "top-label", "logits", "multilabel"])
 @pytest.mark.parametrize("reads", ["_read_host", "_read_device"])
 def test_the_score_of_each_row(layout, reads, monkeypatch):

@@ -243,6 +243,7 @@ def smooth_of(scores, outcomes, kernel, precision, **options):
     return metric.compute().item(), metric.final_bandwidth
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kernel", RELPLOT.KERNELS)
 @pytest.mark.parametrize("name", SMOOTH_CASES)
 def test_smooth_is_relplots(name, kernel):
@@ -257,6 +258,7 @@ def test_smooth_is_relplots(name, kernel):
         assert bandwidth == h
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kernel", RELPLOT.KERNELS)
 @pytest.mark.parametrize("name", SMOOTH["rounded"])
 def test_smooth_of_less_precise_scores_is_relplots_of_the_widened(name, kernel):

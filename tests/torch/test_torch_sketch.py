@@ -181,6 +181,7 @@ def assert_same(found, expected):
     assert dataclasses.asdict(mine.totals) == pytest.approx(dataclasses.asdict(own.totals), rel=1e-12)
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.parametrize("logits", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -408,6 +409,7 @@ def on_edges(dtype):
     return torch.tensor(np.unique(beside[(beside >= 0) & (beside <= 1)]))
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
 def test_devices_count_as_the_host_does(name, dtype, monkeypatch):
@@ -435,6 +437,7 @@ def test_devices_count_as_the_host_does(name, dtype, monkeypatch):
     np.testing.assert_allclose(numbers(device.compute()), numbers(host.compute()), rtol=2e-6, atol=1e-9)
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.parametrize("declared", [None, True])
 def test_logits_on_devices(name, declared, monkeypatch):
@@ -514,6 +517,7 @@ def test_without_double_precision_sums_are_kept_in_pairs(monkeypatch):
         assert sketch.n == plain.sketch().n == 2000
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.usefixtures("either")
 def test_ignored_rows_play_no_part(name):
@@ -556,6 +560,7 @@ def test_what_was_never_checked_shows_in_compute(bad):
 # ---------------------------------------------------------------- batches, ranks, copies
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.parametrize("cuts", [(), (500,), tuple(range(0, 1000, 37)), (999, 999, 1000)])
 def test_any_batches_are_the_whole(name, cuts):
@@ -651,6 +656,7 @@ def size(metric):
     )
 
 
+@pytest.mark.covering
 @every
 @pytest.mark.usefixtures("either")
 def test_the_state_is_of_constant_size(name):

@@ -7,6 +7,7 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Literal
 
 Summary = Mapping[str, Any]
@@ -116,6 +117,7 @@ def lead(lines: list[str], tone: Tone, style: Style) -> list[str]:
     return [f"{lines[0][: -len(text)]}{style.toned(claim + colon.rstrip(), tone)}{' ' * bool(colon)}{rest}", *lines[1:]]
 
 
+@cache
 def version() -> str:
     """Return the version of calibrant."""
     from importlib.metadata import version

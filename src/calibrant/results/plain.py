@@ -32,15 +32,17 @@ class Tested(Protocol):
 
 def plain(value: Any, path: str, missing: dict[str, str], reason: str | None = None) -> Any:
     """Return a value as plain Python; a number that is not finite becomes None, and ``missing`` gets the reason."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry, f"{path}.{key}", missing) for key, entry in value.items()}
-    if isinstance(value, (np.ndarray, list, tuple)):
-        return [plain(entry, f"{path}[{i}]", missing, reason) for i, entry in enumerate(value)]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, float):  # most values, so they come first
+        if math.isfinite(value):
+            return value
         missing[path] = reason or ("infinite" if math.isinf(value) else "not a number")
         return None
+    if isinstance(value, (list, tuple)):
+        return [plain(entry, f"{path}[{i}]", missing, reason) for i, entry in enumerate(value)]
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry, f"{path}.{key}", missing) for key, entry in value.items()}
     return value
 
 
