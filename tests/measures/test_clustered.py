@@ -24,10 +24,11 @@ from calibrant.measures import clustered_closed_form as closed_form
 from calibrant.measures import clustered_curves as curves
 from calibrant.measures import null_closed_form
 from calibrant.measures.binned import clustered as bins
+from calibrant.measures.binned import intervals as binned
+from calibrant.measures.binned import null
 from calibrant.measures.binned.binned import bin_table, debiased_square_error
 from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
-from calibrant.measures.binned.intervals import BinMoments
-from calibrant.measures.binned.intervals import absolute_interval as independent_interval
+from calibrant.measures.binned.sums import RowBins
 from calibrant.measures.class_inference import ClassBins
 from calibrant.measures.clustered_null import ClusterNull, GapSums
 from calibrant.measures.clustered_verdict import ClusterVerdict
@@ -88,13 +89,29 @@ def dependent(seed=0, n_clusters=40, slope=1.0, mean_size=10):
     return p, y.astype(int), labels
 
 
+def absolute(sums):
+    return sums.law.uniform.absolute(sums.uniform_gaps)
+
+
+def adaptive(sums):
+    return sums.law.quantile.absolute(sums.quantile_gaps)
+
+
+def root_square(sums):
+    return sums.law.uniform.root_square(sums.uniform_gaps)
+
+
+def debiased_square(sums):
+    return sums.law.uniform.debiased_square(sums.uniform_gaps, sums.own_squares)
+
+
 def errors_of(rows):
     """The errors of the bins of the rows, by the names of the functions that judge them."""
     moments = uniform(rows).moments
     return {
         "absolute": float(np.abs(moments.gap_sums).sum()) / rows.total,
         "root": math.sqrt(float(np.sum(moments.gap_sums**2 / moments.counts)) / rows.total),
-        "square": bins.square_value(uniform(rows)),
+        "square": uniform(rows).square,
         "maximum": float(np.abs(moments.gap_sums / moments.counts).max()),
         "gap": float(moments.gap_sums.sum()) / rows.total,
     }
@@ -105,8 +122,8 @@ def p_values(rows, n_bins=15):
     found, errors = ClusterBins.of(rows, uniform_bins(rows, n_bins)), errors_of(rows)
     law = ClusterNull.of(rows, n_bins)
     return {
-        "ece": closed_form.absolute_law(found, float(law.observed.absolute()[0]), 0.9).p_value,
-        "rmsce": closed_form.square_laws(found, float(law.observed.root_square()[0]), 0.9)[0].p_value,
+        "ece": null.absolute_law(found, 0.9, float(absolute(law.observed)[0])).p_value,
+        "rmsce": null.square_laws(found, 0.9)[0].p_value,
         "gap": closed_form.mean_gap_law(rows, errors["gap"], 0.9).p_value,
         "spiegelhalter": closed_form.spiegelhalter(rows)[1],
         "cox": closed_form.cox_test(rows)[2],
@@ -120,8 +137,8 @@ def intervals(rows, level=0.9):
     found, errors = uniform(rows), errors_of(rows)
     means_of = PredictionMeans.of_table(rows.fine.table, right=False)
     ends = {
-        "ece": bins.absolute_interval(found, errors["absolute"], level, rejected=True),
-        "square": bins.square_interval(found, errors["square"], level, rejected=True),
+        "ece": binned.absolute_interval(found, errors["absolute"], level, rejected=True),
+        "square": binned.square_interval(found, errors["square"], level, rejected=True),
         "gap": means.gap_interval(rows, errors["gap"], level),
         "score": means.mean_score_interval(rows, float(np.sum(rows.cells.score_sums)) / rows.total, level),
         "brier": means.score_interval(rows, "brier", means_of, level)[:2],
@@ -129,8 +146,8 @@ def intervals(rows, level=0.9):
         "rate": means.rate_interval(rows, level),
         "uncertainty": means.uncertainty_interval(rows, level),
     }
-    if bins.held_bins(found).any():
-        ends["mce"] = bins.maximum_interval(found, errors["maximum"], level, rejected=True)
+    if found.held.any():
+        ends["mce"] = binned.maximum_interval(found, errors["maximum"], level, rejected=True)
     if math.isfinite(means_of.nll):
         ends["log"] = means.score_interval(rows, "log", means_of, level)[:2]
     return ends
@@ -155,7 +172,7 @@ def test_standard_errors_of_means_are_those_of_statsmodels(labels, gap, brier, a
         (rows.scalar("right"), accuracy),
     ):
         centred = rows.centred(own)
-        variance = sums.spread_of(centred, 1.0, rows.sizes).variance
+        variance = sums.variance_of(centred, 1.0, rows.sizes).value
         square = float(np.sum(centred**2))
         assert math.sqrt(square * 4 / 3) / 12 == pytest.approx(published, abs=1e-10)
         assert variance >= square  # divided by a share below 1
@@ -170,7 +187,7 @@ def test_share_freedom_and_design_effect_of_the_twelve_rows(labels, share, freed
     found = rows.gap_spread(np.ones(len(rows.cells)))
     square = float(np.sum(rows.centred(rows.gaps.sum(axis=1)) ** 2))
     independent = rows.row_square(np.ones(len(rows.cells))) * 12 / 11
-    assert (square / found.variance, found.freedom) == pytest.approx((share, freedom), abs=5e-7)
+    assert (square / found.value, found.df) == pytest.approx((share, freedom), abs=5e-7)
     assert square * 4 / 3 / independent == pytest.approx(raw, abs=5e-8)
     assert found.deff == pytest.approx(square / share / independent, rel=EXACT)
 
@@ -202,14 +219,14 @@ def squared_error_by_pairs(p, y, labels, n_bins):
 @pytest.mark.parametrize(("labels", "published"), [(EQUAL, -0.0171800595), (UNEQUAL, -0.0201957071)])
 def test_the_squared_error_is_that_of_pairs_of_different_clusters(labels, published):
     rows = clustered(P, Y, list(labels))
-    value = bins.square_value(uniform(rows, 2))
+    value = uniform(rows, 2).square
     assert value == pytest.approx(published, abs=5e-11)
     assert value == pytest.approx(squared_error_by_pairs(P, Y, labels, 2), abs=EXACT)
 
 
 def test_the_squared_error_of_many_rows_is_that_of_pairs():
     p, y, labels = dependent(3, 25)
-    value = bins.square_value(uniform(clustered(p, y, labels)))
+    value = uniform(clustered(p, y, labels)).square
     assert value == pytest.approx(squared_error_by_pairs(p, y, labels, 15), abs=EXACT)
 
 
@@ -227,12 +244,12 @@ def test_freedom_and_share_are_those_of_the_matrices(sizes, rho):
     variances = np.diag(sizes * (1 + (sizes - 1) * rho))
     share = np.trace(md) / np.trace(variances)
     df = np.trace(md) ** 2 / np.trace(md @ md)
-    assert sums.freedom(sizes, rho) == pytest.approx((max(df, 1), share), rel=EXACT)
+    assert sums.degrees_of_freedom(sizes, rho) == pytest.approx((max(df, 1), share), rel=EXACT)
 
 
 def test_equal_sizes_have_one_degree_of_freedom_less_than_clusters():
     for rho in (0.0, 0.3, 1.0):
-        assert sums.freedom(np.full(9, 4.0), rho) == pytest.approx((8, 8 / 9), rel=EXACT)
+        assert sums.degrees_of_freedom(np.full(9, 4.0), rho) == pytest.approx((8, 8 / 9), rel=EXACT)
 
 
 def test_the_folded_variance_is_that_of_simulated_normals():
@@ -242,7 +259,7 @@ def test_the_folded_variance_is_that_of_simulated_normals():
     s = np.array([1.0, 2.0, 0.5, 1.5])
     drawn = np.abs(rng.standard_normal((400_000, 6)) @ columns * s).sum(axis=1)
     # The variance of n draws has a relative error of sqrt((kurtosis - 1) / n), below .003 for kurtosis 4: five of them.
-    assert closed_form._folded_variance(s, columns) == pytest.approx(drawn.var(), rel=0.016)
+    assert bins._folded_variance(s, columns) == pytest.approx(drawn.var(), rel=0.016)
 
 
 def test_correlations_of_bins_by_their_matrix():
@@ -297,23 +314,23 @@ def test_clusters_of_one_row_have_the_laws_of_independent_rows():
     p, y = distinct()
     rows = clustered(p, y, np.arange(len(p)))
     cells, law = rows.fine, ClusterNull.of(rows, 15)
-    plain = BinMoments.of(cells, uniform_bins(rows, 15))
+    plain = RowBins.of(cells, uniform_bins(rows, 15))
     errors = errors_of(rows)
     expected = {
-        "ece": null_closed_form.absolute_law(plain, errors["absolute"], 0.9).p_value,
-        "rmsce": null_closed_form.square_laws(plain, errors["root"], 0.9)[0].p_value,
+        "ece": null.absolute_law(plain, 0.9, errors["absolute"]).p_value,
+        "rmsce": null.square_laws(plain, 0.9)[0].p_value,
         "gap": null_closed_form.mean_gap_law(cells, errors["gap"], 0.9).p_value,
         "spiegelhalter": spiegelhalter_test(cells.table).p_value,
-        "verdict": Verdict.of(cells, plain).result(plain.gap_sums, None).p_value,
+        "verdict": Verdict.of(cells, plain.moments).result(plain.moments.gap_sums, None).p_value,
     }
     found = p_values(rows)
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=CLOSE)
     for own, other in (
         (
-            closed_form.absolute_law(law.uniform, errors["absolute"], 0.9),
-            null_closed_form.absolute_law(plain, 0.1, 0.9),
+            null.absolute_law(law.uniform, 0.9, errors["absolute"]),
+            null.absolute_law(plain, 0.9, 0.1),
         ),
-        (closed_form.square_laws(law.uniform, 0.1, 0.9)[0], null_closed_form.square_laws(plain, 0.1, 0.9)[0]),
+        (null.square_laws(law.uniform, 0.9)[0], null.square_laws(plain, 0.9)[0]),
     ):
         assert (own.floor.mean, own.floor.upper) == pytest.approx((other.floor.mean, other.floor.upper), rel=CLOSE)
     assert errors["square"] == pytest.approx(debiased_square_error(bin_table(cells.table, 15)), abs=EXACT)
@@ -322,12 +339,12 @@ def test_clusters_of_one_row_have_the_laws_of_independent_rows():
 def test_clusters_of_one_row_have_nearly_the_intervals_of_independent_rows():
     p, y = distinct(seed=1)
     rows = clustered(p, y, np.arange(len(p)))
-    plain = BinMoments.of(rows.fine, uniform_bins(rows, 15))
-    errors, found, z = errors_of(rows), intervals(rows), Resampling.of(0.9, 0, 0).z
+    plain = RowBins.of(rows.fine, uniform_bins(rows, 15))
+    errors, found = errors_of(rows), intervals(rows)
     t = t_quantile(0.9, len(p) - 1)
     half = gap_error(rows.fine) * t
     assert found["gap"] == pytest.approx((errors["gap"] - half, errors["gap"] + half), rel=CLOSE)
-    high = independent_interval(plain, errors["absolute"], z, rejected=True)[1]
+    high = binned.absolute_interval(plain, errors["absolute"], 0.9, rejected=True)[1]
     assert found["ece"][1] == pytest.approx(
         high, rel=0.06
     )  # design effects of 240 clusters vary by sqrt(2 / 240) = .09
@@ -457,12 +474,12 @@ RECORDED = [
 
 @pytest.mark.parametrize("record", RECORDED, ids=lambda record: f"slope {record[1]}")
 def test_numbers_of_the_research_program(record, monkeypatch):
-    monkeypatch.setattr(bins, "unbiased_end", lambda *_args, **_settings: math.inf)  # an end that came later
+    monkeypatch.setattr(binned, "unbiased_end", lambda *_args, **_settings: math.inf)  # an end that came later
     monkeypatch.setattr(ClusterBins, "common", [])  # directions that came later
     seed, slope, expected = record
     rows = clustered(*dependent(seed, slope=slope))
     found, errors = uniform(rows), errors_of(rows)
-    law = closed_form.absolute_law(found, errors["absolute"], 0.9)
+    law = null.absolute_law(found, 0.9, errors["absolute"])
     numbers = {
         "rho": found.rho,
         "ece": (errors["absolute"], *intervals(rows)["ece"]),
@@ -471,8 +488,8 @@ def test_numbers_of_the_research_program(record, monkeypatch):
         "accuracy": intervals(rows)["accuracy"],
         "score": intervals(rows)["score"],
         "ece law": (law.floor.mean, law.p_value),
-        "square law": closed_form.square_laws(found, errors["root"], 0.9)[0].p_value,
-        "maximum law": closed_form.maximum_law(found, 0.9).p_value,
+        "square law": null.square_laws(found, 0.9)[0].p_value,
+        "maximum law": null.maximum_law(found, 0.9).p_value,
         "tests": tuple(p_values(rows)[name] for name in ("gap", "cox")),
     }
     for name, number in numbers.items():
@@ -521,7 +538,7 @@ def test_hard_cases_have_numbers(name):
     assert intervals(rows)["ece"][0] <= values["absolute"] <= intervals(rows)["ece"][1]
     law = ClusterNull.of(rows, 15)
     drawn = law.replicates(
-        lambda g: np.stack([g.absolute(), g.adaptive(), g.root_square(), g.debiased_square(), g.cumulative()], axis=1),
+        lambda g: np.stack([absolute(g), adaptive(g), root_square(g), debiased_square(g), g.cumulative()], axis=1),
         Resampling.of(0.9, 40, 0),
     )
     assert np.isfinite(drawn).all()
@@ -824,7 +841,7 @@ def test_ten_copies_count_as_one_effective_row():
     p, y = distinct(seed=9)
     law = ClusterNull.of(clustered(*(np.repeat(x, 10) for x in (p, y, np.arange(240)))), 15)
     resampling = Resampling.of(0.9, 2000, 0)
-    for statistic in (GapSums.absolute, GapSums.cumulative, GapSums.root_square):
+    for statistic in (absolute, GapSums.cumulative, root_square):
         # The means of 2,000 errors have standard errors below 1 %, their ratio's square below 4 %.
         own, plain = (law.replicates(statistic, resampling, independent=each).mean() for each in (False, True))
         assert law.rows.effective_n * (plain / own) ** 2 == pytest.approx(240, rel=0.12)
@@ -886,7 +903,7 @@ def test_a_difference_of_means_is_that_of_the_rows():
     rows = (p - y) ** 2 - (q - y) ** 2
     sizes = np.bincount(labels).astype(float)
     own = np.bincount(labels, rows - rows.mean())
-    df, share = sums.freedom(sizes, 0.2)
+    df, share = sums.degrees_of_freedom(sizes, 0.2)
     half = t_quantile(0.9, df) * math.sqrt(np.sum(own**2) / share) / len(p)
     found = pairs.brier_difference(first, second, 0.9)
     assert (found.value, found.low, found.high) == pytest.approx(
@@ -916,7 +933,7 @@ def test_models_on_other_clusters_are_independent():
     for p, y, labels in (a, b):
         losses = (p - y) ** 2
         squares += float(np.sum(np.bincount(labels, losses - losses.mean()) ** 2)) / len(p) ** 2
-    df, share = sums.freedom(pairs.pair_sizes(first, second), 0.2)
+    df, share = sums.degrees_of_freedom(pairs.pair_sizes(first, second), 0.2)
     half = t_quantile(0.9, df) * math.sqrt(squares / share)
     assert found.high - found.value == pytest.approx(half, rel=CLOSE)
 
@@ -1009,7 +1026,7 @@ def class_parts(probs, y, labels):
 
 
 def test_the_classwise_error_is_that_of_the_research_program(monkeypatch):
-    monkeypatch.setattr(bins, "unbiased_end", lambda *_args, **_settings: math.inf)  # an end that came later
+    monkeypatch.setattr(binned, "unbiased_end", lambda *_args, **_settings: math.inf)  # an end that came later
     probs, y, labels = classes()
     sums_of = histograms(probs, y, 10)
     found = classwise.class_bins(ClassBins(histograms=sums_of, effective_n=300), class_parts(probs, y, labels))
@@ -1042,9 +1059,9 @@ def test_thousands_of_bins_have_nearly_the_law_of_all_pairs(monkeypatch):
     found = classwise.class_bins(
         ClassBins(histograms=histograms(probs, y, 15), effective_n=600), class_parts(probs, y, labels)
     )
-    exact = closed_form.absolute_gamma(found)
-    monkeypatch.setattr(closed_form, "_MOST", 1)
-    rough = closed_form.absolute_gamma(found)
+    exact = found.null_absolute
+    monkeypatch.setattr(bins, "_MOST", 1)
+    rough = found.null_absolute
     assert exact.mean == rough.mean
     assert exact.sd <= rough.sd <= exact.sd * 1.1
 
@@ -1066,30 +1083,30 @@ def test_bins_of_classes_must_divide_60():
 
 def test_the_interval_of_the_maximum_is_that_of_the_research_program(monkeypatch):
     """It takes the mean score of a bin as known."""
-    monkeypatch.setattr(bins, "_mean_variances", lambda found: np.zeros(len(found.clusters)))
+    monkeypatch.setattr(ClusterBins, "mean_variances", property(lambda found: np.zeros(len(found.clusters))))
     rows = clustered(*dependent(13, 150, -2.0))
     found = uniform(rows)
-    held = bins.held_bins(found)
+    held = found.held
     value = float(np.abs(found.moments.gap_sums / found.moments.counts)[held].max())
-    low, high = bins.maximum_interval(found, value, 0.9, rejected=True)
+    low, high = binned.maximum_interval(found, value, 0.9, rejected=True)
     assert (value, low, high) == pytest.approx((0.7621490172, 0.6122866852, 0.8430259493), rel=CLOSE)
     assert held.sum() == 14
-    lows, highs = bins.rate_intervals(found, 0.9)
+    lows, highs = binned.rate_intervals(found, 0.9)
     assert ((lows < found.moments.rates) & (found.moments.rates < highs)).all()
 
 
 def test_the_mean_score_of_a_bin_varies_by_cluster():
     p, y = distinct(seed=24)
     rows = clustered(*(np.repeat(x, 10) for x in (p, y, np.arange(240))))
-    expected = means.score_spread(rows, float(p.mean())).variance / rows.total**2
+    expected = means.score_spread(rows, float(p.mean())).value / rows.total**2
     found = ClusterBins.of(rows, uniform_bins(rows, 1))
-    assert bins._mean_variances(found)[0] == pytest.approx(expected, rel=CLOSE)
+    assert found.mean_variances[0] == pytest.approx(expected, rel=CLOSE)
 
 
 def test_few_bins_have_no_end_by_the_largest_bias(monkeypatch):
     p, y, labels = dependent(25, 200)
     ends = {n_bins: interval_of(clustered(p, y, labels), n_bins) for n_bins in (2, 15)}
-    monkeypatch.setattr(bins, "unbiased_end", lambda *_args, **_settings: math.inf)
+    monkeypatch.setattr(binned, "unbiased_end", lambda *_args, **_settings: math.inf)
     assert interval_of(clustered(p, y, labels), 2) == ends[2]
     assert interval_of(clustered(p, y, labels), 15)[1] > ends[15][1]
 
@@ -1097,7 +1114,7 @@ def test_few_bins_have_no_end_by_the_largest_bias(monkeypatch):
 def interval_of(rows, n_bins):
     found = ClusterBins.of(rows, uniform_bins(rows, n_bins))
     value = float(np.abs(found.moments.gap_sums).sum()) / rows.total
-    return bins.absolute_interval(found, value, 0.9, rejected=False)
+    return binned.absolute_interval(found, value, 0.9, rejected=False)
 
 
 def test_replicates_of_each_kind_of_bin_have_their_own_variance():
@@ -1115,9 +1132,9 @@ def test_replicates_of_each_kind_of_bin_have_their_own_variance():
 
 def test_the_debiased_square_of_replicates_is_0_on_average():
     law = ClusterNull.of(clustered(*dependent(27)), 15)
-    drawn = law.replicates(GapSums.debiased_square, Resampling.of(0.9, 20_000, 4))
+    drawn = law.replicates(debiased_square, Resampling.of(0.9, 20_000, 4))
     assert abs(drawn.mean()) < 5 * drawn.std() / math.sqrt(len(drawn))
-    assert law.observed.debiased_square()[0] == pytest.approx(bins.square_value(law.uniform), abs=EXACT)
+    assert debiased_square(law.observed)[0] == pytest.approx(law.uniform.square, abs=EXACT)
 
 
 def test_parts_of_the_verdict_have_uniform_p_values_on_replicates():
@@ -1205,7 +1222,7 @@ def test_gaps_that_clusters_move_together_widen_the_upper_end():
     labels = np.repeat(np.arange(k), m)
     p = np.tile([0.4, 0.6], k * m // 2)
     rows = clustered(p, labels % 2, labels)
-    _, high = bins.absolute_interval(uniform(rows, 2), 0.0, level, rejected=False)
+    _, high = binned.absolute_interval(uniform(rows, 2), 0.0, level, rejected=False)
     plain = t_quantile(level, k - 1) * math.sqrt(m**2 / 4 * k * k / (k - 1)) / (k * m)
     # The variance is blended with that of independent rows, five of 25 clusters, with Q = .26 and V0 = .24 each row.
     assert high == pytest.approx(0.1 + plain * math.sqrt((20 * 0.26 + 5 * 0.24) / 25 / 0.26), rel=0.01)

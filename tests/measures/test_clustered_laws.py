@@ -12,6 +12,7 @@ import calibrant
 from calibrant.clusters import BucketSums, as_clusters
 from calibrant.measures.binned import clustered as bins
 from calibrant.measures.binned.clustered import uniform_bins
+from calibrant.measures.binned.intervals import absolute_interval
 from calibrant.measures.line.clustered import log_odds_line
 from calibrant.measures.means import clustered as means
 from calibrant.results import Code
@@ -114,7 +115,7 @@ def test_degrees_of_freedom_of_a_bucket_with_nearly_all_rows_are_those_of_their_
     # With rho = 0 and one bucket of all but 2 e of the rows, E_1 drops out of all u: u_2 = E_2, u_3 = E_3 and u_1 =
     # -(E_2 + E_3), up to the relative size of e. Each E has the variance e: the mean of sum u^2 is 4 e, and half its
     # variance that of (E_2, E_3) with the matrix [[2, 1], [1, 2]], 10 e^2. So df = 16 / 10.
-    df, share = sums.freedom(np.array([1.0, light, light]), 0.0)
+    df, share = sums.degrees_of_freedom(np.array([1.0, light, light]), 0.0)
     assert df == pytest.approx(1.6, rel=10 * light + EXACT)
     assert share == pytest.approx(4 * light, rel=10 * light + EXACT)
 
@@ -336,7 +337,7 @@ def test_few_false_proofs_where_the_tolerance_is_the_true_ece(clusters):
         rows = in_buckets(*intercepts(rng, np.full(clusters, 40), shift))
         found = bins.ClusterBins.of(rows, uniform_bins(rows, 15))
         value, gap = (float(np.sum(x)) / rows.total for x in (abs(found.moments.gap_sums), found.moments.gap_sums))
-        _, high = bins.absolute_interval(found, value, level, rejected=True)
+        _, high = absolute_interval(found, value, level, rejected=True)
         low_gap, high_gap = means.gap_interval(rows, gap, level)
         wrong += max(high, -low_gap, high_gap) < truth
     assert wrong <= binom.ppf(1 - 1e-4, n, 0.06)
@@ -352,5 +353,5 @@ def test_the_slope_covers_with_few_clusters_of_unequal_sizes(sizes):
     held, rng = 0, np.random.default_rng(3)
     for _ in range(n):
         line = log_odds_line(in_buckets(*intercepts(rng, np.array(sizes), 0.0, slope)))
-        held += abs(line.slope - truth) <= t_quantile(0.95, line.freedom) * line.error
+        held += abs(line.slope - truth) <= t_quantile(0.95, line.df) * line.error
     assert held >= binom.ppf(1e-4, n, 0.93)

@@ -19,8 +19,9 @@ from calibrant.clusters import CLASS_CELLS, BucketSums, as_clusters
 from calibrant.inputs.scores import event_row_scores
 from calibrant.measures import clustered_classes as classwise
 from calibrant.measures import clustered_closed_form as closed_form
-from calibrant.measures.binned import clustered as bins
+from calibrant.measures.binned import intervals
 from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
+from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.class_inference import ClassBins
 from calibrant.measures.clustered_null import ClusterNull, GapSums
 from calibrant.measures.clustered_verdict import ClusterVerdict
@@ -103,27 +104,35 @@ def judged(rows, resampling, *, slow):
     found, verdict = law.uniform, ClusterVerdict.of(law)
 
     def statistics(draws):
-        return np.stack([draws.absolute(), draws.root_square(), draws.cumulative(), verdict.statistic(draws)], axis=1)
+        return np.stack(
+            [
+                found.absolute(draws.uniform_gaps),
+                found.root_square(draws.uniform_gaps),
+                draws.cumulative(),
+                verdict.statistic(draws),
+            ],
+            axis=1,
+        )
 
     replicates, observed = law.replicates(statistics, resampling), statistics(law.observed)[0]
     p = {name: p_value(replicates[:, k], observed[k]) for k, name in enumerate(("ece", "square", "ks", "verdict"))}
     gap = float(found.moments.gap_sums.sum()) / rows.total
     p |= {
         "gap": closed_form.mean_gap_law(rows, gap, level).p_value,
-        "ece, closed form": closed_form.absolute_law(found, observed[0], level).p_value,
+        "ece, closed form": absolute_law(found, level, observed[0]).p_value,
         "verdict, closed form": verdict.result(None).p_value,
         "cox": closed_form.cox_test(rows)[2],
         "spiegelhalter": closed_form.spiegelhalter(rows)[1],
     }
     means_of, line = PredictionMeans.of_table(rows.fine.table, right=False), log_odds_line(rows)
     tail = resampling.tail
-    half = t_quantile(level, line.freedom) * line.error
+    half = t_quantile(level, line.df) * line.error
     ends = {
         "gap": means.gap_interval(rows, gap, level),
         "brier": means.score_interval(rows, "brier", means_of, level)[:2],
         "accuracy": means.accuracy_interval(rows, means_of, level),
-        "ece": bins.absolute_interval(found, observed[0], level, rejected=p["ece"] <= tail),
-        "square": bins.square_interval(found, bins.square_value(found), level, rejected=p["square"] <= tail),
+        "ece": intervals.absolute_interval(found, observed[0], level, rejected=p["ece"] <= tail),
+        "square": intervals.square_interval(found, found.square, level, rejected=p["square"] <= tail),
         "ks": cumulative.interval(rows, observed[2], resampling),
         "slope": (line.slope - half, line.slope + half),
     }

@@ -17,7 +17,7 @@ import calibrant
 from calibrant import ReliabilityTable, evaluate
 from calibrant.measures import verdict
 from calibrant.measures.binned.binned import uniform_bin_of
-from calibrant.measures.binned.intervals import BinMoments, BinStatistics
+from calibrant.measures.binned.sums import RowBins
 from calibrant.measures.verdict import table_test
 from calibrant.results import Code
 from calibrant.statistics.cells import Cells
@@ -114,11 +114,11 @@ def test_the_statistic_of_large_replicates_alone(distinct: int) -> None:
     """Replicates below the least wanted may be left out, others never are; most of the small ones are."""
     p = np.linspace(0.2, 0.7, distinct).repeat(120 // distinct)
     cells = Cells.from_table(ReliabilityTable.from_scores(p, np.arange(120) % 2))
-    bins = BinMoments.of(cells, uniform_bin_of(cells.table, 15))
-    own = verdict.Verdict.of(cells, bins)
+    bins = RowBins.of(cells, uniform_bin_of(cells.table, 15))
+    own = verdict.Verdict.of(cells, bins.moments)
     y = np.random.default_rng(47).binomial(cells.counts.astype(int), cells.scores, (5000, len(cells)))
     gaps = cells.score_sums - y
-    in_bins = BinStatistics(bins).over_bins(gaps)
+    in_bins = bins.over_bins(gaps)
     whole = own.statistic(gaps, in_bins)
     for share in (0.5, 0.9, 0.999):
         least = float(np.quantile(whole, share))

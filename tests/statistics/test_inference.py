@@ -26,7 +26,8 @@ from calibrant.errors import InputError
 from calibrant.inference import bootstrap, consistency, standardised_maximum
 from calibrant.measures import Inference, null_closed_form
 from calibrant.measures.binned.binned import uniform_bin_of
-from calibrant.measures.binned.intervals import BinMoments, absolute_interval, maximum_interval, square_interval
+from calibrant.measures.binned.intervals import absolute_interval, maximum_interval, square_interval
+from calibrant.measures.binned.sums import RowBins
 from calibrant.measures.cumulative import intervals as cumulative
 from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.smooth import intervals as smoothing
@@ -244,11 +245,10 @@ def test_interval_of_the_maximum_is_its_formula(case):
 def test_low_is_gated_and_high_is_never_below_the_value(interval):
     p, y, _, _ = BINNED_CASES["tilted"]
     cells = cells_of(p, y)
-    bins = BinMoments.of(cells, uniform_bin_of(cells.table, 8))
-    how = LEVEL if interval is maximum_interval else Z
-    low, high = interval(bins, 0.01, how, rejected=True)
-    assert interval(bins, 0.01, how, rejected=False) == (0.0, high)
-    assert interval(bins, 2.0, how, rejected=False)[1] >= 2.0
+    bins = RowBins.of(cells, uniform_bin_of(cells.table, 8))
+    low, high = interval(bins, 0.01, LEVEL, rejected=True)
+    assert interval(bins, 0.01, LEVEL, rejected=False) == (0.0, high)
+    assert interval(bins, 2.0, LEVEL, rejected=False)[1] >= 2.0
     assert high < 1
     if interval is not square_interval:  # whose lower end starts from the value given
         assert low > 0
@@ -667,7 +667,7 @@ def test_closed_forms_are_the_laws_of_normal_sums(scores):
     y = (rng.uniform(size=900) < p).astype(int)
     found = evaluate(p, y, level=LEVEL, n_resamples=0)
     cells = cells_of(p, y)
-    bins = BinMoments.of(cells, uniform_bin_of(cells.table, 15))
+    bins = RowBins.of(cells, uniform_bin_of(cells.table, 15)).moments
     sums, n, runs = folded(bins.null_variances, 100_000, 32), len(p), 100_000
     squares = (sums**2 / bins.counts).sum(axis=1)
     replicates = {

@@ -14,7 +14,8 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inference.decision import check_tolerance, one_sided
 from calibrant.inputs.arrays import as_array
 from calibrant.measures.binned import binned
-from calibrant.measures.binned.intervals import BinMoments, absolute_interval
+from calibrant.measures.binned.intervals import absolute_interval
+from calibrant.measures.binned.sums import BinMoments, RowBins
 from calibrant.measures.context import Inference, Null
 from calibrant.measures.event import Event
 from calibrant.measures.listed import MEASURES
@@ -22,7 +23,7 @@ from calibrant.measures.means.means import MINORITY
 from calibrant.results import Floor
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.null import floor_of
-from calibrant.statistics.resampling import Resampling, Rng, Stream, in_blocks, normal_quantile
+from calibrant.statistics.resampling import Resampling, Rng, Stream, in_blocks
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
@@ -173,7 +174,6 @@ def rows_to_prove(
     check_tolerance(tolerance, optional=False)
     binned.check_bins(n_bins)
     settings = Resampling.of(level, _PROOFS, rng)
-    z = normal_quantile(one_sided(level))
     _, table = _table(_POINTS, scores)
     cells = Cells.from_table(table)
     bins = BinMoments.of(cells, binned.uniform_bin_of(cells.table, n_bins))
@@ -182,20 +182,20 @@ def rows_to_prove(
         drawn = cells.calibrated.draw(generator, size)
         of_cells = cells.counts * cells.scores**2 + drawn * (1 - 2 * cells.scores)
         positives, squares = (np.add.reduceat(x, bins.first, axis=1) for x in (drawn, of_cells))
-        return np.array([_upper_end(bins, *one, z) for one in zip(positives, squares, strict=True)])
+        return np.array([_upper_end(bins, *one, one_sided(level)) for one in zip(positives, squares, strict=True)])
 
     highs = np.concatenate(list(in_blocks(_PROOFS, settings.seed, Stream.CALIBRATED, block)))
     rows = _POINTS * (float(np.quantile(highs, _POWER)) / tolerance) ** 2
     return math.ceil(max(rows, _rows_with_both(float(np.sum(cells.counts * cells.scores)) / cells.total)))
 
 
-def _upper_end(bins: BinMoments, positives: Float64s, squared_residuals: Float64s, z: float) -> float:
+def _upper_end(bins: BinMoments, positives: Float64s, squared_residuals: Float64s, level: float) -> float:
     """Return the upper end of the ECE of bins with these outcomes."""
     gaps = bins.score_sums - positives
     drawn = replace(
         bins, gap_sums=gaps, squared_gaps=gaps, squared_positives=positives, squared_residuals=squared_residuals
     )
-    return absolute_interval(drawn, float(np.abs(gaps).sum()) / bins.total, z, rejected=False)[1]
+    return absolute_interval(RowBins(moments=drawn), float(np.abs(gaps).sum()) / bins.total, level, rejected=False)[1]
 
 
 def _rows_with_both(rate: float) -> float:

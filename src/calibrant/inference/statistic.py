@@ -14,7 +14,7 @@ from calibrant.inference.replicates import Tables, calibrated_tables, cluster_ta
 from calibrant.inference.rows import EventRows
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import LEAST_ROWS, check_bins, uniform_bin_of
-from calibrant.measures.binned.intervals import BinMoments, BinStatistics
+from calibrant.measures.binned.sums import RowBins
 from calibrant.results import Estimate
 from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.cells import Cells
@@ -239,10 +239,10 @@ def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
     """
     check_bins(n_bins)
     cells = Cells.from_table(table)
-    statistics = BinStatistics(BinMoments.of(cells, uniform_bin_of(cells.table, n_bins)))
-    if not statistics.held.any():
+    bins = RowBins.of(cells, uniform_bin_of(cells.table, n_bins))
+    if not bins.held.any():
         raise InputError("table", f"a bin with {LEAST_ROWS} rows", "none", "pass fewer bins or more rows")
-    return float(statistics.standard_maximum(statistics.bins.gap_sums))
+    return float(bins.standard_maximum(bins.moments.gap_sums))
 
 
 def _checked(table: Any, statistic: Any, targets: Any, **options: Any) -> EventRows:

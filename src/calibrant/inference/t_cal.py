@@ -14,7 +14,6 @@ from calibrant.inference.rows import EventRows
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
-from calibrant.measures.clustered_null import scaled_sums
 from calibrant.results import TestResult
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import Clustered
@@ -217,7 +216,7 @@ class _ClusterScales:
         """Lay out 2, 4, 8, ... bins of whole coarse cells."""
         n_bins = _numbers_of_bins(min(_FINEST_COARSE, rows.effective_n / 2))
         bins = [ClusterBins.of(rows, uniform_bins(rows, m)) for m in n_bins]
-        scaled = [scaled_sums(scale) * varies(scale.gaps, scale.moments.squared_residuals) for scale in bins]
+        scaled = [scale.null_gaps * varies(scale.gaps, scale.moments.squared_residuals) for scale in bins]
         variances = []
         for scale, sums in zip(bins, scaled, strict=True):
             products = (sums / scale.moments.counts) @ sums.T

@@ -9,6 +9,7 @@ p (1 - p).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 
 from calibrant.inputs.weights import effective_n, rate_rows
 from calibrant.measures import null_closed_form
-from calibrant.measures.binned.intervals import BinMoments, BinStatistics, absolute_interval
+from calibrant.measures.binned.intervals import absolute_interval
+from calibrant.measures.binned.sums import BinMoments, RowBins
 from calibrant.measures.verdict import Verdict, count_p_value, of_classes
 from calibrant.results import ClasswiseCalibration, Estimate
 from calibrant.runtime.cached import cached_property
@@ -28,12 +30,41 @@ from calibrant.statistics.intervals import clopper_pearson
 from calibrant.statistics.null import Interval, Law, floor_of, p_value
 from calibrant.statistics.outcomes import Outcomes
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
+from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
 
 DEPENDENCE: Final = 2.0
 _MOST_DRAWN: Final = 4_000  # bins: the sum over more is normal
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassSums(RowBins):
+    """The bins of all classes, whose rows are the same.
+
+    ``n_bins`` counts the bins of all classes, empty ones too. ``rows`` tell how much sums over classes vary, if they
+    are at hand; ``null_dependence`` is `dependence` under calibration.
+    """
+
+    n_bins: int
+    null_dependence: float
+    rows: ClassRows | None
+
+    def linear(self, slopes: Sequence[Float64s]) -> list[Variance]:
+        """Return the variance of sum f S for each f: by rows, and what calibration implies beyond them."""
+        bins, rows = self.moments, self.rows
+        if rows is None:
+            return super().linear(slopes)
+        every = np.zeros((len(slopes), self.n_bins))
+        every[:, bins.index] = slopes
+        unseen = np.maximum(self.variances - bins.squared_residuals, 0.0)
+        seen = rows.variances(every).tolist()
+        return [Variance(own + float(np.sum(f**2 * unseen))) for own, f in zip(seen, slopes, strict=True)]
+
+    def squares(self, x: Float64s) -> float:
+        """Return the sum of squares, times the dependence under calibration."""
+        return self.null_dependence * float(np.sum(x**2))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,37 +98,31 @@ class ClassBins:
 
     def interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Interval:
         """Return the interval of the mean of the classes' errors."""
-        ends = absolute_interval(
-            self.moments,
-            value,
-            resampling.z,
-            rejected=rejected,
-            spread=None if self.rows is None else self._spread,
-            dependence=self.dependence,
-            noise=self.noise,
-        )
+        ends = absolute_interval(self.sums, value, resampling.level, rejected=rejected)
         doubled = f", variances times {self.dependence:g}" if self.rows is None else ""
         return Interval(*ends, f"Gaussian thinning over classes and bins{doubled}")
 
-    def _spread(self, slopes: Float64s) -> Float64s:
-        """Return the standard deviations of sum f S, by rows and what calibration implies beyond them."""
-        bins, rows = self.moments, self.rows
-        every = np.zeros((len(slopes), self.histograms[0].size))
-        every[:, bins.index] = slopes
-        unseen = np.maximum(bins.variances - bins.squared_residuals, 0.0)
-        seen = 0.0 if rows is None else rows.variances(every)
-        return np.asarray(np.sqrt(seen + np.sum(slopes**2 * unseen, axis=1)))
+    @cached_property
+    def sums(self) -> RowBins:
+        """The sums over the filled bins of all classes, and how they vary."""
+        return ClassSums(
+            moments=self.moments,
+            n_bins=self.histograms[0].size,
+            dependence=self.dependence,
+            null_dependence=self.noise,
+            rows=self.rows,
+        )
 
     def law(self, value: float, resampling: Resampling) -> Law:
         """Return floor and p-value, deviations from the mean widened for the classes' common rows."""
         bins, closed_form = self.moments, self._closed_form(value, resampling.level)
         if not resampling.n_resamples or len(bins.rows) > _MOST_DRAWN:
             return closed_form
-        statistic, rates = BinStatistics(bins), np.clip(bins.score_sums / bins.counts, 0.0, 1.0)
+        rates = np.clip(bins.score_sums / bins.counts, 0.0, 1.0)
         calibrated = Outcomes(bins.counts, bins.square_weights, rates)
 
         def block(rng: np.random.Generator, size: int) -> Float64s:
-            return statistic.absolute(bins.score_sums - calibrated.draw(rng, size))
+            return self.sums.absolute(bins.score_sums - calibrated.draw(rng, size))
 
         n_resamples, seed, size = resampling.n_resamples, resampling.seed, len(bins.rows)
         drawn = np.concatenate(list(in_blocks(n_resamples, seed, Stream.CLASSES, block, cells=size)))

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from calibrant.clusters import BucketSums, aligned
 from calibrant.errors import InputError
-from calibrant.measures import clustered_closed_form as closed_form
-from calibrant.measures.binned.clustered import ClusterBins, absolute_interval, rate_intervals
+from calibrant.measures.binned.clustered import ClusterBins
+from calibrant.measures.binned.intervals import absolute_interval, rate_intervals
+from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.class_inference import ClassBins, with_tests
-from calibrant.measures.clustered_null import ClusterNull, scaled_sums
+from calibrant.measures.clustered_null import ClusterNull
 from calibrant.measures.clustered_verdict import ClusterVerdict
 from calibrant.results import ClasswiseCalibration
 from calibrant.runtime.cached import cached_property
@@ -108,10 +109,10 @@ def interval(bins: ClusterBins, value: float, resampling: Resampling, *, rejecte
 
 def law(bins: ClusterBins, value: float, resampling: Resampling) -> Law:
     """Return floor and p-value of the mean of the classes' errors: replicates c sum_h Z_h S_h of all bins at once."""
-    plain = closed_form.absolute_law(bins, value, resampling.level)
+    plain = absolute_law(bins, resampling.level, value)
     if not resampling.n_resamples:
         return plain
-    sums = scaled_sums(bins)
+    sums = bins.null_gaps
 
     def block(rng: np.random.Generator, size: int) -> Float64s:
         drawn = rng.standard_normal((size, len(sums))) @ sums

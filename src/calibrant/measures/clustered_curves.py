@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.kernels import dispatch
-from calibrant.measures.clustered_null import ClusterNull, scaled_sums
+from calibrant.measures.clustered_null import ClusterNull
 from calibrant.measures.means.clustered import gap_spread
 from calibrant.measures.smooth.clustered import DesignEffects
 from calibrant.measures.smooth.intervals import Mesh
@@ -36,7 +36,7 @@ def bin_band(law: ClusterNull, resampling: Resampling) -> tuple[Float64s, Float6
         return resampling.band(law.replicates(lambda drawn: drawn.uniform_rates, resampling))
     moments = law.uniform.moments
     means = moments.score_sums / moments.counts
-    own, independent = np.sum(scaled_sums(law.uniform) ** 2, axis=0), moments.null_variances
+    own, independent = law.uniform.null_variances, moments.null_variances
     varied = (own > 0) & (independent > 0)
     rows = moments.rows * np.where(varied, independent / np.where(varied, own, 1.0), 1.0)
     low, high = consistency_band(np.where(varied, means, 0.5), rows, resampling.tail)
@@ -98,7 +98,7 @@ def smooth_curve(
 
     mass = np.maximum(smoothed(fine.counts), np.finfo(float).tiny)
     rate, mean_score = (np.clip(smoothed(sums) / mass, 0.0, 1.0) for sums in (fine.positives, fine.score_sums))
-    t, deff = t_quantile(resampling.level, gap_spread(rows).freedom), DesignEffects.of(rows, s).at(fine.scores)[0]
+    t, deff = t_quantile(resampling.level, gap_spread(rows).df), DesignEffects.of(rows, s).at(fine.scores)[0]
 
     def around(middle: Float64s, variances: Float64s) -> tuple[Float64s, Float64s]:
         half = t * np.sqrt(mesh.at_cells(mesh.variance(variances, s)) * deff) / mass

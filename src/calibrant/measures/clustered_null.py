@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.kernels import dispatch
-from calibrant.measures.binned.binned import absolute_error, largest_gap, root_square_error
-from calibrant.measures.binned.clustered import ClusterBins, held_bins, per_pair, quantile_bins, uniform_bins
+from calibrant.measures.binned.clustered import ClusterBins, null_scales, quantile_bins, uniform_bins
 from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.smooth.intervals import NullSmooth
 from calibrant.runtime.cached import cached_property
@@ -29,16 +28,6 @@ from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 Float64s = NDArray[np.float64]
 
 _LEAST_DEFF: Final = 0.01  # of all bins together, for the bandwidths of smooth errors
-
-
-def null_scales(squares: Float64s, null_variances: Float64s) -> Float64s:
-    """Return c = sqrt(V0 / Q); 0 where every score is 0 or 1 and right."""
-    return np.sqrt(np.divide(null_variances, squares, out=np.zeros_like(squares), where=squares > 0))
-
-
-def scaled_sums(bins: ClusterBins) -> Float64s:
-    """Return c S_h of each bin, (H, M): their products are the covariance of the bins' S under calibration."""
-    return np.asarray(bins.gaps * null_scales(bins.moments.squared_residuals, bins.moments.null_variances))
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,41 +174,13 @@ class GapSums:
 
     # ------------------------------------------------------------ measures
 
-    def absolute(self) -> Float64s:
-        """Return the ECE."""
-        return absolute_error(self.uniform_gaps, self.law.rows.total)
-
-    def adaptive(self) -> Float64s:
-        """Return the ECE over equal-mass bins."""
-        return absolute_error(self.quantile_gaps, self.law.rows.total)
-
-    def root_square(self) -> Float64s:
-        """Return the l2 error."""
-        return root_square_error(self.uniform_gaps, self.law.uniform.moments.counts, self.law.rows.total)
-
-    def debiased_square(self) -> Float64s:
-        """Return the squared l2 error by pairs of rows of different buckets: sum_b a_b (S_b^2 - sum_h S_hb^2)."""
-        return np.asarray((self.uniform_gaps**2 - self.own_squares) @ per_pair(self.law.uniform))
-
     @property
     def own_squares(self) -> Float64s:
         """The sum over buckets of S_h^2 in each equal-width bin, (B, M) or (M,)."""
         bins = self.law.uniform
         if self.normals is not None:
-            return np.asarray(self.normals**2 @ scaled_sums(bins) ** 2)
+            return np.asarray(self.normals**2 @ bins.null_gaps**2)
         return np.sum(bins.gaps**2, axis=0) if self is self.law.observed else bins.moments.null_variances
-
-    def maximum(self) -> Float64s:
-        """Return the largest gap of `held_bins`; NaN without such a bin."""
-        held = held_bins(self.law.uniform)
-        return largest_gap(self.uniform_gaps[:, held], self.law.uniform.moments.counts[held])
-
-    def standard_maximum(self) -> Float64s:
-        """Return the largest |S| / sqrt(max(V0 A / Q, 1)) of `held_bins`, A = sum_h S_h^2."""
-        bins, held = self.law.uniform, held_bins(self.law.uniform)
-        unit = (bins.moments.total / bins.moments.effective_n) ** 2
-        variances = np.sum(scaled_sums(bins) ** 2, axis=0)
-        return largest_gap(self.uniform_gaps[:, held], np.sqrt(np.maximum(variances, unit))[held])
 
     def cumulative(self) -> Float64s:
         """Return the largest cumulative residual, the KS error on the coarse cells."""

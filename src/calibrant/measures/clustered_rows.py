@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,14 +11,12 @@ from calibrant.clusters import BucketSums
 from calibrant.inputs.scores import Score
 from calibrant.measures import clustered_closed_form as closed_form
 from calibrant.measures import clustered_curves as curves
-from calibrant.measures.binned import clustered as clustered_bins
-from calibrant.measures.binned.binned import largest_gap
-from calibrant.measures.binned.clustered import ClusterBins, held_bins, per_pair
-from calibrant.measures.binned.intervals import BinStatistics
-from calibrant.measures.clustered_null import ClusterNull, scaled_sums
+from calibrant.measures.binned.clustered import ClusterBins
+from calibrant.measures.binned.intervals import rate_intervals
+from calibrant.measures.clustered_null import ClusterNull
 from calibrant.measures.cumulative import clustered as cumulative
 from calibrant.measures.curves import shown_cells
-from calibrant.measures.independent_rows import Bins, Ends
+from calibrant.measures.independent_rows import Ends
 from calibrant.measures.isotonic import clustered as corp
 from calibrant.measures.line.clustered import falls, in_the_large, log_odds_line
 from calibrant.measures.line.intervals import Large, Line, WithoutEnds, without_ends
@@ -31,34 +28,13 @@ from calibrant.measures.smooth import clustered as smooth
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import Clustered, Spread
+from calibrant.statistics.cluster_sums import Clustered
 from calibrant.statistics.null import Interval, Law
 from calibrant.statistics.resampling import Resampling, t_quantile, two_sided
+from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class ClusterStatistics(BinStatistics):
-    """The binned measures of rows in clusters: the maximum, and the debiased square by pairs of different buckets."""
-
-    clusters: ClusterBins
-
-    def debiased_square(self, gap_sums: Float64s, squared_residuals: Float64s) -> Float64s:
-        """Return the squared l2 error from S of each bin and from the sum over buckets of S_h^2."""
-        return np.asarray((gap_sums**2 - squared_residuals) @ per_pair(self.clusters))
-
-    @cached_property
-    def held(self) -> NDArray[np.bool_]:
-        """The bins with rows and clusters enough to take part in the maximum."""
-        return held_bins(self.clusters)
-
-    def standard_maximum(self, gap_sums: Float64s) -> Float64s:
-        """Return the largest gap in standard deviations, with the design effect that the buckets show."""
-        unit = (self.bins.total / self.bins.effective_n) ** 2
-        variances = np.sum(scaled_sums(self.clusters) ** 2, axis=0)
-        return largest_gap(gap_sums[..., self.held], np.sqrt(np.maximum(variances, unit))[self.held])
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,15 +59,15 @@ class ClusteredRows:
         """The law under calibration."""
         return ClusterNull.of(self.clusters, self.n_bins)
 
-    @cached_property
-    def uniform(self) -> BinStatistics:
+    @property
+    def uniform(self) -> ClusterBins:
         """The equal-width bins."""
-        return ClusterStatistics(self.law.uniform.moments, self.law.uniform)
+        return self.law.uniform
 
-    @cached_property
-    def quantile(self) -> BinStatistics:
+    @property
+    def quantile(self) -> ClusterBins:
         """The equal-mass bins."""
-        return ClusterStatistics(self.law.quantile.moments, self.law.quantile)
+        return self.law.quantile
 
     @cached_property
     def _shown(self) -> NDArray[np.intp]:
@@ -102,34 +78,12 @@ class ClusteredRows:
         """The coarse cells at which the curves are evaluated."""
         return curves.coarse_of(self.clusters, self._shown)
 
-    def _bins(self, bins: Bins) -> ClusterBins:
-        return self.law.uniform if bins == "uniform" else self.law.quantile
-
     @property
     def held(self) -> NDArray[np.intp]:
         """The places of the equal-width bins that take part in the maximum."""
-        return self.uniform.bins.index[held_bins(self.law.uniform)]
-
-    @property
-    def square(self) -> float:
-        """The unbiased squared l2 error, by pairs of rows of different buckets."""
-        return clustered_bins.square_value(self.law.uniform)
+        return self.uniform.moments.index[self.uniform.held]
 
     # ------------------------------------------------------------ intervals
-
-    def absolute_interval(self, bins: Bins, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
-        """Return the interval of the l1 error."""
-        return clustered_bins.absolute_interval(self._bins(bins), value, resampling.level, rejected=rejected)
-
-    def square_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
-        """Return the interval of the squared l2 error."""
-        return clustered_bins.square_interval(self.law.uniform, value, resampling.level, rejected=rejected)
-
-    def maximum_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends | None:
-        """Return the interval of the largest gap; None without a bin of enough rows and clusters."""
-        if not self.uniform.held.any():
-            return None
-        return clustered_bins.maximum_interval(self.law.uniform, value, resampling.level, rejected=rejected)
 
     def cumulative_interval(self, value: float, resampling: Resampling) -> Ends:
         """Return the interval of the largest cumulative residual."""
@@ -150,7 +104,7 @@ class ClusteredRows:
     def gap_p_value(self, value: float) -> float:
         """Return the p-value of a mean gap of 0, with the standard error of its interval."""
         spread = means.gap_spread(self.clusters)
-        return two_sided(value, math.sqrt(spread.variance) / self.clusters.total, spread.freedom)
+        return two_sided(value, spread.error / self.clusters.total, spread.df)
 
     def ratio_interval(self, ratio: float, resampling: Resampling) -> Ends:
         """Return the interval of the ratio of observed to expected outcomes."""
@@ -194,38 +148,23 @@ class ClusteredRows:
 
     # ------------------------------------------------------------ spreads of means, for their effective rows
 
-    def gap_spread(self) -> Spread:
+    def gap_spread(self) -> Variance:
         """Return the spread of the sum of score - outcome."""
         return means.gap_spread(self.clusters)
 
-    def score_spread(self, value: float) -> Spread:
+    def score_spread(self, value: float) -> Variance:
         """Return the spread of the sum of the scores, whose mean is ``value``."""
         return means.score_spread(self.clusters, value)
 
-    def loss_spread(self, score: Score, predictions: PredictionMeans) -> Spread:
+    def loss_spread(self, score: Score, predictions: PredictionMeans) -> Variance:
         """Return the spread of the sum of the Brier scores or log losses."""
         return means.loss_spread(self.clusters, score, predictions)
 
-    def accuracy_spread(self, predictions: PredictionMeans) -> Spread:
+    def accuracy_spread(self, predictions: PredictionMeans) -> Variance:
         """Return the spread of the number of right answers."""
         return means.accuracy_spread(self.clusters, predictions)
 
     # ------------------------------------------------------------ laws in closed form
-
-    def absolute_law(self, bins: Bins, level: float) -> Law:
-        """Return the law of the l1 error."""
-        chosen = self._bins(bins)
-        value = float(np.abs(chosen.moments.gap_sums).sum()) / chosen.moments.total
-        return closed_form.absolute_law(chosen, value, level)
-
-    def square_laws(self, level: float) -> tuple[Law, Law]:
-        """Return the laws of the l2 error and of its debiased square."""
-        value = float(self.uniform.root_square(self.uniform.bins.gap_sums))
-        return closed_form.square_laws(self.law.uniform, value, level)
-
-    def maximum_law(self, level: float) -> Law:
-        """Return the law of the largest gap."""
-        return closed_form.maximum_law(self.law.uniform, level)
 
     def cumulative_law(self, level: float) -> Law | None:
         """Return nothing: without resampling there is no law of the largest cumulative residual."""
@@ -265,7 +204,7 @@ class ClusteredRows:
     def rate_intervals(self, rates: Float64s, rows: Float64s, resampling: Resampling) -> tuple[Float64s, Float64s]:
         """Return the intervals of the outcome rates of the filled equal-width bins, (M,) each."""
         del rates, rows
-        return clustered_bins.rate_intervals(self.law.uniform, resampling.level)
+        return rate_intervals(self.uniform, resampling.level)
 
     def rate_band(self, resampling: Resampling) -> tuple[Float64s, Float64s]:
         """Return where the rates of these bins lie if the scores are right, without resampling."""

@@ -14,12 +14,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.measures.clustered_closed_form import absolute_gamma, null_effect
+from calibrant.measures.clustered_closed_form import null_effect
 from calibrant.measures.clustered_null import ClusterNull, GapSums
 from calibrant.measures.means.clustered import BY_CLUSTER, flag_of
-from calibrant.measures.null_closed_form import GammaMoments
 from calibrant.measures.verdict import Verdict, combined, result_of
 from calibrant.results import TestResult
+from calibrant.statistics.gamma import GammaMoments
 
 Float64s = NDArray[np.float64]
 
@@ -53,8 +53,9 @@ class ClusterVerdict:
         for name, slope in slopes.items():
             variance, square = (float(np.sum(slope**2 * x)) for x in (cells.null_variances, cells.squared_residuals))
             deviations[name] = math.sqrt(variance * null_effect(law.rows.gaps @ slope, square))
-        ece = absolute_gamma(law.uniform)
-        return cls(law=law, slopes=slopes, deviations=deviations, ece=ece, certain=plain.ece is None)
+        return cls(
+            law=law, slopes=slopes, deviations=deviations, ece=law.uniform.null_absolute, certain=plain.ece is None
+        )
 
     def p_values(self, sums: GapSums) -> dict[str, Float64s]:
         """Return the p-value of each part, (B,): 1 for a part that does not vary."""

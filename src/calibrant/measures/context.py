@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.kernels import dispatch
-from calibrant.measures.binned.intervals import BinStatistics
+from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
 from calibrant.measures.independent_rows import IndependentRows
 from calibrant.measures.means.means import ROWS, flag_of, rarer_rows
@@ -133,12 +133,12 @@ class Inference:
         return self.rows.cells
 
     @property
-    def uniform(self) -> BinStatistics:
+    def uniform(self) -> BinSums:
         """The equal-width bins of the cells."""
         return self.rows.uniform
 
     @property
-    def quantile(self) -> BinStatistics:
+    def quantile(self) -> BinSums:
         """The equal-mass bins of the cells."""
         return self.rows.quantile
 
@@ -259,7 +259,7 @@ class Inference:
 
     @cached_property
     def _verdict(self) -> Verdict:
-        return Verdict.of(self.cells, self.uniform.bins)
+        return Verdict.of(self.cells, self.uniform.moments)
 
     def combined(self, drawn: Replicates, least: float = -math.inf) -> Float64s:
         """Return the statistic of the verdict, (B,); where it is below ``least`` it may be -inf."""
@@ -269,7 +269,7 @@ class Inference:
     def test(self) -> TestResult:
         """The test of calibration that decides: of the mean, the spread and the ECE together."""
         drawn = self.draws[VERDICT].replicates if self.resampling.n_resamples else None
-        return self._verdict.result(self.uniform.bins.gap_sums, drawn)
+        return self._verdict.result(self.uniform.moments.gap_sums, drawn)
 
     def tested(self) -> GroupTest:
         """Return the test, and a way to a finer p-value."""
@@ -325,7 +325,7 @@ class Inference:
             band = self.resampling.band(self.draws[_BAND].replicates)
         else:
             band = self.rows.rate_band(self.resampling)
-        least[self.uniform.bins.index], most[self.uniform.bins.index] = band
+        least[self.uniform.moments.index], most[self.uniform.moments.index] = band
         return replace(diagram, band_lows=least, band_highs=most)
 
     def curves(self, kinds: Sequence[CurveKind]) -> Mapping[str, CalibrationCurve]:
@@ -360,7 +360,7 @@ class Replicates(Memo):
     @cached_property
     def uniform_gaps(self) -> Float64s:
         """The sum of score - outcome of each equal-width bin, (B, M)."""
-        return self.inference.uniform.bins.score_sums - self.uniform_positives
+        return self.inference.uniform.moments.score_sums - self.uniform_positives
 
     @cached_property
     def quantile_gaps(self) -> Float64s:
@@ -378,7 +378,7 @@ class Replicates(Memo):
     @cached_property
     def uniform_rates(self) -> Float64s:
         """The outcome rate of each equal-width bin, (B, M)."""
-        return self.uniform_positives / self.inference.uniform.bins.counts
+        return self.uniform_positives / self.inference.uniform.moments.counts
 
     @cached_property
     def fits(self) -> Float64s:

@@ -141,7 +141,7 @@ class Event:
     @cached_property
     def debiased_square(self) -> float:
         """The unbiased squared l2 error, by pairs of independent rows."""
-        return binned.debiased_square_error(self.bins) if self.clusters is None else self.clusters.square
+        return binned.debiased_square_error(self.bins) if self.clusters is None else self.clusters.uniform.square
 
     @cached_property
     def cells(self) -> Cells:

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from calibrant.inputs.scores import Score
 from calibrant.measures import curves, null_closed_form
-from calibrant.measures.binned import intervals as binned
 from calibrant.measures.binned.binned import quantile_bin_of, uniform_bin_of
-from calibrant.measures.binned.intervals import BinMoments, BinStatistics
+from calibrant.measures.binned.sums import BinSums, RowBins
 from calibrant.measures.cumulative import intervals as cumulative
 from calibrant.measures.cumulative.cumulative import cumulated_range
 from calibrant.measures.isotonic import intervals as corp
@@ -62,38 +61,21 @@ class IndependentRows:
         return cls(Cells.from_table(table), n_bins)
 
     @cached_property
-    def uniform(self) -> BinStatistics:
+    def uniform(self) -> BinSums:
         """The equal-width bins."""
-        return BinStatistics(BinMoments.of(self.cells, uniform_bin_of(self.cells.table, self.n_bins)))
+        return RowBins.of(self.cells, uniform_bin_of(self.cells.table, self.n_bins))
 
     @cached_property
-    def quantile(self) -> BinStatistics:
+    def quantile(self) -> BinSums:
         """The equal-mass bins."""
-        return BinStatistics(BinMoments.of(self.cells, quantile_bin_of(self.cells.table, self.n_bins)))
+        return RowBins.of(self.cells, quantile_bin_of(self.cells.table, self.n_bins))
 
     @cached_property
     def shown(self) -> NDArray[np.intp]:
         """The cells at which the curves are evaluated."""
         return curves.shown_cells(self.cells)
 
-    def _moments(self, bins: Bins) -> BinMoments:
-        return self.uniform.bins if bins == "uniform" else self.quantile.bins
-
     # ------------------------------------------------------------ intervals
-
-    def absolute_interval(self, bins: Bins, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
-        """Return the interval of the l1 error."""
-        return binned.absolute_interval(self._moments(bins), value, resampling.z, rejected=rejected)
-
-    def square_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
-        """Return the interval of the squared l2 error."""
-        return binned.square_interval(self.uniform.bins, value, resampling.z, rejected=rejected)
-
-    def maximum_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends | None:
-        """Return the interval of the largest gap; None without a bin of enough rows."""
-        if not self.uniform.held.any():
-            return None
-        return binned.maximum_interval(self.uniform.bins, value, resampling.level, rejected=rejected)
 
     def cumulative_interval(self, value: float, resampling: Resampling) -> Ends:
         """Return the interval of the largest cumulative residual."""
@@ -175,21 +157,6 @@ class IndependentRows:
 
     # ------------------------------------------------------------ laws in closed form
 
-    def absolute_law(self, bins: Bins, level: float) -> Law:
-        """Return the law of the l1 error."""
-        moments = self._moments(bins)
-        value = float(np.abs(moments.gap_sums).sum()) / moments.total
-        return null_closed_form.absolute_law(moments, value, level)
-
-    def square_laws(self, level: float) -> tuple[Law, Law]:
-        """Return the laws of the l2 error and of its debiased square."""
-        value = float(self.uniform.root_square(self.uniform.bins.gap_sums))
-        return null_closed_form.square_laws(self.uniform.bins, value, level)
-
-    def maximum_law(self, level: float) -> Law:
-        """Return the law of the largest gap."""
-        return null_closed_form.maximum_law(self.uniform, level)
-
     def cumulative_law(self, level: float) -> Law | None:
         """Return the law of the largest cumulative residual."""
         value = float(np.abs(np.cumsum(self.cells.gap_sums)).max()) / self.cells.total
@@ -216,7 +183,7 @@ class IndependentRows:
 
     def falls(self) -> bool:
         """Return whether the outcome rate clearly falls as scores rise."""
-        return falls(self.uniform.bins)
+        return falls(self.uniform.moments)
 
     def in_the_large(self, level: float) -> Large:
         """Return the intercept of the log-odds at slope 1 with the ends of its interval."""
@@ -228,7 +195,7 @@ class IndependentRows:
 
     def rate_band(self, resampling: Resampling) -> tuple[Float64s, Float64s]:
         """Return where the rates of these bins lie if the scores are right, without resampling."""
-        bins = self.uniform.bins
+        bins = self.uniform.moments
         return consistency_band(bins.score_sums / bins.counts, bins.rows, resampling.tail)
 
     def isotonic_curve(self, consistency: tuple[Float64s, Float64s] | None, resampling: Resampling) -> CalibrationCurve:

@@ -20,9 +20,9 @@ from calibrant.measures.differences.unpaired import Summed
 from calibrant.measures.event import Event, Unavailable
 from calibrant.results import Description, Estimate, Floor, Scale
 from calibrant.runtime.cached import cached_property
-from calibrant.statistics.cluster_sums import Spread
 from calibrant.statistics.heterogeneity import Compare, Link
 from calibrant.statistics.null import Interval, Law
+from calibrant.statistics.variance import Variance
 
 SCALES: Final = ("probability", "square", "score", "ratio")
 DIRECTIONS: Final = ("lower", "higher", "neither")
@@ -210,7 +210,7 @@ class Measure:
     interval: Callable[[Inference], Interval] | Unavailable = NO_INTERVAL
     implied: Callable[[Inference], float] | None = None
     null: Null | OwnLaw | Unavailable | None = None
-    spread: Callable[[ClusterInference], Spread] | None = None
+    spread: Callable[[ClusterInference], Variance] | None = None
     over_classes: OverClasses | Unavailable = field(default_factory=OverClasses)
     difference: Difference | Unavailable = NO_DIFFERENCE
     compare_groups: Compare | None = None

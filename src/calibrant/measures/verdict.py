@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.measures.binned.binned import uniform_bin_of
-from calibrant.measures.binned.intervals import BinMoments
+from calibrant.measures.binned.sums import BinMoments
 from calibrant.measures.line.line import log_odds
 from calibrant.measures.means.means import flag_of
-from calibrant.measures.null_closed_form import GammaMoments, absolute_moments
 from calibrant.results import Estimate, TestResult
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.gamma import GammaMoments, absolute_moments
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import normal_quantile
 from calibrant.table import ReliabilityTable
@@ -71,7 +71,7 @@ class Verdict:
             cells=cells,
             variance=whole,
             slopes=_slopes(cells.scores, variances),
-            ece=absolute_moments(bins.null_variances, 1.0),
+            ece=absolute_moments(bins.null_variances),
         )
 
     def p_values(self, gap_sums: Float64s, bin_gaps: Float64s) -> dict[str, Float64s]:

@@ -7,10 +7,8 @@ N_h the weight of bucket h, N that of all rows, K the number of coarse cells wit
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +17,7 @@ from calibrant.clusters import BucketSums
 from calibrant.errors import InputError
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.resampling import t_quantile
+from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
 Float64s = NDArray[np.float64]
@@ -30,24 +28,6 @@ NOTHING: Final = 1e-10
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 _DIGITS: Final = 9  # of a sum of a bucket, as a share of the largest
 _LEAST_SHARE: Final = 1e-150  # of the variance of the buckets that is left around their common mean
-
-
-class Spread(NamedTuple):
-    """How a sum over rows in clusters varies.
-
-    Attributes
-    ----------
-    variance : float
-        The variance of the sum, in squared units of the sum.
-    deff : float
-        The design effect: that variance over the variance for independent rows.
-    freedom : float
-        The degrees of freedom of the estimated variance, for the quantile of Student's law; at least 1.
-    """
-
-    variance: float
-    deff: float
-    freedom: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,9 +193,9 @@ class Clustered:
             self.unit * self.total,
         )
 
-    def gap_spread(self, slopes: Float64s) -> Spread:
+    def gap_spread(self, slopes: Float64s) -> Variance:
         """Return the spread of sum f r over rows, f a slope of each coarse cell."""
-        return spread_of(self.centred(self.gaps @ slopes), self.row_square(slopes), self.sizes)
+        return variance_of(self.centred(self.gaps @ slopes), self.row_square(slopes), self.sizes)
 
 
 def by_content(sums: Float64s) -> NDArray[np.intp]:
@@ -267,7 +247,7 @@ def correlation(raw: float, sizes: Float64s) -> float:
     return min(max((raw - 1) / pairs, 0.0), 1.0) if pairs > _ROUNDING else 0.0
 
 
-def freedom(sizes: Float64s, rho: float) -> tuple[float, float]:
+def degrees_of_freedom(sizes: Float64s, rho: float) -> tuple[float, float]:
     """Return the degrees of freedom of sum u_h^2, and the share of sum var E_h that is its mean.
 
     u_h = E_h - f_h sum E with f_h = N_h / N is a sum of a bucket around the common mean. For var E_h = v_h =
@@ -293,7 +273,7 @@ def freedom(sizes: Float64s, rho: float) -> tuple[float, float]:
     return (max(mean**2 / square, 1.0), mean) if square > 0 else (1.0, _LEAST_SHARE)
 
 
-def spread_of(sums: Float64s, square: float, sizes: Float64s) -> Spread:
+def variance_of(sums: Float64s, square: float, sizes: Float64s) -> Variance:
     """Return the spread of a sum over rows from the centred sums of the buckets, (H,).
 
     ``square`` is the sum over rows of squared contributions around their mean. The variance is sum u_h^2 / share, with
@@ -302,11 +282,11 @@ def spread_of(sums: Float64s, square: float, sizes: Float64s) -> Spread:
     """
     own, n, buckets = float(np.sum(sums**2)), float(sizes.sum()), len(sums)
     if square <= 0:
-        df, share = freedom(sizes, 1.0)
-        return Spread(own / share, float(np.sum(sizes**2)) / n, df)
+        df, share = degrees_of_freedom(sizes, 1.0)
+        return Variance(own / share, float(np.sum(sizes**2)) / n, df)
     independent = square * n / max(n - 1, _ROUNDING)
-    df, share = freedom(sizes, correlation(own * buckets / (buckets - 1) / independent, sizes))
-    return Spread(own / share, own / share / independent, df)
+    df, share = degrees_of_freedom(sizes, correlation(own * buckets / (buckets - 1) / independent, sizes))
+    return Variance(own / share, own / share / independent, df)
 
 
 def upper_quantile(tail: float, df: Float64s) -> Float64s:
@@ -319,12 +299,3 @@ def upper_quantile(tail: float, df: Float64s) -> Float64s:
 def common_signs(scores: Float64s, middle: float) -> list[Float64s]:
     """Return the signs of gaps that move alike, and of those that turn at the mean score."""
     return [np.ones(len(scores)), np.where(scores > middle, 1.0, -1.0)]
-
-
-def widest(spreads: Sequence[Spread], level: float) -> float:
-    """Return the largest t sd of several sums: with slopes that were seen, and for gaps that clusters move together.
-
-    The signs that were seen are those of noise where a common effect of the clusters has moved S close to 0: the sum
-    over bins of |S| then varies with that effect, and the sum with those signs does not.
-    """
-    return max(t_quantile(level, each.freedom) * math.sqrt(each.variance) for each in spreads)

@@ -8,6 +8,8 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import binned_error
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Norm
+from calibrant.measures.binned.intervals import absolute_interval
+from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.context import Inference, Null
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure, OverClasses
@@ -52,7 +54,7 @@ def adaptive_calibration_error(
 
 def _interval(inference: Inference) -> Interval:
     value, rejected = inference.event.value(ACE), inference.rejects(ACE)
-    ends = inference.rows.absolute_interval("quantile", value, inference.resampling, rejected=rejected)
+    ends = absolute_interval(inference.quantile, value, inference.level, rejected=rejected)
     return Interval(*ends, "Gaussian thinning, for bins with these edges")
 
 
@@ -69,7 +71,7 @@ ACE = Measure(
     implied=largest_gap,
     null=Null(
         replicate=lambda replicates: replicates.inference.quantile.absolute(replicates.quantile_gaps),
-        closed_form=lambda inference: inference.rows.absolute_law("quantile", inference.level),
+        closed_form=lambda inference: absolute_law(inference.quantile, inference.level),
     ),
     over_classes=OverClasses(binning="quantile"),
     functions=(adaptive_calibration_error,),

@@ -1,15 +1,15 @@
-"""Intervals of binned calibration errors of rows in clusters.
+"""Bins of rows in clusters.
 
 A bin has n rows, n_h of them in bucket h, S = sum (p - y) with the part S_h in bucket h, Q = sum (p - y)^2 and V0 =
 sum p (1 - p). The variance of S is the one for independent rows times a design effect, v = (K Q + 5 V0) / (K + 5) deff,
 K = n^2 / sum n_h^2 the effective number of clusters in the bin: five rows of prior become five clusters. Student's
-quantile t takes the place of z. Otherwise these are the intervals of `binned.intervals`, with the correlations of bins
-that the buckets show.
+distribution takes the place of the normal one, and the buckets show the correlations of bins.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,21 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.measures.binned.binned import LEAST_ROWS, enough_rows, quantile_bin_of, uniform_bin_of
-from calibrant.measures.binned.intervals import BinMoments
+from calibrant.measures.binned.sums import BinMoments, BinSums
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cluster_sums import (
+    NOTHING,
     Clustered,
-    Spread,
     around_mean,
     centred,
     common_signs,
-    freedom,
-    spread_of,
+    degrees_of_freedom,
     upper_quantile,
-    widest,
+    variance_of,
 )
-from calibrant.statistics.intervals import FEWEST, PRIOR_ROWS, blend, clopper_pearson, score_end, thinned, unbiased_end
-from calibrant.statistics.resampling import alpha_of, t_quantile
+from calibrant.statistics.gamma import GammaMoments, absolute_moments
+from calibrant.statistics.intervals import PRIOR_ROWS, blend
+from calibrant.statistics.variance import Variance
 
 Float64s = NDArray[np.float64]
 
@@ -45,6 +45,9 @@ _FEW: Final = 1.5  # effective clusters of a bin below which it says nothing abo
 _PAIRS: Final = 1e-9  # relative: fewer pairs of rows in a cluster, or of different clusters, are rounding
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 _SMALLEST: Final = 1e-3  # design effect of a rate
+_ROWS: Final = 512  # of the matrix of correlations of bins, at a time
+_MOST: Final = 4_000  # bins: with more, not all pairs are computed
+_MOST_SKEWNESS: Final = absolute_moments(np.ones(1)).skewness  # that of one folded normal
 
 
 def uniform_bins(rows: Clustered, n_bins: int) -> NDArray[np.intp]:
@@ -57,8 +60,13 @@ def quantile_bins(rows: Clustered, n_bins: int) -> NDArray[np.intp]:
     return quantile_bin_of(rows.fine.table, n_bins)[rows.cells.middle]
 
 
+def null_scales(squares: Float64s, null_variances: Float64s) -> Float64s:
+    """Return c = sqrt(V0 / Q); 0 where every score is 0 or 1 and right."""
+    return np.sqrt(np.divide(null_variances, squares, out=np.zeros_like(squares), where=squares > 0))
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ClusterBins:
+class ClusterBins(BinSums):
     """The filled bins of rows in clusters, (M,), and their parts in the buckets, (H, M).
 
     Attributes
@@ -75,7 +83,6 @@ class ClusterBins:
         Whether a row is in several bins, as for bins of several classes.
     """
 
-    moments: BinMoments
     n: Float64s
     gaps: Float64s
     score_sums: Float64s
@@ -89,6 +96,88 @@ class ClusterBins:
         moments = BinMoments.of(rows.cells, bins)
         n, y, gaps = (np.add.reduceat(sums, moments.first, axis=1) for sums in (rows.n, rows.y, rows.gaps))
         return cls(moments=moments, n=n, gaps=gaps, score_sums=gaps + y, weights=rows.weights, sizes=rows.sizes)
+
+    # ------------------------------------------------------------ measures
+
+    @cached_property
+    def per_pair(self) -> Float64s:
+        """What a pair of rows of different buckets adds to the squared error, o / (n^2 - sum n_h^2), o = n / N.
+
+        0 in a bin of one bucket, which has no such pair.
+        """
+        n = self.moments.counts
+        pairs = n**2 - np.sum(self.n**2, axis=0)
+        several = pairs > _PAIRS * n**2
+        return np.where(several, n / self.moments.total / np.where(several, pairs, 1.0), 0.0)
+
+    def debiased_square(self, gap_sums: Float64s, own_squares: Float64s) -> Float64s:
+        """Return sum o (S^2 - sum_h S_h^2) / (n^2 - sum_h n_h^2), from S of each bin and from sum_h S_h^2.
+
+        Only pairs of rows of different buckets count: two of one cluster would add their covariance.
+        """
+        return np.asarray((gap_sums**2 - own_squares) @ self.per_pair)
+
+    @property
+    def square(self) -> float:
+        """The unbiased squared l2 error of the data."""
+        return float(np.sum(self.per_pair * (self.moments.gap_sums**2 - np.sum(self.gaps**2, axis=0))))
+
+    @cached_property
+    def held(self) -> NDArray[np.bool_]:
+        """The bins with 30 rows and 10 effective clusters."""
+        return enough_rows(self.moments.rows, LEAST_ROWS) & enough_rows(self.clusters, LEAST_CLUSTERS)
+
+    # ------------------------------------------------------------ under calibration
+
+    @cached_property
+    def null_gaps(self) -> Float64s:
+        """C S_h, (H, M), c = sqrt(V0 / Q): their products are the covariance of the bins' S under calibration."""
+        return np.asarray(self.gaps * null_scales(self.moments.squared_residuals, self.moments.null_variances))
+
+    @cached_property
+    def null_variances(self) -> Float64s:
+        """The variance of each S under calibration."""
+        return np.asarray(np.sum(self.null_gaps**2, axis=0))
+
+    @cached_property
+    def varied(self) -> NDArray[np.bool_]:
+        """The bins whose S varies under calibration: not those where clusters have the outcomes of their scores."""
+        own = np.sum(self.gaps**2, axis=0)
+        return np.asarray((own > NOTHING * self.moments.squared_residuals) & (self.moments.null_variances > 0))
+
+    @cached_property
+    def null_absolute(self) -> GammaMoments | None:
+        """The gamma distribution of sum |S| under calibration; None where nothing varies.
+
+        With s and r the standard deviations and correlations of S: mean sqrt(2 / pi) sum s, variance s' F s with F =
+        2 / pi (sqrt(1 - r^2) + r asin r - 1), the covariance of folded normals. The skewness is that of independent
+        bins times the root of (variance / variance of independent bins), at most that of one folded normal.
+        """
+        sums = self.null_gaps[:, self.varied]
+        if not sums.size:
+            return None
+        s = np.sqrt(np.sum(sums**2, axis=0))
+        plain = absolute_moments(s**2)
+        sd = math.sqrt(_folded_variance(s, sums / s))
+        return GammaMoments(plain.mean, sd, min(plain.skewness * sd / plain.sd, _MOST_SKEWNESS))
+
+    @property
+    def null_rounding(self) -> float:
+        """The most that sum |S| is where no S varies: S^2 <= H A and A <= 1e-10 Q. Bins of certain scores add 0."""
+        squares = np.where(self.moments.null_variances > 0, self.moments.squared_residuals, 0.0)
+        return math.sqrt(NOTHING * len(self.sizes)) * float(np.sqrt(squares).sum())
+
+    def null_square(self, weights: Float64s) -> tuple[float, float]:
+        """Return tr M, and tr(M)^2 / sum M^2, M = Sigma0_bc sqrt(a_b a_c) with the covariance Sigma0 of S."""
+        sums = (self.null_gaps * np.sqrt(weights))[:, self.varied]
+        squares = np.sum(sums**2, axis=0)
+        mean = float(squares.sum())
+        return mean, mean**2 / Directions.of(sums).squares(squares) if mean else 0.0
+
+    @property
+    def pair_weights(self) -> Float64s:
+        """What a pair of rows of different buckets adds."""
+        return self.per_pair
 
     # ------------------------------------------------------------ design effects
 
@@ -176,14 +265,14 @@ class ClusterBins:
         return blend(self.clusters, self.moments.within, self.moments.null_variances) * self.gap_deff
 
     @cached_property
-    def common(self) -> list[Float64s]:
+    def common(self) -> Sequence[Float64s]:
         """The signs of the bins' gaps where clusters move them together, (M,) each.
 
         They move all bins alike, or those above the mean score against those below it, as the mean and the slope of the
         log-odds do. None where a row is in several bins, as in those of classes: over classes its gaps add up to 0.
         """
         if self.shared:
-            return []
+            return ()
         bins = self.moments
         return common_signs(bins.score_sums / bins.counts, float(bins.score_sums.sum()) / bins.weight)
 
@@ -197,25 +286,101 @@ class ClusterBins:
         """The correlations of the bins' S around their gaps."""
         return Directions.of(self.within)
 
-    def spread(self, slopes: Float64s) -> Spread:
-        """Return the spread of sum f S, f a slope of each bin, of the blended variance times the design effect.
+    def linear(self, slopes: Sequence[Float64s]) -> list[Variance]:
+        """Return the variance of sum f S for each f: the blended variance times the design effect.
 
         Where a row is in several bins only the buckets know its variance; what calibration implies beyond it is added.
         """
-        bins = self.moments
-        sums = self.gaps @ slopes
+        return [self._of_shared(f) if self.shared else self._linear(f) for f in slopes]
+
+    def _linear(self, slopes: Float64s) -> Variance:
+        bins, sums = self.moments, self.gaps @ slopes
         mean = float(np.sum(slopes * bins.gap_sums)) / bins.weight
-        own = centred(sums, self.weights)
-        if self.shared:
-            df, share = freedom(self.sizes, max(self.rho, 0.0))
-            unseen = np.maximum(self.variances - bins.squared_residuals * self.deff, 0.0)
-            return Spread(float(np.sum(own**2)) / share + float(np.sum(slopes**2 * unseen)), math.nan, df)
         linear, total = float(np.sum(slopes * bins.squared_gaps)), bins.weight**2 / bins.effective_n
         seen = around_mean(float(np.sum(slopes**2 * bins.squared_residuals)), mean, linear, total)
         blended = blend(self.clusters, bins.squared_residuals, bins.null_variances)
-        found = spread_of(own, seen, self.sizes)
+        found = variance_of(centred(sums, self.weights), seen, self.sizes)
         variance = around_mean(float(np.sum(slopes**2 * blended)), mean, linear, total)
-        return Spread(max(variance, 0.0) * found.deff, found.deff, found.freedom)
+        return Variance(max(variance, 0.0) * found.deff, found.deff, found.df)
+
+    def _of_shared(self, slopes: Float64s) -> Variance:
+        df, share = degrees_of_freedom(self.sizes, max(self.rho, 0.0))
+        unseen = np.maximum(self.variances - self.moments.squared_residuals * self.deff, 0.0)
+        own = centred(self.gaps @ slopes, self.weights)
+        return Variance(float(np.sum(own**2)) / share + float(np.sum(slopes**2 * unseen)), math.nan, df)
+
+    def quadratic(self, x: Float64s) -> float:
+        """Return x' C x, C the correlations of the buckets' sums."""
+        return self.directions.quadratic(x)
+
+    def squares(self, x: Float64s) -> float:
+        """Return sum x_b x_c C_bc^2, C the correlations of the buckets' sums."""
+        return self.directions.squares(x)
+
+    # ------------------------------------------------------------ around the gaps of the bins
+
+    @cached_property
+    def pair_noise(self) -> float:
+        """2 sum_bc a_b a_c Sigma'_bc^2, a what a pair adds and Sigma' the covariance around the gaps of the bins."""
+        return 2 * self.gap_directions.squares(self.per_pair * self.gap_variances)
+
+    def influence_sums(self, gaps: Float64s) -> Float64s:
+        """Return the sums over buckets of 2 D (r - D_b) + D^2, (H,): D these gaps, D_b those seen."""
+        return np.asarray(self.within @ (2 * gaps) + self.n @ gaps**2)
+
+    def influence(self, gaps: Float64s) -> Variance:
+        """Return the variance of the sum of 2 D r - D^2 over rows: the blended variance times the design effect.
+
+        That is [sum 4 D^2 (K Q' + 5 V0) / (K + 5) + sum n (D^2 - m)^2] deff, m the mean of D^2 and Q' = sum (r - D)^2.
+        """
+        moments, squares = self.moments, gaps**2
+        mean = float(np.sum(moments.counts * squares)) / moments.total
+        between = float(np.sum(moments.square_weights * (squares - mean) ** 2))
+        seen = 4 * float(np.sum(squares * moments.within)) + between
+        blended = 4 * float(np.sum(squares * blend(self.clusters, moments.within, moments.null_variances))) + between
+        found = variance_of(self.influence_sums(gaps) - mean * self.weights, seen, self.sizes)
+        df = found.df if seen > 0 else degrees_of_freedom(self.sizes, 0.0)[0]
+        return Variance(blended * found.deff, found.deff, df)
+
+    def between(self, squares: Float64s) -> float:
+        """Return the sum over buckets of (sum n_h (D^2 - m))^2, m the mean of D^2."""
+        moments = self.moments
+        mean = float(np.sum(moments.counts * squares)) / moments.total
+        return float(np.sum((self.n @ squares - mean * self.weights) ** 2))
+
+    def gap_quadratic(self, x: Float64s) -> float:
+        """Return x' C x, C the correlations of the buckets' sums around the gaps of the bins."""
+        return self.gap_directions.quadratic(x)
+
+    # ------------------------------------------------------------ rates
+
+    def rate_rows(self, tail: float) -> Float64s:
+        """Return in how many independent rows each rate would be as uncertain, for a bound at ``tail``.
+
+        n / deff (z / t)^2 (Korn and Graubard 1998), t with K - 1 degrees of freedom.
+        """
+        from scipy.special import ndtri
+
+        z, t = float(ndtri(1 - tail)), upper_quantile(tail, self._df)
+        return np.asarray(self.moments.rate_rows / np.maximum(self.gap_deff, _SMALLEST) * (z / t) ** 2)
+
+    @property
+    def mean_variances(self) -> Float64s:
+        """The variance of each mean score: by its buckets, but not below that of independent rows."""
+        moments, k = self.moments, self.clusters
+        own = self.score_sums - self.n * (moments.score_sums / moments.counts)
+        several = k > _FEW
+        by_bucket = np.where(several, k / np.where(several, k - 1, 1.0), 0.0) * np.sum(own**2, axis=0)
+        return np.asarray(np.maximum(moments.mean_variances, by_bucket / moments.counts**2))
+
+    def mean_score_margins(self, tail: float) -> Float64s:
+        """Return t^2 times the variance of each mean score."""
+        return np.asarray(upper_quantile(tail, self._df) ** 2 * self.mean_variances)
+
+    @property
+    def _df(self) -> Float64s:
+        """The degrees of freedom of what a single bin shows."""
+        return np.maximum(self.clusters - 1, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,193 +406,16 @@ class Directions:
         return float(np.sum(((self.columns * x) @ self.columns.T) ** 2)) + float(np.sum(x[self.lone] ** 2))
 
 
-# ------------------------------------------------------------ intervals
+def _folded_variance(s: Float64s, columns: Float64s) -> float:
+    """Return s' F s, the variance of the sum of folded normals with correlations columns' columns.
 
-
-def absolute_interval(bins: ClusterBins, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
-    """Return the interval of the l1 error.
-
-    low = [G - t sd[g']] / N with G = sum sqrt(v) g(S / sqrt v). The upper end is the smallest of T + t sd[sign] / N, G
-    with its largest bias and t sd[g'] / N, and a bound by Cauchy and Schwarz, as in
-    `binned.intervals.absolute_interval`. sd[f] is that of sum f r over rows, with the t of its own degrees of freedom;
-    for the upper end it is not below that for gaps which clusters move together, `widest`.
+    With thousands of bins F is taken as (1 - 2 / pi) r^2, which is equal for r = 0 and 1, and else larger.
     """
-    v, s = bins.variances, bins.moments.gap_sums
-    g, slope = thinned(s / np.sqrt(v))
-    thin, sign = bins.spread(slope), bins.spread(np.sign(s))
-    common = [bins.spread(signs) for signs in bins.common]
-    middle, roots = float(np.sum(np.sqrt(v) * g)), float(np.sum(np.sqrt(v)))
-    jensen = float(np.sum(np.abs(s))) + widest([sign, *common], level)
-    several = all(roots**2 >= FEWEST * each.variance for each in (sign, *common))
-    least_biased = unbiased_end(middle, roots, widest([thin, *common], level), several=several)
-    high = min(jensen, least_biased, _cauchy_schwarz(bins, t_quantile(level, sign.freedom))) / bins.moments.total
-    low = max((middle - widest([thin], level)) / bins.moments.total, 0.0) if rejected else 0.0
-    return min(low, value), max(high, value)
-
-
-def _cauchy_schwarz(bins: ClusterBins, t: float) -> float:
-    """Return the bound sqrt(sum W m), W = sqrt V0 and m the upper end of sum S^2 / W, whose variance grows with it.
-
-    A = sum (S^2 - Q deff) / W estimates m. Its variance is 4 rho m + B, B = 2 sum_bc Sigma_bc^2 / (W_b W_c) the one
-    without gaps, rho the largest of those for gaps that are large in the direction of the signs, of what was seen, of a
-    common effect of the clusters, or in each bin by itself.
-    """
-    moments, v = bins.moments, bins.variances
-    uncertain = moments.null_variances > 0
-    rest = float(np.sum((np.abs(moments.gap_sums) + t * np.sqrt(v))[~uncertain]))  # scores of 0 and 1 alone
-    if not uncertain.any():
-        return rest
-    w = np.where(uncertain, np.sqrt(moments.null_variances), 1.0)
-    own, s = moments.squared_residuals * bins.deff, moments.gap_sums
-
-    def over(values: Float64s) -> float:
-        return float(np.sum(values[uncertain]))
-
-    def quadratic(direction: Float64s) -> float:
-        return bins.directions.quadratic(np.where(uncertain, direction * np.sqrt(v), 0.0))
-
-    with np.errstate(over="ignore", invalid="ignore"):  # where a bin's scores are nearly certain
-        largest = np.maximum(v, w**2 * bins.deff)
-        spread = 2 * bins.directions.squares(np.where(uncertain, largest / w, 0.0))
-        signs, h = np.where(s >= 0, 1.0, -1.0), np.where(uncertain, np.maximum(s**2 - own, 0.0), 0.0)
-        rho = max(over(v), *map(quadratic, (signs, *bins.common))) / over(w)
-        if h.any():
-            rho = max(rho, max(quadratic(signs * np.sqrt(h) / w), over(h * v / w**2)) / over(h / w))
-        excess = over((s**2 - own) / w)
-    if not math.isfinite(excess + spread + rho):
-        return math.inf  # it bounds nothing
-    end = score_end(excess, rho, spread, t)
-    return math.sqrt(over(w) * max(0.0, end)) + rest
-
-
-def per_pair(bins: ClusterBins) -> Float64s:
-    """Return what a pair of rows of different buckets adds to the squared error, o / (n^2 - sum n_h^2), (M,).
-
-    0 in a bin of one bucket, which has no such pair.
-    """
-    n = bins.moments.counts
-    pairs = n**2 - np.sum(bins.n**2, axis=0)
-    several = pairs > _PAIRS * n**2
-    return np.where(several, n / bins.moments.total / np.where(several, pairs, 1.0), 0.0)
-
-
-def square_value(bins: ClusterBins) -> float:
-    """Return the unbiased squared l2 error, sum o (S^2 - sum_h S_h^2) / (n^2 - sum_h n_h^2), o = n / N.
-
-    Only pairs of rows of different buckets count: two of one cluster would add their covariance.
-    """
-    return float(np.sum(per_pair(bins) * (bins.moments.gap_sums**2 - np.sum(bins.gaps**2, axis=0))))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Influences:
-    """What rows add to the squared error, 2 D r - D^2, and the noise of its estimate.
-
-    ``gaps`` is the root of max(D^2 - v' / n^2, 0) with the sign of D, (M,); ``mean`` is m = sum o D^2 of these;
-    ``noise`` is the variance of the estimate where all gaps are 0.
-    """
-
-    gaps: Float64s
-    mean: float
-    noise: float
-
-    @classmethod
-    def of(cls, bins: ClusterBins) -> Influences:
-        moments = bins.moments
-        gaps = moments.gap_sums / moments.counts
-        steady = np.sign(gaps) * np.sqrt(np.maximum(gaps**2 - bins.gap_variances / moments.counts**2, 0.0))
-        noise = 2 * bins.gap_directions.squares(per_pair(bins) * bins.gap_variances)
-        return cls(gaps=steady, mean=float(np.sum(moments.counts * steady**2)) / moments.total, noise=noise)
-
-
-def influence_sums(bins: ClusterBins, gaps: Float64s) -> Float64s:
-    """Return the sums over buckets of 2 D (r - D_b) + D^2, (H,): D these gaps, D_b those seen."""
-    return np.asarray(bins.within @ (2 * gaps) + bins.n @ gaps**2)
-
-
-def square_interval(bins: ClusterBins, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
-    """Return the interval of the squared l2 error around its unbiased estimate T, `square_value`.
-
-    low = T - t se, se^2 = [sum 4 D2 (K Q' + 5 V0) / (K + 5) + sum n (D2 - m)^2] deff / N^2 + nu, with D2 the squared
-    gaps without their noise, m = sum o D2, Q' = sum (r - D)^2 and nu = 2 sum_bc a_b a_c Sigma'_bc^2, the noise of the
-    pairs. The upper end solves the same for the true value, with the largest variance that value allows.
-    """
-    moments, parts = bins.moments, Influences.of(bins)
-    total, d2 = moments.total, parts.gaps**2
-    between = float(np.sum(moments.square_weights * (d2 - parts.mean) ** 2))
-    own = bins.n @ d2 - parts.mean * bins.weights
-    seen = 4 * float(np.sum(d2 * moments.within)) + between
-    blended = 4 * float(np.sum(d2 * blend(bins.clusters, moments.within, moments.null_variances))) + between
-    found = spread_of(influence_sums(bins, parts.gaps) - parts.mean * bins.weights, seen, bins.sizes)
-    t = t_quantile(level, found.freedom if seen > 0 else freedom(bins.sizes, 0.0)[0])
-    low = value - t * math.sqrt(blended * found.deff / total**2 + parts.noise)
-    high = score_end(max(value, 0.0), _growth(bins, parts), parts.noise + float(np.sum(own**2)) / total**2, t)
-    return (max(low, 0.0) if rejected else 0.0), max(high, value)
-
-
-def _growth(bins: ClusterBins, parts: Influences) -> float:
-    """Return a quarter of the growth of the square's variance with its true value: in the worst direction."""
-    roots = np.sqrt(bins.gap_variances) / bins.moments.total
-    signs = np.where(bins.moments.gap_sums >= 0, 1.0, -1.0)
-    directions = [bins.gap_directions.quadratic(x * roots) for x in (signs, *bins.common)]
-    growth = max(float(np.sum(roots**2)), *directions)
-    if parts.mean > 0:
-        growth = max(growth, bins.gap_directions.quadratic(parts.gaps * roots) / parts.mean)
-    return growth
-
-
-def held_bins(bins: ClusterBins) -> NDArray[np.bool_]:
-    """Return the bins that take part in the maximum: those with 30 rows and 10 effective clusters."""
-    return enough_rows(bins.moments.rows, LEAST_ROWS) & enough_rows(bins.clusters, LEAST_CLUSTERS)
-
-
-def rate_rows(bins: ClusterBins, tail: float) -> Float64s:
-    """Return the number of independent rows in which each rate would be as uncertain, for a bound at ``tail``, (M,).
-
-    n / deff (z / t)^2 (Korn and Graubard 1998), t with K - 1 degrees of freedom.
-    """
-    from scipy.special import ndtri
-
-    t = upper_quantile(tail, np.maximum(bins.clusters - 1, 1.0))
-    return np.asarray(bins.moments.rate_rows / np.maximum(bins.gap_deff, _SMALLEST) * (float(ndtri(1 - tail)) / t) ** 2)
-
-
-def rate_intervals(bins: ClusterBins, level: float) -> tuple[Float64s, Float64s]:
-    """Return Clopper and Pearson's interval of each bin's outcome rate, in that many rows."""
-    tail = alpha_of(level) / 2
-    rows = rate_rows(bins, tail)
-    return clopper_pearson(bins.moments.rates * rows, rows, tail)
-
-
-def maximum_interval(bins: ClusterBins, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
-    """Return the interval of the largest gap among `held_bins`; there must be one or more.
-
-    The bounds are those of `binned.intervals.maximum_interval`, each with `rate_rows`; the spread of the mean score is
-    that of its buckets.
-    """
-    held = held_bins(bins)
-    gaps, rates = (bins.moments.gap_sums / bins.moments.counts)[held], bins.moments.rates[held]
-    variances, df = _mean_variances(bins)[held], np.maximum(bins.clusters - 1, 1.0)[held]
-
-    def bounds(alpha: float) -> tuple[Float64s, Float64s]:
-        n = rate_rows(bins, alpha)[held]
-        least, most = clopper_pearson(rates * n, n, alpha)
-        scores = upper_quantile(alpha, df) ** 2 * variances
-        below, above = gaps - np.sqrt((most - rates) ** 2 + scores), gaps + np.sqrt((rates - least) ** 2 + scores)
-        return np.maximum(np.maximum(below, -above), 0.0), np.maximum(above, -below)
-
-    lower, upper = bounds(0.005)
-    contact = upper >= lower.max()
-    tail = alpha_of(level) / 2
-    low = float(bounds(tail / np.count_nonzero(contact))[0][contact].max())
-    high = float(bounds(tail)[1].max())
-    return (min(low, value) if rejected else 0.0), max(high, value)
-
-
-def _mean_variances(bins: ClusterBins) -> Float64s:
-    """Return the variance of the mean score of each bin: by its buckets, but not below that of independent rows."""
-    moments, k = bins.moments, bins.clusters
-    own = bins.score_sums - bins.n * (moments.score_sums / moments.counts)
-    several = k > _FEW
-    by_bucket = np.where(several, k / np.where(several, k - 1, 1.0), 0.0) * np.sum(own**2, axis=0)
-    return np.asarray(np.maximum(moments.mean_variances, by_bucket / moments.counts**2))
+    if len(s) > _MOST:
+        return (1 - 2 / math.pi) * Directions.of(columns).squares(s)
+    whole = 0.0
+    for start in range(0, len(s), _ROWS):
+        part = slice(start, start + _ROWS)
+        r = np.clip(columns[:, part].T @ columns, -1.0, 1.0)
+        whole += float(s[part] @ (np.sqrt(1 - r**2) + r * np.arcsin(r) - 1) @ s)
+    return whole * 2 / math.pi

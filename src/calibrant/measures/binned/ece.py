@@ -9,6 +9,8 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import binned_error
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed, Norm
+from calibrant.measures.binned.intervals import absolute_interval
+from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.context import Inference, Null
 from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences import paired, unpaired
@@ -120,7 +122,7 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 def _interval(inference: Inference) -> Interval:
     value, rejected = inference.event.value(ECE), inference.rejects(ECE)
-    ends = inference.rows.absolute_interval("uniform", value, inference.resampling, rejected=rejected)
+    ends = absolute_interval(inference.uniform, value, inference.level, rejected=rejected)
     return Interval(*ends, "Gaussian thinning")
 
 
@@ -138,7 +140,7 @@ ECE = Measure(
     implied=largest_gap,
     null=Null(
         replicate=lambda replicates: replicates.inference.uniform.absolute(replicates.uniform_gaps),
-        closed_form=lambda inference: inference.rows.absolute_law("uniform", inference.level),
+        closed_form=lambda inference: absolute_law(inference.uniform, inference.level),
     ),
     over_classes=OverClasses(binning="uniform"),
     difference=Difference(

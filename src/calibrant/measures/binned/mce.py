@@ -15,6 +15,8 @@ from calibrant.measures.arguments import binned_error
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import LEAST_ROWS, Binning, Closed
 from calibrant.measures.binned.clustered import LEAST_CLUSTERS
+from calibrant.measures.binned.intervals import maximum_interval
+from calibrant.measures.binned.null import maximum_law
 from calibrant.measures.binned.rmsce import RMSCE
 from calibrant.measures.context import Inference, Null
 from calibrant.measures.event import Event
@@ -106,9 +108,9 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 def _interval(inference: Inference) -> Interval:
     value, rejected = inference.event.value(MCE), inference.rejects(MCE)
-    ends = inference.rows.maximum_interval(value, inference.resampling, rejected=rejected)
-    if ends is None:
+    if not inference.uniform.held.any():
         return Interval(math.nan, math.nan, f"no interval: {_NO_BIN} after pooling scores into cells")
+    ends = maximum_interval(inference.uniform, value, inference.level, rejected=rejected)
     clusters = "" if inference.event.clusters is None else f" of {LEAST_CLUSTERS} clusters"
     return Interval(*ends, f"over bins with {LEAST_ROWS} rows{clusters}; Clopper-Pearson")
 
@@ -143,7 +145,7 @@ MCE = Measure(
     null=Null(
         replicate=lambda replicates: replicates.inference.uniform.maximum(replicates.uniform_gaps),
         statistic=lambda replicates: replicates.inference.uniform.standard_maximum(replicates.uniform_gaps),
-        closed_form=lambda inference: inference.rows.maximum_law(inference.level),
+        closed_form=lambda inference: maximum_law(inference.uniform, inference.level),
     ),
     over_classes=OverClasses(norm="max"),
     functions=(maximum_calibration_error,),

@@ -11,6 +11,8 @@ from calibrant.measures.arguments import binned_error, bins_with_rows
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed
 from calibrant.measures.binned.ece import ECE
+from calibrant.measures.binned.intervals import square_interval
+from calibrant.measures.binned.null import square_laws
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences import paired, unpaired
@@ -83,7 +85,7 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 def _square_ends(inference: Inference) -> tuple[float, float]:
     square, rejected = inference.event.value(DEBIASED_SQUARE), inference.rejects(DEBIASED_SQUARE)
-    return inference.rows.square_interval(square, inference.resampling, rejected=rejected)
+    return square_interval(inference.uniform, square, inference.level, rejected=rejected)
 
 
 def _interval(inference: Inference) -> Interval:
@@ -122,7 +124,7 @@ RMSCE = Measure(
     bound=_bound,
     interval=_interval,
     implied=lambda inference: inference.interval(ECE).high,  # a root mean square is not below the mean of sizes
-    null=Null(replicate=replicate, closed_form=lambda inference: inference.rows.square_laws(inference.level)[0]),
+    null=Null(replicate=replicate, closed_form=lambda inference: square_laws(inference.uniform, inference.level)[0]),
     over_classes=OverClasses(norm="l2"),
     functions=(root_mean_square_calibration_error,),
 )
@@ -142,7 +144,7 @@ DEBIASED_SQUARE = Measure(
     null=Null(
         replicate=_debiased_replicate,
         statistic=replicate,
-        closed_form=lambda inference: inference.rows.square_laws(inference.level)[1],
+        closed_form=lambda inference: square_laws(inference.uniform, inference.level)[1],
     ),
     difference=Difference(
         value=lambda model: model.judged.square,

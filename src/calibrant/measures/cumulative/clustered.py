@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.statistics.cluster_sums import Clustered, spread_of
+from calibrant.statistics.cluster_sums import Clustered, variance_of
 from calibrant.statistics.intervals import PRIOR_ROWS
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks, t_quantile
 
@@ -30,8 +30,8 @@ def interval(rows: Clustered, value: float, resampling: Resampling) -> tuple[flo
     sums, around, buckets = upto.sum(axis=0), rows.centred(upto), len(rows.sizes)
     independent, blended = _row_squares(rows)
     largest = int(np.argmax(np.abs(sums)))
-    found = spread_of(around[:, largest], float(independent[largest]), rows.sizes)
-    t = t_quantile(resampling.level, found.freedom)
+    found = variance_of(around[:, largest], float(independent[largest]), rows.sizes)
+    t = t_quantile(resampling.level, found.df)
     own = np.sum(around**2, axis=0) * buckets / (buckets - 1)
     varied = independent > 0
     variances = np.where(varied, blended * own / np.where(varied, independent, 1.0), 0.0)

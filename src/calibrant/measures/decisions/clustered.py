@@ -13,8 +13,8 @@ from calibrant.measures.binned.binned import LEAST_ROWS, enough_rows
 from calibrant.measures.binned.clustered import LEAST_CLUSTERS
 from calibrant.measures.decisions.decisions import Treated
 from calibrant.measures.decisions.intervals import treated_rows, value_squares
-from calibrant.statistics.cluster_sums import Clustered, Spread, coarse_places, spread_of
-from calibrant.statistics.resampling import t_quantile
+from calibrant.statistics.cluster_sums import Clustered, coarse_places, variance_of
+from calibrant.statistics.variance import Variance
 
 Float64s = NDArray[np.float64]
 
@@ -32,12 +32,12 @@ def net_benefit_interval(rows: Clustered, treated: Treated, level: float) -> tup
     held = enough_rows(treated_rows(treated), LEAST_ROWS) & enough_rows(clusters, LEAST_CLUSTERS)
     half, square = np.full(len(held), np.nan), value_squares(treated)
     for i in np.flatnonzero(held):
-        half[i] = _half(spread_of(sums[:, i], float(square[i]), rows.sizes), level) / rows.total
+        half[i] = _half(variance_of(sums[:, i], float(square[i]), rows.sizes), level) / rows.total
     return treated.net_benefit - half, treated.net_benefit + half
 
 
-def _half(spread: Spread, level: float) -> float:
-    return float(t_quantile(level, spread.freedom) * np.sqrt(spread.variance))
+def _half(spread: Variance, level: float) -> float:
+    return float(spread.half_width(level))
 
 
 def treated_of_buckets(rows: Clustered, treated: Treated) -> tuple[Float64s, Float64s]:

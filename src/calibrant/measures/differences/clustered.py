@@ -18,21 +18,15 @@ from numpy.typing import NDArray
 
 from calibrant.clusters import BucketSums, aligned
 from calibrant.inputs.weights import tidy_weight
-from calibrant.measures.binned.clustered import (
-    ClusterBins,
-    Directions,
-    Influences,
-    influence_sums,
-    per_pair,
-    square_value,
-)
+from calibrant.measures.binned.clustered import ClusterBins, Directions
+from calibrant.measures.binned.intervals import SteadyGaps
 from calibrant.measures.differences.paired import Weighting, infinite_difference
 from calibrant.measures.means.clustered import BY_CLUSTER, flag_of
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.results import Estimate
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import Clustered, freedom, spread_of
+from calibrant.statistics.cluster_sums import Clustered, degrees_of_freedom, variance_of
 from calibrant.statistics.intervals import FEWEST, thinned, unbiased_end
 from calibrant.statistics.resampling import normal_quantile, t_quantile, two_sided
 
@@ -87,7 +81,7 @@ class ClusterModel:
     def above(self) -> float:
         """G with its largest bias, an estimate of the l1 error that is biased upwards; infinite with few bins."""
         roots = float(np.sum(np.sqrt(self.bins.variances)))
-        several = roots**2 >= FEWEST * self.bins.spread(np.sign(self.bins.moments.gap_sums)).variance
+        several = roots**2 >= FEWEST * self.bins.linear([np.sign(self.bins.moments.gap_sums)])[0].value
         return unbiased_end(self.thin[0], roots / self.rows.total, 0.0, several=several)
 
     @property
@@ -132,10 +126,10 @@ def square_difference(first: ClusterModel, second: ClusterModel, level: float) -
     over the bins of both, k what a pair adds to the first and minus what it adds to the second.
     """
     models = (first, second)
-    value = square_value(first.bins) - square_value(second.bins)
+    value = first.bins.square - second.bins.square
     error, df = square_error(models)
     half = t_quantile(level, df) * error
-    size = sum(math.sqrt(Influences.of(model.bins).noise) for model in models)
+    size = sum(math.sqrt(model.bins.pair_noise) for model in models)
     return Estimate(
         value,
         value - half,
@@ -150,17 +144,17 @@ def square_error(models: Sequence[ClusterModel]) -> tuple[float, float]:
     """Return the standard error of the first squared l2 error minus the second, if any, and its degrees of freedom."""
     signs, sizes = (1, -1)[: len(models)], np.mean([model.rows.sizes for model in models], axis=0)
     seen = [model.bins.moments.gap_sums / model.bins.moments.counts for model in models]
-    steady = [Influences.of(model.bins).gaps for model in models]
+    steady = [SteadyGaps.of(model.bins).values for model in models]
 
     def variance(gaps: list[Float64s]) -> tuple[float, float]:
         parts = (
-            sign * model.part(influence_sums(model.bins, x)) for sign, model, x in zip(signs, models, gaps, strict=True)
+            sign * model.part(model.bins.influence_sums(x)) for sign, model, x in zip(signs, models, gaps, strict=True)
         )
         return _variance(np.sum(list(parts), axis=0), sizes)
 
     within = np.concatenate([model.bins.within for model in models], axis=1)
     pairs = np.concatenate(
-        [sign * per_pair(model.bins) * model.bins.gap_variances for sign, model in zip(signs, models, strict=True)]
+        [sign * model.bins.per_pair * model.bins.gap_variances for sign, model in zip(signs, models, strict=True)]
     )
     noise = 2 * Directions.of(within).squares(pairs)
     plain, df = variance(seen)
@@ -234,8 +228,8 @@ def accuracy_difference(first: ClusterModel, second: ClusterModel, level: float)
     if spread <= _ROUNDING:
         trials = first.rows.kish
     else:
-        found = spread_of(around * n, spread * n, sizes)
-        trials = n / max(found.deff, _LEAST_DEFF) * (z / t_quantile(level, found.freedom)) ** 2
+        found = variance_of(around * n, spread * n, sizes)
+        trials = n / max(found.deff, _LEAST_DEFF) * (z / t_quantile(level, found.df)) ** 2
     p, q = ((share * trials + 1) / (trials + 2) for share in shares)
     half = z * math.sqrt(max(p + q - (p - q) ** 2, 0.0) / (trials + 2))
     details: Mapping[str, Any] = {}
@@ -276,5 +270,5 @@ def _two_sided(value: float, error: float, df: float, size: float) -> float:
 
 def _variance(around: Float64s, sizes: Float64s) -> tuple[float, float]:
     """Return the variance of a difference from its centred parts in the buckets, and its degrees of freedom."""
-    df, share = freedom(sizes, CORRELATION)
+    df, share = degrees_of_freedom(sizes, CORRELATION)
     return float(np.sum(around**2)) / share, df

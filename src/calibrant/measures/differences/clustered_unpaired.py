@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from calibrant.inputs.scores import Score
 from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
+from calibrant.measures.binned.intervals import absolute_interval
+from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.differences.clustered import Answers, ClusterModel, paired_rows, square_error
 from calibrant.measures.differences.unpaired import Summed
 from calibrant.measures.means.clustered import flag_of
 from calibrant.statistics.cluster_sums import Clustered
-from calibrant.statistics.resampling import Resampling
+from calibrant.statistics.resampling import Resampling, alpha_of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,9 +40,9 @@ class ClusterSummed(Summed):
 
     def absolute_ends(self, level: float) -> tuple[float, float]:
         """Return the interval of the l1 error."""
-        resampling, value = Resampling.of(level, 0, 0), self.values["ece"]
-        rejected = self.rows.absolute_law("uniform", level).p_value <= resampling.tail
-        return self.rows.absolute_interval("uniform", value, resampling, rejected=rejected)
+        bins = self.rows.uniform
+        rejected = absolute_law(bins, level).p_value <= alpha_of(level) / 2
+        return absolute_interval(bins, self.values["ece"], level, rejected=rejected)
 
     def half_width(self, score: Score, level: float) -> float:
         """Return half the width of the interval of the mean Brier score or log loss."""

@@ -18,9 +18,10 @@ from typing import Any, Final
 
 from calibrant.inputs.scores import Score
 from calibrant.inputs.weights import tidy_weight
-from calibrant.measures import null_closed_form
 from calibrant.measures.binned import binned
-from calibrant.measures.binned.intervals import BinMoments, absolute_interval, bin_diagram, square_variance
+from calibrant.measures.binned.intervals import absolute_interval, bin_diagram, square_variance
+from calibrant.measures.binned.null import absolute_law
+from calibrant.measures.binned.sums import RowBins
 from calibrant.measures.differences.paired import infinite_difference, quantile
 from calibrant.measures.means.means import PredictionMeans, heavy, normal_interval, rare, rarer_rows, wilson_interval
 from calibrant.results import Estimate, ReliabilityDiagram
@@ -56,9 +57,9 @@ class Summed:
         return Cells.from_table(self.table)
 
     @cached_property
-    def bins(self) -> BinMoments:
+    def bins(self) -> RowBins:
         """The uniform bins."""
-        return BinMoments.of(self.cells, binned.uniform_bin_of(self.cells.table, self.n_bins))
+        return RowBins.of(self.cells, binned.uniform_bin_of(self.cells.table, self.n_bins))
 
     @property
     def flag(self) -> str:
@@ -67,7 +68,7 @@ class Summed:
 
     def diagram(self, level: float) -> ReliabilityDiagram:
         """Return the bins with Clopper-Pearson intervals of their rates and the band of calibration."""
-        bins = self.bins
+        bins = self.bins.moments
         return bin_diagram(
             self.n_bins,
             places=bins.index,
@@ -87,8 +88,8 @@ class Summed:
     def absolute_ends(self, level: float) -> tuple[float, float]:
         """Return the interval of the l1 error."""
         value = self.values["ece"]
-        law = null_closed_form.absolute_law(self.bins, value, level)
-        return absolute_interval(self.bins, value, quantile(level), rejected=law.p_value <= (1 - level) / 2)
+        law = absolute_law(self.bins, level, value)
+        return absolute_interval(self.bins, value, level, rejected=law.p_value <= (1 - level) / 2)
 
     def half_width(self, score: Score, level: float) -> float:
         """Return half the width of the interval of the mean Brier score or log loss."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calibrant.kernels import dispatch
 from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.isotonic.intervals import FOLDS, Part
-from calibrant.statistics.cluster_sums import Clustered, around_mean, spread_of
+from calibrant.statistics.cluster_sums import Clustered, around_mean, variance_of
 from calibrant.statistics.resampling import Resampling, Stream, generator, in_blocks, t_quantile
 
 Float64s = NDArray[np.float64]
@@ -92,8 +92,8 @@ def _spread(rows: Clustered, masses: Float64s, each: Float64s, values: Float64s)
     square = around_mean(
         float(np.sum(weights * values**2)), mean, float(np.sum(weights * values)), float(np.sum(weights))
     )
-    found = spread_of(own - mean * rows.weights, square, rows.sizes)
-    return found.deff, math.sqrt(found.variance), found.freedom
+    found = variance_of(own - mean * rows.weights, square, rows.sizes)
+    return found.deff, found.error, found.df
 
 
 def part_interval(

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from calibrant.measures.binned.clustered import ClusterBins
 from calibrant.measures.line.intervals import CERTAIN, FALLING, Large, at_slope_one, centred_scores
 from calibrant.measures.line.line import cox_fit, log_odds
-from calibrant.statistics.cluster_sums import Clustered, centred, spread_of, upper_quantile
-from calibrant.statistics.resampling import t_quantile
+from calibrant.statistics.cluster_sums import Clustered, centred, upper_quantile, variance_of
 
 Float64s = NDArray[np.float64]
 
@@ -97,9 +96,9 @@ def falls(bins: ClusterBins) -> bool:
     slopes, rate = centred_scores(moments)
     own = (bins.score_sums - bins.gaps - rate * bins.n) @ slopes
     square = float(np.sum(moments.square_weights * slopes**2)) * rate * (1 - rate)
-    found = spread_of(centred(own, bins.weights), square, bins.sizes)
+    found = variance_of(centred(own, bins.weights), square, bins.sizes)
     tail = float(ndtr(-FALLING))
-    return float(own.sum()) < -float(upper_quantile(tail, np.array(found.freedom))) * math.sqrt(found.variance)
+    return float(own.sum()) < -float(upper_quantile(tail, np.array(found.df))) * found.error
 
 
 def in_the_large(rows: Clustered, level: float) -> Large:
@@ -114,6 +113,6 @@ def in_the_large(rows: Clustered, level: float) -> Large:
     x = log_odds(np.clip(rows.cells.scores, CERTAIN, 1 - CERTAIN))
     rates = 1 / (1 + np.exp(-np.clip(intercept + x, -700, 700)))
     square = float(squares[0] @ fine**2 + squares[1] @ (1 - fine) ** 2)
-    spread = spread_of((rows.n * rates - rows.y).sum(axis=1), square, rows.sizes)
-    half = t_quantile(level, spread.freedom) * math.sqrt(spread.variance) / information
+    spread = variance_of((rows.n * rates - rows.y).sum(axis=1), square, rows.sizes)
+    half = spread.half_width(level) / information
     return Large(intercept, intercept - half, intercept + half)

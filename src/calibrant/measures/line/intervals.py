@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.measures.binned.intervals import BinMoments
+from calibrant.measures.binned.sums import BinMoments
 from calibrant.measures.line.line import cox_fit, in_the_large, log_odds
 from calibrant.measures.means.means import rarer_rows
 from calibrant.statistics.cells import Cells

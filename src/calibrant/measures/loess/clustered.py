@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from calibrant.measures.loess.intervals import banded, loess, variances, window_rows
 from calibrant.measures.means.clustered import gap_spread
 from calibrant.results import CalibrationCurve
-from calibrant.statistics.cluster_sums import Clustered, Spread, common_signs, widest
+from calibrant.statistics.cluster_sums import Clustered, common_signs
 from calibrant.statistics.intervals import PRIOR_ROWS, blend, thinned
 from calibrant.statistics.resampling import Resampling, t_quantile
+from calibrant.statistics.variance import Variance, widest
 
 Float64s = NDArray[np.float64]
 
@@ -42,10 +43,10 @@ def interval(rows: Clustered, value: float, level: float, *, rejected: bool) -> 
     gaps, deviations = curve.gaps(cells.gap_sums), np.sqrt(curve.squares @ v * design_effects(rows)) + _TINY
     g, slope = thinned(gaps / deviations)
 
-    def spread(direction: Float64s) -> Spread:
+    def spread(direction: Float64s) -> Variance:
         moved = (curve.shares * direction) @ curve.weights
         found = rows.gap_spread(moved)
-        return Spread(max(rows.row_square(moved, v), 0.0) * found.deff, found.deff, found.freedom)
+        return Variance(max(rows.row_square(moved, v), 0.0) * found.deff, found.deff, found.df)
 
     low = max(float(curve.shares @ (deviations * g)) - widest([spread(slope)], level), 0.0) if rejected else 0.0
     common = common_signs(curve.anchors, float(cells.score_sums.sum()) / rows.total)
@@ -54,7 +55,7 @@ def interval(rows: Clustered, value: float, level: float, *, rejected: bool) -> 
 
 def loess_curve(rows: Clustered, shown: NDArray[np.intp], resampling: Resampling) -> CalibrationCurve:
     """Return the loess curve of all cells; the design effects of its bands are those of the coarse cells' curve."""
-    t, curve = t_quantile(resampling.level, gap_spread(rows).freedom), rows.fine.of(loess)
+    t, curve = t_quantile(resampling.level, gap_spread(rows).df), rows.fine.of(loess)
     deff = rows.cells.of(loess).between(design_effects(rows), curve.anchors)
     halves = [t * np.sqrt(curve.squares @ v * deff) for v in variances(rows.fine)]
     return banded(rows.fine, shown, halves, resampling.level)

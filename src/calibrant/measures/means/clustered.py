@@ -29,10 +29,11 @@ from calibrant.measures.means.ratio import ratio_interval as sampling_ratio
 from calibrant.measures.means.ratio import ratio_square
 from calibrant.measures.ranking.area import area_interval as sampling_area
 from calibrant.measures.ranking.area import area_square, influences
-from calibrant.statistics.cluster_sums import Clustered, Spread, around_mean, centred, spread_of
+from calibrant.statistics.cluster_sums import Clustered, around_mean, centred, variance_of
 from calibrant.statistics.intervals import blend, clopper_pearson
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import alpha_of, normal_quantile, t_quantile
+from calibrant.statistics.variance import Variance
 
 Float64s = NDArray[np.float64]
 
@@ -50,7 +51,7 @@ _LARGE: Final = 0.1  # share of the rows; a cluster with more decides the degree
 # ------------------------------------------------------------ the mean gap and the mean score
 
 
-def gap_spread(rows: Clustered) -> Spread:
+def gap_spread(rows: Clustered) -> Variance:
     """Return the spread of the sum of score - outcome, of the variance blended with what calibration implies.
 
     The blend is that of the mean gap, (K Q + 5 V0) / (K + 5), with the effective number of clusters K.
@@ -59,7 +60,7 @@ def gap_spread(rows: Clustered) -> Spread:
     found = rows.gap_spread(ones)
     v = blend(np.full(len(cells), rows.kish), cells.squared_residuals, cells.null_variances)
     variance = rows.row_square(ones, v) * unbiased(rows.effective_n) * found.deff
-    return Spread(variance, found.deff, found.freedom)
+    return Variance(variance, found.deff, found.df)
 
 
 def gap_interval(rows: Clustered, value: float, level: float) -> tuple[float, float]:
@@ -70,17 +71,17 @@ def gap_interval(rows: Clustered, value: float, level: float) -> tuple[float, fl
 def ratio_interval(rows: Clustered, ratio: float, level: float) -> tuple[float, float]:
     """Return the interval of the ratio t of observed to expected outcomes, by the sums of y - t p over buckets."""
     own = rows.centred(rows.y.sum(axis=1) - ratio * (rows.gaps + rows.y).sum(axis=1))
-    spread = spread_of(own, ratio_square(rows.fine, ratio), rows.sizes)
-    error = math.sqrt(spread.variance) / float(rows.cells.positives.sum())
-    return sampling_ratio(ratio, error, t_quantile(level, spread.freedom))
+    spread = variance_of(own, ratio_square(rows.fine, ratio), rows.sizes)
+    error = spread.error / float(rows.cells.positives.sum())
+    return sampling_ratio(ratio, error, t_quantile(level, spread.df))
 
 
-def score_spread(rows: Clustered, value: float) -> Spread:
+def score_spread(rows: Clustered, value: float) -> Variance:
     """Return the spread of the sum of the scores, whose mean is ``value``."""
     fine = rows.fine
     own = rows.centred((rows.gaps + rows.y).sum(axis=1))
     square = float(np.sum(fine.square_weights * (fine.scores - value) ** 2))
-    return spread_of(own, square if square > _ROUNDING * rows.total * rows.unit else 0.0, rows.sizes)
+    return variance_of(own, square if square > _ROUNDING * rows.total * rows.unit else 0.0, rows.sizes)
 
 
 def mean_score_interval(rows: Clustered, value: float, level: float) -> tuple[float, float]:
@@ -88,9 +89,9 @@ def mean_score_interval(rows: Clustered, value: float, level: float) -> tuple[fl
     return _around(value, score_spread(rows, value), rows, level)
 
 
-def _around(value: float, spread: Spread, rows: Clustered, level: float) -> tuple[float, float]:
+def _around(value: float, spread: Variance, rows: Clustered, level: float) -> tuple[float, float]:
     """Return value -+ t sd / N."""
-    half = t_quantile(level, spread.freedom) * math.sqrt(spread.variance) / rows.total
+    half = spread.half_width(level) / rows.total
     return value - half, value + half
 
 
@@ -102,7 +103,7 @@ def unbiased(n: float) -> float:
 # ------------------------------------------------------------ proper scores
 
 
-def loss_spread(rows: Clustered, score: Score, means: PredictionMeans, sums: Float64s | None = None) -> Spread:
+def loss_spread(rows: Clustered, score: Score, means: PredictionMeans, sums: Float64s | None = None) -> Variance:
     """Return the spread of the sum of the Brier scores or log losses; the buckets must be scored.
 
     The variance of a row is the one of `means.means.score_interval`: where the scores are of the judged event, it is
@@ -118,12 +119,12 @@ def loss_spread(rows: Clustered, score: Score, means: PredictionMeans, sums: Flo
         n, implied_variance = np.array([rows.effective_n]), np.array([spread / (rows.unit * rows.total)])
         variance = max(float(blend(n, np.array([variance]), implied_variance)[0]), 0.0)
     whole = variance * rows.unit * rows.total * unbiased(rows.effective_n)
-    return Spread(whole * found.deff, found.deff, found.freedom)
+    return Variance(whole * found.deff, found.deff, found.df)
 
 
 def _sum_spread(
     rows: Clustered, sums: Float64s, variance: float, mean: float, weights: Float64s | None = None
-) -> Spread:
+) -> Variance:
     """Return the spread of a sum from its sums over the buckets, (H,), and from the variance and mean of a row.
 
     ``weights`` are those of the buckets, by default of all.
@@ -131,7 +132,7 @@ def _sum_spread(
     weights = rows.weights if weights is None else weights
     own = centred(sums, weights)
     square = variance * rows.unit * rows.total
-    return spread_of(own, square if variance > _ROUNDING * (mean**2 + variance) else 0.0, weights / rows.unit)
+    return variance_of(own, square if variance > _ROUNDING * (mean**2 + variance) else 0.0, weights / rows.unit)
 
 
 def score_interval(rows: Clustered, score: Score, means: PredictionMeans, level: float) -> Interval:
@@ -166,7 +167,7 @@ def skill_interval(rows: Clustered, means: PredictionMeans, rates: BaseRates, le
     found = _sum_spread(rows, (brier - ratio * losses)[filled], variance, means.brier, weights[filled])
     base = _sum_spread(rows, losses[filled], rates.own_variance, rates.score, weights[filled])
     second = 2 * (ratio * base.deff / rows.effective_n * rows.total) ** 2
-    spread = found._replace(variance=found.variance / rates.score**2 + second)
+    spread = found._replace(value=found.value / rates.score**2 + second)
     return Interval(*_around(1 - ratio, spread, rows, level), NORMAL)
 
 
@@ -182,14 +183,14 @@ def area_interval(rows: Clustered, area: float, level: float) -> tuple[float, fl
         np.divide(rows.cells.pool(n * x), pooled, out=np.zeros(len(pooled)), where=pooled > 0)
         for n, x, pooled in ((n, x, rows.cells.pool(n)) for n, x in zip(kinds, moved, strict=True))
     )
-    spread = spread_of((rows.n - rows.y) @ without + rows.y @ having, area_square(fine), rows.sizes)
-    return sampling_area(area, math.sqrt(spread.variance), t_quantile(level, spread.freedom))
+    spread = variance_of((rows.n - rows.y) @ without + rows.y @ having, area_square(fine), rows.sizes)
+    return sampling_area(area, spread.error, t_quantile(level, spread.df))
 
 
 # ------------------------------------------------------------ shares
 
 
-def share_trials(n: float, rows: Clustered, spread: Spread, level: float, *, varied: bool) -> float:
+def share_trials(n: float, rows: Clustered, spread: Variance, level: float, *, varied: bool) -> float:
     """Return the number of independent rows in which a share of n rows would be as uncertain.
 
     n / deff (z / t)^2 (Korn and Graubard 1998), the design effect at least .01; where all rows are alike, the effective
@@ -197,11 +198,11 @@ def share_trials(n: float, rows: Clustered, spread: Spread, level: float, *, var
     """
     if not varied:
         return rows.kish
-    t = t_quantile(level, spread.freedom)
+    t = t_quantile(level, spread.df)
     return n / max(spread.deff, _LEAST_DEFF) * (normal_quantile(level) / t) ** 2
 
 
-def accuracy_spread(rows: Clustered, means: PredictionMeans) -> Spread:
+def accuracy_spread(rows: Clustered, means: PredictionMeans) -> Variance:
     """Return the spread of the number of right answers; the buckets must be scored."""
     share = means.accuracy
     return _sum_spread(rows, rows.scalar("right"), share * (1 - share) * means.effective_n / means.accuracy_rows, share)
@@ -214,13 +215,13 @@ def accuracy_interval(rows: Clustered, means: PredictionMeans, level: float) -> 
     return wilson_interval(means.accuracy, n, normal_quantile(level))
 
 
-def rate_spread(rows: Clustered) -> Spread:
+def rate_spread(rows: Clustered) -> Variance:
     """Return the spread of the number of outcomes."""
     cells = rows.fine
     rate = float(cells.positives.sum()) / rows.total
     squares = cells.table.own_weights.sum(axis=1)
     square = around_mean(float(squares[1]), rate, float(squares[1]), float(squares.sum()))
-    return spread_of(rows.centred(rows.y.sum(axis=1)), square, rows.sizes)
+    return variance_of(rows.centred(rows.y.sum(axis=1)), square, rows.sizes)
 
 
 def rate_interval(rows: Clustered, level: float) -> tuple[float, float]:
@@ -248,7 +249,7 @@ def details_of(buckets: BucketSums) -> dict[str, Any]:
     return {"clusters": buckets.number, "largest_cluster": buckets.largest_share}
 
 
-def effective_rows(rows: Clustered, spread: Spread) -> float:
+def effective_rows(rows: Clustered, spread: Variance) -> float:
     """Return how many independent rows would tell as much of a mean: N / deff; infinite if nothing can deviate."""
     return rows.effective_n / spread.deff if spread.deff > 0 else math.inf
 

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.measures.smooth.intervals import Mesh, crossing
-from calibrant.statistics.cluster_sums import Clustered, Spread, common_signs, widest
+from calibrant.statistics.cluster_sums import Clustered, common_signs
 from calibrant.statistics.intervals import FEWEST, PRIOR_ROWS, blend, thinned, unbiased_end
+from calibrant.statistics.variance import Variance, widest
 
 Float64s = NDArray[np.float64]
 
@@ -83,15 +84,15 @@ def _ends(rows: Clustered, effects: DesignEffects, s: float, level: float) -> tu
     deviation = np.maximum(deviation, _NOTHING * max(float(deviation.max()), float(np.abs(density).max())) + _TINY)
     g, slope = thinned(density / deviation)
 
-    def spread(direction: Float64s) -> Spread:
+    def spread(direction: Float64s) -> Variance:
         moved = mesh.convolved_at_cells(direction, s)
         found = rows.gap_spread(moved)
-        return Spread(max(rows.row_square(moved, v), 0.0) * found.deff / n**2, found.deff, found.freedom)
+        return Variance(max(rows.row_square(moved, v), 0.0) * found.deff / n**2, found.deff, found.df)
 
     thin, sign = spread(slope), spread(np.sign(density))
     common = [spread(signs) for signs in common_signs(mesh.nodes, float(cells.score_sums.sum()) / n)]
     middle, roots = float(mesh.integral(deviation * g)), float(mesh.integral(deviation))
     jensen = float(mesh.integral(np.abs(density))) + widest([sign, *common], level)
-    several = all(roots**2 >= FEWEST * each.variance for each in (sign, *common))
+    several = all(roots**2 >= FEWEST * each.value for each in (sign, *common))
     least_biased = unbiased_end(middle, roots, widest([thin, *common], level), several=several)
     return middle - widest([thin], level), min(jensen, least_biased)

@@ -1,0 +1,385 @@
+"""The sums of score - outcome over bins, and how they vary.
+
+A bin has n rows, S = sum (p - y), Q = sum (p - y)^2 and V0 = sum p (1 - p). The estimates of variance blend what was
+seen with what calibration implies, v = (n Q + 5 V0) / (n + 5).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.inputs.weights import effective_n, rate_rows
+from calibrant.measures.binned.binned import (
+    LEAST_ROWS,
+    absolute_error,
+    debiased_square,
+    enough_rows,
+    largest_gap,
+    root_square_error,
+)
+from calibrant.runtime.cached import cached_property
+from calibrant.statistics.cells import Cells, spread_of
+from calibrant.statistics.gamma import GammaMoments, absolute_moments
+from calibrant.statistics.intervals import blend
+from calibrant.statistics.variance import Variance
+
+Float64s = NDArray[np.float64]
+
+_TINY = float(np.finfo(float).tiny)
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class BinMoments:
+    """Sums over the filled bins, each (M,).
+
+    Attributes
+    ----------
+    index, first
+        The place of the bin among all bins, and its first cell.
+    rows
+        n, the effective sample size of the bin.
+    counts, score_sums, gap_sums
+        The weight, the sum of the scores, and S, the sum of score - outcome.
+    squared_residuals, null_variances
+        Q and V0, in units of squared weight.
+    square_weights, squared_gaps, squared_positives
+        The sums of 1, of score - outcome and of outcomes, in units of squared weight; with whole weights those of
+        weight.
+    total, weight, effective_n : float
+        The weight of all bins, and that of all rows with their effective sample size: where bins are of several
+        classes, a row is in one bin of each.
+    """
+
+    index: NDArray[np.intp]
+    first: NDArray[np.intp]
+    rows: Float64s
+    counts: Float64s
+    score_sums: Float64s
+    gap_sums: Float64s
+    squared_residuals: Float64s
+    null_variances: Float64s
+    square_weights: Float64s
+    squared_gaps: Float64s
+    squared_positives: Float64s
+    total: float
+    weight: float
+    effective_n: float
+
+    @classmethod
+    def of(cls, cells: Cells, bins: NDArray[np.intp]) -> BinMoments:
+        """Return the moments of the bins; ``bins`` is the bin of each cell, in increasing order."""
+        first = np.flatnonzero(np.diff(bins, prepend=-1))
+
+        def cut(values: Float64s) -> Float64s:
+            return np.add.reduceat(values, first)
+
+        counts, squares = cut(cells.counts), cut(cells.square_weights)
+        positives = cells.positives if cells.table.square_weights is None else cells.table.square_weights[1]
+        return cls(
+            index=bins[first],
+            first=first,
+            rows=effective_n(counts, squares),
+            counts=counts,
+            score_sums=cut(cells.score_sums),
+            gap_sums=cut(cells.gap_sums),
+            squared_residuals=cut(cells.squared_residuals),
+            null_variances=cut(cells.null_variances),
+            square_weights=squares,
+            squared_gaps=cut(cells.squared_gaps),
+            squared_positives=cut(positives),
+            total=cells.total,
+            weight=cells.total,
+            effective_n=cells.effective_n,
+        )
+
+    @property
+    def variances(self) -> Float64s:
+        """The blended estimates of the variance of S."""
+        return blend(self.rows, self.squared_residuals, self.null_variances)
+
+    @property
+    def within(self) -> Float64s:
+        """The sum of (r - D)^2 around the gap D of the bin, in units of squared weight."""
+        gaps = self.gap_sums / self.counts
+        return np.maximum(self.squared_residuals - gaps * (2 * self.squared_gaps - gaps * self.square_weights), 0.0)
+
+    @property
+    def around(self) -> Float64s:
+        """The blended estimates of the variance of S around the gap of the bin."""
+        return blend(self.rows, self.within, self.null_variances)
+
+    @property
+    def noise(self) -> Float64s:
+        """The variance of the gap of each bin."""
+        return self.around / self.counts**2
+
+    @property
+    def rates(self) -> Float64s:
+        """The outcome rate of each bin."""
+        return np.clip((self.score_sums - self.gap_sums) / self.counts, 0.0, 1.0)
+
+    @property
+    def rate_rows(self) -> Float64s:
+        """The number of equal rows in which each rate would be as uncertain."""
+        squares = np.stack([self.square_weights - self.squared_positives, self.squared_positives])
+        return rate_rows(self.rates, self.counts, squares)
+
+    @property
+    def mean_variances(self) -> Float64s:
+        """The variance of the mean score of each bin."""
+        means, sums = self.score_sums / self.counts, self.squared_gaps + self.squared_positives
+        squares = sums - self.null_variances  # the sum of p^2
+        around = squares - means * (2 * sums - means * self.square_weights)
+        return np.maximum(around, 0.0) / self.counts**2
+
+    def spread(self, slopes: Float64s, variances: Float64s) -> float:
+        """Return the standard deviation of sum f r over rows, f a slope of each bin."""
+        gaps, square_total = (self.gap_sums, self.squared_gaps), self.weight**2 / self.effective_n
+        return spread_of(slopes, variances, gaps, self.weight, square_total)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BinSums(ABC):
+    """The sums S of the filled bins, (M,), and how they vary: what the binned family asks of a sampling design.
+
+    Correlations are those of the bins' S, or of their S around the gaps of the bins.
+    """
+
+    moments: BinMoments
+
+    # ------------------------------------------------------------ measures, of many replicates at once
+
+    def over_bins(self, cell_sums: Float64s) -> Float64s:
+        """Return the sums over each bin, (..., M), of sums over each cell, (..., K)."""
+        return np.add.reduceat(cell_sums, self.moments.first, axis=-1)
+
+    def absolute(self, gap_sums: Float64s) -> Float64s:
+        """Return the l1 error from S of each bin."""
+        return absolute_error(gap_sums, self.moments.total)
+
+    def root_square(self, gap_sums: Float64s) -> Float64s:
+        """Return the l2 error from S of each bin."""
+        return root_square_error(gap_sums, self.moments.counts, self.moments.total)
+
+    @abstractmethod
+    def debiased_square(self, gap_sums: Float64s, own_squares: Float64s) -> Float64s:
+        """Return the unbiased squared l2 error from S of each bin, and the sum of squares of its independent parts."""
+
+    def maximum(self, gap_sums: Float64s) -> Float64s:
+        """Return the largest gap of the bins with rows enough; NaN without such a bin."""
+        return largest_gap(gap_sums[..., self.held], self.moments.counts[self.held])
+
+    def standard_maximum(self, gap_sums: Float64s) -> Float64s:
+        """Return the largest |S| of the same bins in standard deviations under calibration, of one row or more.
+
+        It has power for rare events too, where the largest gap itself is decided by the noisiest bin.
+        """
+        unit = (self.moments.total / self.moments.effective_n) ** 2
+        deviations = np.sqrt(np.maximum(self.null_variances, unit))
+        return largest_gap(gap_sums[..., self.held], deviations[self.held])
+
+    @property
+    @abstractmethod
+    def held(self) -> NDArray[np.bool_]:
+        """The bins with rows enough to take part in the maximum."""
+
+    # ------------------------------------------------------------ under calibration
+
+    @property
+    @abstractmethod
+    def null_variances(self) -> Float64s:
+        """The variance of each S under calibration."""
+
+    @property
+    def varied(self) -> NDArray[np.bool_]:
+        """The bins whose S varies under calibration."""
+        return np.asarray(self.moments.null_variances > 0)
+
+    @property
+    def null_absolute(self) -> GammaMoments | None:
+        """The distribution of sum |S| under calibration; None where nothing varies."""
+        variances = self.null_variances[self.varied]
+        return absolute_moments(variances) if len(variances) else None
+
+    @property
+    def null_rounding(self) -> float:
+        """The most that sum |S| is by rounding where nothing varies."""
+        return 0.0
+
+    @abstractmethod
+    def null_square(self, weights: Float64s) -> tuple[float, float]:
+        """Return the mean under calibration of sum a S^2, a these weights, and the degrees of freedom of its fit."""
+
+    @property
+    @abstractmethod
+    def pair_weights(self) -> Float64s:
+        """What S^2 of each bin adds to the unbiased squared error."""
+
+    # ------------------------------------------------------------ as they are
+
+    @property
+    @abstractmethod
+    def variances(self) -> Float64s:
+        """v, the variance of each S; above 0."""
+
+    @property
+    @abstractmethod
+    def deff(self) -> Float64s | float:
+        """The design effect of each S."""
+
+    @property
+    def common(self) -> Sequence[Float64s]:
+        """The signs of the bins' gaps where something moves several bins together, (M,) each; none in general."""
+        return ()
+
+    @abstractmethod
+    def linear(self, slopes: Sequence[Float64s]) -> list[Variance]:
+        """Return the variance of sum f S for each f, slopes of the bins, (M,)."""
+
+    @abstractmethod
+    def quadratic(self, x: Float64s) -> float:
+        """Return x' C x, C the correlations."""
+
+    @abstractmethod
+    def squares(self, x: Float64s) -> float:
+        """Return sum x_b x_c C_bc^2 over pairs of bins, C the correlations under calibration."""
+
+    # ------------------------------------------------------------ around the gaps of the bins
+
+    @property
+    @abstractmethod
+    def gap_variances(self) -> Float64s:
+        """The variance of each S around the gap of its bin."""
+
+    @property
+    @abstractmethod
+    def pair_noise(self) -> float:
+        """The variance of the unbiased squared error where all gaps are 0."""
+
+    @abstractmethod
+    def influence(self, gaps: Float64s) -> Variance:
+        """Return the variance of the sum over rows of 2 D r - D^2, D these gaps of the bins and r = p - y."""
+
+    @abstractmethod
+    def between(self, squares: Float64s) -> float:
+        """Return the variance of the sum over rows of the squared gap of their bin, from the squared gaps, (M,)."""
+
+    @abstractmethod
+    def gap_quadratic(self, x: Float64s) -> float:
+        """Return x' C x, C the correlations around the gaps of the bins."""
+
+    # ------------------------------------------------------------ rates
+
+    @abstractmethod
+    def rate_rows(self, tail: float) -> Float64s:
+        """Return in how many independent rows each rate would be as uncertain, for a bound at ``tail``."""
+
+    @abstractmethod
+    def mean_score_margins(self, tail: float) -> Float64s:
+        """Return the squared half width of the bound of each mean score at ``tail``."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RowBins(BinSums):
+    """Bins of independent rows.
+
+    With ``dependence`` above 1 they are bins of several classes, whose rows are the same: it is how many times the
+    variance of a sum over bins may exceed the variance for independent bins.
+    """
+
+    dependence: float = 1.0
+
+    @classmethod
+    def of(cls, cells: Cells, bins: NDArray[np.intp]) -> RowBins:
+        """Return the bins; ``bins`` is the bin of each cell, in increasing order."""
+        return cls(moments=BinMoments.of(cells, bins))
+
+    def debiased_square(self, gap_sums: Float64s, own_squares: Float64s) -> Float64s:
+        """Return the unbiased squared l2 error from S and Q of each bin."""
+        bins = self.moments
+        return debiased_square(gap_sums, own_squares, bins.counts, bins.rows, bins.total)
+
+    @cached_property
+    def held(self) -> NDArray[np.bool_]:
+        """The bins with 30 rows."""
+        return enough_rows(self.moments.rows, LEAST_ROWS)
+
+    @property
+    def null_variances(self) -> Float64s:
+        """V0."""
+        return self.moments.null_variances
+
+    def null_square(self, weights: Float64s) -> tuple[float, float]:
+        """Return sum a V0, and (sum a V0)^2 / sum (a V0)^2."""
+        parts = weights * self.moments.null_variances
+        mean = float(parts.sum())
+        return mean, 1 / float(np.sum((parts / mean) ** 2)) if mean else 0.0
+
+    @property
+    def pair_weights(self) -> Float64s:
+        """1 / (n N)."""
+        return 1 / (self.moments.counts * self.moments.total)
+
+    @property
+    def variances(self) -> Float64s:
+        """The blended variance of each S."""
+        return np.maximum(self.moments.variances, _TINY)
+
+    @property
+    def deff(self) -> float:
+        """1: the rows are independent."""
+        return 1.0
+
+    def linear(self, slopes: Sequence[Float64s]) -> list[Variance]:
+        """Return the variance of sum f S for each f."""
+        return [Variance(self.moments.spread(f, self.dependence * self.variances) ** 2) for f in slopes]
+
+    def quadratic(self, x: Float64s) -> float:
+        """Return the sum of squares: the bins are independent."""
+        return self.dependence * float(np.sum(x**2))
+
+    def squares(self, x: Float64s) -> float:
+        """Return the sum of squares: the bins are independent."""
+        return self.quadratic(x)
+
+    @property
+    def gap_variances(self) -> Float64s:
+        """The blended variance of each S around the gap of the bin."""
+        return self.moments.around
+
+    @property
+    def pair_noise(self) -> float:
+        """2 sum o^2 u^2 / (n (n - 1)), o = n / N and u the variance of one residual around its bin's gap."""
+        bins = self.moments
+        n, several = bins.rows, bins.rows > 1
+        return 2 * float(np.sum((n * bins.around / (bins.counts * bins.total))[several] ** 2 / (n * (n - 1))[several]))
+
+    def influence(self, gaps: Float64s) -> Variance:
+        """Return 4 sum D^2 u + sum n (D^2 - m)^2, m the mean of D^2."""
+        return Variance(4 * float(np.sum(gaps**2 * self.moments.around)) + self.between(gaps**2))
+
+    def between(self, squares: Float64s) -> float:
+        """Return sum n (D^2 - m)^2, m the mean of D^2."""
+        bins = self.moments
+        mean = float(np.sum(bins.counts * squares)) / bins.total
+        return float(np.sum(bins.square_weights * (squares - mean) ** 2))
+
+    def gap_quadratic(self, x: Float64s) -> float:
+        """Return the sum of squares: the bins are independent."""
+        return self.quadratic(x)
+
+    def rate_rows(self, tail: float) -> Float64s:
+        """Return the effective sample size of each rate."""
+        del tail
+        return self.moments.rate_rows
+
+    def mean_score_margins(self, tail: float) -> Float64s:
+        """Return z^2 times the variance of each mean score."""
+        from scipy.special import ndtri
+
+        return np.asarray(float(ndtri(tail)) ** 2 * self.moments.mean_variances)
