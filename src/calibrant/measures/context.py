@@ -62,6 +62,7 @@ class OwnLaw:
 
 
 _NOT_FINITE: Final = "no interval: its ends are not finite, because the rows that decide are too few"
+_ROUNDING: Final = 1e-12  # relative: ends that differ by less are equal
 _RAISED: Final = "upper end raised to what the intervals of other errors imply"
 _BAND: Final = "band"  # the keys of the two bands among the draws
 _CURVE: Final = "curve"
@@ -190,7 +191,7 @@ class Inference:
             known = method.startswith(("no interval", "not available"))
             return Interval(math.nan, math.nan, method if known else _NOT_FINITE)
         implied = -math.inf if measure.implied is None else measure.implied(self)
-        if implied > high:
+        if implied > high + _ROUNDING * abs(high):
             high, method = measure.in_range(value, low, implied, layout)[1], f"{method}; {_RAISED}"
         return Interval(low, high, method)
 
