@@ -42,7 +42,7 @@ from calibrant.measures.isotonic import intervals as independent_corp
 from calibrant.measures.line.clustered import log_odds_line
 from calibrant.measures.means import clustered as means
 from calibrant.measures.means.means import PredictionMeans, gap_error, wilson_interval
-from calibrant.measures.smooth import clustered as smooth
+from calibrant.measures.smooth import intervals as smooth
 from calibrant.measures.smooth.smooth import smooth_error
 from calibrant.measures.verdict import Verdict
 from calibrant.statistics import cluster_sums as sums
@@ -184,7 +184,7 @@ def test_standard_errors_of_means_are_those_of_statsmodels(labels, gap, brier, a
 )
 def test_share_freedom_and_design_effect_of_the_twelve_rows(labels, share, freedom, raw):
     rows = clustered(P, Y, list(labels))
-    found = rows.gap_spread(np.ones(len(rows.cells)))
+    found = sums.variance_of(rows.centred(rows.gaps.sum(axis=1)), rows.row_square(np.ones(len(rows.cells))), rows.sizes)
     square = float(np.sum(rows.centred(rows.gaps.sum(axis=1)) ** 2))
     independent = rows.row_square(np.ones(len(rows.cells))) * 12 / 11
     assert (square / found.value, found.df) == pytest.approx((share, freedom), abs=5e-7)
@@ -685,7 +685,7 @@ SMOOTH_RECORDS = [
 @pytest.mark.parametrize("record", SMOOTH_RECORDS, ids=lambda record: f"slope {record[2]}")
 def test_intervals_without_bins_are_those_of_the_research_program(record, monkeypatch):
     monkeypatch.setattr(smooth, "unbiased_end", lambda *_args, **_settings: math.inf)  # an end that came later
-    monkeypatch.setattr(smooth, "common_signs", lambda *_args: [])  # directions that came later
+    monkeypatch.setattr(sums, "common_signs", lambda *_args: [])  # directions that came later
     seed, n_clusters, slope, ks, smece, part = record
     rows = clustered(*dependent(seed, n_clusters, slope))
     law = ClusterNull.of(rows, 15)

@@ -32,7 +32,7 @@ from calibrant.measures.isotonic import intervals as independent_corp
 from calibrant.measures.line.clustered import log_odds_line
 from calibrant.measures.means import clustered as means
 from calibrant.measures.means.means import PredictionMeans
-from calibrant.measures.smooth import clustered as smooth
+from calibrant.measures.smooth import intervals as smooth
 from calibrant.measures.smooth.smooth import smooth_error
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import Clustered

@@ -34,6 +34,7 @@ from calibrant.measures.smooth import intervals as smoothing
 from calibrant.measures.smooth.intervals import Mesh, NullSmooth, expected
 from calibrant.statistics import null
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import Independent
 from calibrant.statistics.outcomes import Aliases, binomial_laws
 from calibrant.statistics.resampling import draw_rows
 
@@ -291,12 +292,12 @@ def smooth_ends(p, y, s, nodes=4000):
 def test_smooth_interval_solves_its_equations(n, slope):
     p, y = draw(n, n, slope)
     cells, value = cells_of(p, y), calibrant.smooth_calibration_error(p, y)
-    low, high = calibrant.measures.smooth.intervals.interval(cells, value, Z, rejected=True)
+    low, high = calibrant.measures.smooth.intervals.interval(Independent(cells), value, LEVEL, rejected=True)
     # The root is found to 1e-4 of s; a mesh of 8 steps a bandwidth widens the kernel by 1 / 300 at the most.
     assert smooth_ends(p, y, high)[1] == pytest.approx(high, rel=4e-3)
     if low > 0:  # where it is more than exp(-3) of the value
         assert smooth_ends(p, y, low)[0] == pytest.approx(low, rel=4e-3)
-    assert calibrant.measures.smooth.intervals.interval(cells, value, Z, rejected=False) == (0.0, high)
+    assert calibrant.measures.smooth.intervals.interval(Independent(cells), value, LEVEL, rejected=False) == (0.0, high)
 
 
 def brownian_tail(x):

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from calibrant.kernels import dispatch
 from calibrant.measures.clustered_null import ClusterNull
 from calibrant.measures.means.clustered import gap_spread
-from calibrant.measures.smooth.clustered import DesignEffects
-from calibrant.measures.smooth.intervals import Mesh
+from calibrant.measures.smooth.intervals import DesignEffects, Mesh
 from calibrant.results import CalibrationCurve
 from calibrant.statistics.cluster_sums import Clustered
 from calibrant.statistics.intervals import consistency_band

@@ -20,11 +20,11 @@ from calibrant.measures.independent_rows import Ends
 from calibrant.measures.isotonic import clustered as corp
 from calibrant.measures.line.clustered import falls, in_the_large, log_odds_line
 from calibrant.measures.line.intervals import Large, Line, WithoutEnds, without_ends
-from calibrant.measures.loess import clustered as loess
+from calibrant.measures.loess import intervals as loess
 from calibrant.measures.means import clustered as means
 from calibrant.measures.means.base_rates import BaseRates
 from calibrant.measures.means.means import PredictionMeans
-from calibrant.measures.smooth import clustered as smooth
+from calibrant.measures.smooth import intervals as smooth
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
@@ -220,4 +220,4 @@ class ClusteredRows:
 
     def loess_curve(self, resampling: Resampling) -> CalibrationCurve:
         """Return the loess curve with its bands."""
-        return loess.loess_curve(self.clusters, self._shown, resampling)
+        return loess.loess_curve(self.clusters, self.clusters.fine, self._shown, self.gap_spread().df, resampling.level)

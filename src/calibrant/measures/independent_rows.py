@@ -38,6 +38,7 @@ from calibrant.measures.smooth import intervals as smooth
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import Independent
 from calibrant.statistics.intervals import clopper_pearson, consistency_band
 from calibrant.statistics.null import Interval, Law
 from calibrant.statistics.resampling import Resampling, two_sided
@@ -83,11 +84,11 @@ class IndependentRows:
 
     def smooth_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
         """Return the interval of the smooth calibration error."""
-        return smooth.interval(self.cells, value, resampling.z, rejected=rejected)
+        return smooth.interval(Independent(self.cells), value, resampling.level, rejected=rejected)
 
     def loess_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
         """Return the interval of the mean gap between scores and loess curve."""
-        return loess.interval(self.cells, value, resampling.z, rejected=rejected)
+        return loess.interval(Independent(self.cells), value, resampling.level, rejected=rejected)
 
     def gap_interval(self, value: float, resampling: Resampling) -> Ends:
         """Return the interval of the mean gap."""
@@ -208,4 +209,4 @@ class IndependentRows:
 
     def loess_curve(self, resampling: Resampling) -> CalibrationCurve:
         """Return the loess curve with its bands."""
-        return loess.loess_curve(self.cells, self.shown, resampling)
+        return loess.loess_curve(Independent(self.cells), self.cells, self.shown, math.inf, resampling.level)

@@ -7,6 +7,7 @@ N_h the weight of bucket h, N that of all rows, K the number of coarse cells wit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from calibrant.clusters import BucketSums
 from calibrant.errors import InputError
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import Transform
+from calibrant.statistics.intervals import PRIOR_ROWS
 from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
@@ -25,6 +28,9 @@ Float64s = NDArray[np.float64]
 #: Sums of squares below this part of those of independent rows are rounding: the sums of clusters do not vary.
 NOTHING: Final = 1e-10
 
+_TINY: Final = float(np.finfo(float).tiny)
+_SMALLEST: Final = 1e-9  # weight at a place
+_LITTLE: Final = 1e-9  # of the largest variance: where less is left, only rounding is
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 _DIGITS: Final = 9  # of a sum of a bucket, as a share of the largest
 _LEAST_SHARE: Final = 1e-150  # of the variance of the buckets that is left around their common mean
@@ -193,9 +199,37 @@ class Clustered:
             self.unit * self.total,
         )
 
-    def gap_spread(self, slopes: Float64s) -> Variance:
-        """Return the spread of sum f r over rows, f a slope of each coarse cell."""
-        return variance_of(self.centred(self.gaps @ slopes), self.row_square(slopes), self.sizes)
+    # ------------------------------------------------------------ as a SamplingDesign
+
+    @property
+    def units(self) -> float:
+        """The effective number of clusters."""
+        return self.kish
+
+    def linear(self, slopes: Float64s, variances: Float64s) -> Variance:
+        """Return the variance for independent rows times the design effect of the sums over buckets."""
+        found = variance_of(self.centred(self.gaps @ slopes), self.row_square(slopes), self.sizes)
+        return Variance(max(self.row_square(slopes, variances), 0.0) * found.deff, found.deff, found.df)
+
+    def common(self, places: Float64s) -> Sequence[Float64s]:
+        """Return the signs of gaps that clusters move alike, and of those that turn at the mean score."""
+        return common_signs(places, float(self.cells.score_sums.sum()) / self.total)
+
+    def units_near(self, transform: Transform) -> Float64s:
+        """Return the effective number of clusters by their weights at each place."""
+        near = np.maximum(transform(self.n), 0.0)
+        squares = np.maximum(np.sum(near**2, axis=0), _SMALLEST**2)
+        return np.asarray(np.maximum(near.sum(axis=0), _SMALLEST) ** 2 / squares)
+
+    def effects(self, transform: Transform, of_squares: Transform, units: Float64s | float) -> Float64s:
+        """Return the design effects that the buckets show, steadied by five clusters of that over all places."""
+        buckets = len(self.sizes)
+        own = np.sum(self.centred(transform(self.gaps)) ** 2, axis=0) * buckets / (buckets - 1)
+        independent = np.maximum(of_squares(self.cells.squared_residuals), _TINY)
+        overall = float(own.sum() / independent.sum())
+        several = independent > _LITTLE * independent.max()
+        shown = np.divide(own, independent, out=np.full_like(own, overall), where=several)
+        return np.asarray((units * shown + PRIOR_ROWS * overall) / (units + PRIOR_ROWS))
 
 
 def by_content(sums: Float64s) -> NDArray[np.intp]:

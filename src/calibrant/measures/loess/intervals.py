@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from calibrant.measures.loess.loess import Loess, Quantiles
 from calibrant.results import CalibrationCurve
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.intervals import blend, thinned
-from calibrant.statistics.resampling import Resampling
+from calibrant.statistics.resampling import t_quantile
+from calibrant.statistics.variance import widest
 
 Float64s = NDArray[np.float64]
 
@@ -33,29 +35,45 @@ def window_rows(cells: Cells) -> float:
     return float(np.median(1 / (cells.of(loess).squares @ cells.square_weights)))
 
 
-def interval(cells: Cells, value: float, z: float, *, rejected: bool) -> tuple[float, float]:
+def design_effects(design: SamplingDesign) -> Float64s:
+    """Return the design effect of the gap at each anchor."""
+    curve = design.cells.of(loess)
+    effects = design.effects(curve.gaps, lambda squares: np.asarray(curve.squares @ squares), design.units)
+    return np.broadcast_to(effects, curve.anchors.shape)
+
+
+def interval(design: SamplingDesign, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
     """Return the interval of the mean gap between the scores and the curve that the true rates would have.
 
-    low = sum o tau g(G / tau) - z sd[g'(G / tau)] and high = T + z sd[sign G]: G are the gaps at the anchors, o the
+    low = sum o tau g(G / tau) - t sd[g'(G / tau)] and high = T + t sd[sign G]: G are the gaps at the anchors, o the
     shares of the rows, tau^2 the variances of G, sd[f] the standard deviation of sum o f G, and g as for binned errors.
-    Variances of cells are blended with what calibration implies as if each had the rows behind an anchor.
+    Variances of cells are blended with what calibration implies as if each had the rows behind an anchor, or the
+    clusters if they are fewer.
     """
-    curve = cells.of(loess)
-    v = blend(np.full(len(cells), window_rows(cells)), cells.squared_residuals, cells.null_variances)
-    gaps, deviations = curve.gaps(cells.gap_sums), np.sqrt(curve.squares @ v) + _TINY
+    cells, curve = design.cells, design.cells.of(loess)
+    near = np.full(len(cells), min(window_rows(cells), design.units))
+    v = blend(near, cells.squared_residuals, cells.null_variances)
+    gaps, deviations = curve.gaps(cells.gap_sums), np.sqrt(curve.squares @ v * design_effects(design)) + _TINY
     g, slope = thinned(gaps / deviations)
 
-    def half(direction: Float64s) -> float:
-        return z * cells.spread((curve.shares * direction) @ curve.weights, v)
+    def half_width(*directions: Float64s) -> float:
+        return widest((design.linear((curve.shares * f) @ curve.weights, v) for f in directions), level)
 
-    low = max(float(curve.shares @ (deviations * g)) - half(slope), 0.0) if rejected else 0.0
-    return min(low, value), value + half(np.sign(gaps))
+    low = max(float(curve.shares @ (deviations * g)) - half_width(slope), 0.0) if rejected else 0.0
+    return min(low, value), value + half_width(np.sign(gaps), *design.common(curve.anchors))
 
 
-def loess_curve(cells: Cells, shown: NDArray[np.intp], resampling: Resampling) -> CalibrationCurve:
-    """Return the loess curve at the shown cells, with its bands."""
-    halves = [resampling.z * np.sqrt(cells.of(loess).squares @ v) for v in variances(cells)]
-    return banded(cells, shown, halves, resampling.level)
+def loess_curve(
+    design: SamplingDesign, fine: Cells, shown: NDArray[np.intp], df: float, level: float
+) -> CalibrationCurve:
+    """Return the loess curve of the fine cells at those shown, with its bands.
+
+    The design effects of the bands are those of the curve of the design's cells; ``df`` are the degrees of freedom of
+    the variances.
+    """
+    t, curve = t_quantile(level, df), fine.of(loess)
+    deff = design.cells.of(loess).between(design_effects(design), curve.anchors)
+    return banded(fine, shown, [t * np.sqrt(curve.squares @ v * deff) for v in variances(fine)], level)
 
 
 def variances(cells: Cells) -> tuple[Float64s, Float64s]:

@@ -57,10 +57,9 @@ def gap_spread(rows: Clustered) -> Variance:
     The blend is that of the mean gap, (K Q + 5 V0) / (K + 5), with the effective number of clusters K.
     """
     ones, cells = np.ones(len(rows.cells)), rows.cells
-    found = rows.gap_spread(ones)
     v = blend(np.full(len(cells), rows.kish), cells.squared_residuals, cells.null_variances)
-    variance = rows.row_square(ones, v) * unbiased(rows.effective_n) * found.deff
-    return Variance(variance, found.deff, found.df)
+    found = rows.linear(ones, v)
+    return found._replace(value=found.value * unbiased(rows.effective_n))
 
 
 def gap_interval(rows: Clustered, value: float, level: float) -> tuple[float, float]:

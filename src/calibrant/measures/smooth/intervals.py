@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 from calibrant.measures.smooth import cosines
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.intervals import FEWEST, blend, thinned, unbiased_end
 from calibrant.statistics.roots import root
+from calibrant.statistics.variance import Variance, widest
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -45,6 +47,9 @@ _STEP = 0.25  # of log s, in the search for an end
 _DEEP = 3.0  # of log s below the value: lower, the lower end is 0
 _SMALLEST = 1e-9
 _NOTHING = 1e-9  # of the largest deviation: where less is smoothed to, only rounding is left
+_NODES: Final = 1024  # steps of the mesh of design effects
+_NARROWEST: Final = 8 / _NODES  # the smallest bandwidth that this mesh shows
+_TINY: Final = float(np.finfo(float).tiny)
 _TIE = 1e-9  # relative: replicates that equal the data but for rounding count as at least as large
 
 
@@ -202,37 +207,71 @@ class Mesh:
         return np.stack(errors, axis=-1)
 
 
-def interval(cells: Cells, value: float, z: float, *, rejected: bool) -> tuple[float, float]:
+@dataclass(frozen=True, eq=False)
+class DesignEffects:
+    """The design effect of the smoothed residual along the scores, and the clusters that the kernel sees.
+
+    Both are given at (j + 1/2) / 1024; 1 and infinite for independent rows.
+    """
+
+    deff: Float64s | float
+    clusters: Float64s | float
+
+    @classmethod
+    def of(cls, design: SamplingDesign, bandwidth: float) -> DesignEffects:
+        """Return the design effects at a bandwidth."""
+        s, mesh = max(bandwidth, _NARROWEST), Mesh(design.cells, _NODES)
+
+        def smoothed(sums: Float64s) -> Float64s:
+            return mesh.smoothed(sums, s)
+
+        clusters = design.units_near(smoothed)
+        return cls(design.effects(smoothed, lambda squares: mesh.variance(squares, s), clusters), clusters)
+
+    def at(self, scores: Float64s) -> tuple[Float64s | float, Float64s | float]:
+        """Return both at these scores."""
+        if isinstance(self.deff, float) or isinstance(self.clusters, float):
+            return self.deff, self.clusters
+        places = (np.arange(_NODES) + 0.5) / _NODES
+        return np.interp(scores, places, self.deff), np.interp(scores, places, self.clusters)
+
+
+def interval(design: SamplingDesign, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
     """Return the interval of the smooth calibration error.
 
-    L_s = integral of tau g(G / tau) dt - z sd[g'(G / tau)] and U_s = integral of |G| + z sd[sign G] are the ends of an
-    interval for S(s), or as upper end the integral of tau (g(G / tau) + .481) + z sd[g'(G / tau)] if it is smaller; low
+    L_s = integral of tau g(G / tau) dt - t sd[g'(G / tau)] and U_s = integral of |G| + t sd[sign G] are the ends of an
+    interval for S(s), or as upper end the integral of tau (g(G / tau) + .481) + t sd[g'(G / tau)] if it is smaller; low
     solves L_s = s and high U_s = s. tau^2(t) is the variance of G(t), sd[psi] the standard deviation of the integral of
     psi G, and g as for binned errors. Variances of cells are blended with what calibration implies as if each had the
-    rows that the kernel sees: with its own few it would have little else.
+    rows that the kernel sees, or the clusters if they are fewer: with its own few it would have little else.
     """
-    high = crossing(lambda s: _ends(cells, s, z)[1], max(value, _SMALLEST), up=True)
-    low = crossing(lambda s: _ends(cells, s, z)[0], max(value, _SMALLEST), up=False) if rejected else 0.0
+    effects, start = DesignEffects.of(design, value), max(value, _SMALLEST)
+    high = crossing(lambda s: _ends(design, effects, s, level)[1], start, up=True)
+    low = crossing(lambda s: _ends(design, effects, s, level)[0], start, up=False) if rejected else 0.0
     return min(low, value), max(high, value)
 
 
-def _ends(cells: Cells, s: float, z: float) -> tuple[float, float]:
+def _ends(design: SamplingDesign, effects: DesignEffects, s: float, level: float) -> tuple[float, float]:
     """Return L_s and U_s."""
+    cells = design.cells
     mesh, n = Mesh.fine_enough(cells, s), cells.total
-    v = blend(mesh.rows_near(s), cells.squared_residuals, cells.null_variances)
+    near = np.minimum(mesh.rows_near(s), effects.at(cells.scores)[1])
+    v = blend(near, cells.squared_residuals, cells.null_variances)
     density = mesh.smoothed(cells.gap_sums, s) / n
-    deviation = np.sqrt(mesh.variance(v, s)) / n
-    deviation = np.maximum(deviation, _NOTHING * deviation.max() + np.finfo(float).tiny)
+    deviation = np.sqrt(mesh.variance(v, s) * effects.at(mesh.nodes)[0]) / n
+    deviation = np.maximum(deviation, _NOTHING * max(float(deviation.max()), float(np.abs(density).max())) + _TINY)
     g, slope = thinned(density / deviation)
 
-    def spread(direction: Float64s) -> float:
-        return cells.spread(mesh.convolved_at_cells(direction, s), v) / n
+    def variance(direction: Float64s) -> Variance:
+        found = design.linear(mesh.convolved_at_cells(direction, s), v)
+        return found._replace(value=found.value / n**2)
 
-    middle, roots, half = float(mesh.integral(deviation * g)), float(mesh.integral(deviation)), z * spread(slope)
-    sign_spread = spread(np.sign(density))
-    jensen = float(mesh.integral(np.abs(density))) + z * sign_spread
-    least_biased = unbiased_end(middle, roots, half, several=roots**2 >= FEWEST * sign_spread**2)
-    return middle - half, min(jensen, least_biased)
+    thin, sign, *common = map(variance, (slope, np.sign(density), *design.common(mesh.nodes)))
+    middle, roots = float(mesh.integral(deviation * g)), float(mesh.integral(deviation))
+    jensen = float(mesh.integral(np.abs(density))) + widest([sign, *common], level)
+    several = all(roots**2 >= FEWEST * each.value for each in (sign, *common))
+    least_biased = unbiased_end(middle, roots, widest([thin, *common], level), several=several)
+    return middle - thin.half_width(level), min(jensen, least_biased)
 
 
 def crossing(end: Callable[[float], float], start: float, *, up: bool) -> float:
