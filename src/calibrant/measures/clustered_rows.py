@@ -24,7 +24,6 @@ from calibrant.measures.loess import intervals as loess
 from calibrant.measures.means import clustered as means
 from calibrant.measures.means.base_rates import BaseRates
 from calibrant.measures.means.means import PredictionMeans
-from calibrant.measures.smooth import intervals as smooth
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
@@ -53,6 +52,11 @@ class ClusteredRows:
     def cells(self) -> Cells:
         """The coarse cells that hold rows."""
         return self.clusters.cells
+
+    @property
+    def design(self) -> Clustered:
+        """How sums over the rows vary."""
+        return self.clusters
 
     @cached_property
     def law(self) -> ClusterNull:
@@ -88,14 +92,6 @@ class ClusteredRows:
     def cumulative_interval(self, value: float, resampling: Resampling) -> Ends:
         """Return the interval of the largest cumulative residual."""
         return cumulative.interval(self.clusters, value, resampling)
-
-    def smooth_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
-        """Return the interval of the smooth calibration error."""
-        return smooth.interval(self.clusters, value, resampling.level, rejected=rejected)
-
-    def loess_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
-        """Return the interval of the mean gap between scores and loess curve."""
-        return loess.interval(self.clusters, value, resampling.level, rejected=rejected)
 
     def gap_interval(self, value: float, resampling: Resampling) -> Ends:
         """Return the interval of the mean gap."""

@@ -34,7 +34,6 @@ from calibrant.measures.means.base_rates import BaseRates
 from calibrant.measures.means.means import PredictionMeans, normal_interval, wilson_interval
 from calibrant.measures.means.ratio import ratio_interval, ratio_square
 from calibrant.measures.ranking.area import area_interval, area_square
-from calibrant.measures.smooth import intervals as smooth
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
@@ -61,6 +60,11 @@ class IndependentRows:
         """Return the rows of a table."""
         return cls(Cells.from_table(table), n_bins)
 
+    @property
+    def design(self) -> Independent:
+        """How sums over the rows vary."""
+        return Independent(self.cells)
+
     @cached_property
     def uniform(self) -> BinSums:
         """The equal-width bins."""
@@ -81,14 +85,6 @@ class IndependentRows:
     def cumulative_interval(self, value: float, resampling: Resampling) -> Ends:
         """Return the interval of the largest cumulative residual."""
         return cumulative.interval(self.cells, value, resampling.level)
-
-    def smooth_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
-        """Return the interval of the smooth calibration error."""
-        return smooth.interval(Independent(self.cells), value, resampling.level, rejected=rejected)
-
-    def loess_interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Ends:
-        """Return the interval of the mean gap between scores and loess curve."""
-        return loess.interval(Independent(self.cells), value, resampling.level, rejected=rejected)
 
     def gap_interval(self, value: float, resampling: Resampling) -> Ends:
         """Return the interval of the mean gap."""
@@ -209,4 +205,4 @@ class IndependentRows:
 
     def loess_curve(self, resampling: Resampling) -> CalibrationCurve:
         """Return the loess curve with its bands."""
-        return loess.loess_curve(Independent(self.cells), self.cells, self.shown, math.inf, resampling.level)
+        return loess.loess_curve(self.design, self.cells, self.shown, math.inf, resampling.level)

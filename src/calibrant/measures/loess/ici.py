@@ -13,7 +13,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.event import Event, Unavailable
-from calibrant.measures.loess.intervals import absolute_gaps, loess
+from calibrant.measures.loess.intervals import absolute_gaps, interval, loess
 from calibrant.measures.loess.loess import MOST_ANCHORS, SPAN, Loess, Quantiles
 from calibrant.measures.measure import Measure
 from calibrant.sketch import Arguments
@@ -98,7 +98,7 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 def _interval(inference: Inference) -> Interval:
     value, rejected = inference.event.value(ICI), inference.rejects(ICI)
-    ends = inference.rows.loess_interval(value, inference.resampling, rejected=rejected)
+    ends = interval(inference.rows.design, value, inference.level, rejected=rejected)
     return Interval(*ends, "Gaussian thinning, for this smoother")
 
 

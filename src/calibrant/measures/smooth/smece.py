@@ -15,6 +15,7 @@ from calibrant.measures.context import Inference, Null
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure
 from calibrant.measures.smooth import mesh, smooth
+from calibrant.measures.smooth.intervals import interval
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
 from calibrant.table import ReliabilityTable
@@ -147,7 +148,7 @@ def _of_table(table: ReliabilityTable, bandwidth: float | Literal["auto"]) -> fl
 
 def _interval(inference: Inference) -> Interval:
     value, rejected = inference.event.value(SMECE), inference.rejects(SMECE)
-    low, high = inference.rows.smooth_interval(value, inference.resampling, rejected=rejected)
+    low, high = interval(inference.rows.design, value, inference.level, rejected=rejected)
     method = "inverted at each bandwidth"
     if not inference.resampling.n_resamples:
         method += "; lower end is 0 and there is no noise floor: both need n_resamples > 0"
