@@ -1,9 +1,9 @@
-"""Every compiled loop against its readable twin, and the same numbers from any layout and any number of threads.
+"""Every compiled loop against its readable version, and the same numbers from any layout and any number of threads.
 
-Tolerances. Twins add the same terms in another order, in float64: for n terms below 1 in a row or a bin that is n 2^-53
-times their sum, for the sizes here below 1e-12 (`SUMS`). From logits in float32 each exponential is off by 1e-7, and by
-2^-24 d where a difference d of two logits is rounded; over d exp(-d) <= .37 that stays below 2e-7 of the row's total
-(`SINGLE`), and 1e-15 becomes 2e-15 in float64 (`DOUBLE`).
+Tolerances. Compiled versions add the same terms in another order, in float64: for n terms below 1 in a row or a bin
+that is n 2^-53 times their sum, for the sizes here below 1e-12 (`SUMS`). From logits in float32 each exponential is off
+by 1e-7, and by 2^-24 d where a difference d of two logits is rounded; over d exp(-d) <= .37 that stays below 2e-7 of
+the row's total (`SINGLE`), and 1e-15 becomes 2e-15 in float64 (`DOUBLE`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def run(module, name, n, shape, dtype, *args, keep=None, **kwargs):
     return found, top, correct, histograms, totals, extra[0] if keep else None
 
 
-# ---------------------------------------------------------------- twins
+# ---------------------------------------------------------------- compiled versions
 
 
 @pytest.mark.covering
@@ -152,14 +152,14 @@ def test_read_logits_is_its_twin(dtype, size, n, weighted, n_bins, keep):
     np.testing.assert_allclose(fast[4], slow[4], rtol=8 * bound, atol=8 * bound * mass)
     if keep:
         np.testing.assert_allclose(fast[5], slow[5], rtol=0, atol=bound + resolution)
-    # A softmax that differs in its last bit may fall into another bin than its twin's. So the histograms are held
-    # against the twin that reads the softmax which the fast loop itself left.
+    # A softmax that differs in its last bit may fall into another bin than the reference's. So the histograms are held
+    # against the reference that reads the softmax which the fast loop itself left.
     soft = run(host, "read_logits", n, shape, dtype, logits, keep=True, **options)[5]
     own = options | {"tolerance": 1e-3}
     own = {k: own[k] for k in ("targets", "weights", "weighted", "tolerance", "eps", "scoring", "uppers", "threshold")}
-    twin = run(reference, "read_probs", n, shape, dtype, soft, **own)
-    np.testing.assert_array_equal(fast[3][[0, 2]], twin[3][[0, 2]])
-    np.testing.assert_allclose(fast[3][1], twin[3][1], rtol=SUMS, atol=SUMS)
+    readable = run(reference, "read_probs", n, shape, dtype, soft, **own)
+    np.testing.assert_array_equal(fast[3][[0, 2]], readable[3][[0, 2]])
+    np.testing.assert_allclose(fast[3][1], readable[3][1], rtol=SUMS, atol=SUMS)
 
 
 @pytest.mark.covering
@@ -550,7 +550,7 @@ def public_functions(module):
 
 def test_every_kernel_has_a_twin_and_a_test():
     names = set()
-    for family, (readable, compiled) in loading.TWINS.items():
+    for family, (readable, compiled) in loading.VERSIONS.items():
         readable, compiled = (importlib.import_module(f"calibrant.kernels.{name}") for name in (readable, compiled))
         kernels = {name for name, x in vars(compiled).items() if type(x).__name__ == "Compiled"}
         assert public_functions(readable) == kernels, family

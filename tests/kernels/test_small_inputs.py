@@ -44,7 +44,7 @@ def forced(monkeypatch, kernels, function, *args, **kwargs):
 # ---------------------------------------------------------------- which of the two
 
 
-@pytest.mark.parametrize(("family", "names"), loading.TWINS.items())
+@pytest.mark.parametrize(("family", "names"), loading.VERSIONS.items())
 def test_the_size_alone_decides(monkeypatch, family, names):
     monkeypatch.delenv("CALIBRANT_KERNELS", raising=False)
     readable, compiled = (f"calibrant.kernels.{name}" for name in names)

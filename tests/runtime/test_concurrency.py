@@ -658,9 +658,9 @@ def test_the_readable_twin_of_a_kernel_runs_where_numba_is_told_so(monkeypatch):
         kernels = {name: value for name, value in vars(module).items() if isinstance(value, compiled.Compiled)}
         assert kernels
         for name, own in kernels.items():
-            twin = own._compile(())
-            assert twin.__name__ == name
-            assert twin.__module__.startswith("calibrant.kernels.reference")
+            readable = own._compile(())
+            assert readable.__name__ == name
+            assert readable.__module__.startswith("calibrant.kernels.reference")
 
 
 def test_a_kernel_is_named_and_documented():

@@ -1,1 +1,1 @@
-"""The only compiled loops: readable references, fast twins for the host, and the code that runs them in blocks."""
+"""The only loops: readable references, compiled versions for the host, and the code that runs them in blocks."""

@@ -31,14 +31,14 @@ class Compiled:
     machine code depends on (see `_variant_name`): all processes write the same bytes to it.
 
     A cache that cannot be used (unwritable, full, torn, vanished) never makes a call fail. Where Numba may not compile
-    (``NUMBA_DISABLE_JIT=1``) the readable twin runs.
+    (``NUMBA_DISABLE_JIT=1``) the readable version runs.
     """
 
     def __init__(
-        self, function: Callable[..., Any], *, twin: Callable[..., Any] | None = None, reassociate: bool
+        self, function: Callable[..., Any], *, readable: Callable[..., Any] | None = None, reassociate: bool
     ) -> None:
         self.function = function
-        self.twin = twin or function
+        self.readable = readable or function
         self.reassociate = reassociate
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
@@ -67,7 +67,7 @@ class Compiled:
         is raised by the last attempt.
         """
         if numba.config.DISABLE_JIT:
-            return self.twin
+            return self.readable
         options = _options(self.reassociate)
         with suppress(Exception):  # Numba raises if it finds no directory to write to
             name = _variant_name(self.function.__name__, self.reassociate, signature)
@@ -84,13 +84,13 @@ class Compiled:
 
 
 def kernel(
-    twin: Callable[..., Any] | None = None, *, reassociate: bool = False
+    readable: Callable[..., Any] | None = None, *, reassociate: bool = False
 ) -> Callable[[Callable[..., Any]], Compiled]:
     """Compile a loop that releases the interpreter lock; ``reassociate`` lets its sums use vector lanes.
 
-    ``twin`` is the readable function of the same signature.
+    ``readable`` is the readable function of the same signature.
     """
-    return lambda function: Compiled(function, twin=twin, reassociate=reassociate)
+    return lambda function: Compiled(function, readable=readable, reassociate=reassociate)
 
 
 def inlined(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Any]:

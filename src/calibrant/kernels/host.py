@@ -1,6 +1,6 @@
 """Fast loops for the host's processor over predictions: one read of a block of rows. `host_tables` does the rest.
 
-Each has its readable twin of the same name and signature in `reference`. They release the interpreter lock, allocate
+Each has its readable version of the same name and signature in `reference`. They release the interpreter lock, allocate
 nothing of the input's size, and accumulate in float64 for every input type. Importing this module imports Numba
 (about half a second), so it is imported inside functions.
 

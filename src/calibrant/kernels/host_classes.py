@@ -1,4 +1,4 @@
-"""A fast loop for the host's processor over the rows of many classes; its readable twin is in `reference_classes`."""
+"""A compiled loop over the rows of many classes; its readable version is in `reference_classes`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Fast loops for the host's processor over rows in clusters: number the labels, fill the cells of buckets.
 
-Like the loops of `host`, they have readable twins, here in `reference_clusters`, and are imported inside functions.
+Like the loops of `host`, they have readable versions, here in `reference_clusters`, and are imported inside functions.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def bucket_rows(
     """See `reference_clusters.bucket_rows`.
 
     The products are stored before they are added. Fused with the addition they would have other last bits than the
-    twin's.
+    reference's.
     """
     places, masses, gaps = np.empty(CHUNK, np.uint32), np.ones(CHUNK), np.empty(CHUNK)
     one, width, flat = scores.dtype.type(1), np.uint32(sums.shape[1]), sums.reshape(-1, 3)

@@ -1,6 +1,6 @@
 """Fast loops for the host's processor over judged events and tables: fill bins, cells, runs and sums.
 
-Like the loops of `host`, they have readable twins in `reference` and are imported inside functions.
+Like the loops of `host`, they have readable versions in `reference` and are imported inside functions.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ LOADING: Final = RLock()
 SMALL: Final = (1 << 20) - 1
 
 #: For each family of kernels, its readable module and its compiled one.
-TWINS: Final = {
+VERSIONS: Final = {
     "rows": ("reference", "host"),
     "tables": ("reference_tables", "host_tables"),
     "clusters": ("reference_clusters", "host_clusters"),
@@ -77,7 +77,7 @@ def kernels_for(family: str, size: int) -> ModuleType:
     (`of_input`). ``CALIBRANT_KERNELS`` can force one of the two, ``numpy`` or ``numba``. Without Numba all inputs take
     NumPy's, and the first large one warns.
     """
-    readable, compiled = TWINS[family]
+    readable, compiled = VERSIONS[family]
     forced = os.environ.get("CALIBRANT_KERNELS")
     if forced not in (None, "numpy", "numba"):
         from calibrant.errors import InputError
@@ -92,7 +92,7 @@ def kernels_for(family: str, size: int) -> ModuleType:
         return _readable[readable]
     if compiled not in _compiled:
         with LOADING:  # all of them, half a second: a fork may come before the next call
-            _compiled.update({name: import_module(f"{__package__}.{name}") for _, name in TWINS.values()})
+            _compiled.update({name: import_module(f"{__package__}.{name}") for _, name in VERSIONS.values()})
     return _compiled[compiled]
 
 

@@ -1,8 +1,8 @@
 """The readable form of every loop that reads predictions; NumPy runs it for small inputs.
 
-Each function has a compiled twin of the same name and signature in `host`; `loading` says which of the two runs, and
+Each function has a compiled version of the same name and signature in `host`; `loading` says which of the two runs, and
 tests compare them. `reference_tables` has the loops over tables. Blocks are C-contiguous arrays of float32 or float64;
-every sum is float64. The caller makes the output arrays, so that a twin fills them without allocating.
+every sum is float64. The caller makes the output arrays, so that a compiled version fills them without allocating.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the compiled loop over rows of many classes computes, in readable code; its fast twin is in `host_classes`."""
+"""What the compiled loop over rows of many classes computes, in readable code; that loop is in `host_classes`."""
 
 from __future__ import annotations
 

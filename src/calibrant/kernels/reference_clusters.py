@@ -1,7 +1,7 @@
 """What the compiled loops over rows in clusters compute, in readable code.
 
-Each function has a fast twin of the same name and signature in `host_clusters`; tests compare the two, as for the
-functions of `reference`.
+Each function has a compiled version of the same name and signature in `host_clusters`; tests compare the two, as for
+the functions of `reference`.
 """
 
 from __future__ import annotations

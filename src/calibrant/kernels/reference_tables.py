@@ -1,6 +1,6 @@
 """The readable form of every loop over judged rows and tables; NumPy runs it for small inputs.
 
-As in `reference`, each function has a compiled twin, here in `host_tables`.
+As in `reference`, each function has a compiled version, here in `host_tables`.
 """
 
 from __future__ import annotations
