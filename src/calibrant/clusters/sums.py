@@ -18,9 +18,9 @@ from calibrant.clusters.labels import HASH, ClusterLabels, LabelKind
 from calibrant.errors import InputError
 from calibrant.inputs.scores import RowScores
 from calibrant.kernels import dispatch
+from calibrant.runtime.arrays import Float64s
 from calibrant.table import grid as grids
 
-Float64s = NDArray[np.float64]
 UInt64s = NDArray[np.uint64]
 
 #: The columns of ``BucketSums.scalars``.

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.errors.wording import NO_OPTIONS, in_terms
@@ -22,11 +21,11 @@ from calibrant.inputs.predictions import Notion, as_predictions
 from calibrant.measures import top_label_brier_score
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.histograms import read_histograms
+from calibrant.runtime.arrays import Float64s
 from calibrant.table import ReliabilityTable
 
 __all__ = ["brier_top1", "ece_classwise", "ece_confidence_binary", "ece_confidence_multiclass"]
 
-Float64s = NDArray[np.float64]
 
 _NAMES: Final = {"probs": "prob", "targets": "label", "n_bins": "bins"}
 _TERMS: Final = replace(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inference.decision import check_tolerance, one_sided
@@ -21,12 +20,11 @@ from calibrant.measures.event import Event
 from calibrant.measures.listed import MEASURES
 from calibrant.measures.means.means import MINORITY
 from calibrant.results import Floor
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.null import floor_of
 from calibrant.statistics.resampling import Resampling, Rng, Stream, in_blocks
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 #: Laws of scores to choose from: parameters of a beta law, and what such scores are like.
 SCORE_LAWS: Final[Mapping[str, tuple[float, float, str]]] = {

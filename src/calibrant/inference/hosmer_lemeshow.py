@@ -16,10 +16,10 @@ from calibrant.inference.rows import EventRows
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import quantile_bin_of, sample_quantile_bin_of, uniform_bin_of
 from calibrant.results import TestResult
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.resampling import Rng, check_draws
 from calibrant.table import ReliabilityTable
 
-Float64s = NDArray[np.float64]
 Sample = Literal["external", "in-sample"]
 
 Cuts = Literal["r", "mass", "width"]

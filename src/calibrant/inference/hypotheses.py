@@ -6,7 +6,6 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.inference.moments import degrees, null_spreads, standardised, units_of
@@ -21,10 +20,9 @@ from calibrant.measures.cumulative.intervals import brownian_sf
 from calibrant.measures.line.intervals import CERTAIN
 from calibrant.measures.line.line import cox_fit, in_the_large
 from calibrant.results import TestResult
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.resampling import Resampling, Rng, check_draws
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 _LEAST_EPS: Final = 1e-15  # below about 1e-16, 1 - eps rounds to 1
 

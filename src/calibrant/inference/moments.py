@@ -6,11 +6,9 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calibrant.runtime.arrays import Float64s
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 #: Relative to the number of predictions: a sum of residuals below it is 0.
 ROUNDING: Final = 1e-12

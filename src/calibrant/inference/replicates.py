@@ -18,12 +18,11 @@ from calibrant.measures.binned.clustered import ClusterBins
 from calibrant.measures.clustered_null import ClusterNull, GapSums
 from calibrant.measures.line.intervals import CERTAIN
 from calibrant.measures.line.line import log_odds
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import NOTHING, Clustered
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import Resampling, Rng
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 #: Draws tables: a function of a generator and of how many to draw.
 Tables: TypeAlias = Callable[[np.random.Generator, int], Iterable[ReliabilityTable]]

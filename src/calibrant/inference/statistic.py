@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.inference.replicates import Tables, calibrated_tables, cluster_tables
@@ -16,13 +15,13 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import LEAST_ROWS, check_bins, uniform_bin_of
 from calibrant.measures.binned.sums import RowBins
 from calibrant.results import Estimate
+from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.null import floor_of, p_value
 from calibrant.statistics.resampling import Resampling, Rng, Stream, draw_rows, in_blocks
 from calibrant.table import ReliabilityTable
 
-Float64s = NDArray[np.float64]
 Statistic = Callable[[ReliabilityTable], float]
 
 _BIASED: Final = 0.25  # standard errors of bias beyond which a bootstrap interval is called not valid

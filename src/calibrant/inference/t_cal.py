@@ -15,12 +15,11 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
 from calibrant.results import TestResult
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import Clustered
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import Rng, Stream, check_draws, in_blocks, seed_of
-
-Float64s = NDArray[np.float64]
 
 _FINEST: Final = 2048  # bins; near 1/2 the cells of the standard grid are hardly narrower
 _FINEST_COARSE: Final = 256  # bins of rows in clusters, whose coarse cells are 1/300 wide

@@ -21,8 +21,9 @@ from calibrant.kernels.reference import (
     NLL,
     NLL_SQUARES,
 )
-from calibrant.kernels.reference_lookup import Float64s, Floats, Int64s, UInt8s, UInt16s
+from calibrant.kernels.reference_lookup import Floats, Int64s, UInt8s, UInt16s
 from calibrant.kernels.reference_tables import N_MOMENTS
+from calibrant.runtime.arrays import Float64s
 
 __all__ = [
     "BRIER",

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.kernels.reference_lookup import Float64s, Floats, Int64s, UInt8s, UInt16s, bins_of
+from calibrant.kernels.reference_lookup import Floats, Int64s, UInt8s, UInt16s, bins_of
 from calibrant.kernels.reference_tables import cell_rows
+from calibrant.runtime.arrays import Float64s
 
 #: The reading passes return this if every row is valid; else the index of the first invalid row of the block.
 CLEAN = -1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.kernels.reference_lookup import Float64s, Floats, Int64s
+from calibrant.kernels.reference_lookup import Floats, Int64s
+from calibrant.runtime.arrays import Float64s
 
 
 def slope_rows(

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.kernels.reference_lookup import Float64s, Floats, Int64s, UInt8s, UInt16s, cells_of
+from calibrant.kernels.reference_lookup import Floats, Int64s, UInt8s, UInt16s, cells_of
+from calibrant.runtime.arrays import Float64s
 
 Words = NDArray[np.unsignedinteger[Any]]
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
-Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 UInt8s = NDArray[np.uint8]
 UInt16s = NDArray[np.uint16]

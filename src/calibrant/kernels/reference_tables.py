@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.kernels.reference_lookup import Float64s, Floats, Int64s, Keys, UInt8s, UInt16s, bins_of, cells_of
+from calibrant.kernels.reference_lookup import Floats, Int64s, Keys, UInt8s, UInt16s, bins_of, cells_of
+from calibrant.runtime.arrays import Float64s
 
 #: Moments of the residuals that `residual_moments` keeps for each cell: powers 0 to 5 of the offset from the middle.
 N_MOMENTS: Final = 6

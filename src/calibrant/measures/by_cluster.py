@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.measures.clustered_null import GapSums
 from calibrant.measures.clustered_rows import ClusteredRows
@@ -19,10 +18,9 @@ from calibrant.measures.means import clustered as means
 from calibrant.measures.means.means import CLUSTERS
 from calibrant.measures.smooth.intervals import NullSmooth
 from calibrant.results import Estimate, TestResult
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.resampling import Resampling
-
-Float64s = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

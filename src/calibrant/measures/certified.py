@@ -26,10 +26,9 @@ from calibrant.measures.cumulative import cumulative
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.smooth import smooth
 from calibrant.measures.smooth.smooth import SmoothError
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.table import CellSums, ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 _SECOND: Final = 4 * math.exp(-0.5) / math.sqrt(2 * math.pi)  # the integral of |phi''|: .968
 _FIRST: Final = math.sqrt(2 / math.pi)  # the integral of |phi'|

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.inputs.weights import effective_n, rate_rows
 from calibrant.measures import null_closed_form
@@ -22,6 +21,7 @@ from calibrant.measures.binned.intervals import absolute_interval
 from calibrant.measures.binned.sums import BinMoments, RowBins
 from calibrant.measures.verdict import Verdict, count_p_value, of_classes
 from calibrant.results import ClasswiseCalibration, Estimate
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.class_rows import ClassRows
@@ -32,8 +32,6 @@ from calibrant.statistics.outcomes import Outcomes
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 DEPENDENCE: Final = 2.0
 _MOST_DRAWN: Final = 4_000  # bins: the sum over more is normal

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.clusters import BucketSums, aligned
 from calibrant.errors import InputError
@@ -23,6 +22,7 @@ from calibrant.measures.class_inference import ClassBins, with_tests
 from calibrant.measures.clustered_null import ClusterNull
 from calibrant.measures.clustered_verdict import ClusterVerdict
 from calibrant.results import ClasswiseCalibration
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import Clustered, by_content
@@ -30,8 +30,6 @@ from calibrant.statistics.groups import LEAST_VARIANCE
 from calibrant.statistics.null import Interval, Law, floor_of, p_value
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 METHOD: Final = "Gaussian thinning over classes and bins"
 

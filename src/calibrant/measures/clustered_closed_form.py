@@ -12,15 +12,13 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.measures.line.intervals import CERTAIN
 from calibrant.measures.line.line import log_odds
 from calibrant.results import Floor
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import NOTHING, Clustered
 from calibrant.statistics.null import Law
-
-Float64s = NDArray[np.float64]
 
 _LEAST: Final = 4  # buckets: with fewer, two directions are tested far too often (a fifth at 5 % with two)
 

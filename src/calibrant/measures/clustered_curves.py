@@ -17,11 +17,10 @@ from calibrant.measures.clustered_null import ClusterNull
 from calibrant.measures.means.clustered import gap_spread
 from calibrant.measures.smooth.intervals import DesignEffects, Mesh
 from calibrant.results import CalibrationCurve
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import Clustered
 from calibrant.statistics.intervals import consistency_band
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks, t_quantile
-
-Float64s = NDArray[np.float64]
 
 _NARROWEST: Final = 1e-3  # bandwidths below it show single cells
 

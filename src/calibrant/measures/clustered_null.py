@@ -15,17 +15,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.kernels import dispatch
 from calibrant.measures.binned.clustered import ClusterBins, null_scales, quantile_bins, uniform_bins
 from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.smooth.intervals import NullSmooth
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cluster_sums import Clustered
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
-
-Float64s = NDArray[np.float64]
 
 _LEAST_DEFF: Final = 0.01  # of all bins together, for the bandwidths of smooth errors
 

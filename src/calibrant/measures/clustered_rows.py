@@ -25,6 +25,7 @@ from calibrant.measures.means import clustered as means
 from calibrant.measures.means.base_rates import BaseRates
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.results import CalibrationCurve
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import Clustered
@@ -32,8 +33,6 @@ from calibrant.statistics.null import Interval, Law
 from calibrant.statistics.resampling import Resampling, t_quantile, two_sided
 from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

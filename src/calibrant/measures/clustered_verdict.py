@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.measures.clustered_closed_form import null_effect
 from calibrant.measures.clustered_null import ClusterNull, GapSums
 from calibrant.measures.means.clustered import BY_CLUSTER, flag_of
 from calibrant.measures.verdict import Verdict, combined, result_of
 from calibrant.results import TestResult
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.gamma import GammaMoments
-
-Float64s = NDArray[np.float64]
 
 _NOTHING: Final = 1e-12  # relative: smaller sums of residuals are rounding
 

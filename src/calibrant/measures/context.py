@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.kernels import dispatch
 from calibrant.measures.binned.sums import BinSums
@@ -25,13 +24,12 @@ from calibrant.results import (
     ReliabilityDiagram,
     TestResult,
 )
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import LazyMapping, Memo, cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.groups import GroupTest
 from calibrant.statistics.null import Interval, Law, floor_of, least_of, p_value, sequential_p_value
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
-
-Float64s = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from calibrant.kernels import dispatch
 from calibrant.measures.smooth.intervals import Mesh
 from calibrant.results import CalibrationCurve
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.outcomes import Outcomes
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 from calibrant.statistics.simultaneous import IsotonicBand
-
-Float64s = NDArray[np.float64]
 
 _POINTS: Final = 64  # points of a curve along the scores, and again as many along the rows
 _NARROWEST: Final = 1e-3  # bandwidths below it show single cells

@@ -35,6 +35,7 @@ from calibrant.measures.means.means import PredictionMeans, normal_interval, wil
 from calibrant.measures.means.ratio import ratio_interval, ratio_square
 from calibrant.measures.ranking.area import area_interval, area_square
 from calibrant.results import CalibrationCurve
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Independent
@@ -43,7 +44,6 @@ from calibrant.statistics.null import Interval, Law
 from calibrant.statistics.resampling import Resampling, two_sided
 from calibrant.table import ReliabilityTable
 
-Float64s = NDArray[np.float64]
 Ends = tuple[float, float]
 Bins = Literal["uniform", "quantile"]
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.measures.cumulative.brownian import RANGE_MEAN, brownian_range_quantile, brownian_range_sf
 from calibrant.measures.cumulative.intervals import BROWNIAN_MEAN, brownian_quantile, brownian_sf
 from calibrant.results import Floor
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.null import Law
-
-Float64s = NDArray[np.float64]
 
 
 def exact_absolute_law(

@@ -11,20 +11,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.sums import BinMoments
 from calibrant.measures.line.line import log_odds
 from calibrant.measures.means.means import flag_of
 from calibrant.results import Estimate, TestResult
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.gamma import GammaMoments, absolute_moments
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import normal_quantile
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 #: The parts of the verdict.
 PARTS: Final = ("mean", "spread", "ece")

@@ -7,10 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-Float64s = NDArray[np.float64]
+from calibrant.runtime.arrays import Float64s
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, slots=True)

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from calibrant.clusters import CLASS_CELLS, COLUMNS, EVENT_CELLS, BucketSums, ClusterSums, from_arrays
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_WEIGHT
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.sketch.content import Columns, Content, Foreign, cell_names, cluster_name
 from calibrant.sketch.head import EXACT, SINGLE, Head, slack
 from calibrant.sketch.sums import SCORES, Curves, SketchSums
 from calibrant.table import grid as grids
 
-Float64s = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 
 _TINY: Final = 1e-30  # of a mean of squared scores: squares of scores below 1e-154 are not exact, or are 0

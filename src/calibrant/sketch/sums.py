@@ -15,10 +15,9 @@ from calibrant.inputs.notions import PER_CLASS, Events, ScoreMeans, class_events
 from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.inputs.weights import MOST_ROWS, MOST_WHOLE, deciding_rows, effective_n, integer_weights
 from calibrant.kernels import dispatch
+from calibrant.runtime.arrays import Float64s
 from calibrant.table import ReliabilityTable, cell_sums
 from calibrant.table import grid as grids
-
-Float64s = NDArray[np.float64]
 
 #: The sums of a reading pass that a sketch keeps, and their indices in it.
 SCORES: Final = {

@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.inputs.weights import effective_n
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
 from calibrant.statistics.outcomes import Outcomes
 from calibrant.table import ReliabilityTable
 from calibrant.table import grid as grids
 from calibrant.table.arrow import COLUMNS, GRID_COLUMNS
-
-Float64s = NDArray[np.float64]
 
 
 def spread_of(

@@ -18,9 +18,9 @@ from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels.blocks import in_order
 from calibrant.kernels.loading import kernels_for
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 
-Float64s = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 
 _ENTRIES: Final = 2**18  # scores that are in memory together

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from calibrant.clusters import BucketSums
 from calibrant.errors import InputError
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Transform
 from calibrant.statistics.intervals import PRIOR_ROWS
 from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 #: Sums of squares below this part of those of independent rows are rounding: the sums of clusters do not vary.
 NOTHING: Final = 1e-10

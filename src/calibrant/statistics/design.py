@@ -11,13 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.variance import Variance
-
-Float64s = NDArray[np.float64]
 
 #: From sums over cells, (..., K), to sums over places, (..., M), linearly: a kernel, or local lines.
 Transform = Callable[[Float64s], Float64s]

@@ -6,9 +6,8 @@ import math
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float64s = NDArray[np.float64]
+from calibrant.runtime.arrays import Float64s
 
 _FOLDED_SKEWNESS: Final = math.sqrt(2) * (4 - math.pi) / (math.pi - 2) ** 1.5  # of |Z|, Z standard normal
 

@@ -10,9 +10,8 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
-
-Float64s = NDArray[np.float64]
 
 Link = Literal["identity", "log", "logit"]
 

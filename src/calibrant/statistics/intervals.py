@@ -6,9 +6,8 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float64s = NDArray[np.float64]
+from calibrant.runtime.arrays import Float64s
 
 #: The weight, in rows, of the variance that calibration implies.
 PRIOR_ROWS: Final = 5.0

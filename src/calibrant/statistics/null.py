@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.results import Floor
-
-Float64s = NDArray[np.float64]
+from calibrant.runtime.arrays import Float64s
 
 CLOSED_FORM: Final = "closed form"
 

@@ -11,9 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
-
-Float64s = NDArray[np.float64]
 
 _MOST_LISTED: Final = 63  # trials: every number of outcomes 1 is listed with its probability
 

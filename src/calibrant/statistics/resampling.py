@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.results import Bands
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 
-Float64s = NDArray[np.float64]
 Rng: TypeAlias = int | np.integer[Any] | np.random.Generator | np.random.SeedSequence
 
 

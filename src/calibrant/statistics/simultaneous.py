@@ -16,10 +16,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.resampling import alpha_of
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 _EVENLY: Final = 512  # scores between which rows are pooled: so many along the scores, and as many along the rows
 

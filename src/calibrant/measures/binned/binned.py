@@ -15,6 +15,7 @@ from calibrant.inputs.notions import Events
 from calibrant.inputs.weights import effective_n, rate_rows
 from calibrant.kernels import dispatch
 from calibrant.results import ClasswiseCalibration, ReliabilityDiagram
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.table import ReliabilityTable
 
@@ -31,8 +32,6 @@ LEAST_ROWS: Final = 30
 
 _ROUNDING: Final = 1e-9  # relative rounding error of the effective sample size of a bin
 _MOST_BINS = 1_000_000  # with more, neighbouring edges are equal in single precision
-
-Float64s = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

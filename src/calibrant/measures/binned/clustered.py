@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from calibrant.measures.binned.binned import LEAST_ROWS, enough_rows, quantile_bin_of, uniform_bin_of
 from calibrant.measures.binned.sums import BinMoments, BinSums
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cluster_sums import (
     NOTHING,
@@ -32,8 +33,6 @@ from calibrant.statistics.cluster_sums import (
 from calibrant.statistics.gamma import GammaMoments, absolute_moments
 from calibrant.statistics.intervals import PRIOR_ROWS, blend
 from calibrant.statistics.variance import Variance
-
-Float64s = NDArray[np.float64]
 
 #: The fewest effective clusters of a bin that takes part in the maximum.
 LEAST_CLUSTERS: Final = 10

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.inputs.notions import Events, class_events, read
@@ -15,10 +14,9 @@ from calibrant.inputs.weights import integer_weights
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Bins, Closed, Norm
 from calibrant.results import ClasswiseCalibration
+from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from calibrant.measures.binned.binned import uniform_edges
 from calibrant.measures.binned.sums import BinSums
 from calibrant.results import ReliabilityDiagram
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.intervals import FEWEST, clopper_pearson, consistency_band, score_end, thinned, unbiased_end
 from calibrant.statistics.resampling import alpha_of, t_quantile
 from calibrant.statistics.variance import widest
-
-Float64s = NDArray[np.float64]
 
 
 def absolute_interval(sums: BinSums, value: float, level: float, *, rejected: bool) -> tuple[float, float]:

@@ -10,14 +10,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.measures.binned.binned import largest_gap
 from calibrant.measures.binned.sums import BinSums
 from calibrant.results import Floor
 from calibrant.statistics.null import Law
-
-Float64s = NDArray[np.float64]
 
 
 def absolute_law(sums: BinSums, level: float, value: float | None = None) -> Law:

@@ -18,9 +18,9 @@ from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences import paired, unpaired
 from calibrant.measures.event import Event
 from calibrant.measures.measure import Difference, Measure, OverClasses
+from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
-from calibrant.statistics.resampling import Float64s
 
 
 def root_mean_square_calibration_error(

@@ -22,13 +22,12 @@ from calibrant.measures.binned.binned import (
     largest_gap,
     root_square_error,
 )
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells, spread_of
 from calibrant.statistics.gamma import GammaMoments, absolute_moments
 from calibrant.statistics.intervals import blend
 from calibrant.statistics.variance import Variance
-
-Float64s = NDArray[np.float64]
 
 _TINY = float(np.finfo(float).tiny)
 

@@ -16,9 +16,8 @@ from calibrant.measures.arguments import class_predictions
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed, Norm
 from calibrant.measures.binned.histograms import event_bins
+from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
-
-Float64s = NDArray[np.float64]
 
 _ENTRIES: Final = 1 << 18  # of the rows that are read at a time
 

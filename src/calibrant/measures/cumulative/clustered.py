@@ -6,13 +6,11 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import Clustered, variance_of
 from calibrant.statistics.intervals import PRIOR_ROWS
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks, t_quantile
-
-Float64s = NDArray[np.float64]
 
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 

@@ -8,8 +8,8 @@ from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.cumulative import cumulative
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.null import Interval
-from calibrant.statistics.resampling import Float64s
 
 
 def _replicate(replicates: Replicates) -> Float64s:

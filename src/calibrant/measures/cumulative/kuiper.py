@@ -14,8 +14,8 @@ from calibrant.measures.context import Null, Replicates
 from calibrant.measures.cumulative import cumulative
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.measure import Measure
+from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
-from calibrant.statistics.resampling import Float64s
 
 
 def kuiper_calibration_error(

@@ -7,16 +7,14 @@ At a threshold t the net benefit is the mean over rows of 1 for a treated outcom
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.measures.binned.binned import LEAST_ROWS, enough_rows
 from calibrant.measures.binned.clustered import LEAST_CLUSTERS
 from calibrant.measures.decisions.decisions import Treated
 from calibrant.measures.decisions.intervals import treated_rows, value_squares
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import Clustered, coarse_places, variance_of
 from calibrant.statistics.variance import Variance
-
-Float64s = NDArray[np.float64]
 
 
 def net_benefit_interval(rows: Clustered, treated: Treated, level: float) -> tuple[Float64s, Float64s]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.inputs.arrays import as_array, as_numbers
@@ -21,12 +20,11 @@ from calibrant.measures.means.clustered import BY_CLUSTER, flag_of
 from calibrant.measures.means.means import NORMAL, rare, rarer_of
 from calibrant.measures.measure import NOT_ASKED
 from calibrant.results.panels import MurphyCurve, NetBenefit
+from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.cluster_sums import Clustered
 from calibrant.statistics.resampling import check_level
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 #: .01, .02, ..., .99
 THRESHOLDS: Final = tuple((np.arange(1, 100) / 100).tolist())

@@ -13,9 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.runtime.arrays import Float64s
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 _SINGLE: Final = 2.0**-23  # between neighbouring float32, relative: scores of float32 are counted by rounded edges
 _ROUNDED: Final = 1e-12  # relative, of the mean of equal scores

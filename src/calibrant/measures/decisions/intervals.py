@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.inputs.weights import effective_n
 from calibrant.measures.binned.binned import LEAST_ROWS, enough_rows
 from calibrant.measures.decisions.decisions import Treated
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.resampling import normal_quantile
-
-Float64s = NDArray[np.float64]
 
 
 def net_benefit_interval(treated: Treated, level: float) -> tuple[Float64s, Float64s]:

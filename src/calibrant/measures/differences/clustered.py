@@ -24,13 +24,12 @@ from calibrant.measures.differences.paired import Weighting, infinite_difference
 from calibrant.measures.means.clustered import BY_CLUSTER, flag_of
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.results import Estimate
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import Clustered, degrees_of_freedom, variance_of
 from calibrant.statistics.intervals import FEWEST, thinned, unbiased_end
 from calibrant.statistics.resampling import normal_quantile, t_quantile, two_sided
-
-Float64s = NDArray[np.float64]
 
 #: The correlation of rows in a cluster at which degrees of freedom are taken where rows are not known.
 CORRELATION: Final = 0.2

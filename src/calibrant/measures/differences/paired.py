@@ -23,11 +23,10 @@ from calibrant.measures.binned.binned import absolute_error, debiased_square, la
 from calibrant.measures.binned.intervals import bin_diagram
 from calibrant.measures.means.means import PredictionMeans, heavy, rare, rarer_of
 from calibrant.results import Estimate, ReliabilityDiagram
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.intervals import FEWEST, blend, thinned, unbiased_end
 from calibrant.statistics.resampling import two_sided
-
-Float64s = NDArray[np.float64]
 
 _DENSE: Final = 1 << 20  # pairs of bins that are counted in an array of all pairs, however few the rows
 

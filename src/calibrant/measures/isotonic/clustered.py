@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from calibrant.kernels import dispatch
 from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.isotonic.intervals import FOLDS, Part
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import Clustered, around_mean, variance_of
 from calibrant.statistics.resampling import Resampling, Stream, generator, in_blocks, t_quantile
-
-Float64s = NDArray[np.float64]
 
 METHOD: Final = f"in-sample and {FOLDS}-fold isotonic fits"
 

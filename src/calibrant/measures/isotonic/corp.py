@@ -19,9 +19,9 @@ from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import ScoreDecomposition
+from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
-from calibrant.statistics.resampling import Float64s
 
 
 def score_decomposition(

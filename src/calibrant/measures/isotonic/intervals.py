@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.inputs.weights import share_rows
 from calibrant.kernels import dispatch
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.intervals import clopper_pearson, score_end
 from calibrant.statistics.resampling import Stream, generator
-
-Float64s = NDArray[np.float64]
 
 FOLDS: Final = 5
 METHOD: Final = "in-sample and 5-fold isotonic fits"

@@ -6,12 +6,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.measures.isotonic.intervals import out_of_fold
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
-
-Float64s = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,12 @@ import math
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.measures.binned.clustered import ClusterBins
 from calibrant.measures.line.intervals import CERTAIN, FALLING, Large, at_slope_one, centred_scores
 from calibrant.measures.line.line import cox_fit, log_odds
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import Clustered, centred, upper_quantile, variance_of
-
-Float64s = NDArray[np.float64]
 
 _LEAST: Final = 1e-9  # share of the information that the other buckets have
 

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from calibrant.measures.binned.sums import BinMoments
 from calibrant.measures.line.line import cox_fit, in_the_large, log_odds
 from calibrant.measures.means.means import rarer_rows
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.heterogeneity import Deviations, steadied
 from calibrant.statistics.resampling import normal_quantile, two_sided
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 #: Scores are moved in from 0 and 1 by this, because their log-odds are infinite.
 CERTAIN: Final = 1e-6

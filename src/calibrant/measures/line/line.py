@@ -12,12 +12,10 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.roots import root
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 _MOST_STEPS: Final = 200  # ordinary tables need 6; the worst of 12,000 contrived tables, with slopes of 1e15, needed 61
 _HALVINGS: Final = 60  # after that, a step is below double precision

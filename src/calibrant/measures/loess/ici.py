@@ -16,10 +16,10 @@ from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.loess.intervals import absolute_gaps, interval, loess
 from calibrant.measures.loess.loess import MOST_ANCHORS, SPAN, Loess, Quantiles
 from calibrant.measures.measure import Measure
+from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.null import Interval
-from calibrant.statistics.resampling import Float64s
 
 _CURVE: Final = (
     f"a loess curve of the outcomes (local lines, tricube weights, span {SPAN:g}, at most {MOST_ANCHORS} scores with "

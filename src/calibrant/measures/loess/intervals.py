@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 
 from calibrant.measures.loess.loess import Loess, Quantiles
 from calibrant.results import CalibrationCurve
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.intervals import blend, thinned
 from calibrant.statistics.resampling import t_quantile
 from calibrant.statistics.variance import widest
-
-Float64s = NDArray[np.float64]
 
 _TINY: Final = float(np.finfo(float).tiny)
 

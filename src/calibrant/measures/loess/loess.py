@@ -8,10 +8,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 #: The share of the rows that each line is fitted to.
 SPAN: Final = 0.75

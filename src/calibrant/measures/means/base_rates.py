@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from calibrant.inputs.notions import scores_of_rows
 from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.inputs.weights import integer_weights
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Late
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 _READ_AGAIN: Final = 2**26  # scores that are read once more, for how Brier scores differ between classes
 

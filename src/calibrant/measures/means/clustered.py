@@ -10,7 +10,6 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.clusters import BucketSums
 from calibrant.inputs.scores import Score
@@ -29,13 +28,12 @@ from calibrant.measures.means.ratio import ratio_interval as sampling_ratio
 from calibrant.measures.means.ratio import ratio_square
 from calibrant.measures.ranking.area import area_interval as sampling_area
 from calibrant.measures.ranking.area import area_square, influences
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import Clustered, around_mean, centred, variance_of
 from calibrant.statistics.intervals import blend, clopper_pearson
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import alpha_of, normal_quantile, t_quantile
 from calibrant.statistics.variance import Variance
-
-Float64s = NDArray[np.float64]
 
 #: The end of the method of every number that clusters entered.
 BY_CLUSTER: Final = "; by cluster"

@@ -16,13 +16,12 @@ from calibrant.inputs.weights import effective_n, share_rows
 from calibrant.measures.certified import Certified
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.means.base_rates import BaseRates
+from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.intervals import blend
 from calibrant.statistics.null import Interval
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 MINORITY: Final = 15  # rows of the rarer outcome below which every interval is flagged
 _CANCELS: Final = 1e-8  # of the mean's square: a difference of mean squares that is smaller has lost half its digits

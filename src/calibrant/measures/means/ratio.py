@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.measures.means.means import MINORITY
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.heterogeneity import Deviations
-
-Float64s = NDArray[np.float64]
 
 #: Why a group is not compared by the ratio.
 FEW_EXPECTED: Final = f"fewer than {MINORITY} events or non-events expected at the common ratio"

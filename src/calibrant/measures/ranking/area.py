@@ -6,14 +6,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.inputs.weights import effective_n
 from calibrant.measures.ranking.ranking import Placements
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.heterogeneity import Deviations, steadied
-
-Float64s = NDArray[np.float64]
 
 
 def influences(cells: Cells) -> Float64s:

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.results.panels import RocCurve
+from calibrant.runtime.arrays import Float64s
 from calibrant.table import ReliabilityTable
-
-Float64s = NDArray[np.float64]
 
 #: The most points of a curve.
 MOST_POINTS: Final = 1_001

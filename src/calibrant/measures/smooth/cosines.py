@@ -7,7 +7,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-Float64s = NDArray[np.float64]
+from calibrant.runtime.arrays import Float64s
+
 Complex128s = NDArray[np.complex128]
 
 

@@ -17,9 +17,9 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.measures.smooth import cosines
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
@@ -30,7 +30,6 @@ from calibrant.statistics.variance import Variance, widest
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Float64s = NDArray[np.float64]
 
 _LEAST_MESH = 1 << 5
 _MOST_MESH = 1 << 16

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calibrant.runtime.arrays import Float64s
 from calibrant.table import ReliabilityTable
 
-Float64s = NDArray[np.float64]
 Kernel = Literal["laplace", "gaussian"]
 
 #: Gaussians this many standard deviations from their centre are below 1e-16.
