@@ -41,13 +41,15 @@ from calibrant.measures.isotonic import clustered as corp
 from calibrant.measures.isotonic import intervals as independent_corp
 from calibrant.measures.line.clustered import log_odds_line
 from calibrant.measures.means import clustered as means
-from calibrant.measures.means.means import PredictionMeans, gap_error, wilson_interval
+from calibrant.measures.means.intervals import gap_variance, mean_interval, rate_interval, uncertainty_interval
+from calibrant.measures.means.means import PredictionMeans, wilson_interval
 from calibrant.measures.smooth import intervals as smooth
 from calibrant.measures.smooth.smooth import smooth_error
 from calibrant.measures.verdict import Verdict
 from calibrant.statistics import cluster_sums as sums
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import Clustered
+from calibrant.statistics.design import Independent
 from calibrant.statistics.resampling import Resampling, t_quantile
 from calibrant.table import ReliabilityTable
 
@@ -87,6 +89,20 @@ def dependent(seed=0, n_clusters=40, slope=1.0, mean_size=10):
     p = rng.beta(1.2, 1.6, len(labels))
     y = rng.random(len(labels)) < expit(logit(p) / slope + rng.normal(size=n_clusters)[labels])
     return p, y.astype(int), labels
+
+
+def rate_of(rows):
+    return float(rows.fine.positives.sum()) / rows.total
+
+
+def gap_error(rows):
+    """The standard error of the mean gap if the rows were independent."""
+    return gap_variance(Independent(rows.fine)).error / rows.total
+
+
+def score_interval_of(rows, level):
+    value = float(np.sum(rows.cells.score_sums)) / rows.total
+    return mean_interval(value, means.mean_score_variance(rows, value), rows.total, level)
 
 
 def absolute(sums):
@@ -139,12 +155,12 @@ def intervals(rows, level=0.9):
     ends = {
         "ece": binned.absolute_interval(found, errors["absolute"], level, rejected=True),
         "square": binned.square_interval(found, errors["square"], level, rejected=True),
-        "gap": means.gap_interval(rows, errors["gap"], level),
-        "score": means.mean_score_interval(rows, float(np.sum(rows.cells.score_sums)) / rows.total, level),
+        "gap": mean_interval(errors["gap"], gap_variance(rows), rows.total, level),
+        "score": score_interval_of(rows, level),
         "brier": means.score_interval(rows, "brier", means_of, level)[:2],
         "accuracy": means.accuracy_interval(rows, means_of, level),
-        "rate": means.rate_interval(rows, level),
-        "uncertainty": means.uncertainty_interval(rows, level),
+        "rate": rate_interval(rate_of(rows), means.rate_rows(rows, level), level),
+        "uncertainty": uncertainty_interval(rate_of(rows), means.rate_rows(rows, level), level),
     }
     if found.held.any():
         ends["mce"] = binned.maximum_interval(found, errors["maximum"], level, rejected=True)
@@ -342,7 +358,7 @@ def test_clusters_of_one_row_have_nearly_the_intervals_of_independent_rows():
     plain = RowBins.of(rows.fine, uniform_bins(rows, 15))
     errors, found = errors_of(rows), intervals(rows)
     t = t_quantile(0.9, len(p) - 1)
-    half = gap_error(rows.fine) * t
+    half = gap_error(rows) * t
     assert found["gap"] == pytest.approx((errors["gap"] - half, errors["gap"] + half), rel=CLOSE)
     high = binned.absolute_interval(plain, errors["absolute"], 0.9, rejected=True)[1]
     assert found["ece"][1] == pytest.approx(
@@ -561,7 +577,7 @@ def test_negative_dependence_gives_shorter_intervals():
     p = rng.random(600)
     rows = clustered(p, (u < p).astype(int), np.repeat(np.arange(60), 10))
     low, high = intervals(rows)["gap"]
-    assert high - low < 2 * gap_error(rows.fine) * Resampling.of(0.9, 0, 0).z
+    assert high - low < 2 * gap_error(rows) * Resampling.of(0.9, 0, 0).z
 
 
 def test_copies_count_once():
@@ -570,7 +586,7 @@ def test_copies_count_once():
     for name in ("ece", "gap", "brier", "rate", "score"):
         one, other = intervals(once)[name], intervals(copies)[name]
         assert other[1] - other[0] == pytest.approx(one[1] - one[0], rel=0.02), name
-    spread = means.gap_spread(copies)
+    spread = gap_variance(copies)
     assert means.effective_rows(copies, spread) == pytest.approx(240, rel=0.01)
 
 
@@ -1098,7 +1114,7 @@ def test_the_interval_of_the_maximum_is_that_of_the_research_program(monkeypatch
 def test_the_mean_score_of_a_bin_varies_by_cluster():
     p, y = distinct(seed=24)
     rows = clustered(*(np.repeat(x, 10) for x in (p, y, np.arange(240))))
-    expected = means.score_spread(rows, float(p.mean())).value / rows.total**2
+    expected = means.mean_score_variance(rows, float(p.mean())).value / rows.total**2
     found = ClusterBins.of(rows, uniform_bins(rows, 1))
     assert found.mean_variances[0] == pytest.approx(expected, rel=CLOSE)
 
@@ -1156,9 +1172,8 @@ def test_a_share_of_rows_that_are_all_alike_counts_clusters():
     rows = clustered(*HARD["all right"])
     found = means.accuracy_interval(rows, PredictionMeans.of_table(rows.fine.table, right=False), 0.9)
     assert found == pytest.approx(wilson_interval(1.0, 8, Resampling.of(0.9, 0, 0).z), rel=EXACT)
-    assert means.rate_interval(rows, 0.9)[0] == pytest.approx(
-        0.05 ** (1 / 8), rel=EXACT
-    )  # Clopper and Pearson's, exact
+    low, _ = rate_interval(1.0, means.rate_rows(rows, 0.9), 0.9)
+    assert low == pytest.approx(0.05 ** (1 / 8), rel=EXACT)  # Clopper and Pearson's, exact
 
 
 def test_the_lower_end_of_the_ks_error_follows_the_sign_of_each_maximum():

@@ -14,7 +14,7 @@ from calibrant.measures.binned import clustered as bins
 from calibrant.measures.binned.clustered import uniform_bins
 from calibrant.measures.binned.intervals import absolute_interval
 from calibrant.measures.line.clustered import log_odds_line
-from calibrant.measures.means import clustered as means
+from calibrant.measures.means.intervals import gap_variance, mean_interval
 from calibrant.results import Code
 from calibrant.statistics import cluster_sums as sums
 from calibrant.statistics.cells import Cells
@@ -338,7 +338,7 @@ def test_few_false_proofs_where_the_tolerance_is_the_true_ece(clusters):
         found = bins.ClusterBins.of(rows, uniform_bins(rows, 15))
         value, gap = (float(np.sum(x)) / rows.total for x in (abs(found.moments.gap_sums), found.moments.gap_sums))
         _, high = absolute_interval(found, value, level, rejected=True)
-        low_gap, high_gap = means.gap_interval(rows, gap, level)
+        low_gap, high_gap = mean_interval(gap, gap_variance(rows), rows.total, level)
         wrong += max(high, -low_gap, high_gap) < truth
     assert wrong <= binom.ppf(1 - 1e-4, n, 0.06)
 

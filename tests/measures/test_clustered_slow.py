@@ -31,6 +31,7 @@ from calibrant.measures.isotonic import clustered as corp
 from calibrant.measures.isotonic import intervals as independent_corp
 from calibrant.measures.line.clustered import log_odds_line
 from calibrant.measures.means import clustered as means
+from calibrant.measures.means.intervals import gap_variance, mean_interval
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.smooth import intervals as smooth
 from calibrant.measures.smooth.smooth import smooth_error
@@ -128,7 +129,7 @@ def judged(rows, resampling, *, slow):
     tail = resampling.tail
     half = t_quantile(level, line.df) * line.error
     ends = {
-        "gap": means.gap_interval(rows, gap, level),
+        "gap": mean_interval(gap, gap_variance(rows), rows.total, level),
         "brier": means.score_interval(rows, "brier", means_of, level)[:2],
         "accuracy": means.accuracy_interval(rows, means_of, level),
         "ece": intervals.absolute_interval(found, observed[0], level, rejected=p["ece"] <= tail),
@@ -226,7 +227,7 @@ def test_negative_dependence_gives_shorter_intervals_and_copies_longer_ones():
     width = {}
     for dependence in DEPENDENCE:
         rows = Clustered.of(*clustered(*drawn(rng, 200, dependence)))
-        low, high = means.gap_interval(rows, 0.0, LEVEL)
+        low, high = mean_interval(0.0, gap_variance(rows), rows.total, LEVEL)
         width[dependence] = high - low
     assert width["negative"] < 0.9 * width["intercept"] < 0.9 * width["copies"]
 

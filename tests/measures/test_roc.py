@@ -18,6 +18,7 @@ from calibrant.errors import InputError
 from calibrant.measures.ranking.area import area_interval, area_square
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.resampling import normal_quantile
+from calibrant.statistics.variance import Variance
 
 EXACT = 1e-12
 
@@ -164,8 +165,8 @@ def test_an_increasing_map_changes_nothing_and_a_mean_over_classes_is_that_of_th
 
 
 def test_the_interval_on_log_odds_stays_within_0_and_1():
-    assert area_interval(0.5, 1e9, 1.96) == pytest.approx((0.0, 1.0), abs=1e-300)
-    low, high = area_interval(0.999, 0.01, 1.96)
+    assert area_interval(0.5, Variance(1e18), 0.95) == pytest.approx((0.0, 1.0), abs=1e-300)
+    low, high = area_interval(0.999, Variance(1e-4), 0.95)
     assert 0 < low < 0.999 < high < 1
 
 

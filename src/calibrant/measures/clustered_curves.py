@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from calibrant.kernels import dispatch
 from calibrant.measures.clustered_null import ClusterNull
-from calibrant.measures.means.clustered import gap_spread
+from calibrant.measures.means.intervals import gap_variance
 from calibrant.measures.smooth.intervals import DesignEffects, Mesh
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
@@ -96,7 +96,7 @@ def smooth_curve(
 
     mass = np.maximum(smoothed(fine.counts), np.finfo(float).tiny)
     rate, mean_score = (np.clip(smoothed(sums) / mass, 0.0, 1.0) for sums in (fine.positives, fine.score_sums))
-    t, deff = t_quantile(resampling.level, gap_spread(rows).df), DesignEffects.of(rows, s).at(fine.scores)[0]
+    t, deff = t_quantile(resampling.level, gap_variance(rows).df), DesignEffects.of(rows, s).at(fine.scores)[0]
 
     def around(middle: Float64s, variances: Float64s) -> tuple[Float64s, Float64s]:
         half = t * np.sqrt(mesh.at_cells(mesh.variance(variances, s)) * deff) / mass

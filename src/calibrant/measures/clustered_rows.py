@@ -23,6 +23,7 @@ from calibrant.measures.line.intervals import Large, Line, WithoutEnds, without_
 from calibrant.measures.loess import intervals as loess
 from calibrant.measures.means import clustered as means
 from calibrant.measures.means.base_rates import BaseRates
+from calibrant.measures.means.intervals import gap_variance
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
@@ -86,32 +87,29 @@ class ClusteredRows:
         """The places of the equal-width bins that take part in the maximum."""
         return self.uniform.moments.index[self.uniform.held]
 
+    # ------------------------------------------------------------ variances
+
+    def mean_score_variance(self, value: float) -> Variance:
+        """Return the variance of the sum of the scores, whose mean is ``value``."""
+        return means.mean_score_variance(self.clusters, value)
+
+    def ratio_variance(self, ratio: float) -> Variance:
+        """Return the variance of O - t E, t the ratio of observed to expected outcomes."""
+        return means.ratio_variance(self.clusters, ratio)
+
+    def area_variance(self) -> Variance:
+        """Return the variance of the area under the ROC curve."""
+        return means.area_variance(self.clusters)
+
+    def rate_rows(self, level: float) -> float:
+        """Return in how many independent rows the base rate would be as uncertain."""
+        return means.rate_rows(self.clusters, level)
+
     # ------------------------------------------------------------ intervals
 
     def cumulative_interval(self, value: float, resampling: Resampling) -> Ends:
         """Return the interval of the largest cumulative residual."""
         return cumulative.interval(self.clusters, value, resampling)
-
-    def gap_interval(self, value: float, resampling: Resampling) -> Ends:
-        """Return the interval of the mean gap."""
-        return means.gap_interval(self.clusters, value, resampling.level)
-
-    def gap_p_value(self, value: float) -> float:
-        """Return the p-value of a mean gap of 0, with the standard error of its interval."""
-        spread = means.gap_spread(self.clusters)
-        return two_sided(value, spread.error / self.clusters.total, spread.df)
-
-    def ratio_interval(self, ratio: float, resampling: Resampling) -> Ends:
-        """Return the interval of the ratio of observed to expected outcomes."""
-        return means.ratio_interval(self.clusters, ratio, resampling.level)
-
-    def mean_score_interval(self, value: float, resampling: Resampling) -> Ends:
-        """Return the interval of the mean score."""
-        return means.mean_score_interval(self.clusters, value, resampling.level)
-
-    def area_interval(self, area: float, resampling: Resampling) -> Ends:
-        """Return the interval of the area under the ROC curve."""
-        return means.area_interval(self.clusters, area, resampling.level)
 
     def score_interval(self, score: Score, predictions: PredictionMeans, resampling: Resampling) -> Interval:
         """Return the interval of the mean Brier score or log loss."""
@@ -137,19 +135,7 @@ class ClusteredRows:
         """Return the interval of CORP's discrimination."""
         return corp.discrimination_interval(self.clusters, value, resampling)
 
-    def uncertainty_interval(self, resampling: Resampling) -> Ends:
-        """Return the interval of the Brier score of the base rate."""
-        return means.uncertainty_interval(self.clusters, resampling.level)
-
     # ------------------------------------------------------------ spreads of means, for their effective rows
-
-    def gap_spread(self) -> Variance:
-        """Return the spread of the sum of score - outcome."""
-        return means.gap_spread(self.clusters)
-
-    def score_spread(self, value: float) -> Variance:
-        """Return the spread of the sum of the scores, whose mean is ``value``."""
-        return means.score_spread(self.clusters, value)
 
     def loss_spread(self, score: Score, predictions: PredictionMeans) -> Variance:
         """Return the spread of the sum of the Brier scores or log losses."""
@@ -215,4 +201,6 @@ class ClusteredRows:
 
     def loess_curve(self, resampling: Resampling) -> CalibrationCurve:
         """Return the loess curve with its bands."""
-        return loess.loess_curve(self.clusters, self.clusters.fine, self._shown, self.gap_spread().df, resampling.level)
+        return loess.loess_curve(
+            self.clusters, self.clusters.fine, self._shown, gap_variance(self.design).df, resampling.level
+        )

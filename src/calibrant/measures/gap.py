@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from calibrant.measures.context import Inference, OwnLaw
 from calibrant.measures.event import Event, Unavailable
+from calibrant.measures.means.intervals import gap_variance, mean_interval
 from calibrant.measures.means.means import NORMAL
 from calibrant.measures.measure import Measure, exact
 from calibrant.statistics.null import Interval, Law
@@ -15,11 +16,18 @@ def _mean_score(event: Event) -> float:
 
 def _mean_score_interval(inference: Inference) -> Interval:
     value = inference.event.value(MEAN_CONFIDENCE)
-    return Interval(*inference.rows.mean_score_interval(value, inference.resampling), NORMAL)
+    variance = inference.rows.mean_score_variance(value)
+    return Interval(*mean_interval(value, variance, inference.cells.total, inference.level), NORMAL)
 
 
 def _interval(inference: Inference) -> Interval:
-    return Interval(*inference.rows.gap_interval(inference.event.value(MEAN_GAP), inference.resampling), NORMAL)
+    value, variance = inference.event.value(MEAN_GAP), gap_variance(inference.rows.design)
+    return Interval(*mean_interval(value, variance, inference.cells.total, inference.level), NORMAL)
+
+
+def gap_p_value(inference: Inference, value: float) -> float:
+    """Return the p-value of a mean gap of 0, with the variance of its interval."""
+    return gap_variance(inference.rows.design).p_value(value * inference.cells.total)
 
 
 def largest_gap(inference: Inference) -> float:
@@ -47,7 +55,7 @@ MEAN_CONFIDENCE = Measure(
     range=(0.0, 1.0),
     bound=exact,
     interval=_mean_score_interval,
-    spread=lambda inference: inference.rows.score_spread(_mean_score(inference.event)),
+    spread=lambda inference: inference.rows.mean_score_variance(_mean_score(inference.event)),
     null=Unavailable("no noise floor: it is not an error"),
 )
 
@@ -63,6 +71,6 @@ MEAN_GAP = Measure(
     range=(-1.0, 1.0),
     bound=exact,
     interval=_interval,
-    spread=lambda inference: inference.rows.gap_spread(),
+    spread=lambda inference: gap_variance(inference.rows.design),
     null=OwnLaw(_law),
 )

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.inputs.scores import Score
+from calibrant.inputs.weights import share_rows
 from calibrant.measures import curves, null_closed_form
 from calibrant.measures.binned.binned import quantile_bin_of, uniform_bin_of
 from calibrant.measures.binned.sums import BinSums, RowBins
@@ -31,9 +32,10 @@ from calibrant.measures.line.intervals import (
 from calibrant.measures.loess import intervals as loess
 from calibrant.measures.means import means
 from calibrant.measures.means.base_rates import BaseRates
-from calibrant.measures.means.means import PredictionMeans, normal_interval, wilson_interval
-from calibrant.measures.means.ratio import ratio_interval, ratio_square
-from calibrant.measures.ranking.area import area_interval, area_square
+from calibrant.measures.means.intervals import unbiased
+from calibrant.measures.means.means import PredictionMeans, wilson_interval
+from calibrant.measures.means.ratio import ratio_square
+from calibrant.measures.ranking.area import area_square
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -41,7 +43,8 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Independent
 from calibrant.statistics.intervals import clopper_pearson, consistency_band
 from calibrant.statistics.null import Interval, Law
-from calibrant.statistics.resampling import Resampling, two_sided
+from calibrant.statistics.resampling import Resampling
+from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
 Ends = tuple[float, float]
@@ -80,35 +83,33 @@ class IndependentRows:
         """The cells at which the curves are evaluated."""
         return curves.shown_cells(self.cells)
 
+    # ------------------------------------------------------------ variances
+
+    def mean_score_variance(self, value: float) -> Variance:
+        """Return the variance of the sum of the scores, whose mean is ``value``."""
+        cells = self.cells
+        square = float(np.sum(cells.square_weights * (cells.scores - value) ** 2))
+        return Variance(unbiased(square, cells.effective_n))
+
+    def ratio_variance(self, ratio: float) -> Variance:
+        """Return the variance of O - t E, t the ratio of observed to expected outcomes."""
+        return Variance(ratio_square(self.cells, ratio))
+
+    def area_variance(self) -> Variance:
+        """Return the variance of the area under the ROC curve."""
+        return Variance(area_square(self.cells))
+
+    def rate_rows(self, level: float) -> float:
+        """Return the effective sample size of the base rate."""
+        del level
+        rate = float(self.cells.positives.sum()) / self.cells.total
+        return float(share_rows(rate, self.cells.total, self.cells.table.own_weights.sum(axis=1)))
+
     # ------------------------------------------------------------ intervals
 
     def cumulative_interval(self, value: float, resampling: Resampling) -> Ends:
         """Return the interval of the largest cumulative residual."""
         return cumulative.interval(self.cells, value, resampling.level)
-
-    def gap_interval(self, value: float, resampling: Resampling) -> Ends:
-        """Return the interval of the mean gap."""
-        half = resampling.z * means.gap_error(self.cells)
-        return value - half, value + half
-
-    def gap_p_value(self, value: float) -> float:
-        """Return the p-value of a mean gap of 0, with the standard error of its interval."""
-        return two_sided(value, means.gap_error(self.cells))
-
-    def ratio_interval(self, ratio: float, resampling: Resampling) -> Ends:
-        """Return the interval of the ratio of observed to expected outcomes."""
-        error = math.sqrt(ratio_square(self.cells, ratio)) / float(self.cells.positives.sum())
-        return ratio_interval(ratio, error, resampling.z)
-
-    def mean_score_interval(self, value: float, resampling: Resampling) -> Ends:
-        """Return the interval of the mean score."""
-        cells = self.cells
-        variance = float(np.sum(cells.square_weights * (cells.scores - value) ** 2) / np.sum(cells.square_weights))
-        return normal_interval(value, variance, cells.effective_n, resampling.z)
-
-    def area_interval(self, area: float, resampling: Resampling) -> Ends:
-        """Return the interval of the area under the ROC curve."""
-        return area_interval(area, math.sqrt(area_square(self.cells)), resampling.z)
 
     def score_interval(self, score: Score, predictions: PredictionMeans, resampling: Resampling) -> Interval:
         """Return the interval of the mean Brier score or log loss."""
@@ -147,10 +148,6 @@ class IndependentRows:
         spread, shown = corp.null_discrimination_sd(cells), corp.rank_p_value(cells) <= resampling.tail
         low, high = corp.part_interval(inside, outside, spread, resampling.z, shown=shown)
         return min(low, value), max(high, value)
-
-    def uncertainty_interval(self, resampling: Resampling) -> Ends:
-        """Return the interval of the Brier score of the base rate."""
-        return corp.uncertainty_interval(self.cells, resampling.tail)
 
     # ------------------------------------------------------------ laws in closed form
 

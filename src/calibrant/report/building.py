@@ -22,7 +22,7 @@ from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.context import Inference
 from calibrant.measures.estimates import class_bins, estimate, flagged, over_classes
 from calibrant.measures.event import Event
-from calibrant.measures.gap import MEAN_GAP
+from calibrant.measures.gap import MEAN_GAP, gap_p_value
 from calibrant.measures.listed import of_profile
 from calibrant.measures.means.brier import BRIER, EVENT_BRIER
 from calibrant.measures.means.clustered import BY_CLUSTER, LONE, details_of
@@ -170,7 +170,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         line=line,
         falls=inference is not None and not settings.tests_alone and inference.rows.falls(),
         ends=None if line is None or inference is None else inference.rows.without_ends(line, inference.level),
-        gap_p_value=math.nan if inference is None else inference.rows.gap_p_value(estimates[MEAN_GAP].value),
+        gap_p_value=math.nan if inference is None else gap_p_value(inference, estimates[MEAN_GAP].value),
         rarer=math.inf if inference is None else inference.rarer,
         unit=ROWS if inference is None else inference.unit,
         counted=judged.counted,

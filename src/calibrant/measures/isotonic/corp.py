@@ -17,6 +17,7 @@ from calibrant.measures.event import Unavailable
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.isotonic import isotonic
+from calibrant.measures.means.intervals import uncertainty_interval
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import ScoreDecomposition
 from calibrant.runtime.arrays import Float64s
@@ -115,7 +116,8 @@ def _discrimination_interval(inference: Inference) -> Interval:
 
 
 def _uncertainty_interval(inference: Inference) -> Interval:
-    low, high = inference.rows.uncertainty_interval(inference.resampling)
+    rate, rows = inference.event.outcome_rate, inference.rows.rate_rows(inference.level)
+    low, high = uncertainty_interval(rate, rows, inference.level)
     value = inference.event.decomposition.uncertainty  # within the ends, but for the rounding of its sum
     return Interval(min(low, value), max(high, value), "Clopper-Pearson of the base rate")
 

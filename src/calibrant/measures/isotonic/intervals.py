@@ -8,11 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from calibrant.inputs.weights import share_rows
 from calibrant.kernels import dispatch
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.intervals import clopper_pearson, score_end
+from calibrant.statistics.intervals import score_end
 from calibrant.statistics.resampling import Stream, generator
 
 FOLDS: Final = 5
@@ -95,16 +94,6 @@ def part_interval(inside: Part, outside: Part, null_sd: float, z: float, *, show
     high = score_end(max((inside.value + outside.value) / 2, 0.0), inside.growth, inside.rest + null_sd**2, z)
     low = max(outside.value - z * outside.error, 0.0) if shown else 0.0
     return min(low, inside.value), max(high, inside.value)
-
-
-def uncertainty_interval(cells: Cells, tail: float) -> tuple[float, float]:
-    """Return the range of r (1 - r) over the base rates in Clopper and Pearson's interval."""
-    share = float(cells.positives.sum()) / cells.total
-    rows = float(share_rows(share, cells.total, cells.table.own_weights.sum(axis=1)))
-    ends = clopper_pearson(share * rows, rows, tail)
-    low, high = float(ends[0]), float(ends[1])
-    most = 0.25 if low <= 0.5 <= high else max(low * (1 - low), high * (1 - high))
-    return min(low * (1 - low), high * (1 - high)), most
 
 
 def null_discrimination_sd(cells: Cells) -> float:

@@ -15,6 +15,7 @@ from calibrant.clusters import BucketSums
 from calibrant.inputs.scores import Score
 from calibrant.inputs.weights import share_rows
 from calibrant.measures.means.base_rates import BaseRates
+from calibrant.measures.means.intervals import mean_interval, unbiased
 from calibrant.measures.means.means import (
     CLUSTERS,
     NO_SKILL_BY_CLUSTER,
@@ -24,15 +25,13 @@ from calibrant.measures.means.means import (
     rare,
     wilson_interval,
 )
-from calibrant.measures.means.ratio import ratio_interval as sampling_ratio
 from calibrant.measures.means.ratio import ratio_square
-from calibrant.measures.ranking.area import area_interval as sampling_area
 from calibrant.measures.ranking.area import area_square, influences
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import Clustered, around_mean, centred, variance_of
-from calibrant.statistics.intervals import blend, clopper_pearson
+from calibrant.statistics.intervals import blend
 from calibrant.statistics.null import Interval
-from calibrant.statistics.resampling import alpha_of, normal_quantile, t_quantile
+from calibrant.statistics.resampling import normal_quantile, t_quantile
 from calibrant.statistics.variance import Variance
 
 #: The end of the method of every number that clusters entered.
@@ -46,55 +45,21 @@ _ROUNDING: Final = 1e-12  # relative: a smaller variance of rows is rounding
 _LARGE: Final = 0.1  # share of the rows; a cluster with more decides the degrees of freedom
 
 
-# ------------------------------------------------------------ the mean gap and the mean score
+# ------------------------------------------------------------ the mean score and the ratio
 
 
-def gap_spread(rows: Clustered) -> Variance:
-    """Return the spread of the sum of score - outcome, of the variance blended with what calibration implies.
-
-    The blend is that of the mean gap, (K Q + 5 V0) / (K + 5), with the effective number of clusters K.
-    """
-    ones, cells = np.ones(len(rows.cells)), rows.cells
-    v = blend(np.full(len(cells), rows.kish), cells.squared_residuals, cells.null_variances)
-    found = rows.linear(ones, v)
-    return found._replace(value=found.value * unbiased(rows.effective_n))
-
-
-def gap_interval(rows: Clustered, value: float, level: float) -> tuple[float, float]:
-    """Return the interval of the mean gap."""
-    return _around(value, gap_spread(rows), rows, level)
-
-
-def ratio_interval(rows: Clustered, ratio: float, level: float) -> tuple[float, float]:
-    """Return the interval of the ratio t of observed to expected outcomes, by the sums of y - t p over buckets."""
+def ratio_variance(rows: Clustered, ratio: float) -> Variance:
+    """Return the variance of O - t E, t the ratio of observed to expected outcomes, by the sums of y - t p."""
     own = rows.centred(rows.y.sum(axis=1) - ratio * (rows.gaps + rows.y).sum(axis=1))
-    spread = variance_of(own, ratio_square(rows.fine, ratio), rows.sizes)
-    error = spread.error / float(rows.cells.positives.sum())
-    return sampling_ratio(ratio, error, t_quantile(level, spread.df))
+    return variance_of(own, ratio_square(rows.fine, ratio), rows.sizes)
 
 
-def score_spread(rows: Clustered, value: float) -> Variance:
-    """Return the spread of the sum of the scores, whose mean is ``value``."""
+def mean_score_variance(rows: Clustered, value: float) -> Variance:
+    """Return the variance of the sum of the scores, whose mean is ``value``."""
     fine = rows.fine
     own = rows.centred((rows.gaps + rows.y).sum(axis=1))
     square = float(np.sum(fine.square_weights * (fine.scores - value) ** 2))
     return variance_of(own, square if square > _ROUNDING * rows.total * rows.unit else 0.0, rows.sizes)
-
-
-def mean_score_interval(rows: Clustered, value: float, level: float) -> tuple[float, float]:
-    """Return the interval of the mean score."""
-    return _around(value, score_spread(rows, value), rows, level)
-
-
-def _around(value: float, spread: Variance, rows: Clustered, level: float) -> tuple[float, float]:
-    """Return value -+ t sd / N."""
-    half = spread.half_width(level) / rows.total
-    return value - half, value + half
-
-
-def unbiased(n: float) -> float:
-    """Return n / (n - 1): sums of squares around a mean are too small by this factor."""
-    return n / max(n - 1, _ROUNDING)
 
 
 # ------------------------------------------------------------ proper scores
@@ -115,7 +80,7 @@ def loss_spread(rows: Clustered, score: Score, means: PredictionMeans, sums: Flo
         spread = float(np.sum(fine.square_weights * (square - mean * (2 * expected - mean))))
         n, implied_variance = np.array([rows.effective_n]), np.array([spread / (rows.unit * rows.total)])
         variance = max(float(blend(n, np.array([variance]), implied_variance)[0]), 0.0)
-    whole = variance * rows.unit * rows.total * unbiased(rows.effective_n)
+    whole = unbiased(variance * rows.unit * rows.total, rows.effective_n)
     return Variance(whole * found.deff, found.deff, found.df)
 
 
@@ -135,7 +100,7 @@ def _sum_spread(
 def score_interval(rows: Clustered, score: Score, means: PredictionMeans, level: float) -> Interval:
     """Return the interval of the mean Brier score or of the mean log loss, which is finite."""
     value = means.brier if score == "brier" else means.nll
-    return Interval(*_around(value, loss_spread(rows, score, means), rows, level), NORMAL)
+    return Interval(*mean_interval(value, loss_spread(rows, score, means), rows.total, level), NORMAL)
 
 
 def event_brier_interval(rows: Clustered, level: float) -> Interval:
@@ -146,7 +111,7 @@ def event_brier_interval(rows: Clustered, level: float) -> Interval:
     """
     means, c = PredictionMeans.of_event(rows.fine.table, right=False), rows.cells.scores
     sums = rows.n @ (c * (1 - c)) + (rows.gaps + rows.y - rows.n * c) @ (1 - 2 * c) - rows.scalar("tilt")
-    return Interval(*_around(means.brier, loss_spread(rows, "brier", means, sums), rows, level), NORMAL)
+    return Interval(*mean_interval(means.brier, loss_spread(rows, "brier", means, sums), rows.total, level), NORMAL)
 
 
 def skill_interval(rows: Clustered, means: PredictionMeans, rates: BaseRates, level: float) -> Interval:
@@ -165,11 +130,11 @@ def skill_interval(rows: Clustered, means: PredictionMeans, rates: BaseRates, le
     base = _sum_spread(rows, losses[filled], rates.own_variance, rates.score, weights[filled])
     second = 2 * (ratio * base.deff / rows.effective_n * rows.total) ** 2
     spread = found._replace(value=found.value / rates.score**2 + second)
-    return Interval(*_around(1 - ratio, spread, rows, level), NORMAL)
+    return Interval(*mean_interval(1 - ratio, spread, rows.total, level), NORMAL)
 
 
-def area_interval(rows: Clustered, area: float, level: float) -> tuple[float, float]:
-    """Return the interval of the area under the ROC curve, by the sums of its influences over buckets.
+def area_variance(rows: Clustered) -> Variance:
+    """Return the variance of the area under the ROC curve, by the sums of its influences over buckets.
 
     Within a coarse cell the rows of an outcome have the mean influence of its cells (Obuchowski 1997, doi
     10.2307/2533958, on these sums).
@@ -180,8 +145,7 @@ def area_interval(rows: Clustered, area: float, level: float) -> tuple[float, fl
         np.divide(rows.cells.pool(n * x), pooled, out=np.zeros(len(pooled)), where=pooled > 0)
         for n, x, pooled in ((n, x, rows.cells.pool(n)) for n, x in zip(kinds, moved, strict=True))
     )
-    spread = variance_of((rows.n - rows.y) @ without + rows.y @ having, area_square(fine), rows.sizes)
-    return sampling_area(area, spread.error, t_quantile(level, spread.df))
+    return variance_of((rows.n - rows.y) @ without + rows.y @ having, area_square(fine), rows.sizes)
 
 
 # ------------------------------------------------------------ shares
@@ -221,21 +185,12 @@ def rate_spread(rows: Clustered) -> Variance:
     return variance_of(rows.centred(rows.y.sum(axis=1)), square, rows.sizes)
 
 
-def rate_interval(rows: Clustered, level: float) -> tuple[float, float]:
-    """Return Clopper and Pearson's interval of the base rate."""
-    cells, spread = rows.fine, rate_spread(rows)
+def rate_rows(rows: Clustered, level: float) -> float:
+    """Return in how many independent rows the base rate would be as uncertain."""
+    cells = rows.fine
     rate = float(cells.positives.sum()) / rows.total
     n = float(share_rows(rate, rows.total, cells.table.own_weights.sum(axis=1)))
-    trials = share_trials(n, rows, spread, level, varied=0 < rate < 1)
-    low, high = clopper_pearson(rate * trials, trials, alpha_of(level) / 2)
-    return float(low), float(high)
-
-
-def uncertainty_interval(rows: Clustered, level: float) -> tuple[float, float]:
-    """Return the range of r (1 - r) over the base rates r in `rate_interval`."""
-    low, high = rate_interval(rows, level)
-    most = 0.25 if low <= 0.5 <= high else max(low * (1 - low), high * (1 - high))
-    return min(low * (1 - low), high * (1 - high)), most
+    return share_trials(n, rows, rate_spread(rows), level, varied=0 < rate < 1)
 
 
 # ------------------------------------------------------------ details and warnings

@@ -244,15 +244,6 @@ def counted_rows(rows: int, weight: float) -> str:
     return f'{counted}: if they are sampling weights, {told}; if they are counts, "frequency"'
 
 
-def gap_error(cells: Cells) -> float:
-    """Return the standard error of the mean of score - outcome, of the blended variance of the residuals."""
-    n = cells.effective_n
-    if n <= 1:
-        return math.inf
-    v = blend(np.full(len(cells), n), cells.squared_residuals, cells.null_variances)
-    return cells.spread(np.ones(len(cells)), v) * math.sqrt(n / (n - 1)) / cells.total
-
-
 def normal_interval(mean: float, variance: float, n: float, z: float) -> tuple[float, float]:
     """Return mean -+ z sd / sqrt(n - 1), of a mean over n rows of this variance."""
     if n <= 1:

@@ -11,7 +11,7 @@ from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference, OwnLaw
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.gap import MEAN_GAP
-from calibrant.measures.means.ratio import compare_ratios
+from calibrant.measures.means.ratio import compare_ratios, ratio_interval
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import Floor
 from calibrant.sketch import Arguments
@@ -71,7 +71,9 @@ def _interval(inference: Inference) -> Interval:
     ratio = inference.event.value(OE_RATIO)
     if ratio == 0:
         return Interval(math.nan, math.nan, _NOTHING_OBSERVED)
-    return Interval(*inference.rows.ratio_interval(ratio, inference.resampling), "normal, of the logarithm")
+    observed = float(inference.cells.positives.sum())
+    ends = ratio_interval(ratio, inference.rows.ratio_variance(ratio), observed, inference.level)
+    return Interval(*ends, "normal, of the logarithm")
 
 
 def _law(inference: Inference) -> Law | None:

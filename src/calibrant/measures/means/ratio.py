@@ -11,6 +11,7 @@ import numpy as np
 from calibrant.measures.means.means import MINORITY
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.heterogeneity import Deviations
+from calibrant.statistics.variance import Variance
 
 #: Why a group is not compared by the ratio.
 FEW_EXPECTED: Final = f"fewer than {MINORITY} events or non-events expected at the common ratio"
@@ -29,9 +30,9 @@ def ratio_square(cells: Cells, ratio: float) -> float:
     return max(outcomes - ratio * (squares + outcomes - residuals) + ratio**2 * squares, 0.0)
 
 
-def ratio_interval(ratio: float, error: float, quantile: float) -> tuple[float, float]:
-    """Return t exp(-+ z se), se the standard error of log t."""
-    half = quantile * error
+def ratio_interval(ratio: float, variance: Variance, observed: float, level: float) -> tuple[float, float]:
+    """Return t exp(-+ z se), se the standard error of log t: that of O - t E, with this variance, over O."""
+    half = variance.half_width(level) / observed
     return ratio * math.exp(-half), ratio * math.exp(half) if half < _LARGEST else math.inf
 
 

@@ -12,6 +12,7 @@ from calibrant.measures.ranking.ranking import Placements
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.heterogeneity import Deviations, steadied
+from calibrant.statistics.variance import Variance
 
 
 def influences(cells: Cells) -> Float64s:
@@ -68,8 +69,8 @@ def _kinds(cells: Cells) -> Float64s:
     return np.asarray(np.stack([cells.counts - cells.positives, cells.positives]).sum(axis=1))
 
 
-def area_interval(area: float, error: float, quantile: float) -> tuple[float, float]:
-    """Return the interval of an area with this standard error: symmetric on log-odds."""
-    middle, half = math.log(area / (1 - area)), quantile * error / (area * (1 - area))
+def area_interval(area: float, variance: Variance, level: float) -> tuple[float, float]:
+    """Return the interval of an area with this variance: symmetric on log-odds."""
+    middle, half = math.log(area / (1 - area)), variance.half_width(level) / (area * (1 - area))
     low, high = (1 / (1 + math.exp(-min(max(end, -700.0), 700.0))) for end in (middle - half, middle + half))
     return low, high

@@ -11,7 +11,7 @@ from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.measure import Measure
-from calibrant.measures.ranking.area import compare_areas
+from calibrant.measures.ranking.area import area_interval, compare_areas
 from calibrant.measures.ranking.ranking import Placements
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
@@ -65,7 +65,8 @@ def _interval(inference: Inference) -> Interval:
     if inference.rarer < 2:
         kind = "rows" if inference.event.clusters is None else "clusters"
         return Interval(math.nan, math.nan, f"no interval: fewer than 2 {kind} with the rarer outcome")
-    return Interval(*inference.rows.area_interval(area, inference.resampling), "DeLong, on log-odds")
+    variance = inference.rows.area_variance()
+    return Interval(*area_interval(area, variance, inference.level), "DeLong, on log-odds")
 
 
 AUROC = Measure(
