@@ -1351,6 +1351,24 @@ def test_only_the_used_columns_are_read(tmp_path):
         read_predictions([str(path)], score="z")
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"clusters": ("site",)}, {"where": "site = 'north'"}, {"by": ["site"]}], ids=str
+)
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_a_text_that_is_not_utf_8_is_an_error_where_it_is_used(tmp_path, options, dictionary):
+    path = tmp_path / "f.parquet"
+    table = pa.table({"score": SCORES, "outcome": OUTCOMES, "site": ["north"] * len(SCORES)})
+    pq.write_table(table, path, compression="none", use_dictionary=dictionary, write_statistics=False)
+    path.write_bytes(path.read_bytes().replace(b"north", b"no\xbcth"))
+    if not options:
+        assert read_predictions([str(path)]).rows == (len(SCORES),)
+        return
+    with pytest.raises(
+        FileError, match=r"f\.parquet: cannot be read \(.*(UTF8|UTF-8).*; write the file again: it is dam"
+    ):
+        read_predictions([str(path)], **options)
+
+
 @pytest.mark.parametrize(("library", "name"), [("duckdb", "f.csv"), ("pyarrow", "f.parquet"), ("pyarrow", "f.csv")])
 def test_a_library_is_missing(tmp_path, monkeypatch, library, name):
     path = write(tmp_path / name, {"score": SCORES, "outcome": OUTCOMES})

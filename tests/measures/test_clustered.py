@@ -658,7 +658,7 @@ def test_the_slope_has_the_corrected_error_of_the_matrices_of_rows(labels, publi
     slope, error, _ = line_by_rows(p, y, labels, corrected=False)
     assert (slope, error * math.sqrt(4 / 3 * 11 / 10)) == pytest.approx((1.4627542, published), abs=1e-7)
     line = log_odds_line(clustered(P, Y, list(labels)))
-    assert (line.slope, line.error, line.freedom) == pytest.approx(line_by_rows(p, y, labels, corrected=True), rel=1e-8)
+    assert (line.slope, line.error, line.df) == pytest.approx(line_by_rows(p, y, labels, corrected=True), rel=1e-8)
 
 
 def test_the_corrected_error_of_clusters_of_unequal_sizes_is_that_of_the_matrices_of_rows():
@@ -667,7 +667,7 @@ def test_the_corrected_error_of_clusters_of_unequal_sizes_is_that_of_the_matrice
     line = log_odds_line(clustered(p, y, labels))
     expected = line_by_rows(p, y, labels, corrected=True)
     # Scores of a coarse cell count as its mean one: a cell is 1 / 300 wide at most, and log-odds vary by .01 in it.
-    assert (line.slope, line.error, line.freedom) == pytest.approx(expected, rel=0.01)
+    assert (line.slope, line.error, line.df) == pytest.approx(expected, rel=0.01)
 
 
 def test_the_line_of_separated_outcomes_has_no_error():

@@ -61,8 +61,15 @@ class ParquetTable(Table):
         used = selection.used
         words = {*selection.targets[:1], *selection.groups, *selection.clusters, *selection.keys}
         texts = [name for name in used if name in words and str(self._field(name).type) in ("string", "large_string")]
+        numbers = self._are_numbers(used)
         with reading(self.path), self._open(texts) as file:
-            yield from file.iter_batches(self._rows_at_a_time(file, used), columns=list(used))
+            for batch in file.iter_batches(self._rows_at_a_time(file, used), columns=list(used)):
+                if not numbers:
+                    batch.validate(full=True)  # pyarrow hands on texts that are not UTF-8
+                yield batch
+
+    def _are_numbers(self, columns: Sequence[str]) -> bool:
+        return all(_NUMBER.fullmatch(str(self._field(name).type)) for name in columns)
 
     def _field(self, name: str) -> Any:
         return self._schema.field(self.columns.index(name))
@@ -75,8 +82,7 @@ class ParquetTable(Table):
         """
         lists = [name for name in used if self._field(name).type.num_fields]
         if not lists or not self.rows:
-            plain = all(_NUMBER.fullmatch(str(self._field(name).type)) for name in used)
-            return max(batch_rows(len(used)), _CELLS_OF_NUMBERS // len(used) if plain else 0)
+            return max(batch_rows(len(used)), _CELLS_OF_NUMBERS // len(used) if self._are_numbers(used) else 0)
         nested = " OR ".join(f"starts_with(path_in_schema, {literal(name + ', ')})" for name in lists)
         counts = f"SELECT sum(num_values) FROM parquet_metadata({engine_path(self.path)}) WHERE {nested}"
         with self._engines.running(self._engines.connect(f"to read {os.path.basename(self.path)}")) as connection:

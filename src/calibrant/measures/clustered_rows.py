@@ -166,8 +166,8 @@ class ClusteredRows:
     def line(self, level: float) -> Line:
         """Return the slope of the log-odds line with the ends of its interval."""
         found = log_odds_line(self.clusters)
-        half = t_quantile(level, found.freedom) * found.error
-        p_value = two_sided(found.slope - 1, found.error, found.freedom)
+        half = t_quantile(level, found.df) * found.error
+        p_value = two_sided(found.slope - 1, found.error, found.df)
         return Line(found.slope, found.slope - half, found.slope + half, p_value)
 
     def without_ends(self, line: Line, level: float) -> WithoutEnds | None:

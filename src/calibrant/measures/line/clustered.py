@@ -25,13 +25,13 @@ class ClusterLine(NamedTuple):
         b of the log-odds a + b logit(p).
     error : float
         Its standard error.
-    freedom : float
+    df : float
         The degrees of freedom of the standard error.
     """
 
     slope: float
     error: float
-    freedom: float
+    df: float
 
 
 def log_odds_line(rows: Clustered) -> ClusterLine:
