@@ -50,6 +50,7 @@ from calibrant.statistics import cluster_sums as sums
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import Clustered
 from calibrant.statistics.design import Independent
+from calibrant.statistics.intervals import score_end
 from calibrant.statistics.resampling import Resampling, t_quantile
 from calibrant.table import ReliabilityTable
 
@@ -715,7 +716,7 @@ def test_intervals_without_bins_are_those_of_the_research_program(record, monkey
     assert smooth.interval(rows, smece[0], 0.9, rejected=True) == pytest.approx(smece[1:], rel=0.003)
     assert smooth.interval(rows, smece[0], 0.9, rejected=False)[0] == 0
     fit, _ = independent_corp.in_sample(rows.cells)
-    found, _ = corp.difference(rows, rows.cells.scores, fit)
+    found = corp.difference(rows, rows.cells.scores, fit)
     assert (found.value, found.error) == pytest.approx(part, rel=1e-6)
 
 
@@ -727,8 +728,10 @@ def test_ten_copies_of_rows_keep_the_intervals_without_bins():
     for interval in (
         lambda rows: cumulative.interval(rows, ks, resampling),
         lambda rows: smooth.interval(rows, 0.05, 0.9, rejected=True),
-        lambda rows: corp.miscalibration_interval(rows, 0.02, 0.01, resampling, rejected=True),
-        lambda rows: corp.discrimination_interval(rows, 0.1, resampling),
+        lambda rows: independent_corp.miscalibration_interval(
+            corp.ClusterForecasts(rows, resampling), 0.02, 0.01, 0.9, rejected=True
+        ),
+        lambda rows: independent_corp.discrimination_interval(corp.ClusterForecasts(rows, resampling), 0.1, 0.9),
     ):
         assert interval(copies) == pytest.approx(interval(once), abs=0.004)
     one, other = (log_odds_line(rows) for rows in (once, copies))
@@ -754,9 +757,9 @@ def test_the_part_of_singletons_is_that_of_independent_rows():
     rows = clustered(p, y, np.arange(240))
     fit, base = independent_corp.in_sample(rows.cells)
     for first in (rows.cells.scores, base):
-        found, df = corp.difference(rows, first, fit)
+        found = corp.difference(rows, first, fit)
         plain = independent_corp.difference(rows.cells, rows.cells.counts, rows.cells.positives, first, fit)
-        assert df == pytest.approx(239, rel=EXACT)
+        assert found.df == pytest.approx(239, rel=EXACT)
         assert found.value == pytest.approx(plain.value, abs=EXACT)
         assert found.error == pytest.approx(plain.error * math.sqrt(240 / 239), rel=CLOSE)
         assert (found.growth, found.rest) == pytest.approx((plain.growth, plain.rest * 240 / 239), rel=CLOSE)
@@ -816,9 +819,11 @@ def test_hard_cases_have_intervals_without_bins(name):
     ends = [
         cumulative.interval(rows, float(law.observed.cumulative()[0]), resampling),
         smooth.interval(rows, 0.05, 0.9, rejected=True),
-        corp.miscalibration_interval(rows, 0.02, 0.01, resampling, rejected=True),
-        corp.discrimination_interval(rows, 0.1, resampling),
-        corp.discrimination_interval(rows, 0.1, Resampling.of(0.9, 0, 0)),
+        independent_corp.miscalibration_interval(
+            corp.ClusterForecasts(rows, resampling), 0.02, 0.01, 0.9, rejected=True
+        ),
+        independent_corp.discrimination_interval(corp.ClusterForecasts(rows, resampling), 0.1, 0.9),
+        independent_corp.discrimination_interval(corp.ClusterForecasts(rows, Resampling.of(0.9, 0, 0)), 0.1, 0.9),
     ]
     assert all(-math.inf < low <= high < math.inf for low, high in ends)
     line = log_odds_line(rows)
@@ -1204,18 +1209,18 @@ def test_the_parts_of_ten_copies_are_those_of_the_rows():
     fit, _ = independent_corp.in_sample(once.cells)
     parts = [corp.difference(rows, rows.cells.scores, fit) for rows in (once, copies)]
     for name in ("value", "error", "growth", "rest"):
-        one, other = (getattr(part, name) for part, _ in parts)
+        one, other = (getattr(part, name) for part in parts)
         assert other == pytest.approx(one, rel=0.02), name  # N / (N - 1) of 240 and of 2,400 rows
     bands = [curves.bin_band(ClusterNull.of(rows, 15), Resampling.of(0.9, 0, 0)) for rows in (once, copies)]
     np.testing.assert_allclose(bands[0], bands[1], atol=1e-9)
 
 
 def test_each_end_of_a_part_has_its_own_quantile():
-    inside, outside = independent_corp.Part(0.05, 0.01, 1e-4, 1e-5), independent_corp.Part(0.04, 0.01, 1e-4, 1e-5)
-    low, high = corp.part_interval((inside, 3.0), (outside, 7.0), 0.001, 0.9, shown=True)
-    t = [t_quantile(0.9, df) for df in (3.0, 7.0)]
-    assert low == pytest.approx(0.04 - t[1] * 0.01, rel=EXACT)
-    assert high == independent_corp.part_interval(inside, outside, 0.001, t[0], shown=True)[1]
+    inside = independent_corp.Part(0.05, 0.01, 1e-4, 1e-5, df=3.0)
+    outside = independent_corp.Part(0.04, 0.01, 1e-4, 1e-5, df=7.0)
+    low, high = independent_corp.part_interval(inside, outside, 0.001, 0.9, shown=True)
+    assert low == pytest.approx(0.04 - t_quantile(0.9, 7.0) * 0.01, rel=EXACT)
+    assert high == score_end(0.045, 1e-4, 1e-5 + 1e-6, t_quantile(0.9, 3.0))
 
 
 def test_the_bins_of_classes_hold_their_ends():

@@ -151,10 +151,12 @@ def judged(rows, resampling, *, slow):
         ]
         factors = law.refinement(resampling) * law.replicates(GapSums.miscalibrations, resampling)
         p["miscalibration"] = p_value(factors, parts[0])
-        ends["miscalibration"] = corp.miscalibration_interval(
-            rows, parts[0], float(factors.std()), resampling, rejected=p["miscalibration"] <= tail
+        forecasts, rejected = corp.ClusterForecasts(rows, resampling), p["miscalibration"] <= tail
+        sd = float(factors.std())
+        ends["miscalibration"] = independent_corp.miscalibration_interval(
+            forecasts, parts[0], sd, level, rejected=rejected
         )
-        ends["discrimination"] = corp.discrimination_interval(rows, parts[1], resampling)
+        ends["discrimination"] = independent_corp.discrimination_interval(forecasts, parts[1], level)
     return p, ends
 
 

@@ -17,7 +17,7 @@ from calibrant.measures.clustered_null import ClusterNull
 from calibrant.measures.cumulative import clustered as cumulative
 from calibrant.measures.curves import shown_cells
 from calibrant.measures.independent_rows import Ends
-from calibrant.measures.isotonic import clustered as corp
+from calibrant.measures.isotonic.clustered import ClusterForecasts
 from calibrant.measures.line.clustered import falls, in_the_large, log_odds_line
 from calibrant.measures.line.intervals import Large, Line, WithoutEnds, without_ends
 from calibrant.measures.loess import intervals as loess
@@ -52,6 +52,10 @@ class ClusteredRows:
     def cells(self) -> Cells:
         """The coarse cells that hold rows."""
         return self.clusters.cells
+
+    def forecasts(self, resampling: Resampling) -> ClusterForecasts:
+        """Return the isotonic fits to the rows, in sample and out of fold."""
+        return ClusterForecasts(self.clusters, resampling)
 
     @property
     def design(self) -> Clustered:
@@ -126,14 +130,6 @@ class ClusteredRows:
     def accuracy_interval(self, predictions: PredictionMeans, resampling: Resampling) -> Ends:
         """Return the interval of the accuracy."""
         return means.accuracy_interval(self.clusters, predictions, resampling.level)
-
-    def miscalibration_interval(self, value: float, null_sd: float, resampling: Resampling, *, rejected: bool) -> Ends:
-        """Return the interval of CORP's miscalibration; ``null_sd`` is its deviation under calibration."""
-        return corp.miscalibration_interval(self.clusters, value, null_sd, resampling, rejected=rejected)
-
-    def discrimination_interval(self, value: float, resampling: Resampling) -> Ends:
-        """Return the interval of CORP's discrimination."""
-        return corp.discrimination_interval(self.clusters, value, resampling)
 
     # ------------------------------------------------------------ spreads of means, for their effective rows
 

@@ -19,7 +19,7 @@ from calibrant.measures.binned.binned import quantile_bin_of, uniform_bin_of
 from calibrant.measures.binned.sums import BinSums, RowBins
 from calibrant.measures.cumulative import intervals as cumulative
 from calibrant.measures.cumulative.cumulative import cumulated_range
-from calibrant.measures.isotonic import intervals as corp
+from calibrant.measures.isotonic.intervals import RowForecasts
 from calibrant.measures.line.intervals import (
     Large,
     Line,
@@ -62,6 +62,10 @@ class IndependentRows:
     def of(cls, table: ReliabilityTable, n_bins: int) -> IndependentRows:
         """Return the rows of a table."""
         return cls(Cells.from_table(table), n_bins)
+
+    def forecasts(self, resampling: Resampling) -> RowForecasts:
+        """Return the isotonic fits to the rows, in sample and out of fold."""
+        return RowForecasts(self.cells, resampling.seed)
 
     @property
     def design(self) -> Independent:
@@ -127,27 +131,6 @@ class IndependentRows:
     def accuracy_interval(self, predictions: PredictionMeans, resampling: Resampling) -> Ends:
         """Return the interval of the accuracy."""
         return wilson_interval(predictions.accuracy, predictions.accuracy_rows, resampling.z)
-
-    def miscalibration_interval(self, value: float, null_sd: float, resampling: Resampling, *, rejected: bool) -> Ends:
-        """Return the interval of CORP's miscalibration; ``null_sd`` is its deviation under calibration."""
-        cells = self.cells
-        fit, _ = corp.in_sample(cells)
-        counts, positives, fits, _ = corp.out_of_fold(cells, resampling.seed)
-        inside = corp.difference(cells, cells.counts, cells.positives, cells.scores, fit)
-        outside = corp.difference(cells, counts, positives, cells.scores, fits)
-        low, high = corp.part_interval(inside, outside, null_sd, resampling.z, shown=rejected)
-        return min(low, value), max(high, value)
-
-    def discrimination_interval(self, value: float, resampling: Resampling) -> Ends:
-        """Return the interval of CORP's discrimination."""
-        cells = self.cells
-        fit, base = corp.in_sample(cells)
-        counts, positives, fits, bases = corp.out_of_fold(cells, resampling.seed)
-        inside = corp.difference(cells, cells.counts, cells.positives, base, fit)
-        outside = corp.difference(cells, counts, positives, bases, fits)
-        spread, shown = corp.null_discrimination_sd(cells), corp.rank_p_value(cells) <= resampling.tail
-        low, high = corp.part_interval(inside, outside, spread, resampling.z, shown=shown)
-        return min(low, value), max(high, value)
 
     # ------------------------------------------------------------ laws in closed form
 

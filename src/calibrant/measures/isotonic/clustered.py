@@ -8,6 +8,7 @@ that of its sums over buckets.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,10 +18,10 @@ from calibrant.kernels import dispatch
 from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.isotonic.intervals import FOLDS, Part
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import cached_property
+from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import Clustered, around_mean, variance_of
-from calibrant.statistics.resampling import Resampling, Stream, generator, in_blocks, t_quantile
-
-METHOD: Final = f"in-sample and {FOLDS}-fold isotonic fits"
+from calibrant.statistics.resampling import Resampling, Stream, generator, in_blocks
 
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 
@@ -55,8 +56,8 @@ def out_of_fold(rows: Clustered, seed: np.random.SeedSequence) -> tuple[Float64s
     return fits, bases
 
 
-def difference(rows: Clustered, first: Float64s, second: Float64s) -> tuple[Part, float]:
-    """Return the mean of (first - y)^2 - (second - y)^2 with its spread, and the degrees of freedom of its error.
+def difference(rows: Clustered, first: Float64s, second: Float64s) -> Part:
+    """Return the mean of (first - y)^2 - (second - y)^2 over rows, with its standard error.
 
     ``first`` and ``second`` are forecasts of each coarse cell, (K,), or of each bucket and cell, (H, K). The error's
     square is about 4 r D^2 + s: r and s are those of independent rows, each times the design effect of its own sums,
@@ -77,7 +78,7 @@ def difference(rows: Clustered, first: Float64s, second: Float64s) -> tuple[Part
     else:
         growth = float(within.sum()) * copies
     _, rest, _ = _spread(rows, masses, each, np.stack([d2, d2]))
-    return Part(mean, deviation / rows.total, growth / rows.total**2, rest**2 / rows.total**2), df
+    return Part(mean, deviation / rows.total, growth / rows.total**2, rest**2 / rows.total**2, df)
 
 
 def _spread(rows: Clustered, masses: Float64s, each: Float64s, values: Float64s) -> tuple[float, float, float]:
@@ -95,37 +96,45 @@ def _spread(rows: Clustered, masses: Float64s, each: Float64s, values: Float64s)
     return found.deff, found.error, found.df
 
 
-def part_interval(
-    inside: tuple[Part, float], outside: tuple[Part, float], null_sd: float, level: float, *, shown: bool
-) -> tuple[float, float]:
-    """Return the ends of `isotonic.intervals.part_interval`, each with Student's quantile of its own error."""
-    ends = [
-        corp.part_interval(inside[0], outside[0], null_sd, t_quantile(level, df), shown=shown)
-        for df in (outside[1], inside[1])
-    ]
-    return ends[0][0], ends[1][1]
+@dataclass(frozen=True, eq=False)
+class ClusterForecasts:
+    """The isotonic fits to rows in clusters; a fold is a set of whole buckets."""
 
+    rows: Clustered
+    resampling: Resampling
 
-def miscalibration_interval(
-    rows: Clustered, value: float, null_sd: float, resampling: Resampling, *, rejected: bool
-) -> tuple[float, float]:
-    """Return the interval of the miscalibration; ``null_sd`` is its standard deviation in replicates of clusters."""
-    scores = rows.cells.scores
-    fit, _ = corp.in_sample(rows.cells)
-    fits, _ = out_of_fold(rows, resampling.seed)
-    parts = difference(rows, scores, fit), difference(rows, scores, fits)
-    low, high = part_interval(*parts, null_sd, resampling.level, shown=rejected)
-    return min(low, value), max(high, value)
+    @property
+    def cells(self) -> Cells:
+        """The coarse cells of the rows."""
+        return self.rows.cells
 
+    @cached_property
+    def in_sample(self) -> tuple[Float64s, Float64s]:
+        """The fit to all rows, and the base rate."""
+        return corp.in_sample(self.rows.cells)
 
-def discrimination_interval(rows: Clustered, value: float, resampling: Resampling) -> tuple[float, float]:
-    """Return the interval of the discrimination; its lower end is 0 unless the rank sum shows that there is one."""
-    fit, base = corp.in_sample(rows.cells)
-    fits, bases = out_of_fold(rows, resampling.seed)
-    parts = difference(rows, base, fit), difference(rows, bases, fits)
-    shown = rank_p_value(rows) <= resampling.tail
-    low, high = part_interval(*parts, null_discrimination_sd(rows, resampling), resampling.level, shown=shown)
-    return min(low, value), max(high, value)
+    @cached_property
+    def out_of_fold(self) -> tuple[Float64s, Float64s]:
+        """The fits without the fold of a bucket, (H, K), and their base rates."""
+        return out_of_fold(self.rows, self.resampling.seed)
+
+    def inside(self, first: Float64s, second: Float64s) -> Part:
+        """Return the mean difference over all rows."""
+        return difference(self.rows, first, second)
+
+    def outside(self, first: Float64s, second: Float64s) -> Part:
+        """Return the mean difference, each bucket with its own forecasts."""
+        return difference(self.rows, first, second)
+
+    @property
+    def null_discrimination_sd(self) -> float:
+        """The standard deviation of the discrimination where scores tell nothing of the outcomes."""
+        return null_discrimination_sd(self.rows, self.resampling)
+
+    @property
+    def rank_p_value(self) -> float:
+        """The p-value of the rank sum, with the variance that buckets show."""
+        return rank_p_value(self.rows)
 
 
 def null_discrimination_sd(rows: Clustered, resampling: Resampling) -> float:

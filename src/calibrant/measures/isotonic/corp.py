@@ -105,14 +105,16 @@ def _miscalibration_interval(inference: Inference) -> Interval:
     if not inference.resampling.n_resamples:
         return Interval(math.nan, math.nan, "no interval: it needs resampling (n_resamples)")
     value, rejected = inference.event.value(MISCALIBRATION), inference.rejects(MISCALIBRATION)
-    spread = float(inference.replicates_of(MISCALIBRATION).std())
-    low, high = inference.rows.miscalibration_interval(value, spread, inference.resampling, rejected=rejected)
-    return Interval(low, high, corp.METHOD)
+    null_sd = float(inference.replicates_of(MISCALIBRATION).std())
+    forecasts = inference.rows.forecasts(inference.resampling)
+    ends = corp.miscalibration_interval(forecasts, value, null_sd, inference.level, rejected=rejected)
+    return Interval(*ends, corp.METHOD)
 
 
 def _discrimination_interval(inference: Inference) -> Interval:
     value = inference.event.value(DISCRIMINATION)
-    return Interval(*inference.rows.discrimination_interval(value, inference.resampling), corp.METHOD)
+    forecasts = inference.rows.forecasts(inference.resampling)
+    return Interval(*corp.discrimination_interval(forecasts, value, inference.level), corp.METHOD)
 
 
 def _uncertainty_interval(inference: Inference) -> Interval:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from calibrant.kernels import dispatch
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.intervals import score_end
-from calibrant.statistics.resampling import Stream, generator
+from calibrant.statistics.resampling import Stream, alpha_of, generator, t_quantile
 
 FOLDS: Final = 5
 METHOD: Final = "in-sample and 5-fold isotonic fits"
@@ -22,13 +23,89 @@ METHOD: Final = "in-sample and 5-fold isotonic fits"
 class Part:
     """An estimate of a part of the decomposition, the mean of D^2 for D the gap of two forecasts, with its spread.
 
-    ``error`` is its standard error. Its square is about 4 r D^2 + s: ``growth`` is r, ``rest`` is s.
+    ``error`` is its standard error, with ``df`` degrees of freedom. Its square is about 4 r D^2 + s: ``growth`` is r,
+    ``rest`` is s.
     """
 
     value: float
     error: float
     growth: float
     rest: float
+    df: float = math.inf
+
+
+class Forecasts(Protocol):
+    """The isotonic fits to some rows, in sample and out of fold, and how differences of two forecasts vary.
+
+    Forecasts in sample are those of the cells, (K,); out of fold they have an axis of the folds, or of the clusters,
+    before it.
+    """
+
+    @property
+    def cells(self) -> Cells:
+        """The cells of the rows."""
+
+    @property
+    def in_sample(self) -> tuple[Float64s, Float64s]:
+        """The fit to all rows, and the base rate."""
+
+    @property
+    def out_of_fold(self) -> tuple[Float64s, Float64s]:
+        """The fits without the rows that they judge, and the base rates of these fits."""
+
+    def inside(self, first: Float64s, second: Float64s) -> Part:
+        """Return the mean of (first - y)^2 - (second - y)^2 over all rows."""
+
+    def outside(self, first: Float64s, second: Float64s) -> Part:
+        """Return the same, each row with the forecasts out of fold."""
+
+    @property
+    def null_discrimination_sd(self) -> float:
+        """The standard deviation of the discrimination in sample, where scores tell nothing."""
+
+    @property
+    def rank_p_value(self) -> float:
+        """The p-value of the hypothesis that higher scores have no more outcomes, one-sided."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowForecasts:
+    """The isotonic fits to independent rows, which fall into the folds at random."""
+
+    cells: Cells
+    seed: np.random.SeedSequence
+
+    @cached_property
+    def in_sample(self) -> tuple[Float64s, Float64s]:
+        """The fit to all rows, and the base rate."""
+        return in_sample(self.cells)
+
+    @cached_property
+    def _folds(self) -> tuple[Float64s, Float64s, Float64s, Float64s]:
+        return out_of_fold(self.cells, self.seed)
+
+    @property
+    def out_of_fold(self) -> tuple[Float64s, Float64s]:
+        """The fits without their own fold, (5, K), and their base rates."""
+        return self._folds[2:]
+
+    def inside(self, first: Float64s, second: Float64s) -> Part:
+        """Return the mean difference over all rows."""
+        return difference(self.cells, self.cells.counts, self.cells.positives, first, second)
+
+    def outside(self, first: Float64s, second: Float64s) -> Part:
+        """Return the mean difference over the rows of the folds."""
+        return difference(self.cells, *self._folds[:2], first, second)
+
+    @property
+    def null_discrimination_sd(self) -> float:
+        """The standard deviation of the discrimination in sample, where scores tell nothing."""
+        return null_discrimination_sd(self.cells)
+
+    @property
+    def rank_p_value(self) -> float:
+        """The p-value of Wilcoxon's rank sum."""
+        return rank_p_value(self.cells)
 
 
 def miscalibrations(cells: Cells, positives: Float64s, fits: Float64s) -> Float64s:
@@ -83,16 +160,37 @@ def difference(cells: Cells, counts: Float64s, positives: Float64s, first: Float
     return Part(mean, math.sqrt(square) / cells.total, growth / cells.total**2, rest)
 
 
-def part_interval(inside: Part, outside: Part, null_sd: float, z: float, *, shown: bool) -> tuple[float, float]:
-    """Return low = O - z se_O and the high that solves high = T + z sqrt(4 r high + s + s0^2), never below IS.
+def miscalibration_interval(
+    forecasts: Forecasts, value: float, null_sd: float, level: float, *, rejected: bool
+) -> tuple[float, float]:
+    """Return the interval of the miscalibration; ``null_sd`` is its standard deviation under calibration."""
+    scores = forecasts.cells.scores
+    inside = forecasts.inside(scores, forecasts.in_sample[0])
+    outside = forecasts.outside(scores, forecasts.out_of_fold[0])
+    low, high = part_interval(inside, outside, null_sd, level, shown=rejected)
+    return min(low, value), max(high, value)
+
+
+def discrimination_interval(forecasts: Forecasts, value: float, level: float) -> tuple[float, float]:
+    """Return the interval of the discrimination; its lower end is 0 unless the rank sum shows that there is one."""
+    (fit, base), (fits, bases) = forecasts.in_sample, forecasts.out_of_fold
+    inside, outside = forecasts.inside(base, fit), forecasts.outside(bases, fits)
+    shown = forecasts.rank_p_value <= alpha_of(level) / 2
+    low, high = part_interval(inside, outside, forecasts.null_discrimination_sd, level, shown=shown)
+    return min(low, value), max(high, value)
+
+
+def part_interval(inside: Part, outside: Part, null_sd: float, level: float, *, shown: bool) -> tuple[float, float]:
+    """Return low = O - t se_O and the high that solves high = T + t sqrt(4 r high + s + s0^2), never below IS.
 
     IS is the part in sample, biased upwards; O the part out of fold, biased downwards; T their mean. s0 is the standard
     deviation of IS where the true value is 0, and 4 r m + s the variance of IS where it is m: with few distinct scores
-    the normal law holds for gaps, not for their squares. ``shown`` says that a test has shown the part to be above 0;
-    without, low is 0.
+    the normal approximation holds for gaps, not for their squares. Each end has the quantile of its own error.
+    ``shown`` says that a test has shown the part to be above 0; without, low is 0.
     """
-    high = score_end(max((inside.value + outside.value) / 2, 0.0), inside.growth, inside.rest + null_sd**2, z)
-    low = max(outside.value - z * outside.error, 0.0) if shown else 0.0
+    middle, rest = max((inside.value + outside.value) / 2, 0.0), inside.rest + null_sd**2
+    high = score_end(middle, inside.growth, rest, t_quantile(level, inside.df))
+    low = max(outside.value - t_quantile(level, outside.df) * outside.error, 0.0) if shown else 0.0
     return min(low, inside.value), max(high, inside.value)
 
 
