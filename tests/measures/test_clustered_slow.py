@@ -38,7 +38,7 @@ from calibrant.measures.smooth.smooth import smooth_error
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import Clustered
 from calibrant.statistics.null import p_value
-from calibrant.statistics.resampling import Resampling, t_quantile
+from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
 
 pytestmark = pytest.mark.slow
@@ -125,9 +125,9 @@ def judged(rows, resampling, *, slow):
         "cox": closed_form.cox_test(rows)[2],
         "spiegelhalter": closed_form.spiegelhalter(rows)[1],
     }
-    means_of, line = PredictionMeans.of_table(rows.fine.table, right=False), log_odds_line(rows)
+    means_of, (slope, variance) = PredictionMeans.of_table(rows.fine.table, right=False), log_odds_line(rows)
     tail = resampling.tail
-    half = t_quantile(level, line.df) * line.error
+    half = variance.half_width(level)
     ends = {
         "gap": mean_interval(gap, gap_variance(rows), rows.total, level),
         "brier": means.score_interval(rows, "brier", means_of, level)[:2],
@@ -135,7 +135,7 @@ def judged(rows, resampling, *, slow):
         "ece": intervals.absolute_interval(found, observed[0], level, rejected=p["ece"] <= tail),
         "square": intervals.square_interval(found, found.square, level, rejected=p["square"] <= tail),
         "ks": cumulative.interval(rows, observed[2], resampling),
-        "slope": (line.slope - half, line.slope + half),
+        "slope": (slope - half, slope + half),
     }
     if slow:
         table = rows.fine.table

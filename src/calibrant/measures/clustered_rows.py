@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,15 @@ from calibrant.measures.cumulative import clustered as cumulative
 from calibrant.measures.curves import shown_cells
 from calibrant.measures.independent_rows import Ends
 from calibrant.measures.isotonic.clustered import ClusterForecasts
-from calibrant.measures.line.clustered import falls, in_the_large, log_odds_line
-from calibrant.measures.line.intervals import Large, Line, WithoutEnds, without_ends
+from calibrant.measures.line.clustered import intercept_variance, log_odds_line
+from calibrant.measures.line.intervals import (
+    Large,
+    Line,
+    WithoutEnds,
+    calibration_in_the_large,
+    falls,
+    without_ends,
+)
 from calibrant.measures.loess import intervals as loess
 from calibrant.measures.means import clustered as means
 from calibrant.measures.means.base_rates import BaseRates
@@ -31,7 +39,7 @@ from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import Clustered
 from calibrant.statistics.null import Interval, Law
-from calibrant.statistics.resampling import Resampling, t_quantile, two_sided
+from calibrant.statistics.resampling import Resampling
 from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
@@ -161,10 +169,7 @@ class ClusteredRows:
 
     def line(self, level: float) -> Line:
         """Return the slope of the log-odds line with the ends of its interval."""
-        found = log_odds_line(self.clusters)
-        half = t_quantile(level, found.df) * found.error
-        p_value = two_sided(found.slope - 1, found.error, found.df)
-        return Line(found.slope, found.slope - half, found.slope + half, p_value)
+        return Line.of(*log_odds_line(self.clusters), level)
 
     def without_ends(self, line: Line, level: float) -> WithoutEnds | None:
         """Return the line without the rows whose scores are moved in from 0 and 1; None without such rows."""
@@ -172,11 +177,11 @@ class ClusteredRows:
 
     def falls(self) -> bool:
         """Return whether the outcome rate clearly falls as scores rise."""
-        return falls(self.law.uniform)
+        return falls(self.uniform)
 
     def in_the_large(self, level: float) -> Large:
         """Return the intercept of the log-odds at slope 1 with the ends of its interval."""
-        return in_the_large(self.clusters, level)
+        return calibration_in_the_large(self.clusters.fine, partial(intercept_variance, self.clusters), level)
 
     def rate_intervals(self, rates: Float64s, rows: Float64s, resampling: Resampling) -> tuple[Float64s, Float64s]:
         """Return the intervals of the outcome rates of the filled equal-width bins, (M,) each."""

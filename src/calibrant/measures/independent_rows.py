@@ -152,7 +152,7 @@ class IndependentRows:
 
     def line(self, level: float) -> Line:
         """Return the slope of the log-odds line with the ends of its interval."""
-        return log_odds_line(self.cells, level)
+        return Line.of(*log_odds_line(self.cells), level)
 
     def without_ends(self, line: Line, level: float) -> WithoutEnds | None:
         """Return the line without the rows whose scores are moved in from 0 and 1; None without such rows."""
@@ -160,11 +160,11 @@ class IndependentRows:
 
     def falls(self) -> bool:
         """Return whether the outcome rate clearly falls as scores rise."""
-        return falls(self.uniform.moments)
+        return falls(self.uniform)
 
     def in_the_large(self, level: float) -> Large:
         """Return the intercept of the log-odds at slope 1 with the ends of its interval."""
-        return calibration_in_the_large(self.cells, level)
+        return calibration_in_the_large(self.cells, lambda _, square: Variance(square), level)
 
     def rate_intervals(self, rates: Float64s, rows: Float64s, resampling: Resampling) -> tuple[Float64s, Float64s]:
         """Return the intervals of the outcome rates of the filled equal-width bins, (M,) each."""

@@ -353,6 +353,12 @@ class ClusterBins(BinSums):
 
     # ------------------------------------------------------------ rates
 
+    def outcomes(self, slopes: Float64s, rate: float) -> Variance:
+        """Return the variance of sum f (y - r) by its sums over buckets."""
+        own = (self.score_sums - self.gaps - rate * self.n) @ slopes
+        square = float(np.sum(self.moments.square_weights * slopes**2)) * rate * (1 - rate)
+        return variance_of(centred(own, self.weights), square, self.sizes)
+
     def rate_rows(self, tail: float) -> Float64s:
         """Return in how many independent rows each rate would be as uncertain, for a bound at ``tail``.
 

@@ -275,6 +275,10 @@ class BinSums(ABC):
     # ------------------------------------------------------------ rates
 
     @abstractmethod
+    def outcomes(self, slopes: Float64s, rate: float) -> Variance:
+        """Return the variance of sum f (y - r) over rows, r a rate, if scores tell nothing of the outcomes."""
+
+    @abstractmethod
     def rate_rows(self, tail: float) -> Float64s:
         """Return in how many independent rows each rate would be as uncertain, for a bound at ``tail``."""
 
@@ -371,6 +375,10 @@ class RowBins(BinSums):
     def gap_quadratic(self, x: Float64s) -> float:
         """Return the sum of squares: the bins are independent."""
         return self.quadratic(x)
+
+    def outcomes(self, slopes: Float64s, rate: float) -> Variance:
+        """Return sum w^2 f^2 r (1 - r)."""
+        return Variance(float(np.sum(self.moments.square_weights * slopes**2)) * rate * (1 - rate))
 
     def rate_rows(self, tail: float) -> Float64s:
         """Return the effective sample size of each rate."""

@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-from calibrant.measures.binned.clustered import ClusterBins
-from calibrant.measures.line.intervals import CERTAIN, FALLING, Large, at_slope_one, centred_scores
+from calibrant.measures.line.intervals import CERTAIN
 from calibrant.measures.line.line import cox_fit, log_odds
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.cluster_sums import Clustered, centred, upper_quantile, variance_of
+from calibrant.statistics.cluster_sums import Clustered, variance_of
+from calibrant.statistics.variance import Variance
 
 _LEAST: Final = 1e-9  # share of the information that the other buckets have
 
 
-class ClusterLine(NamedTuple):
-    """The slope of the log-odds line with its standard error, NaN where it is not a number.
-
-    Attributes
-    ----------
-    slope : float
-        b of the log-odds a + b logit(p).
-    error : float
-        Its standard error.
-    df : float
-        The degrees of freedom of the standard error.
-    """
-
-    slope: float
-    error: float
-    df: float
-
-
-def log_odds_line(rows: Clustered) -> ClusterLine:
-    """Return the slope with the error of the sandwich I^-1 (sum_h u_h u_h') I^-1, corrected for few clusters.
+def log_odds_line(rows: Clustered) -> tuple[float, Variance | None]:
+    """Return the slope with the variance of the sandwich I^-1 (sum_h u_h u_h') I^-1, corrected for few clusters.
 
     u_h are the sums of the scores of the likelihood, (1, logit p) times fitted rate - y, over the coarse cells of
     bucket h, and J_h its share of the information I, in the axes in which I is 1. Bell and McCaffrey (2002) multiply
@@ -47,14 +29,14 @@ def log_odds_line(rows: Clustered) -> ClusterLine:
     """
     fit = cox_fit(rows.fine.table, CERTAIN)
     if not (math.isfinite(fit.slope) and math.isfinite(fit.intercept)):
-        return ClusterLine(fit.slope, math.nan, math.nan)
+        return fit.slope, None
     x = log_odds(np.clip(rows.cells.scores, CERTAIN, 1 - CERTAIN))
     rates = 1 / (1 + np.exp(-np.clip(fit.intercept + fit.slope * x, -700, 700)))
     design, spread = np.stack([np.ones_like(x), x]), rates * (1 - rates)
     try:
         root = np.linalg.cholesky(np.linalg.inv((design * rows.cells.counts * spread) @ design.T))
     except np.linalg.LinAlgError:
-        return ClusterLine(fit.slope, math.nan, math.nan)
+        return fit.slope, None
     turned = root.T @ design
     shares = np.einsum("hk,ik,jk->hij", rows.n * spread, turned, turned)
     scores, roots = (rows.n * rates - rows.y) @ turned.T, (rows.n * np.sqrt(spread)) @ turned.T
@@ -78,39 +60,12 @@ def log_odds_line(rows: Clustered) -> ClusterLine:
     of_sums, variance = (1 - rho) * alone + rho * together, (1 - rho) * own_variance + rho * common_variance
     mean, square = float(np.trace(of_sums)), float(np.sum(of_sums**2))
     if not (mean > 0 and square > 0):
-        return ClusterLine(fit.slope, math.nan, math.nan)
-    return ClusterLine(fit.slope, math.sqrt(own * variance / mean), max(mean**2 / square, 1.0))
+        return fit.slope, None
+    return fit.slope, Variance(own * variance / mean, df=max(mean**2 / square, 1.0))
 
 
-def falls(bins: ClusterBins) -> bool:
-    """Return whether the outcome rate clearly falls as the mean scores of bins rise.
-
-    It is `line.intervals.falls`, with the variance of its sums over buckets and the quantile of Student's law
-    whose tail is that of 4 standard errors.
-    """
-    from scipy.special import ndtr
-
-    moments = bins.moments
-    slopes, rate = centred_scores(moments)
-    own = (bins.score_sums - bins.gaps - rate * bins.n) @ slopes
-    square = float(np.sum(moments.square_weights * slopes**2)) * rate * (1 - rate)
-    found = variance_of(centred(own, bins.weights), square, bins.sizes)
-    tail = float(ndtr(-FALLING))
-    return float(own.sum()) < -float(upper_quantile(tail, np.array(found.df))) * found.error
-
-
-def in_the_large(rows: Clustered, level: float) -> Large:
-    """Return the intercept at slope 1 with its interval: the sums over buckets of rate - y, over the information."""
-    fine, intercept = at_slope_one(rows.fine.table)
-    if not math.isfinite(intercept):
-        return Large(intercept, math.nan, math.nan)
-    squares = rows.fine.table.own_weights
-    information = float(rows.fine.counts @ (fine * (1 - fine)))
-    if information <= 0:
-        return Large(intercept, math.nan, math.nan)
+def intercept_variance(rows: Clustered, intercept: float, square: float) -> Variance:
+    """Return the variance of the sum of rate - y at slope 1, by the buckets; ``square`` is that of independent rows."""
     x = log_odds(np.clip(rows.cells.scores, CERTAIN, 1 - CERTAIN))
     rates = 1 / (1 + np.exp(-np.clip(intercept + x, -700, 700)))
-    square = float(squares[0] @ fine**2 + squares[1] @ (1 - fine) ** 2)
-    spread = variance_of((rows.n * rates - rows.y).sum(axis=1), square, rows.sizes)
-    half = spread.half_width(level) / information
-    return Large(intercept, intercept - half, intercept + half)
+    return variance_of((rows.n * rates - rows.y).sum(axis=1), square, rows.sizes)

@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.measures.binned.sums import BinMoments
+from calibrant.measures.binned.sums import BinMoments, BinSums
 from calibrant.measures.line.line import cox_fit, in_the_large, log_odds
 from calibrant.measures.means.means import rarer_rows
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.heterogeneity import Deviations, steadied
-from calibrant.statistics.resampling import normal_quantile, two_sided
+from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
 #: Scores are moved in from 0 and 1 by this, because their log-odds are infinite.
@@ -55,12 +55,20 @@ class Line(NamedTuple):
     high: float
     p_value: float = math.nan
 
+    @classmethod
+    def of(cls, slope: float, variance: Variance | None, level: float) -> Line:
+        """Return the line of a slope with this variance; None where the slope has none."""
+        if variance is None:
+            return cls(slope, math.nan, math.nan)
+        half = variance.half_width(level)
+        return cls(slope, slope - half, slope + half, variance.p_value(slope - 1))
 
-def log_odds_line(cells: Cells, level: float) -> Line:
-    """Return the slope with its interval, by the sandwich formula: I^-1 (sum u u') I^-1."""
+
+def log_odds_line(cells: Cells) -> tuple[float, Variance | None]:
+    """Return the slope with its variance, by the sandwich formula: I^-1 (sum u u') I^-1."""
     fit = cox_fit(cells.table, CERTAIN)
     if not math.isfinite(fit.slope):
-        return Line(fit.slope, math.nan, math.nan)
+        return fit.slope, None
     x = _log_odds_of(cells.table) - fit.origin
     rates = 1 / (1 + np.exp(-np.clip(fit.level + fit.slope * x, -700, 700)))
     squares = cells.table.own_weights
@@ -70,10 +78,8 @@ def log_odds_line(cells: Cells, level: float) -> Line:
     try:
         inverse = np.linalg.inv(information)
     except np.linalg.LinAlgError:
-        return Line(fit.slope, math.nan, math.nan)
-    error = math.sqrt(max(float((inverse @ scores @ inverse)[1, 1]), 0.0))
-    half = normal_quantile(level) * error
-    return Line(fit.slope, fit.slope - half, fit.slope + half, two_sided(fit.slope - 1, error))
+        return fit.slope, None
+    return fit.slope, Variance(max(float((inverse @ scores @ inverse)[1, 1]), 0.0))
 
 
 class WithoutEnds(NamedTuple):
@@ -96,22 +102,25 @@ def without_ends(cells: Cells, line: Line, level: float) -> WithoutEnds | None:
     rows = float(table.counts[moved].sum())
     if moved.all():
         return WithoutEnds(rows, Line(math.nan, math.nan, math.nan))
-    inner, plain = log_odds_line(cells.take(~moved), level), log_odds_line(cells, level)
+    inner, plain = (Line.of(*log_odds_line(each), level) for each in (cells.take(~moved), cells))
     wider = (line.high - line.low) / (plain.high - plain.low) if plain.high > plain.low else 1.0
     half = (inner.high - inner.low) / 2 * wider
     return WithoutEnds(rows, inner._replace(low=inner.slope - half, high=inner.slope + half))
 
 
-def falls(bins: BinMoments) -> bool:
-    """Return whether the outcome rate clearly falls as the mean scores of bins rise, in independent rows.
+def falls(sums: BinSums) -> bool:
+    """Return whether the outcome rate clearly falls as the mean scores of bins rise.
 
     The sum of w c (y - r), c the mean score of the bin around that of all rows and r the base rate, is then below -4
-    standard errors: the root of sum w^2 c^2 r (1 - r), as if scores told nothing of the outcomes.
+    standard errors, or Student's quantile with the same tail. Its variance is that of r (1 - r), as if scores told
+    nothing of the outcomes.
     """
-    centred, rate = centred_scores(bins)
-    together = float(np.sum(centred * (bins.counts * (bins.rates - rate))))
-    variance = float(np.sum(bins.square_weights * centred**2)) * rate * (1 - rate)
-    return together < -FALLING * math.sqrt(variance)
+    from scipy.special import ndtr
+
+    centred, rate = centred_scores(sums.moments)
+    together = float(np.sum(centred * (sums.moments.counts * (sums.moments.rates - rate))))
+    variance = sums.outcomes(centred, rate)
+    return together < -variance.half_width(1 - 2 * float(ndtr(-FALLING)))
 
 
 def centred_scores(bins: BinMoments) -> tuple[Float64s, float]:
@@ -120,15 +129,18 @@ def centred_scores(bins: BinMoments) -> tuple[Float64s, float]:
     return bins.score_sums / bins.counts - mean, rate
 
 
-def calibration_in_the_large(cells: Cells, level: float) -> Large:
-    """Return the intercept at slope 1 with its interval, by the sandwich formula: (sum u^2) / I^2."""
+def calibration_in_the_large(cells: Cells, variance: Callable[[float, float], Variance], level: float) -> Large:
+    """Return the intercept at slope 1 with its interval, by the sandwich formula: (sum u^2) / I^2, u = rate - y.
+
+    ``variance`` returns that of the sum of u, from the intercept and from the sum of squares of independent rows.
+    """
     rates, intercept = at_slope_one(cells.table)
-    if not math.isfinite(intercept):
+    information = float(cells.counts @ (rates * (1 - rates)))
+    if not (math.isfinite(intercept) and information > 0):
         return Large(intercept, math.nan, math.nan)
     squares = cells.table.own_weights
-    information = float(cells.counts @ (rates * (1 - rates)))
-    spread = float(squares[0] @ rates**2 + squares[1] @ (1 - rates) ** 2)
-    half = normal_quantile(level) * math.sqrt(spread) / information if information > 0 else math.nan
+    square = float(squares[0] @ rates**2 + squares[1] @ (1 - rates) ** 2)
+    half = variance(intercept, square).half_width(level) / information
     return Large(intercept, intercept - half, intercept + half)
 
 
