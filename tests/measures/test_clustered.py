@@ -33,8 +33,7 @@ from calibrant.measures.class_inference import ClassBins
 from calibrant.measures.clustered_null import ClusterNull, GapSums
 from calibrant.measures.clustered_verdict import ClusterVerdict
 from calibrant.measures.cumulative import clustered as cumulative
-from calibrant.measures.curves import shown_cells
-from calibrant.measures.curves import smooth_curve as independent_smooth_curve
+from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences.paired import Weighting
 from calibrant.measures.isotonic import clustered as corp
@@ -90,6 +89,10 @@ def dependent(seed=0, n_clusters=40, slope=1.0, mean_size=10):
     p = rng.beta(1.2, 1.6, len(labels))
     y = rng.random(len(labels)) < expit(logit(p) / slope + rng.normal(size=n_clusters)[labels])
     return p, y.astype(int), labels
+
+
+def isotonic_curve_of(rows, shown, consistency, resampling):
+    return isotonic_curve(rows.fine, shown, consistency, lambda: curves.refits(rows, shown, resampling), resampling)
 
 
 def rate_of(rows):
@@ -778,15 +781,15 @@ def test_the_bands_hold_the_curves():
     rows = clustered(*dependent(16, 80))
     law, resampling = ClusterNull.of(rows, 15), Resampling.of(0.9, 200, 0)
     shown = shown_cells(rows.fine)
-    isotonic = curves.isotonic_curve(rows, shown, isotonic_band(law, shown, resampling), resampling)
-    soft = curves.smooth_curve(rows, shown, 0.05, resampling)
+    isotonic = isotonic_curve_of(rows, shown, isotonic_band(law, shown, resampling), resampling)
+    soft = smooth_curve(rows, rows.fine, shown, 0.05, resampling.level)
     for curve in (isotonic, soft):
         assert (curve.confidence_lows <= curve.rates).all()
         assert (curve.rates <= curve.confidence_highs).all()
         assert (curve.consistency_lows <= curve.consistency_highs).all()
-    plain = independent_smooth_curve(rows.fine, shown, 0.05, resampling)
+    plain = smooth_curve(Independent(rows.fine), rows.fine, shown, 0.05, resampling.level)
     np.testing.assert_array_equal(soft.rates, plain.rates)
-    without = curves.isotonic_curve(rows, shown, None, Resampling.of(0.9, 0, 0))
+    without = isotonic_curve_of(rows, shown, None, Resampling.of(0.9, 0, 0))
     np.testing.assert_array_equal(
         without.rates, dispatch.isotonic_fits(rows.fine.counts, rows.fine.positives[None])[0][shown]
     )
@@ -797,7 +800,7 @@ def test_the_smooth_bands_of_ten_copies_are_those_of_the_rows():
     p, y = distinct(seed=8)
     once, copies = clustered(p, y, np.arange(240)), clustered(*(np.repeat(x, 10) for x in (p, y, np.arange(240))))
     shown, resampling = shown_cells(once.fine), Resampling.of(0.9, 0, 0)
-    one, other = (curves.smooth_curve(rows, shown, 0.05, resampling) for rows in (once, copies))
+    one, other = (smooth_curve(rows, rows.fine, shown, 0.05, resampling.level) for rows in (once, copies))
     np.testing.assert_allclose(other.confidence_lows, one.confidence_lows, atol=EXACT)
     np.testing.assert_allclose(other.consistency_highs, one.consistency_highs, atol=EXACT)
     bands = [curves.bin_band(ClusterNull.of(rows, 15), Resampling.of(0.9, 400, 0)) for rows in (once, copies)]
@@ -829,9 +832,9 @@ def test_hard_cases_have_intervals_without_bins(name):
     slope, variance = log_odds_line(rows)
     assert (variance is not None) == math.isfinite(slope)
     shown = shown_cells(rows.fine)
-    isotonic = curves.isotonic_curve(rows, shown, isotonic_band(law, shown, resampling), resampling)
+    isotonic = isotonic_curve_of(rows, shown, isotonic_band(law, shown, resampling), resampling)
     assert np.isfinite(isotonic.confidence_highs).all()
-    assert np.isfinite(curves.smooth_curve(rows, shown, 0.05, resampling).confidence_highs).all()
+    assert np.isfinite(smooth_curve(rows, rows.fine, shown, 0.05, resampling.level).confidence_highs).all()
     assert np.isfinite(curves.bin_band(law, Resampling.of(0.9, 0, 0))).all()
     if float(rows.cells.null_variances.sum()) > 0:
         null = law.null_smooth(0.05)

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from calibrant.clusters import BucketSums
 from calibrant.inputs.scores import Score
 from calibrant.measures import clustered_closed_form as closed_form
-from calibrant.measures import clustered_curves as curves
+from calibrant.measures import curves
 from calibrant.measures.binned.clustered import ClusterBins
 from calibrant.measures.binned.intervals import rate_intervals
+from calibrant.measures.clustered_curves import bin_band, coarse_of, refits
 from calibrant.measures.clustered_null import ClusterNull
 from calibrant.measures.cumulative import clustered as cumulative
-from calibrant.measures.curves import shown_cells
 from calibrant.measures.independent_rows import Ends
 from calibrant.measures.isotonic.clustered import ClusterForecasts
 from calibrant.measures.line.clustered import intercept_variance, log_odds_line
@@ -87,12 +87,12 @@ class ClusteredRows:
 
     @cached_property
     def _shown(self) -> NDArray[np.intp]:
-        return shown_cells(self.clusters.fine)
+        return curves.shown_cells(self.clusters.fine)
 
     @property
     def shown(self) -> NDArray[np.intp]:
         """The coarse cells at which the curves are evaluated."""
-        return curves.coarse_of(self.clusters, self._shown)
+        return coarse_of(self.clusters, self._shown)
 
     @property
     def held(self) -> NDArray[np.intp]:
@@ -190,15 +190,16 @@ class ClusteredRows:
 
     def rate_band(self, resampling: Resampling) -> tuple[Float64s, Float64s]:
         """Return where the rates of these bins lie if the scores are right, without resampling."""
-        return curves.bin_band(self.law, resampling)
+        return bin_band(self.law, resampling)
 
     def isotonic_curve(self, consistency: tuple[Float64s, Float64s] | None, resampling: Resampling) -> CalibrationCurve:
         """Return the isotonic curve with its bands."""
-        return curves.isotonic_curve(self.clusters, self._shown, consistency, resampling)
+        refitted = partial(refits, self.clusters, self._shown, resampling)
+        return curves.isotonic_curve(self.clusters.fine, self._shown, consistency, refitted, resampling)
 
     def smooth_curve(self, bandwidth: float, resampling: Resampling) -> CalibrationCurve:
         """Return the smooth curve with its bands."""
-        return curves.smooth_curve(self.clusters, self._shown, bandwidth, resampling)
+        return curves.smooth_curve(self.clusters, self.clusters.fine, self._shown, bandwidth, resampling.level)
 
     def loess_curve(self, resampling: Resampling) -> CalibrationCurve:
         """Return the loess curve with its bands."""

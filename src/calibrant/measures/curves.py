@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.kernels import dispatch
-from calibrant.measures.smooth.intervals import Mesh
+from calibrant.measures.means.intervals import gap_variance
+from calibrant.measures.smooth.intervals import DesignEffects, Mesh
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.outcomes import Outcomes
-from calibrant.statistics.resampling import Resampling, Stream, in_blocks
+from calibrant.statistics.resampling import Resampling, Stream, in_blocks, t_quantile
 from calibrant.statistics.simultaneous import IsotonicBand
 
 _POINTS: Final = 64  # points of a curve along the scores, and again as many along the rows
@@ -30,37 +33,31 @@ def shown_cells(cells: Cells) -> NDArray[np.intp]:
 
 
 def isotonic_curve(
-    cells: Cells, shown: NDArray[np.intp], consistency: tuple[Float64s, Float64s] | None, resampling: Resampling
+    cells: Cells,
+    shown: NDArray[np.intp],
+    consistency: tuple[Float64s, Float64s] | None,
+    refits: Callable[[], Float64s],
+    resampling: Resampling,
 ) -> CalibrationCurve:
-    """Return the isotonic fit x at the shown cells.
+    """Return the isotonic fit x at the shown cells; ``consistency`` is its band under calibration.
 
-    Consistency band: fits to outcomes drawn from the scores. Confidence band: fits to outcomes drawn from x
-    (Dimitriadis, Gneiting and Jordan 2021). Both need resampling. A simultaneous confidence band needs none; where the
-    fit is outside it is widened.
+    Confidence band: quantiles of fits to data drawn around x, ``refits``, (B, M) (Dimitriadis, Gneiting and Jordan
+    2021). Both need resampling. A simultaneous confidence band needs none; where the fit is outside it is widened.
     """
-    fit = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0]
+    rates = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0][shown]
     nothing = np.full(len(shown), math.nan)
     confidence = (nothing, nothing)
     if resampling.bands == "simultaneous":
         confidence = IsotonicBand.of(cells.table, resampling.level).at(cells.scores[shown])
     elif resampling.n_resamples:
-        refitted = Outcomes(cells.counts, cells.square_weights, fit)
-
-        def block(rng: np.random.Generator, size: int) -> Float64s:
-            return dispatch.isotonic_fits(cells.counts, refitted.draw(rng, size))[:, shown]
-
-        n_resamples, seed = resampling.n_resamples, resampling.seed
-        drawn = np.concatenate(list(in_blocks(n_resamples, seed, Stream.REFITTED, block, cells=len(cells))))
-        confidence = resampling.band(drawn)
-    rates = fit[shown]
-    low, high = np.minimum(confidence[0], rates), np.maximum(confidence[1], rates)
+        confidence = resampling.band(refits())
     least, most = consistency or (nothing, nothing)
     return CalibrationCurve(
         kind="isotonic",
         scores=cells.scores[shown],
         rates=rates,
-        confidence_lows=low,
-        confidence_highs=high,
+        confidence_lows=np.minimum(confidence[0], rates),
+        confidence_highs=np.maximum(confidence[1], rates),
         consistency_lows=least,
         consistency_highs=most,
         level=resampling.level,
@@ -68,12 +65,27 @@ def isotonic_curve(
     )
 
 
-def smooth_curve(cells: Cells, shown: NDArray[np.intp], bandwidth: float, resampling: Resampling) -> CalibrationCurve:
-    """Return the kernel regression of outcomes on scores, with the reflected Gaussian kernel.
+def refits(cells: Cells, shown: NDArray[np.intp], resampling: Resampling) -> Float64s:
+    """Return isotonic fits at the shown cells, (B, M), to outcomes of independent rows drawn from the fit."""
+    fit = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0]
+    refitted = Outcomes(cells.counts, cells.square_weights, fit)
 
-    rate(t) = sum y K_s(t, p) / sum K_s(t, p) with s the smooth calibration error. The bands are pointwise and
-    normal: sums of independent outcomes, of the variance of the fitted rates (confidence) and of the scores
-    (consistency), around sum p K / sum K for the latter. The curve's own bias is in neither.
+    def block(rng: np.random.Generator, size: int) -> Float64s:
+        return dispatch.isotonic_fits(cells.counts, refitted.draw(rng, size))[:, shown]
+
+    n_resamples, seed = resampling.n_resamples, resampling.seed
+    return np.concatenate(list(in_blocks(n_resamples, seed, Stream.REFITTED, block, cells=len(cells))))
+
+
+def smooth_curve(
+    design: SamplingDesign, cells: Cells, shown: NDArray[np.intp], bandwidth: float, level: float
+) -> CalibrationCurve:
+    """Return the kernel regression of outcomes on scores of the cells, with the reflected Gaussian kernel.
+
+    rate(t) = sum y K_s(t, p) / sum K_s(t, p) with s the smooth calibration error. The bands are pointwise and normal:
+    sums of independent outcomes, of the variance of the fitted rates (confidence) and of the scores (consistency),
+    around sum p K / sum K for the latter. The curve's own bias is in neither. For rows in clusters the variances have
+    the design effects at the bandwidth, and Student's quantile the degrees of freedom of the mean gap.
     """
     s = max(bandwidth, _NARROWEST)
     mesh = Mesh.fine_enough(cells, s)
@@ -83,16 +95,14 @@ def smooth_curve(cells: Cells, shown: NDArray[np.intp], bandwidth: float, resamp
 
     mass = np.maximum(smoothed(cells.counts), np.finfo(float).tiny)
     rate, mean_score = (np.clip(smoothed(sums) / mass, 0.0, 1.0) for sums in (cells.positives, cells.score_sums))
-    fitted = cells.square_weights * rate * (1 - rate)
+    t, deff = t_quantile(level, gap_variance(design).df), DesignEffects.of(design, s).at(cells.scores)[0]
 
-    def half(variances: Float64s) -> Float64s:
-        return resampling.z * np.sqrt(mesh.at_cells(mesh.variance(variances, s))) / mass
+    def around(middle: Float64s, variances: Float64s) -> tuple[Float64s, Float64s]:
+        half = t * np.sqrt(mesh.at_cells(mesh.variance(variances, s)) * deff) / mass
+        return np.clip(middle - half, 0.0, 1.0)[shown], np.clip(middle + half, 0.0, 1.0)[shown]
 
-    def around(middle: Float64s, width: Float64s) -> tuple[Float64s, Float64s]:
-        return np.clip(middle - width, 0.0, 1.0)[shown], np.clip(middle + width, 0.0, 1.0)[shown]
-
-    low, high = around(rate, half(fitted))
-    least, most = around(mean_score, half(cells.null_variances))
+    low, high = around(rate, cells.square_weights * rate * (1 - rate))
+    least, most = around(mean_score, cells.null_variances)
     return CalibrationCurve(
         kind="smooth",
         scores=cells.scores[shown],
@@ -101,6 +111,6 @@ def smooth_curve(cells: Cells, shown: NDArray[np.intp], bandwidth: float, resamp
         confidence_highs=high,
         consistency_lows=least,
         consistency_highs=most,
-        level=resampling.level,
+        level=level,
         bandwidth=s,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -177,11 +178,12 @@ class IndependentRows:
 
     def isotonic_curve(self, consistency: tuple[Float64s, Float64s] | None, resampling: Resampling) -> CalibrationCurve:
         """Return the isotonic curve with its bands; ``consistency`` is the one of them that is drawn elsewhere."""
-        return curves.isotonic_curve(self.cells, self.shown, consistency, resampling)
+        refits = partial(curves.refits, self.cells, self.shown, resampling)
+        return curves.isotonic_curve(self.cells, self.shown, consistency, refits, resampling)
 
     def smooth_curve(self, bandwidth: float, resampling: Resampling) -> CalibrationCurve:
         """Return the smooth curve with its bands."""
-        return curves.smooth_curve(self.cells, self.shown, bandwidth, resampling)
+        return curves.smooth_curve(self.design, self.cells, self.shown, bandwidth, resampling.level)
 
     def loess_curve(self, resampling: Resampling) -> CalibrationCurve:
         """Return the loess curve with its bands."""

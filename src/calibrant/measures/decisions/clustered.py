@@ -14,7 +14,6 @@ from calibrant.measures.decisions.decisions import Treated
 from calibrant.measures.decisions.intervals import treated_rows, value_squares
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import Clustered, coarse_places, variance_of
-from calibrant.statistics.variance import Variance
 
 
 def net_benefit_interval(rows: Clustered, treated: Treated, level: float) -> tuple[Float64s, Float64s]:
@@ -30,12 +29,8 @@ def net_benefit_interval(rows: Clustered, treated: Treated, level: float) -> tup
     held = enough_rows(treated_rows(treated), LEAST_ROWS) & enough_rows(clusters, LEAST_CLUSTERS)
     half, square = np.full(len(held), np.nan), value_squares(treated)
     for i in np.flatnonzero(held):
-        half[i] = _half(variance_of(sums[:, i], float(square[i]), rows.sizes), level) / rows.total
+        half[i] = variance_of(sums[:, i], float(square[i]), rows.sizes).half_width(level) / rows.total
     return treated.net_benefit - half, treated.net_benefit + half
-
-
-def _half(spread: Variance, level: float) -> float:
-    return float(spread.half_width(level))
 
 
 def treated_of_buckets(rows: Clustered, treated: Treated) -> tuple[Float64s, Float64s]:
