@@ -1,32 +1,30 @@
-"""Two models judged on the same rows: differences, first minus second, of their measures, with intervals.
+"""Two models judged on the same rows: the intervals of differences are those of means of differences of rows.
 
 A row has gaps r = p - y of both models; a bin of one model has n rows, S = sum r, the gap D = S / n, the share
-o = n / N and the variance u of one residual. What the rows have in common cancels in the differences of what each row
-adds to the two measures, so the intervals are those of the mean of such differences.
-
-A calibration error is a sum of squares or of sizes of gaps, which is not normal where gaps are near zero: there the
-variance of the square includes the noise of its own estimate, and the size is bounded from both sides.
+o = n / N and the variance u of one residual.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inputs.weights import deciding_rows, effective_n, integer_weights, rate_rows, tidy_weight
+from calibrant.inputs.weights import deciding_rows, effective_n, integer_weights, rate_rows
 from calibrant.measures.binned.binned import absolute_error, debiased_square, largest_members, uniform_edges
 from calibrant.measures.binned.intervals import bin_diagram
+from calibrant.measures.differences.pair import Mean, OnlyRight, UnitPair
 from calibrant.measures.means.means import PredictionMeans, heavy, rare, rarer_of
-from calibrant.results import Estimate, ReliabilityDiagram
+from calibrant.results import ReliabilityDiagram
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.intervals import FEWEST, blend, thinned, unbiased_end
-from calibrant.statistics.resampling import two_sided
+from calibrant.statistics.null import Interval
+from calibrant.statistics.resampling import normal_quantile
+from calibrant.statistics.variance import Variance
 
 _DENSE: Final = 1 << 20  # pairs of bins that are counted in an array of all pairs, however few the rows
 
@@ -69,6 +67,10 @@ class Weighting:
     def mean(self, values: NDArray[Any]) -> float:
         """Return the weighted mean of a value of each row."""
         return float(np.sum(self.mass * values)) / self.total
+
+    def only_right(self, first: NDArray[np.bool_], second: NDArray[np.bool_]) -> OnlyRight:
+        """Return the shares of rows that only one model predicts right, from whether each row is right."""
+        return OnlyRight(self.mean(first & ~second), self.mean(second & ~first), self.total)
 
     def variance(self, values: Float64s, extra: float = 0.0) -> float:
         """Return the variance of that mean, with the divisor of n - 1; ``extra`` is added to the sum of squares."""
@@ -184,7 +186,7 @@ class BinnedRows:
         return self.rows * blend(self.rows, around, self.null_variances) / self.counts**2
 
     @cached_property
-    def shrunk(self) -> Float64s:
+    def steady(self) -> Float64s:
         """D without its noise: the root of D^2 - u / n, or 0."""
         return np.sign(self.gaps) * np.sqrt(np.maximum(self.gaps**2 - self._within / self.rows, 0.0))
 
@@ -211,29 +213,23 @@ class BinnedRows:
         return np.maximum(blend(self.rows, self.squared_residuals, self.null_variances), np.finfo(float).tiny)
 
     @cached_property
-    def _thinned(self) -> tuple[Float64s, Float64s]:
-        return thinned(self.gap_sums / np.sqrt(self._variances))
-
-    @cached_property
-    def below(self) -> float:
-        """G, an estimate of the l1 error that is biased downwards everywhere: sum sqrt(v) g(S / sqrt v) / N."""
-        return float(np.sum(np.sqrt(self._variances) * self._thinned[0])) / self.weighting.total
+    def thin(self) -> tuple[float, Float64s]:
+        """G = sum sqrt(v) g(S / sqrt v) / N, which estimates the l1 error with a bias downwards, and the slopes g'."""
+        roots = np.sqrt(self._variances)
+        g, slopes = thinned(self.gap_sums / roots)
+        return float(np.sum(roots * g)) / self.weighting.total, slopes
 
     @cached_property
     def above(self) -> float:
         """G with its largest bias, an estimate of the l1 error that is biased upwards; infinite with few bins."""
         roots = float(np.sum(np.sqrt(self._variances)))
         several = roots**2 >= FEWEST * float(self._variances.sum())
-        return unbiased_end(self.below, roots / self.weighting.total, 0.0, several=several)
+        return unbiased_end(self.thin[0], roots / self.weighting.total, 0.0, several=several)
 
-    def slopes(self, *, below: bool) -> tuple[Float64s, float]:
-        """Return what each row adds to G (``below``) or to the l1 error, and what to add to the sum of its squares.
-
-        That is g'(S / sqrt v) r or sign(S) r; where calibration implies more variance than was seen, the rest.
-        """
-        of_bin = self._thinned[1] if below else np.sign(self.gap_sums)
+    def sloped(self, slopes: Float64s) -> tuple[Float64s, float]:
+        """Return f r of each row, f a slope of each bin, and the sum of squares that calibration implies beyond it."""
         unseen = np.maximum(self._variances - self.squared_residuals, 0.0)
-        return of_bin[self.index] * self.row_gaps, float(np.sum(unseen * of_bin**2))
+        return slopes[self.index] * self.row_gaps, float(np.sum(unseen * slopes**2))
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -261,25 +257,72 @@ class Model:
     nll: Float64s
     right: NDArray[np.bool_]
 
+    @property
+    def square(self) -> float:
+        """The unbiased estimate of the squared l2 error."""
+        return self.judged.square
 
-def square_difference(first_model: Model, second_model: Model, level: float) -> Estimate:
-    """Return the difference of the squared l2 errors, which decides.
+    @property
+    def absolute(self) -> float:
+        """The l1 calibration error."""
+        return self.judged.absolute
 
-    Its variance is the larger of two: the variance of the differences of the influences 2 D r - D^2, which is right if
-    gaps are large; and their variance without the noise of D plus the variance of the estimates' noise, which is right
-    near zero, where the estimates are far from normal.
-    """
-    first, second, z = first_model.judged, second_model.judged, quantile(level)
-    value, weighting = first.square - second.square, first.weighting
-    plain = weighting.variance(first.influence(first.gaps) - second.influence(second.gaps))
-    noise = max(first.noise + second.noise - 2 * shared_noise(first, second), 0.0)
-    steady = weighting.variance(first.influence(first.shrunk) - second.influence(second.shrunk)) + noise
-    error = math.sqrt(max(plain, steady))
-    details = {"standard_error": error}
-    ends = value - z * error, value + z * error
-    return Estimate(
-        value, *ends, p_value=two_sided(value, error), method="paired U-statistics, normal", details=details
-    )
+    def scores(self, mean: Mean) -> Float64s:
+        """Return what each row adds to a mean, (N,)."""
+        return {"brier": self.brier, "nll": self.nll}.get(mean, self.right.astype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class RowPair(UnitPair[Model]):
+    """Two models judged on the same rows, which are independent of each other."""
+
+    mean_method = "paired central limit theorem"
+    square_method = "paired U-statistics, normal"
+
+    @property
+    def weighting(self) -> Weighting:
+        """The weighting of the rows."""
+        return self.first.judged.weighting
+
+    @property
+    def flag(self) -> str:
+        """A warning where one outcome is too rare, or few rows weigh too much, or nothing."""
+        rarer, name = min((model.judged.rarer, model.name) for model in (self.first, self.second))
+        return "; ".join(filter(None, (rare(rarer, f" for {name}"), heavy(self.weighting.deciding_rows))))
+
+    @property
+    def units(self) -> tuple[BinnedRows, BinnedRows]:
+        """The rows of both models."""
+        return self.first.judged, self.second.judged
+
+    def changes(self, mean: Mean) -> Float64s:
+        """Return the difference of each row."""
+        return self.first.scores(mean) - self.second.scores(mean)
+
+    def change(self, mean: Mean) -> float:
+        """Return the mean of the differences of rows, in which no digits are lost."""
+        return self.weighting.mean(self.changes(mean))
+
+    def variance(self, changes: Float64s, unseen: float = 0.0) -> Variance:
+        """Return the variance of the mean of differences; ``unseen`` is added to the sum of squares."""
+        return Variance(self.weighting.variance(changes, unseen))
+
+    def noise(self) -> float:
+        """Return the variances of the noise of both estimates less twice their covariance."""
+        one, other = self.units
+        return one.noise + other.noise - 2 * shared_noise(one, other)
+
+    @property
+    def only_right(self) -> OnlyRight:
+        """Which rows only one model predicts right."""
+        return self.weighting.only_right(self.first.right, self.second.right)
+
+    def accuracy_interval(self, value: float, level: float) -> Interval:
+        """Return the interval of Bonett and Price, in the rows as equal ones."""
+        only, weighting = self.only_right, self.weighting
+        spread = float(np.sum(weighting.squares * (self.changes("accuracy") - value) ** 2))
+        rows = only.variance * weighting.total**2 / spread if spread > 0 else weighting.effective_n
+        return Interval(*only.interval(value, rows, normal_quantile(level)), "Bonett and Price")
 
 
 def shared_noise(first: BinnedRows, second: BinnedRows) -> float:
@@ -297,96 +340,3 @@ def shared_noise(first: BinnedRows, second: BinnedRows) -> float:
     together = q * first.around * second.around
     itself = together**2 / q if first.weighting.integer_weights else together**2
     return max(2 * float(np.sum(np.bincount(joint, together) ** 2) - np.sum(itself)), 0.0)
-
-
-def absolute_difference(first: Model, second: Model, level: float) -> Estimate:
-    """Return the difference of the l1 errors, between two bounds that hold wherever the gaps are.
-
-    low = G_A - U_B - z sd, high = U_A - G_B + z sd: the thinned G is biased downwards. U is biased upwards: the
-    reported error, or G with its largest bias, whichever gives the nearer end. Each sd is that of the row differences
-    of what is subtracted.
-    """
-    z, a, b = quantile(level), first.judged, second.judged
-
-    def most(above: BinnedRows, below: BinnedRows) -> float:
-        lower, unseen = below.slopes(below=True)
-
-        def end(value: float, *, thinned_slopes: bool) -> float:
-            upper, unseen_above = above.slopes(below=thinned_slopes)
-            return value - below.below + z * math.sqrt(below.weighting.variance(lower - upper, unseen + unseen_above))
-
-        plain = end(above.absolute, thinned_slopes=False)
-        return plain if math.isinf(above.above) else min(plain, end(above.above, thinned_slopes=True))
-
-    low, high = -most(b, a), most(a, b)
-    return Estimate(a.absolute - b.absolute, low, high, method="Gaussian thinning of both: safe, and wide")
-
-
-def brier_difference(first: Model, second: Model, level: float) -> Estimate:
-    """Return the difference of the Brier scores."""
-    return mean_difference(first.brier, second.brier, first.judged.weighting, level)
-
-
-def loss_difference(first: Model, second: Model, level: float) -> Estimate:
-    """Return the difference of the log losses; infinite, or not a number where both are infinite, with the reason."""
-    weighting = first.judged.weighting
-    lost = {model.name: tidy_weight(float(np.sum(weighting.mass[np.isinf(model.nll)]))) for model in (first, second)}
-    if not any(lost.values()):
-        return mean_difference(first.nll, second.nll, weighting, level)
-    return infinite_difference(lost)
-
-
-def mean_difference(first: Float64s, second: Float64s, weighting: Weighting, level: float) -> Estimate:
-    """Return the mean of the differences of rows: mean -+ z sd / sqrt(n), the variance that of n - 1."""
-    rows, z = first - second, quantile(level)
-    value = weighting.mean(rows)
-    error = math.sqrt(weighting.variance(rows))
-    return Estimate(value, value - z * error, value + z * error, method="paired central limit theorem")
-
-
-def infinite_difference(lost: Mapping[str, float]) -> Estimate:
-    """Return the difference of two log losses that are not both finite, from the weight of each model's lost rows."""
-    first, second = lost.values()
-    value = math.nan if first and second else math.inf if first else -math.inf
-    sentences = [
-        f"{count:,} outcome{'s' * (count != 1)} happened that {name} gave probability 0"
-        for name, count in lost.items()
-        if count
-    ]
-    reason = f"infinite: {'; '.join(sentences)}"
-    return Estimate(value, method=f"not available: {reason}", details={"infinite_rows": dict(lost), "reason": reason})
-
-
-def accuracy_difference(first: Model, second: Model, level: float) -> Estimate:
-    """Return the difference of the accuracies, with the interval of Bonett and Price (2012).
-
-    With p and q the shares of rows that only the first, only the second model predicts right, each counted with one row
-    more in n + 2: p - q -+ z sqrt((p + q - (p - q)^2) / (n + 2)). Unlike the normal interval it has a width if the
-    models never differed.
-    """
-    weighting = first.judged.weighting
-    only = [weighting.mean(first.right & ~second.right), weighting.mean(second.right & ~first.right)]
-    value, change = only[0] - only[1], first.right.astype(np.float64) - second.right
-    spread, equal = float(np.sum(weighting.squares * (change - value) ** 2)), sum(only) - value**2
-    n = equal * weighting.total**2 / spread if spread > 0 else weighting.effective_n
-    p, q = ((share * n + 1) / (n + 2) for share in only)
-    half = quantile(level) * math.sqrt(max(p + q - (p - q) ** 2, 0.0) / (n + 2))
-    counts = dict(
-        zip(("only_first", "only_second"), (tidy_weight(share * weighting.total) for share in only), strict=True)
-    )
-    ends = min(p - q - half, value), max(p - q + half, value)
-    return Estimate(value, *ends, method="Bonett and Price", details=counts)
-
-
-def quantile(level: float) -> float:
-    """Return the normal quantile of the ends of an interval."""
-    from scipy.special import ndtri
-
-    return float(ndtri((1 + level) / 2))
-
-
-def flags(first: Model, second: Model) -> dict[str, str]:
-    """Return a warning where one outcome is too rare, or few rows weigh too much, for intervals to be trusted."""
-    rarer, name = min((model.judged.rarer, model.name) for model in (first, second))
-    flag = "; ".join(filter(None, (rare(rarer, f" for {name}"), heavy(first.judged.weighting.deciding_rows))))
-    return {"flag": flag} if flag else {}
