@@ -19,12 +19,13 @@ from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.inputs.scores import RowScores
 from calibrant.measures.binned.binned import check_bins
 from calibrant.measures.binned.ece import ECE
+from calibrant.measures.binned.intervals import bin_diagram
 from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.differences.clustered import Answers
 from calibrant.measures.differences.clustered_unpaired import ClusterSummed, pair_of
 from calibrant.measures.differences.pair import ComparedModel, ModelPair, absolute_difference
-from calibrant.measures.differences.paired import BinnedRows, Model, RowPair, Weighting
+from calibrant.measures.differences.paired import Model, RowPair, Weighting
 from calibrant.measures.differences.unpaired import Summed, SummedPair
 from calibrant.measures.event import Event
 from calibrant.measures.listed import BY_NAME, compared
@@ -91,9 +92,7 @@ class Read(NamedTuple):
 
     def in_rows(self, n_bins: int) -> Model:
         """Return the model with its rows."""
-        brier, nll, right = self.scores
-        judged = BinnedRows.of(self.events.scores, self.events.outcomes, self.weighting, n_bins)
-        return Model(name=self.name, judged=judged, means=self.means, brier=brier, nll=nll, right=right)
+        return Model.of(self.name, self.events, self.weighting, self.means, self.scores, n_bins)
 
     def in_clusters(self, labels: ClusterLabels, n_bins: int) -> Summed:
         """Return the model with sums over buckets of clusters."""
@@ -129,7 +128,12 @@ def by_rows(models: Sequence[Read], labels: ClusterLabels | None, settings: Sett
         models={model.name: {name: each.value(model) for name, each in _differences()} for model in rows},
         tests=tests,
         pairs=_pairs([_pair(RowPair(a, b), settings, flag, suffix) for a, b in itertools.combinations(rows, 2)]),
-        diagrams={model.name: model.judged.diagram(settings.level) for model in rows},
+        diagrams={
+            model.name: bin_diagram(
+                settings.n_bins, model.bins.moments, settings.level, integer_weights=model.weighting.integer_weights
+            )
+            for model in rows
+        },
         clusters={"clusters": first.n, "largest_cluster": 1 / first.n} if lone else None,
     )
 
@@ -218,7 +222,9 @@ def by_sums(
 def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]:
     """Return the test of a model's own calibration, in closed form, and its diagram."""
     if not isinstance(model, ClusterSummed):
-        return table_test(model.table, model.n_bins), model.diagram(level)
+        integers = model.table.square_weights is None
+        diagram = bin_diagram(model.n_bins, model.bins.moments, level, integer_weights=integers)
+        return table_test(model.table, model.n_bins), diagram
     event = Event(table=model.table, n_bins=model.n_bins, means=model.means, clusters=model.rows)
     inference = ClusterInference.of(event, Resampling.of(level, 0, 0), ())
     return inference.test, inference.diagram()

@@ -12,10 +12,9 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.measures.binned.binned import uniform_edges
-from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.binned.sums import BinMoments, BinSums
 from calibrant.results import ReliabilityDiagram
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.intervals import FEWEST, clopper_pearson, consistency_band, score_end, thinned, unbiased_end
@@ -164,22 +163,10 @@ def rate_intervals(sums: BinSums, level: float) -> tuple[Float64s, Float64s]:
     return clopper_pearson(sums.moments.rates * rows, rows, tail)
 
 
-def bin_diagram(
-    n_bins: int,
-    *,
-    places: NDArray[np.intp],
-    counts: Float64s,
-    rows: Float64s,
-    rate_rows: Float64s,
-    score_sums: Float64s,
-    gap_sums: Float64s,
-    level: float,
-    integer_weights: bool,
-) -> ReliabilityDiagram:
+def bin_diagram(n_bins: int, bins: BinMoments, level: float, *, integer_weights: bool) -> ReliabilityDiagram:
     """Return filled bins as a diagram, with Clopper-Pearson intervals of their rates and the band of calibration."""
-    rates = np.clip((score_sums - gap_sums) / counts, 0.0, 1.0)
     everywhere = np.full((5, n_bins), math.nan)
-    everywhere[:, places] = counts, score_sums / counts, rates, rows, rate_rows
+    everywhere[:, bins.index] = bins.counts, bins.score_sums / bins.counts, bins.rates, bins.rows, bins.rate_rows
     held, mean_scores, event_rates, sizes, rate_sizes = everywhere
     held = np.nan_to_num(held)
     diagram = ReliabilityDiagram(

@@ -17,16 +17,14 @@ from numpy.typing import NDArray
 
 from calibrant.clusters import BucketSums, aligned
 from calibrant.measures.binned.clustered import ClusterBins, Directions
-from calibrant.measures.binned.intervals import SteadyGaps
-from calibrant.measures.differences.pair import Mean, OnlyRight, UnitPair
+from calibrant.measures.differences.pair import Mean, OnlyRight, UnitModel, UnitPair
 from calibrant.measures.differences.paired import Weighting
 from calibrant.measures.means.clustered import BY_CLUSTER, flag_of
-from calibrant.measures.means.means import PredictionMeans, heavy
+from calibrant.measures.means.means import heavy
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import Clustered, degrees_of_freedom, variance_of
-from calibrant.statistics.intervals import FEWEST, thinned, unbiased_end
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import normal_quantile, t_quantile
 from calibrant.statistics.variance import Variance
@@ -46,82 +44,36 @@ class Answers(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ClusterModel:
-    """What a comparison by clusters needs to know about one model; two of them have the same buckets.
+class ClusterModel(UnitModel):
+    """One model and its judged rows in buckets of clusters, (H,), which must be scored; two have the same buckets.
 
-    Attributes
-    ----------
-    name : str
-        Its name.
-    rows : Clustered
-        Its judged rows; the buckets must be scored.
-    bins : ClusterBins
-        Their equal-width bins.
-    means : PredictionMeans
-        The means over its predictions.
-    answers : Answers or None
-        Which rows it predicts right; None if only sums are known.
+    ``answers`` tell which rows it predicts right; None if only sums are known.
     """
 
-    name: str
-    rows: Clustered
     bins: ClusterBins
-    means: PredictionMeans
+    rows: Clustered
     answers: Answers | None = None
-
-    @cached_property
-    def thin(self) -> tuple[float, Float64s]:
-        """The estimate G of the l1 error, biased downwards everywhere, and the slopes g' of the bins."""
-        roots = np.sqrt(self.bins.variances)
-        g, slope = thinned(self.bins.moments.gap_sums / roots)
-        return float(np.sum(roots * g)) / self.rows.total, slope
-
-    @cached_property
-    def above(self) -> float:
-        """G with its largest bias, an estimate of the l1 error that is biased upwards; infinite with few bins."""
-        roots = float(np.sum(np.sqrt(self.bins.variances)))
-        several = roots**2 >= FEWEST * self.bins.linear([np.sign(self.bins.moments.gap_sums)])[0].value
-        return unbiased_end(self.thin[0], roots / self.rows.total, 0.0, several=several)
 
     @property
     def square(self) -> float:
-        """The unbiased squared l2 error."""
         return self.bins.square
 
     @property
-    def absolute(self) -> float:
-        """The l1 error."""
-        return float(np.sum(np.abs(self.bins.moments.gap_sums))) / self.rows.total
-
-    @property
-    def gaps(self) -> Float64s:
-        """The gap D of each bin."""
-        return self.bins.moments.gap_sums / self.bins.moments.counts
-
-    @property
-    def steady(self) -> Float64s:
-        """D without its noise."""
-        return SteadyGaps.of(self.bins).values
+    def sign_variance(self) -> float:
+        return self.bins.linear([np.sign(self.bins.moments.gap_sums)])[0].value
 
     def part(self, sums: Float64s) -> Float64s:
         """Return what buckets add to a mean over rows, (H,): their sums around their share of the total, over N."""
         return self.rows.centred(sums) / self.rows.total
 
     def scores(self, mean: Mean) -> Float64s:
-        """Return what buckets add to a mean over predictions, (H,)."""
         return self.part(self.rows.scalar("right" if mean == "accuracy" else mean))
 
     def influence(self, gaps: Float64s) -> Float64s:
-        """Return what buckets add to the squared error, (H,), for these gaps of the bins."""
         return self.part(self.bins.influence_sums(gaps))
 
-    def sloped(self, slopes: Float64s) -> tuple[Float64s, float]:
-        """Return what buckets add to sum f S / N, (H,), and the variance that calibration implies beyond what was seen.
-
-        f is a slope of each bin.
-        """
-        excess = np.maximum(self.bins.variances - self.bins.moments.squared_residuals * self.bins.deff, 0.0)
-        return self.part(self.bins.gaps @ slopes), float(np.sum(excess * slopes**2)) / self.rows.total**2
+    def sloped(self, slopes: Float64s) -> Float64s:
+        return self.part(self.bins.gaps @ slopes)
 
 
 def paired_rows(first: tuple[Cells, BucketSums], second: tuple[Cells, BucketSums]) -> tuple[Clustered, Clustered]:
@@ -155,19 +107,10 @@ class ClusterPair(UnitPair[ClusterModel]):
         own = next(iter(found.values())) if alike else "; ".join(f"{name}: {f}" for name, f in found.items() if f)
         return "; ".join(filter(None, (own, heavy(self.deciding))))
 
-    @property
-    def units(self) -> tuple[ClusterModel, ClusterModel]:
-        """The buckets of both models."""
-        return self.first, self.second
-
     @cached_property
     def sizes(self) -> Float64s:
         """The rows of each bucket, (H,): the mean of those of both models."""
         return (self.first.rows.sizes + self.second.rows.sizes) / 2
-
-    def changes(self, mean: Mean) -> Float64s:
-        """Return what each bucket adds to the difference of the means."""
-        return self.first.scores(mean) - self.second.scores(mean)
 
     def variance(self, changes: Float64s, unseen: float = 0.0) -> Variance:
         """Return the variance of the sum of what the buckets add, which is around 0, and what was not seen."""
@@ -182,7 +125,7 @@ class ClusterPair(UnitPair[ClusterModel]):
     @property
     def square_rounding(self) -> float:
         """A small part of what is subtracted."""
-        return _ROUNDING * sum(math.sqrt(model.bins.pair_noise) for model in self.units)
+        return _ROUNDING * sum(math.sqrt(model.bins.pair_noise) for model in (self.first, self.second))
 
     def square_details(self, spread: Variance) -> dict[str, float]:
         """Return the standard error and its degrees of freedom."""
@@ -209,7 +152,7 @@ class ClusterPair(UnitPair[ClusterModel]):
         """
         only, rows, changes = self.only_right, self.first.rows, self.changes("accuracy")
         if only is None:
-            size = sum(float(np.sum(model.scores("accuracy") ** 2)) for model in self.units)
+            size = sum(float(np.sum(model.scores("accuracy") ** 2)) for model in (self.first, self.second))
             if float(np.sum(changes**2)) > _ROUNDING * size:
                 return self.mean_interval("accuracy", value, level)
             only = OnlyRight(max(value, 0.0), max(-value, 0.0), rows.total)

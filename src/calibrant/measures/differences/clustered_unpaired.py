@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from calibrant.inputs.scores import Score
 from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
-from calibrant.measures.binned.intervals import absolute_interval
+from calibrant.measures.binned.intervals import SteadyGaps, absolute_interval
 from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.differences.clustered import Answers, ClusterModel, ClusterPair, paired_rows, variance
@@ -38,7 +38,9 @@ class ClusterSummed(Summed):
     def square_error(self) -> tuple[float, float]:
         """Return the standard error of the squared l2 error, and its degrees of freedom."""
         model = self.paired(self.rows.clusters)
-        plain, steady = (variance(model.influence(x), model.rows.sizes) for x in (model.gaps, model.steady))
+        plain, steady = (
+            variance(model.influence(x), model.rows.sizes) for x in (model.gaps, SteadyGaps.of(model.bins).values)
+        )
         found = larger(plain, steady, model.bins.pair_noise)
         return found.error, found.df
 

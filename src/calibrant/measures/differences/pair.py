@@ -17,9 +17,13 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeV
 import numpy as np
 
 from calibrant.inputs.weights import tidy_weight
+from calibrant.measures.binned.intervals import SteadyGaps
+from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import cached_property
+from calibrant.statistics.intervals import FEWEST, thinned, unbiased_end
 from calibrant.statistics.null import Interval
 from calibrant.statistics.variance import Variance
 
@@ -146,51 +150,87 @@ class ModelPair(ABC, Generic[ModelT]):
         """Return the interval of the difference of the l1 errors."""
 
 
-class Units(Protocol):
-    """What units, which are rows or buckets of clusters, add to the calibration errors of one model.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UnitModel(ABC):
+    """One model and what its units, which are rows or buckets of clusters, add to its measures; r = p - y is of a row.
 
-    ``gaps`` are the gaps D of the bins, ``steady`` those without their noise, (M,). ``thin`` is G, an estimate of the
-    l1 error that is biased downwards everywhere, with its slopes g' of the bins; ``above`` is G with its largest bias,
-    which is biased upwards, and infinite with few bins.
+    Attributes
+    ----------
+    name : str
+        Its name.
+    bins : BinSums
+        The equal-width bins of its judged rows, (M,).
+    means : PredictionMeans
+        The means over its predictions.
     """
 
-    @property
-    def gaps(self) -> Float64s: ...
+    name: str
+    bins: BinSums
+    means: PredictionMeans
 
     @property
-    def steady(self) -> Float64s: ...
+    @abstractmethod
+    def square(self) -> float:
+        """The unbiased estimate of the squared l2 error."""
 
     @property
-    def thin(self) -> tuple[float, Float64s]: ...
+    def absolute(self) -> float:
+        """The l1 error."""
+        return float(self.bins.absolute(self.bins.moments.gap_sums))
+
+    @cached_property
+    def gaps(self) -> Float64s:
+        """The gap D of each bin."""
+        return self.bins.moments.gap_sums / self.bins.moments.counts
+
+    @cached_property
+    def thin(self) -> tuple[float, Float64s]:
+        """The estimate G of the l1 error, which is biased downwards everywhere, and the slopes g' of the bins."""
+        roots = np.sqrt(self.bins.variances)
+        g, slopes = thinned(self.bins.moments.gap_sums / roots)
+        return float(np.sum(roots * g)) / self.bins.moments.total, slopes
+
+    @cached_property
+    def above(self) -> float:
+        """G with its largest bias, an estimate of the l1 error that is biased upwards; infinite with few bins."""
+        roots = float(np.sum(np.sqrt(self.bins.variances)))
+        several = roots**2 >= FEWEST * self.sign_variance
+        return unbiased_end(self.thin[0], roots / self.bins.moments.total, 0.0, several=several)
 
     @property
-    def above(self) -> float: ...
+    @abstractmethod
+    def sign_variance(self) -> float:
+        """The variance of sum sign(S) S over the bins."""
 
-    @property
-    def absolute(self) -> float: ...
+    @abstractmethod
+    def scores(self, mean: Mean) -> Float64s:
+        """Return what each unit adds to a mean over predictions."""
 
+    @abstractmethod
     def influence(self, gaps: Float64s) -> Float64s:
-        """Return 2 D r - D^2, what each unit adds to the squared error, for these gaps of the bins."""
+        """Return 2 D r - D^2, what each unit adds to the squared l2 error, for these gaps of the bins."""
 
-    def sloped(self, slopes: Float64s) -> tuple[Float64s, float]:
-        """Return f r, what each unit adds to the l1 error with these slopes f of the bins, and what was not seen.
+    @abstractmethod
+    def sloped(self, slopes: Float64s) -> Float64s:
+        """Return f r, what each unit adds to the l1 error, for these slopes f of the bins."""
 
-        That is how far the variance that calibration implies exceeds the variance that was seen.
-        """
+    def unseen(self, slopes: Float64s) -> float:
+        """Return the variance of sum f S / N that calibration implies beyond what was seen."""
+        bins, moments = self.bins, self.bins.moments
+        excess = np.maximum(bins.variances - moments.squared_residuals * bins.deff, 0.0)
+        return float(np.sum(excess * slopes**2)) / moments.total**2
+
+
+UnitModelT = TypeVar("UnitModelT", bound=UnitModel, covariant=True)
 
 
 @dataclass(frozen=True, eq=False)
-class UnitPair(ModelPair[ModelT]):
+class UnitPair(ModelPair[UnitModelT]):
     """Two models of the same units. What units have in common cancels in the differences of what each adds."""
 
-    @property
-    @abstractmethod
-    def units(self) -> tuple[Units, Units]:
-        """What the units add to the calibration errors."""
-
-    @abstractmethod
     def changes(self, mean: Mean) -> Float64s:
         """Return what each unit adds to the difference of the means."""
+        return self.first.scores(mean) - self.second.scores(mean)
 
     @abstractmethod
     def variance(self, changes: Float64s, unseen: float = 0.0) -> Variance:
@@ -205,10 +245,10 @@ class UnitPair(ModelPair[ModelT]):
 
     def square_variance(self) -> Variance:
         """Return the larger of two variances, `larger`, of the differences of the influences."""
-        one, other = self.units
+        one, other = self.first, self.second
         plain = self.variance(one.influence(one.gaps) - other.influence(other.gaps))
-        steady = self.variance(one.influence(one.steady) - other.influence(other.steady))
-        return larger(plain, steady, self.noise())
+        steady = (model.influence(SteadyGaps.of(model.bins).values) for model in (one, other))
+        return larger(plain, self.variance(next(steady) - next(steady)), self.noise())
 
     def absolute_interval(self, level: float) -> Interval:
         """Return the interval between two bounds that hold wherever the gaps are.
@@ -218,19 +258,19 @@ class UnitPair(ModelPair[ModelT]):
         of what units add to what is subtracted.
         """
 
-        def most(above: Units, below: Units) -> float:
+        def most(above: UnitModel, below: UnitModel) -> float:
             value, slopes = below.thin
-            lower, unseen = below.sloped(slopes)
+            lower = below.sloped(slopes)
 
             def end(upper: float, directions: Float64s) -> float:
-                own, unseen_above = above.sloped(directions)
-                return upper - value + self.variance(lower - own, unseen + unseen_above).half_width(level)
+                unseen = below.unseen(slopes) + above.unseen(directions)
+                return upper - value + self.variance(lower - above.sloped(directions), unseen).half_width(level)
 
             plain = end(above.absolute, np.sign(above.gaps))
             return plain if math.isinf(above.above) else min(plain, end(above.above, above.thin[1]))
 
-        one, other = self.units
-        return Interval(-most(other, one), most(one, other), "Gaussian thinning of both: safe, and wide")
+        low, high = -most(self.second, self.first), most(self.first, self.second)
+        return Interval(low, high, "Gaussian thinning of both: safe, and wide")
 
 
 def larger(plain: Variance, steady: Variance, noise: float) -> Variance:

@@ -18,12 +18,11 @@ from typing import Final
 
 from calibrant.inputs.scores import Score
 from calibrant.measures.binned import binned
-from calibrant.measures.binned.intervals import absolute_interval, bin_diagram, square_variance
+from calibrant.measures.binned.intervals import absolute_interval, square_variance
 from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.binned.sums import RowBins
 from calibrant.measures.differences.pair import Mean, ModelPair
 from calibrant.measures.means.means import PredictionMeans, heavy, normal_interval, rare, rarer_rows, wilson_interval
-from calibrant.results import ReliabilityDiagram
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.null import Interval
@@ -74,21 +73,6 @@ class Summed:
     def absolute(self) -> float:
         """The l1 calibration error."""
         return self.values["ece"]
-
-    def diagram(self, level: float) -> ReliabilityDiagram:
-        """Return the bins with Clopper-Pearson intervals of their rates and the band of calibration."""
-        bins = self.bins.moments
-        return bin_diagram(
-            self.n_bins,
-            places=bins.index,
-            counts=bins.counts,
-            rows=bins.rows,
-            rate_rows=bins.rate_rows,
-            score_sums=bins.score_sums,
-            gap_sums=bins.gap_sums,
-            level=level,
-            integer_weights=self.table.square_weights is None,
-        )
 
     def square_error(self) -> tuple[float, float]:
         """Return the standard error of the squared l2 error, and its degrees of freedom."""
