@@ -28,6 +28,7 @@ from calibrant.measures.differences.pair import ComparedModel, ModelPair, absolu
 from calibrant.measures.differences.paired import Model, RowPair, Weighting
 from calibrant.measures.differences.unpaired import Summed, SummedPair
 from calibrant.measures.event import Event
+from calibrant.measures.independent_rows import IndependentRows
 from calibrant.measures.listed import BY_NAME, compared
 from calibrant.measures.means.clustered import LONE
 from calibrant.measures.means.clustered import details_of as cluster_details
@@ -127,7 +128,7 @@ def by_rows(models: Sequence[Read], labels: ClusterLabels | None, settings: Sett
         descriptions=_descriptions(),
         models={model.name: {name: each.value(model) for name, each in _differences()} for model in rows},
         tests=tests,
-        pairs=_pairs([_pair(RowPair(a, b), settings, flag, suffix) for a, b in itertools.combinations(rows, 2)]),
+        pairs=_pairs([_pair(RowPair(a, b), settings, flag, {}, suffix) for a, b in itertools.combinations(rows, 2)]),
         diagrams={
             model.name: bin_diagram(
                 settings.n_bins, model.bins.moments, settings.level, integer_weights=model.weighting.integer_weights
@@ -191,7 +192,9 @@ def summed(
         "bounds": {measure.name: event.bound(measure) for measure in compared()},
         "deciding": deciding,
     }
-    return Summed(**known) if rows is None else ClusterSummed(**known, rows=rows, answers=answers)
+    if rows is None:
+        return Summed(**known, rows=IndependentRows.of(table, n_bins))
+    return ClusterSummed(**known, rows=rows, answers=answers)
 
 
 def by_sums(
@@ -223,7 +226,7 @@ def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]
     """Return the test of a model's own calibration, in closed form, and its diagram."""
     if not isinstance(model, ClusterSummed):
         integers = model.table.square_weights is None
-        diagram = bin_diagram(model.n_bins, model.bins.moments, level, integer_weights=integers)
+        diagram = bin_diagram(model.n_bins, model.rows.uniform.moments, level, integer_weights=integers)
         return table_test(model.table, model.n_bins), diagram
     event = Event(table=model.table, n_bins=model.n_bins, means=model.means, clusters=model.rows)
     inference = ClusterInference.of(event, Resampling.of(level, 0, 0), ())
@@ -239,8 +242,13 @@ def _differences() -> list[tuple[str, Difference]]:
     return [(measure.name, measure.difference) for measure in compared() if isinstance(measure.difference, Difference)]
 
 
-def _pair(pair: ModelPair[ComparedModel], settings: Settings, flag: str, suffix: str = "") -> Pair:
-    """Return the differences of two models, their ends in the range of differences; the suffix ends each method."""
+def _pair(
+    pair: ModelPair[ComparedModel], settings: Settings, flag: str, bounds: Mapping[str, float], suffix: str = ""
+) -> Pair:
+    """Return the differences of two models, their ends in the range of differences; the suffix ends each method.
+
+    ``bounds`` are the certified errors that are not 0.
+    """
     first, second, level = pair.first, pair.second, settings.level
     warnings = "; ".join(filter(None, (flag, pair.flag)))
     details = {**pair.facts, **({"flag": warnings} if warnings else {})}
@@ -253,22 +261,18 @@ def _pair(pair: ModelPair[ComparedModel], settings: Settings, flag: str, suffix:
             n=pair.n,
             method=one.method + suffix,
             details={**one.details, **details},
+            error_bound=bounds.get(name, 0.0),
         )
     return Pair(first.name, second.name, estimates, _decision(pair, settings))
 
 
 def _summed_pair(first: Summed, second: Summed, settings: Settings, flag: str, paired: bool | None) -> Pair:
-    """Return the differences of two models known by their sums, with their certified errors."""
+    """Return the differences of two models known by their sums."""
     rows = {"rows": [first.means.n, second.means.n]}
     together: ModelPair[ComparedModel] = SummedPair(first, second, rows, independent=paired is False)
     if paired and isinstance(first, ClusterSummed) and isinstance(second, ClusterSummed):
         together = pair_of(first, second)
-    found = _pair(together, settings, flag)
-    estimates = {
-        name: replace(one, error_bound=first.bounds[name] + second.bounds[name])
-        for name, one in found.estimates.items()
-    }
-    return replace(found, estimates=estimates)
+    return _pair(together, settings, flag, {name: bound + second.bounds[name] for name, bound in first.bounds.items()})
 
 
 def _decision(pair: ModelPair[ComparedModel], settings: Settings) -> Decision | None:

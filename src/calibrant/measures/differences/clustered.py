@@ -98,14 +98,14 @@ class ClusterPair(UnitPair[ClusterModel]):
 
     mean_method = f"central limit theorem{BY_CLUSTER}"
     square_method = f"U-statistics of pairs of clusters, Student's t{BY_CLUSTER}"
+    absolute_method = UnitPair.absolute_method + BY_CLUSTER
 
     @property
     def flag(self) -> str:
         """A warning where the clusters are few or large, or few rows weigh too much, or nothing."""
-        found = {model.name: flag_of(model.rows) for model in (self.first, self.second)}
-        alike = len(set(found.values())) == 1
-        own = next(iter(found.values())) if alike else "; ".join(f"{name}: {f}" for name, f in found.items() if f)
-        return "; ".join(filter(None, (own, heavy(self.deciding))))
+        one, other = flag_of(self.first.rows), flag_of(self.second.rows)
+        named = [f"{model.name}: {flag}" for model, flag in ((self.first, one), (self.second, other)) if flag]
+        return "; ".join(filter(None, ([one] if one == other else named) + [heavy(self.deciding)]))
 
     @cached_property
     def sizes(self) -> Float64s:
@@ -130,11 +130,6 @@ class ClusterPair(UnitPair[ClusterModel]):
     def square_details(self, spread: Variance) -> dict[str, float]:
         """Return the standard error and its degrees of freedom."""
         return {**super().square_details(spread), "degrees_of_freedom": spread.df}
-
-    def absolute_interval(self, level: float) -> Interval:
-        """Return that of `UnitPair`, by cluster."""
-        found = super().absolute_interval(level)
-        return found._replace(method=found.method + BY_CLUSTER)
 
     @property
     def only_right(self) -> OnlyRight | None:

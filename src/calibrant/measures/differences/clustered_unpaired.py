@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 from calibrant.inputs.scores import Score
 from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
-from calibrant.measures.binned.intervals import SteadyGaps, absolute_interval
-from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.differences.clustered import Answers, ClusterModel, ClusterPair, paired_rows, variance
 from calibrant.measures.differences.pair import larger
 from calibrant.measures.differences.unpaired import Summed
 from calibrant.measures.means.clustered import details_of, flag_of
 from calibrant.statistics.cluster_sums import Clustered
-from calibrant.statistics.resampling import Resampling, alpha_of
+from calibrant.statistics.resampling import Resampling
+from calibrant.statistics.variance import Variance
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,33 +30,17 @@ class ClusterSummed(Summed):
 
     @property
     def flag(self) -> str:
-        """A warning where intervals are not to be trusted, or nothing."""
         flag = flag_of(self.rows.clusters)
         return f"{self.name}: {flag}" if flag else ""
 
-    def square_error(self) -> tuple[float, float]:
-        """Return the standard error of the squared l2 error, and its degrees of freedom."""
+    def square_variance(self) -> Variance:
         model = self.paired(self.rows.clusters)
-        plain, steady = (
-            variance(model.influence(x), model.rows.sizes) for x in (model.gaps, SteadyGaps.of(model.bins).values)
-        )
-        found = larger(plain, steady, model.bins.pair_noise)
-        return found.error, found.df
-
-    def absolute_ends(self, level: float) -> tuple[float, float]:
-        """Return the interval of the l1 error."""
-        bins = self.rows.uniform
-        rejected = absolute_law(bins, level).p_value <= alpha_of(level) / 2
-        return absolute_interval(bins, self.absolute, level, rejected=rejected)
+        plain, steady = (variance(model.influence(gaps), model.rows.sizes) for gaps in (model.gaps, model.steady))
+        return larger(plain, steady, model.bins.pair_noise)
 
     def half_width(self, score: Score, level: float) -> float:
-        """Return half the width of the interval of the mean Brier score or log loss."""
         mean = self.means.brier if score == "brier" else self.means.nll
         return self.rows.score_interval(score, self.means, Resampling.of(level, 0, 0)).high - mean
-
-    def accuracy_ends(self, level: float) -> tuple[float, float]:
-        """Return the interval of the accuracy."""
-        return self.rows.accuracy_interval(self.means, Resampling.of(level, 0, 0))
 
 
 def pair_of(first: ClusterSummed, second: ClusterSummed) -> ClusterPair:
@@ -68,6 +51,6 @@ def pair_of(first: ClusterSummed, second: ClusterSummed) -> ClusterPair:
     calibrant.errors.InputError
         As `paired_rows`.
     """
-    one, other = paired_rows(*((model.cells, model.rows.clusters.buckets) for model in (first, second)))
+    one, other = paired_rows(*((model.rows.clusters.fine, model.rows.clusters.buckets) for model in (first, second)))
     facts, deciding = details_of(first.rows.clusters.buckets), min(first.deciding, second.deciding)
     return ClusterPair(first.paired(one), second.paired(other), facts, deciding)

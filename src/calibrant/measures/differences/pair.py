@@ -128,9 +128,9 @@ class ModelPair(ABC, Generic[ModelT]):
     # ------------------------------------------------------------ calibration errors
 
     @property
-    @abstractmethod
     def square_method(self) -> str:
-        """How the interval of the difference of the squared l2 errors is made."""
+        """How the interval of the difference of the squared l2 errors is made; by default as that of means."""
+        return self.mean_method
 
     @abstractmethod
     def square_variance(self) -> Variance:
@@ -183,6 +183,11 @@ class UnitModel(ABC):
         """The gap D of each bin."""
         return self.bins.moments.gap_sums / self.bins.moments.counts
 
+    @property
+    def steady(self) -> Float64s:
+        """D without its noise."""
+        return SteadyGaps.of(self.bins).values
+
     @cached_property
     def thin(self) -> tuple[float, Float64s]:
         """The estimate G of the l1 error, which is biased downwards everywhere, and the slopes g' of the bins."""
@@ -228,6 +233,8 @@ UnitModelT = TypeVar("UnitModelT", bound=UnitModel, covariant=True)
 class UnitPair(ModelPair[UnitModelT]):
     """Two models of the same units. What units have in common cancels in the differences of what each adds."""
 
+    absolute_method = "Gaussian thinning of both: safe, and wide"
+
     def changes(self, mean: Mean) -> Float64s:
         """Return what each unit adds to the difference of the means."""
         return self.first.scores(mean) - self.second.scores(mean)
@@ -247,8 +254,8 @@ class UnitPair(ModelPair[UnitModelT]):
         """Return the larger of two variances, `larger`, of the differences of the influences."""
         one, other = self.first, self.second
         plain = self.variance(one.influence(one.gaps) - other.influence(other.gaps))
-        steady = (model.influence(SteadyGaps.of(model.bins).values) for model in (one, other))
-        return larger(plain, self.variance(next(steady) - next(steady)), self.noise())
+        steady = self.variance(one.influence(one.steady) - other.influence(other.steady))
+        return larger(plain, steady, self.noise())
 
     def absolute_interval(self, level: float) -> Interval:
         """Return the interval between two bounds that hold wherever the gaps are.
@@ -270,7 +277,7 @@ class UnitPair(ModelPair[UnitModelT]):
             return plain if math.isinf(above.above) else min(plain, end(above.above, above.thin[1]))
 
         low, high = -most(self.second, self.first), most(self.first, self.second)
-        return Interval(low, high, "Gaussian thinning of both: safe, and wide")
+        return Interval(low, high, self.absolute_method)
 
 
 def larger(plain: Variance, steady: Variance, noise: float) -> Variance:
@@ -303,16 +310,14 @@ def absolute_difference(pair: ModelPair[ComparedModel], level: float) -> Estimat
 
 def brier_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
     """Return the difference of the Brier scores."""
-    value = pair.change("brier")
-    return _estimate(value, pair.mean_interval("brier", value, level))
+    return _mean_difference(pair, "brier", level)
 
 
 def loss_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
     """Return the difference of the log losses; infinite, or not a number where both are infinite, with the reason."""
     lost = {model.name: tidy_weight(model.means.infinite) for model in (pair.first, pair.second)}
     if not any(lost.values()):
-        value = pair.change("nll")
-        return _estimate(value, pair.mean_interval("nll", value, level))
+        return _mean_difference(pair, "nll", level)
     first, second = lost.values()
     value = math.nan if first and second else math.inf if first else -math.inf
     sentences = [
@@ -332,6 +337,11 @@ def accuracy_difference(pair: ModelPair[ComparedModel], level: float) -> Estimat
         shares = {"only_first": only.first, "only_second": only.second}
         details = {name: tidy_weight(share * only.total) for name, share in shares.items()}
     return _estimate(value, pair.accuracy_interval(value, level), details)
+
+
+def _mean_difference(pair: ModelPair[ComparedModel], mean: Mean, level: float) -> Estimate:
+    value = pair.change(mean)
+    return _estimate(value, pair.mean_interval(mean, value, level))
 
 
 def _estimate(value: float, interval: Interval, details: Mapping[str, Any] | None = None) -> Estimate:

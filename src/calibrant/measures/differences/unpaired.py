@@ -17,16 +17,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from calibrant.inputs.scores import Score
-from calibrant.measures.binned import binned
 from calibrant.measures.binned.intervals import absolute_interval, square_variance
 from calibrant.measures.binned.null import absolute_law
-from calibrant.measures.binned.sums import RowBins
+from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.differences.pair import Mean, ModelPair
-from calibrant.measures.means.means import PredictionMeans, heavy, normal_interval, rare, rarer_rows, wilson_interval
-from calibrant.runtime.cached import cached_property
-from calibrant.statistics.cells import Cells
+from calibrant.measures.independent_rows import IndependentRows
+from calibrant.measures.means.means import PredictionMeans, heavy, normal_interval, rare, rarer_rows
 from calibrant.statistics.null import Interval
-from calibrant.statistics.resampling import normal_quantile
+from calibrant.statistics.resampling import Resampling, alpha_of, normal_quantile
 from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
@@ -38,31 +36,23 @@ _SQUARES: Final = "independent rows: squares of errors added"
 class Summed:
     """A model known by sums: the table of its judged event on a grid, and the means over its predictions.
 
-    ``values`` are its measures by name, ``bounds`` their certified errors. The weights of ``deciding`` rows decide
-    variances.
+    ``rows`` are those of the table, ``values`` its measures by name, ``bounds`` their certified errors. The weights of
+    ``deciding`` rows decide variances.
     """
 
     name: str
     table: ReliabilityTable
+    rows: IndependentRows | ClusteredRows
     means: PredictionMeans
     n_bins: int
     values: Mapping[str, float]
     bounds: Mapping[str, float]
     deciding: float = math.inf
 
-    @cached_property
-    def cells(self) -> Cells:
-        return Cells.from_table(self.table)
-
-    @cached_property
-    def bins(self) -> RowBins:
-        """The uniform bins."""
-        return RowBins.of(self.cells, binned.uniform_bin_of(self.cells.table, self.n_bins))
-
     @property
     def flag(self) -> str:
-        """A warning if an outcome is rare, or nothing."""
-        return rare(rarer_rows(self.cells), f" for {self.name}")
+        """A warning where intervals are not to be trusted, or nothing."""
+        return rare(rarer_rows(self.rows.cells), f" for {self.name}")
 
     @property
     def square(self) -> float:
@@ -74,14 +64,14 @@ class Summed:
         """The l1 calibration error."""
         return self.values["ece"]
 
-    def square_error(self) -> tuple[float, float]:
-        """Return the standard error of the squared l2 error, and its degrees of freedom."""
-        return math.sqrt(square_variance(self.bins)), math.inf
+    def square_variance(self) -> Variance:
+        """Return the variance of the squared l2 error."""
+        return Variance(square_variance(self.rows.uniform))
 
     def absolute_ends(self, level: float) -> tuple[float, float]:
         """Return the interval of the l1 error."""
-        law = absolute_law(self.bins, level, self.absolute)
-        return absolute_interval(self.bins, self.absolute, level, rejected=law.p_value <= (1 - level) / 2)
+        rejected = absolute_law(self.rows.uniform, level).p_value <= alpha_of(level) / 2
+        return absolute_interval(self.rows.uniform, self.absolute, level, rejected=rejected)
 
     def half_width(self, score: Score, level: float) -> float:
         """Return half the width of the interval of the mean Brier score or log loss."""
@@ -90,8 +80,8 @@ class Summed:
         return normal_interval(mean, variance, means.effective_n, normal_quantile(level))[1] - mean
 
     def accuracy_ends(self, level: float) -> tuple[float, float]:
-        """Return the interval of the accuracy."""
-        return wilson_interval(self.means.accuracy, self.means.accuracy_rows, normal_quantile(level))
+        """Return Wilson's interval of the accuracy."""
+        return self.rows.accuracy_interval(self.means, Resampling.of(level, 0, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +101,6 @@ class SummedPair(ModelPair[Summed]):
         """How the errors of both models are combined."""
         return f"unpaired, {_SQUARES if self.independent else 'standard errors added: safe, and wide'}"
 
-    @property
-    def square_method(self) -> str:
-        """How the errors of both models are combined."""
-        return self.mean_method
-
     def _together(self, errors: Sequence[float]) -> float:
         """Return the error of a difference from those of both models."""
         return math.hypot(*errors) if self.independent else sum(errors)
@@ -127,10 +112,10 @@ class SummedPair(ModelPair[Summed]):
 
     def square_variance(self) -> Variance:
         """Return the errors of both together, of independent rows with the df of Welch and Satterthwaite."""
-        errors, freedoms = zip(*(model.square_error() for model in (self.first, self.second)), strict=True)
-        error, df = self._together(errors), min(freedoms)
+        own = [model.square_variance() for model in (self.first, self.second)]
+        error, df = self._together([each.error for each in own]), min(each.df for each in own)
         if self.independent and error > 0:
-            df = error**4 / max(sum(one**4 / free for one, free in zip(errors, freedoms, strict=True)), _LEAST)
+            df = error**4 / max(sum(each.error**4 / each.df for each in own), _LEAST)
         return Variance(error**2, df=df)
 
     def absolute_interval(self, level: float) -> Interval:
