@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from calibrant.inputs.scores import Score
 from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
+from calibrant.measures.binned.intervals import larger
 from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.differences.clustered import Answers, ClusterModel, ClusterPair, paired_rows, variance
-from calibrant.measures.differences.pair import larger
 from calibrant.measures.differences.unpaired import Summed
 from calibrant.measures.means.clustered import details_of, flag_of
 from calibrant.statistics.cluster_sums import Clustered

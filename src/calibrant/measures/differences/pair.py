@@ -17,7 +17,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeV
 import numpy as np
 
 from calibrant.inputs.weights import tidy_weight
-from calibrant.measures.binned.intervals import SteadyGaps
+from calibrant.measures.binned.intervals import SteadyGaps, larger
 from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.results import Estimate
@@ -278,15 +278,6 @@ class UnitPair(ModelPair[UnitModelT]):
 
         low, high = -most(self.second, self.first), most(self.first, self.second)
         return Interval(low, high, self.absolute_method)
-
-
-def larger(plain: Variance, steady: Variance, noise: float) -> Variance:
-    """Return the larger of two variances of a squared error, or of a difference of two.
-
-    That of the influences 2 D r - D^2, which is right if gaps are large; and that without the noise of D plus the
-    variance of the estimate's own noise, which is right near zero, where the estimate is far from normal.
-    """
-    return plain._replace(value=max(plain.value, steady.value + max(noise, 0.0)))
 
 
 def square_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:

@@ -66,7 +66,7 @@ class Summed:
 
     def square_variance(self) -> Variance:
         """Return the variance of the squared l2 error."""
-        return Variance(square_variance(self.rows.uniform))
+        return square_variance(self.rows.uniform)
 
     def absolute_ends(self, level: float) -> tuple[float, float]:
         """Return the interval of the l1 error."""
