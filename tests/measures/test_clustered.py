@@ -35,6 +35,7 @@ from calibrant.measures.clustered_verdict import ClusterVerdict
 from calibrant.measures.cumulative import clustered as cumulative
 from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.differences import clustered as pairs
+from calibrant.measures.differences import pair as differences
 from calibrant.measures.differences.paired import Weighting
 from calibrant.measures.isotonic import clustered as corp
 from calibrant.measures.isotonic import intervals as independent_corp
@@ -895,27 +896,28 @@ def pair(*parts):
         buckets = BucketSums.of(as_clusters(labels, len(p)), p, y.astype(np.uint8), row_scores=scores)
         alone.append((Cells.from_table(table), buckets))
     both = zip("AB", pairs.paired_rows(*alone), strict=True)
-    return [
+    models = [
         pairs.ClusterModel(
             name=name, rows=rows, bins=uniform(rows), means=PredictionMeans.of_table(rows.fine.table, right=False)
         )
         for name, rows in both
     ]
+    return pairs.ClusterPair(*models)
 
 
 DIFFERENCES = (
-    pairs.square_difference,
-    pairs.absolute_difference,
-    pairs.brier_difference,
-    pairs.loss_difference,
-    pairs.accuracy_difference,
+    differences.square_difference,
+    differences.absolute_difference,
+    differences.brier_difference,
+    differences.loss_difference,
+    differences.accuracy_difference,
 )
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES)
 def test_swapped_models_change_the_sign(difference):
-    (first, second), _ = models()
-    one, other = difference(first, second, 0.9), difference(second, first, 0.9)
+    both, _ = models()
+    one, other = difference(both, 0.9), difference(pairs.ClusterPair(both.second, both.first), 0.9)
     assert (other.value, other.low, other.high) == pytest.approx(
         (-one.value, -one.high, -one.low), rel=CLOSE, abs=EXACT
     )
@@ -923,13 +925,13 @@ def test_swapped_models_change_the_sign(difference):
 
 
 def test_a_difference_of_means_is_that_of_the_rows():
-    (first, second), (p, q, y, labels) = models(1)
+    both, (p, q, y, labels) = models(1)
     rows = (p - y) ** 2 - (q - y) ** 2
     sizes = np.bincount(labels).astype(float)
     own = np.bincount(labels, rows - rows.mean())
     df, share = sums.degrees_of_freedom(sizes, 0.2)
     half = t_quantile(0.9, df) * math.sqrt(np.sum(own**2) / share) / len(p)
-    found = pairs.brier_difference(first, second, 0.9)
+    found = differences.brier_difference(both, 0.9)
     assert (found.value, found.low, found.high) == pytest.approx(
         (rows.mean(), rows.mean() - half, rows.mean() + half), abs=EXACT
     )
@@ -942,7 +944,7 @@ def test_the_difference_of_squares_is_that_of_the_research_program():
     q, u = rng.beta(1, 1, 400), rng.normal(size=40)[labels]
     y = (rng.random(400) < expit(logit(q) + u)).astype(int)
     first, second = expit(1.5 * logit(q)), expit(1.2 * logit(q) + 0.3 * rng.normal(size=400))
-    found = pairs.square_difference(*pair((first, y, labels), (second, y, labels)), 0.9)
+    found = differences.square_difference(pair((first, y, labels), (second, y, labels)), 0.9)
     recorded = (3.740318496908701e-05, -0.009977135906963041, 0.010051942276901215)
     assert (found.value, found.low, found.high) == pytest.approx(recorded, rel=CLOSE, abs=EXACT)
     assert found.p_value == pytest.approx(0.9950111686342554, rel=CLOSE)
@@ -950,27 +952,27 @@ def test_the_difference_of_squares_is_that_of_the_research_program():
 
 def test_models_on_other_clusters_are_independent():
     a, b = dependent(20, 30), dependent(21, 30)
-    first, second = pair(a, (b[0], b[1], b[2] + 30))
-    assert len(first.rows.sizes) == 60
-    found = pairs.brier_difference(first, second, 0.9)
+    both = pair(a, (b[0], b[1], b[2] + 30))
+    assert len(both.first.rows.sizes) == 60
+    found = differences.brier_difference(both, 0.9)
     squares = 0.0
     for p, y, labels in (a, b):
         losses = (p - y) ** 2
         squares += float(np.sum(np.bincount(labels, losses - losses.mean()) ** 2)) / len(p) ** 2
-    df, share = sums.degrees_of_freedom(pairs.pair_sizes(first, second), 0.2)
+    df, share = sums.degrees_of_freedom(both.sizes, 0.2)
     half = t_quantile(0.9, df) * math.sqrt(squares / share)
     assert found.high - found.value == pytest.approx(half, rel=CLOSE)
 
 
 def test_a_model_does_not_differ_from_itself():
-    (first, second), _ = models(2, same=True)
-    square = pairs.square_difference(first, second, 0.9)
+    both, _ = models(2, same=True)
+    square = differences.square_difference(both, 0.9)
     assert (square.value, square.p_value) == (0, 1)
     assert square.high == pytest.approx(0, abs=1e-15)
-    assert pairs.brier_difference(first, second, 0.9).high == 0
-    accuracy = pairs.accuracy_difference(first, second, 0.9)
+    assert differences.brier_difference(both, 0.9).high == 0
+    accuracy = differences.accuracy_difference(both, 0.9)
     assert 0 < accuracy.high < 0.1
-    assert pairs.absolute_difference(first, second, 0.9).low < 0
+    assert differences.absolute_difference(both, 0.9).low < 0
 
 
 def test_with_fewer_than_four_clusters_the_line_is_tested_by_its_level():
@@ -988,14 +990,16 @@ def test_with_fewer_than_four_clusters_the_line_is_tested_by_its_level():
 
 
 def test_accuracies_with_known_rows():
-    (first, second), (p, q, y, _) = models(4)
+    both, (p, q, y, _) = models(4)
     right = [(scores >= 0.5) == y for scores in (p, q)]
     only = float((right[0] & ~right[1]).mean()), float((right[1] & ~right[0]).mean())
-    plain = pairs.accuracy_difference(first, second, 0.9)
+    plain = differences.accuracy_difference(both, 0.9)
     weighting = Weighting.of(None, len(p))
-    both = zip((first, second), right, strict=True)
-    answered = [replace(model, answers=pairs.Answers(own, weighting)) for model, own in both]
-    known = pairs.accuracy_difference(*answered, 0.9)
+    answered = [
+        replace(model, answers=pairs.Answers(own, weighting))
+        for model, own in zip((both.first, both.second), right, strict=True)
+    ]
+    known = differences.accuracy_difference(pairs.ClusterPair(*answered), 0.9)
     assert known.value == plain.value == pytest.approx(only[0] - only[1], abs=EXACT)
     assert known.details == {"only_first": round(only[0] * len(p)), "only_second": round(only[1] * len(p))}
     assert known.high - known.low == pytest.approx(plain.high - plain.low, rel=0.2)
@@ -1005,16 +1009,15 @@ def test_an_infinite_loss_has_no_difference():
     p, y, labels = dependent(22, 20)
     q = p.copy()
     q[0] = 1 - y[0]
-    found = pairs.loss_difference(*pair((p, y, labels), (q, y, labels)), 0.9)
+    found = differences.loss_difference(pair((p, y, labels), (q, y, labels)), 0.9)
     assert found.value == -math.inf
     assert "B gave probability 0" in found.method
 
 
 def test_flags_of_two_models():
-    (first, second), _ = models(5, n_clusters=100)
-    assert pairs.flags(first, second) == {}
+    assert models(5, n_clusters=100)[0].flag == ""
     few = pair(dependent(23, 12), dependent(23, 12))
-    assert "fewer than 15" in pairs.flags(*few)["flag"]
+    assert "fewer than 15" in few.flag
 
 
 # ---------------------------------------------------------------- classes

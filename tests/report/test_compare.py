@@ -24,9 +24,10 @@ from calibrant.inputs.notions import read, resolve
 from calibrant.inputs.predictions import as_predictions
 from calibrant.inputs.scores import class_row_scores, event_row_scores
 from calibrant.measures.differences import paired
-from calibrant.measures.differences.paired import BinnedRows, Weighting
+from calibrant.measures.differences.paired import Model
 from calibrant.render import comparison as render
 from calibrant.render.style import Style
+from calibrant.report.pairing import Read
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "comparing.md"
@@ -375,17 +376,21 @@ def test_a_weight_of_two_is_the_row_twice(logits: bool) -> None:
     assert weighted.pairs[0]["accuracy"].details == repeated.pairs[0]["accuracy"].details
 
 
+def in_rows(scores: Any, targets: Any, n_bins: int, weights: Any = None) -> Model:
+    """A model that is read from these rows."""
+    how = {} if weights is None else {"weights": weights, "weights_are": "frequency"}
+    predictions = as_predictions(scores, targets, **how)
+    return Read.of("A", predictions, resolve(predictions, None)).in_rows(n_bins)
+
+
 def test_the_shared_noise_of_repeated_rows() -> None:
     first, second, targets = sample(100, 1, a=1.0)
     weights = np.random.default_rng(0).integers(1, 4, 100).astype(np.float64)
     twice = np.repeat(np.arange(100), weights.astype(int))
     noises = []
     for rows, own in ((np.arange(100), weights), (twice, None)):
-        weighting = Weighting.of(own, len(rows))
-        outcomes = targets[rows].astype(np.uint8)
-        noises.append(
-            paired.shared_noise(*(BinnedRows.of(scores[rows], outcomes, weighting, 15) for scores in (first, second)))
-        )
+        models = (in_rows(scores[rows], targets[rows], 15, own) for scores in (first, second))
+        noises.append(paired.shared_noise(*models))
     assert noises[0] == pytest.approx(noises[1], rel=1e-12)
     assert noises[0] > 0
 
@@ -727,11 +732,9 @@ def test_no_temporary_is_as_large_as_the_predictions() -> None:
 def test_the_bins_are_those_of_the_report() -> None:
     # A score printed as 0.6 falls in the same bin in both precisions.
     scores = np.array([0.2, 0.4, 0.6, 0.8, 1.0, 0.0])
-    weighting = Weighting.of(None, 6)
-    outcomes = np.ones(6, np.uint8)
     for dtype in (np.float32, np.float64):
-        judged = BinnedRows.of(scores.astype(dtype), outcomes, weighting, 5)
-        assert judged.index.tolist() == [0, 1, 2, 3, 4, 0]
+        model = in_rows(scores.astype(dtype), np.ones(6, int), 5)
+        assert model.index.tolist() == [0, 1, 2, 3, 4, 0]
 
 
 # ---------------------------------------------------------------- errors

@@ -14,9 +14,7 @@ from calibrant.inputs.predictions import Layout
 from calibrant.measures.binned.binned import Binning, Norm
 from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.context import Inference, Null, OwnLaw
-from calibrant.measures.differences.clustered import ClusterModel
-from calibrant.measures.differences.paired import Model
-from calibrant.measures.differences.unpaired import Summed
+from calibrant.measures.differences.pair import ComparedModel, ModelPair
 from calibrant.measures.event import Event, Unavailable
 from calibrant.results import Description, Estimate, Floor, Scale
 from calibrant.runtime.cached import cached_property
@@ -62,18 +60,16 @@ class Difference:
     Attributes
     ----------
     value : callable
-        The value of the measure for one model, from its rows.
-    paired, clustered, unpaired : callable
-        The `Estimate` of first minus second, at a level. ``paired`` is for models on the same rows, ``clustered`` for
-        models on rows of the same clusters, ``unpaired`` for models with known sums but without rows.
+        The value of the measure for one model.
+    estimate : callable
+        The `Estimate` of first minus second, from a pair of models and a level. The pair says how differences vary: it
+        is of models on the same rows, on rows of the same clusters, or of models with known sums but without rows.
     decides : bool
         Whether the test of this measure decides the comparison.
     """
 
-    value: Callable[[Model], float]
-    paired: Callable[[Model, Model, float], Estimate]
-    clustered: Callable[[ClusterModel, ClusterModel, float], Estimate]
-    unpaired: Callable[[Summed, Summed, float], Estimate]
+    value: Callable[[ComparedModel], float]
+    estimate: Callable[[ModelPair[ComparedModel], float], Estimate]
     decides: bool = False
 
 

@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,27 +15,28 @@ from calibrant.clusters import BucketSums, ClusterLabels
 from calibrant.inference.decision import check_tolerance, decide_difference, one_sided
 from calibrant.inputs.groups import in_order
 from calibrant.inputs.notions import Events, read, scores_of_rows
-from calibrant.inputs.predictions import Layout, Notion, Predictions
+from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.inputs.scores import RowScores
 from calibrant.measures.binned.binned import check_bins
 from calibrant.measures.binned.ece import ECE
+from calibrant.measures.binned.intervals import bin_diagram
 from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.clustered_rows import ClusteredRows
-from calibrant.measures.differences import clustered as pairs
-from calibrant.measures.differences import paired, unpaired
 from calibrant.measures.differences.clustered import Answers
-from calibrant.measures.differences.clustered_unpaired import ClusterSummed, paired_models
-from calibrant.measures.differences.paired import BinnedRows, Model, Weighting, flags
-from calibrant.measures.differences.unpaired import Summed, details_of
+from calibrant.measures.differences.clustered_unpaired import ClusterSummed, pair_of
+from calibrant.measures.differences.pair import ComparedModel, ModelPair, absolute_difference
+from calibrant.measures.differences.paired import Model, RowPair, Weighting
+from calibrant.measures.differences.unpaired import Summed, SummedPair
 from calibrant.measures.event import Event
+from calibrant.measures.independent_rows import IndependentRows
 from calibrant.measures.listed import BY_NAME, compared
 from calibrant.measures.means.clustered import LONE
 from calibrant.measures.means.clustered import details_of as cluster_details
-from calibrant.measures.means.means import PredictionMeans, heavy
+from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.measure import Difference
 from calibrant.measures.verdict import table_test
 from calibrant.report.comparison import Comparison, GroupComparison, Pair
-from calibrant.results import Decision, Description, Estimate, ReliabilityDiagram, TestResult
+from calibrant.results import Decision, Description, ReliabilityDiagram, TestResult
 from calibrant.runtime.progress import counted
 from calibrant.statistics.groups import LEAST_GROUP, holm
 from calibrant.statistics.resampling import Resampling, check_level
@@ -93,9 +93,7 @@ class Read(NamedTuple):
 
     def in_rows(self, n_bins: int) -> Model:
         """Return the model with its rows."""
-        brier, nll, right = self.scores
-        judged = BinnedRows.of(self.events.scores, self.events.outcomes, self.weighting, n_bins)
-        return Model(name=self.name, judged=judged, means=self.means, brier=brier, nll=nll, right=right)
+        return Model.of(self.name, self.events, self.weighting, self.means, self.scores, n_bins)
 
     def in_clusters(self, labels: ClusterLabels, n_bins: int) -> Summed:
         """Return the model with sums over buckets of clusters."""
@@ -130,8 +128,13 @@ def by_rows(models: Sequence[Read], labels: ClusterLabels | None, settings: Sett
         descriptions=_descriptions(),
         models={model.name: {name: each.value(model) for name, each in _differences()} for model in rows},
         tests=tests,
-        pairs=_pairs([_paired(a, b, settings, flag, suffix) for a, b in itertools.combinations(rows, 2)]),
-        diagrams={model.name: model.judged.diagram(settings.level) for model in rows},
+        pairs=_pairs([_pair(RowPair(a, b), settings, flag, {}, suffix) for a, b in itertools.combinations(rows, 2)]),
+        diagrams={
+            model.name: bin_diagram(
+                settings.n_bins, model.bins.moments, settings.level, integer_weights=model.weighting.integer_weights
+            )
+            for model in rows
+        },
         clusters={"clusters": first.n, "largest_cluster": 1 / first.n} if lone else None,
     )
 
@@ -189,7 +192,9 @@ def summed(
         "bounds": {measure.name: event.bound(measure) for measure in compared()},
         "deciding": deciding,
     }
-    return Summed(**known) if rows is None else ClusterSummed(**known, rows=rows, answers=answers)
+    if rows is None:
+        return Summed(**known, rows=IndependentRows.of(table, n_bins))
+    return ClusterSummed(**known, rows=rows, answers=answers)
 
 
 def by_sums(
@@ -199,7 +204,6 @@ def by_sums(
 
     With ``paired`` False their rows are independent; with None nothing is known of what they have in common.
     """
-    models = [replace(model, independent=paired is False) for model in models]
     alone = {model.name: _alone(model, settings.level) for model in models}
     fewest = min(models, key=lambda model: model.means.n)
     return Comparison(
@@ -210,7 +214,7 @@ def by_sums(
         descriptions=_descriptions(),
         models={model.name: model.values for model in models},
         tests={name: test for name, (test, _) in alone.items()},
-        pairs=_pairs([_pair(a, b, settings, flag, paired=bool(paired)) for a, b in itertools.combinations(models, 2)]),
+        pairs=_pairs([_summed_pair(a, b, settings, flag, paired) for a, b in itertools.combinations(models, 2)]),
         diagrams={name: diagram for name, (_, diagram) in alone.items()},
         paired=bool(paired),
         independent=paired is False,
@@ -221,7 +225,9 @@ def by_sums(
 def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]:
     """Return the test of a model's own calibration, in closed form, and its diagram."""
     if not isinstance(model, ClusterSummed):
-        return table_test(model.table, model.n_bins), model.diagram(level)
+        integers = model.table.square_weights is None
+        diagram = bin_diagram(model.n_bins, model.rows.uniform.moments, level, integer_weights=integers)
+        return table_test(model.table, model.n_bins), diagram
     event = Event(table=model.table, n_bins=model.n_bins, means=model.means, clusters=model.rows)
     inference = ClusterInference.of(event, Resampling.of(level, 0, 0), ())
     return inference.test, inference.diagram()
@@ -236,64 +242,45 @@ def _differences() -> list[tuple[str, Difference]]:
     return [(measure.name, measure.difference) for measure in compared() if isinstance(measure.difference, Difference)]
 
 
-def _estimated(of: Callable[[Difference], Estimate], layout: Layout) -> dict[str, Estimate]:
-    """Return the differences by the names of the measures, their ends in the range of differences."""
-    return {name: BY_NAME[name].difference_in_range(of(each), layout) for name, each in _differences()}
+def _pair(
+    pair: ModelPair[ComparedModel], settings: Settings, flag: str, bounds: Mapping[str, float], suffix: str = ""
+) -> Pair:
+    """Return the differences of two models, their ends in the range of differences; the suffix ends each method.
+
+    ``bounds`` are the certified errors that are not 0.
+    """
+    first, second, level = pair.first, pair.second, settings.level
+    warnings = "; ".join(filter(None, (flag, pair.flag)))
+    details = {**pair.facts, **({"flag": warnings} if warnings else {})}
+    estimates = {}
+    for name, difference in _differences():
+        one = BY_NAME[name].difference_in_range(difference.estimate(pair, level), first.means.layout)
+        estimates[name] = replace(
+            one,
+            level=math.nan if math.isnan(one.low) else level,
+            n=pair.n,
+            method=one.method + suffix,
+            details={**one.details, **details},
+            error_bound=bounds.get(name, 0.0),
+        )
+    return Pair(first.name, second.name, estimates, _decision(pair, settings))
 
 
-def _paired(first: Model, second: Model, settings: Settings, flag: str, suffix: str) -> Pair:
-    """Return the differences of two models on the same rows; the suffix ends each method."""
-    details, n = _flagged(flags(first, second), flag), len(first.judged.index)
-    layout = first.means.layout
-    estimates = {
-        name: _complete(replace(one, method=one.method + suffix), settings.level, n, details)
-        for name, one in _estimated(lambda each: each.paired(first, second, settings.level), layout).items()
-    }
-
-    def bounds(level: float) -> Estimate:
-        return paired.absolute_difference(first, second, level)
-
-    return Pair(first.name, second.name, estimates, _decision(bounds, n, settings))
-
-
-def _pair(first: Summed, second: Summed, settings: Settings, flag: str, *, paired: bool) -> Pair:
+def _summed_pair(first: Summed, second: Summed, settings: Settings, flag: str, paired: bool | None) -> Pair:
     """Return the differences of two models known by their sums."""
-    n, level = min(first.means.n, second.means.n), settings.level
+    rows = {"rows": [first.means.n, second.means.n]}
+    together: ModelPair[ComparedModel] = SummedPair(first, second, rows, independent=paired is False)
     if paired and isinstance(first, ClusterSummed) and isinstance(second, ClusterSummed):
-        one, other = paired_models(first, second)
-        details = _flagged(cluster_details(first.rows.clusters.buckets), heavy(min(first.deciding, second.deciding)))
-        details = _flagged(details, pairs.flags(one, other).get("flag", ""))
-        estimates = _estimated(lambda each: each.clustered(one, other, level), first.means.layout)
-        bounds = partial(pairs.absolute_difference, one, other)
-    else:
-        details = details_of(first, second)
-        estimates = _estimated(lambda each: each.unpaired(first, second, level), first.means.layout)
-        bounds = partial(unpaired.absolute_difference, first, second)
-    details = _flagged(details, flag)
-    errors = {name: first.bounds[name] + second.bounds[name] for name in estimates}
-    complete = {
-        name: replace(_complete(one, level, n, details), error_bound=errors[name]) for name, one in estimates.items()
-    }
-    return Pair(first.name, second.name, complete, _decision(bounds, n, settings))
+        together = pair_of(first, second)
+    return _pair(together, settings, flag, {name: bound + second.bounds[name] for name, bound in first.bounds.items()})
 
 
-def _flagged(details: Mapping[str, Any], flag: str) -> dict[str, Any]:
-    """Return details with one more warning."""
-    return {**details, **({"flag": "; ".join(filter(None, (flag, details.get("flag"))))} if flag else {})}
-
-
-def _decision(bounds: Callable[[float], Estimate], n: int, settings: Settings) -> Decision | None:
-    """Return the decision about the tolerance, from the difference of two l1 errors at a level."""
+def _decision(pair: ModelPair[ComparedModel], settings: Settings) -> Decision | None:
+    """Return the decision about the tolerance, from the difference of the l1 errors at a level."""
     if settings.tolerance is None:
         return None
-    ends = ECE.difference_in_range(replace(bounds(one_sided(settings.level)), n=n), "binary")
-    return decide_difference(settings.tolerance, ends, settings.level)
-
-
-def _complete(estimate: Estimate, level: float, n: int, details: Mapping[str, Any]) -> Estimate:
-    """Return the estimate with its level, its rows and more details."""
-    level = math.nan if math.isnan(estimate.low) else level
-    return replace(estimate, level=level, n=n, details={**estimate.details, **details})
+    bounds = replace(absolute_difference(pair, one_sided(settings.level)), n=pair.n)
+    return decide_difference(settings.tolerance, ECE.difference_in_range(bounds, "binary"), settings.level)
 
 
 def _pairs(pairs: Sequence[Pair]) -> tuple[Pair, ...]:

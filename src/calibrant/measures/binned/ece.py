@@ -12,8 +12,7 @@ from calibrant.measures.binned.binned import Binning, Closed, Norm
 from calibrant.measures.binned.intervals import absolute_interval
 from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.context import Inference, Null
-from calibrant.measures.differences import clustered as pairs
-from calibrant.measures.differences import paired, unpaired
+from calibrant.measures.differences import pair
 from calibrant.measures.event import Event
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Difference, Measure, OverClasses
@@ -144,10 +143,8 @@ ECE = Measure(
     ),
     over_classes=OverClasses(binning="uniform"),
     difference=Difference(
-        value=lambda model: model.judged.absolute,
-        paired=paired.absolute_difference,
-        clustered=pairs.absolute_difference,
-        unpaired=unpaired.absolute_difference,
+        value=lambda model: model.absolute,
+        estimate=pair.absolute_difference,
     ),
     functions=(expected_calibration_error,),
 )

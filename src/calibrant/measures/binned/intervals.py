@@ -12,15 +12,14 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.measures.binned.binned import uniform_edges
-from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.binned.sums import BinMoments, BinSums
 from calibrant.results import ReliabilityDiagram
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.intervals import FEWEST, clopper_pearson, consistency_band, score_end, thinned, unbiased_end
 from calibrant.statistics.resampling import alpha_of, t_quantile
-from calibrant.statistics.variance import widest
+from calibrant.statistics.variance import Variance, widest
 
 
 def absolute_interval(sums: BinSums, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
@@ -111,15 +110,23 @@ def square_interval(sums: BinSums, value: float, level: float, *, rejected: bool
     return (max(low, 0.0) if rejected else 0.0), max(high, value)
 
 
-def square_variance(sums: BinSums) -> float:
-    """Return the variance of the unbiased squared l2 error.
-
-    The larger of two: the variance of the influences 2 D r - D^2, which is right if gaps are large; and their variance
-    without the noise of D plus the variance of the estimate's own noise, which is right near zero.
-    """
+def square_variance(sums: BinSums) -> Variance:
+    """Return the variance of the unbiased squared l2 error of independent rows, `larger`."""
     moments = sums.moments
-    plain, steady = (sums.influence(x).value for x in (moments.gap_sums / moments.counts, SteadyGaps.of(sums).values))
-    return max(plain / moments.total**2, steady / moments.total**2 + sums.pair_noise)
+    plain, steady = (
+        Variance(sums.influence(gaps).value / moments.total**2)
+        for gaps in (moments.gap_sums / moments.counts, SteadyGaps.of(sums).values)
+    )
+    return larger(plain, steady, sums.pair_noise)
+
+
+def larger(plain: Variance, steady: Variance, noise: float) -> Variance:
+    """Return the larger of two variances of a squared error, or of a difference of two.
+
+    That of the influences 2 D r - D^2, which is right if gaps are large; and that without the noise of D plus the
+    variance of the estimate's own noise, which is right near zero, where the estimate is far from normal.
+    """
+    return plain._replace(value=max(plain.value, steady.value + max(noise, 0.0)))
 
 
 def _growth(sums: BinSums, gaps: SteadyGaps) -> float:
@@ -164,22 +171,10 @@ def rate_intervals(sums: BinSums, level: float) -> tuple[Float64s, Float64s]:
     return clopper_pearson(sums.moments.rates * rows, rows, tail)
 
 
-def bin_diagram(
-    n_bins: int,
-    *,
-    places: NDArray[np.intp],
-    counts: Float64s,
-    rows: Float64s,
-    rate_rows: Float64s,
-    score_sums: Float64s,
-    gap_sums: Float64s,
-    level: float,
-    integer_weights: bool,
-) -> ReliabilityDiagram:
+def bin_diagram(n_bins: int, bins: BinMoments, level: float, *, integer_weights: bool) -> ReliabilityDiagram:
     """Return filled bins as a diagram, with Clopper-Pearson intervals of their rates and the band of calibration."""
-    rates = np.clip((score_sums - gap_sums) / counts, 0.0, 1.0)
     everywhere = np.full((5, n_bins), math.nan)
-    everywhere[:, places] = counts, score_sums / counts, rates, rows, rate_rows
+    everywhere[:, bins.index] = bins.counts, bins.score_sums / bins.counts, bins.rates, bins.rows, bins.rate_rows
     held, mean_scores, event_rates, sizes, rate_sizes = everywhere
     held = np.nan_to_num(held)
     diagram = ReliabilityDiagram(

@@ -14,8 +14,7 @@ from calibrant.measures.binned.ece import ECE
 from calibrant.measures.binned.intervals import square_interval
 from calibrant.measures.binned.null import square_laws
 from calibrant.measures.context import Inference, Null, Replicates
-from calibrant.measures.differences import clustered as pairs
-from calibrant.measures.differences import paired, unpaired
+from calibrant.measures.differences import pair
 from calibrant.measures.event import Event
 from calibrant.measures.measure import Difference, Measure, OverClasses
 from calibrant.runtime.arrays import Float64s
@@ -147,10 +146,8 @@ DEBIASED_SQUARE = Measure(
         closed_form=lambda inference: square_laws(inference.uniform, inference.level)[1],
     ),
     difference=Difference(
-        value=lambda model: model.judged.square,
-        paired=paired.square_difference,
-        clustered=pairs.square_difference,
-        unpaired=unpaired.square_difference,
+        value=lambda model: model.square,
+        estimate=pair.square_difference,
         decides=True,
     ),
 )

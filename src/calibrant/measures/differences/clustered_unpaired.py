@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from calibrant.inputs.scores import Score
 from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
-from calibrant.measures.binned.intervals import absolute_interval
-from calibrant.measures.binned.null import absolute_law
+from calibrant.measures.binned.intervals import larger
 from calibrant.measures.clustered_rows import ClusteredRows
-from calibrant.measures.differences.clustered import Answers, ClusterModel, paired_rows, square_error
+from calibrant.measures.differences.clustered import Answers, ClusterModel, ClusterPair, paired_rows, variance
 from calibrant.measures.differences.unpaired import Summed
-from calibrant.measures.means.clustered import flag_of
+from calibrant.measures.means.clustered import details_of, flag_of
 from calibrant.statistics.cluster_sums import Clustered
-from calibrant.statistics.resampling import Resampling, alpha_of
+from calibrant.statistics.resampling import Resampling
+from calibrant.statistics.variance import Variance
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,37 +30,27 @@ class ClusterSummed(Summed):
 
     @property
     def flag(self) -> str:
-        """A warning where intervals are not to be trusted, or nothing."""
         flag = flag_of(self.rows.clusters)
         return f"{self.name}: {flag}" if flag else ""
 
-    def square_error(self) -> tuple[float, float]:
-        """Return the standard error of the squared l2 error, and its degrees of freedom."""
-        return square_error([self.paired(self.rows.clusters)])
-
-    def absolute_ends(self, level: float) -> tuple[float, float]:
-        """Return the interval of the l1 error."""
-        bins = self.rows.uniform
-        rejected = absolute_law(bins, level).p_value <= alpha_of(level) / 2
-        return absolute_interval(bins, self.values["ece"], level, rejected=rejected)
+    def square_variance(self) -> Variance:
+        model = self.paired(self.rows.clusters)
+        plain, steady = (variance(model.influence(gaps), model.rows.sizes) for gaps in (model.gaps, model.steady))
+        return larger(plain, steady, model.bins.pair_noise)
 
     def half_width(self, score: Score, level: float) -> float:
-        """Return half the width of the interval of the mean Brier score or log loss."""
         mean = self.means.brier if score == "brier" else self.means.nll
         return self.rows.score_interval(score, self.means, Resampling.of(level, 0, 0)).high - mean
 
-    def accuracy_ends(self, level: float) -> tuple[float, float]:
-        """Return the interval of the accuracy."""
-        return self.rows.accuracy_interval(self.means, Resampling.of(level, 0, 0))
 
-
-def paired_models(first: ClusterSummed, second: ClusterSummed) -> tuple[ClusterModel, ClusterModel]:
-    """Return two models with the same buckets.
+def pair_of(first: ClusterSummed, second: ClusterSummed) -> ClusterPair:
+    """Return two models of the same clusters, with the same buckets.
 
     Raises
     ------
     calibrant.errors.InputError
         As `paired_rows`.
     """
-    one, other = paired_rows(*((model.cells, model.rows.clusters.buckets) for model in (first, second)))
-    return first.paired(one), second.paired(other)
+    one, other = paired_rows(*((model.rows.clusters.fine, model.rows.clusters.buckets) for model in (first, second)))
+    facts, deciding = details_of(first.rows.clusters.buckets), min(first.deciding, second.deciding)
+    return ClusterPair(first.paired(one), second.paired(other), facts, deciding)

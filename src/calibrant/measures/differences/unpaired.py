@@ -14,160 +14,120 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from calibrant.inputs.scores import Score
-from calibrant.inputs.weights import tidy_weight
-from calibrant.measures.binned import binned
-from calibrant.measures.binned.intervals import absolute_interval, bin_diagram, square_variance
+from calibrant.measures.binned.intervals import absolute_interval, square_variance
 from calibrant.measures.binned.null import absolute_law
-from calibrant.measures.binned.sums import RowBins
-from calibrant.measures.differences.paired import infinite_difference, quantile
-from calibrant.measures.means.means import PredictionMeans, heavy, normal_interval, rare, rarer_rows, wilson_interval
-from calibrant.results import Estimate, ReliabilityDiagram
-from calibrant.runtime.cached import cached_property
-from calibrant.statistics.cells import Cells
-from calibrant.statistics.resampling import t_quantile, two_sided
+from calibrant.measures.clustered_rows import ClusteredRows
+from calibrant.measures.differences.pair import Mean, ModelPair
+from calibrant.measures.independent_rows import IndependentRows
+from calibrant.measures.means.means import PredictionMeans, heavy, normal_interval, rare, rarer_rows
+from calibrant.statistics.null import Interval
+from calibrant.statistics.resampling import Resampling, alpha_of, normal_quantile
+from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
 _LEAST: Final = 1e-300
 _SQUARES: Final = "independent rows: squares of errors added"
-_SAFE: Final = "unpaired, standard errors added: safe, and wide"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Summed:
     """A model known by sums: the table of its judged event on a grid, and the means over its predictions.
 
-    ``values`` are its measures by name, ``bounds`` their certified errors. ``independent`` says that its rows are
-    independent of those of the models that it is compared with, ``deciding`` how many rows' weights decide variances.
+    ``rows`` are those of the table, ``values`` its measures by name, ``bounds`` their certified errors. The weights of
+    ``deciding`` rows decide variances.
     """
 
     name: str
     table: ReliabilityTable
+    rows: IndependentRows | ClusteredRows
     means: PredictionMeans
     n_bins: int
     values: Mapping[str, float]
     bounds: Mapping[str, float]
-    independent: bool = False
     deciding: float = math.inf
-
-    @cached_property
-    def cells(self) -> Cells:
-        return Cells.from_table(self.table)
-
-    @cached_property
-    def bins(self) -> RowBins:
-        """The uniform bins."""
-        return RowBins.of(self.cells, binned.uniform_bin_of(self.cells.table, self.n_bins))
 
     @property
     def flag(self) -> str:
-        """A warning if an outcome is rare, or nothing."""
-        return rare(rarer_rows(self.cells), f" for {self.name}")
+        """A warning where intervals are not to be trusted, or nothing."""
+        return rare(rarer_rows(self.rows.cells), f" for {self.name}")
 
-    def diagram(self, level: float) -> ReliabilityDiagram:
-        """Return the bins with Clopper-Pearson intervals of their rates and the band of calibration."""
-        bins = self.bins.moments
-        return bin_diagram(
-            self.n_bins,
-            places=bins.index,
-            counts=bins.counts,
-            rows=bins.rows,
-            rate_rows=bins.rate_rows,
-            score_sums=bins.score_sums,
-            gap_sums=bins.gap_sums,
-            level=level,
-            integer_weights=self.table.square_weights is None,
-        )
+    @property
+    def square(self) -> float:
+        """The unbiased estimate of the squared l2 error."""
+        return self.values["debiased_square"]
 
-    def square_error(self) -> tuple[float, float]:
-        """Return the standard error of the squared l2 error, and its degrees of freedom."""
-        return math.sqrt(square_variance(self.bins)), math.inf
+    @property
+    def absolute(self) -> float:
+        """The l1 calibration error."""
+        return self.values["ece"]
+
+    def square_variance(self) -> Variance:
+        """Return the variance of the squared l2 error."""
+        return square_variance(self.rows.uniform)
 
     def absolute_ends(self, level: float) -> tuple[float, float]:
         """Return the interval of the l1 error."""
-        value = self.values["ece"]
-        law = absolute_law(self.bins, level, value)
-        return absolute_interval(self.bins, value, level, rejected=law.p_value <= (1 - level) / 2)
+        rejected = absolute_law(self.rows.uniform, level).p_value <= alpha_of(level) / 2
+        return absolute_interval(self.rows.uniform, self.absolute, level, rejected=rejected)
 
     def half_width(self, score: Score, level: float) -> float:
         """Return half the width of the interval of the mean Brier score or log loss."""
         means = self.means
         mean, variance = (means.brier, means.brier_variance) if score == "brier" else (means.nll, means.nll_variance)
-        return normal_interval(mean, variance, means.effective_n, quantile(level))[1] - mean
+        return normal_interval(mean, variance, means.effective_n, normal_quantile(level))[1] - mean
 
     def accuracy_ends(self, level: float) -> tuple[float, float]:
-        """Return the interval of the accuracy."""
-        return wilson_interval(self.means.accuracy, self.means.accuracy_rows, quantile(level))
+        """Return Wilson's interval of the accuracy."""
+        return self.rows.accuracy_interval(self.means, Resampling.of(level, 0, 0))
 
 
-def details_of(first: Summed, second: Summed) -> dict[str, Any]:
-    """Return what belongs to every difference: the rows of both models, and warnings."""
-    details: dict[str, Any] = {"rows": [first.means.n, second.means.n]}
-    flags = [*filter(None, (first.flag, second.flag, heavy(min(first.deciding, second.deciding))))]
-    return {**details, "flag": "; ".join(flags)} if flags else details
+@dataclass(frozen=True, eq=False)
+class SummedPair(ModelPair[Summed]):
+    """Two models known by sums alone; ``independent`` says that their rows are independent of each other."""
 
+    independent: bool = False
 
-def square_difference(first: Summed, second: Summed, level: float) -> Estimate:
-    """Return the difference of the squared l2 errors, which decides."""
-    value = first.values["debiased_square"] - second.values["debiased_square"]
-    errors, freedoms = zip(*(model.square_error() for model in (first, second)), strict=True)
-    error, df = _together(first, second, errors), min(freedoms)
-    if first.independent and error > 0:  # Welch and Satterthwaite
-        df = error**4 / max(sum(one**4 / free for one, free in zip(errors, freedoms, strict=True)), _LEAST)
-    half = t_quantile(level, df) * error
-    return Estimate(
-        value,
-        value - half,
-        value + half,
-        p_value=two_sided(value, error, df),
-        method=_method(first, second),
-        details={"standard_error": error},
-    )
+    @property
+    def flag(self) -> str:
+        """The warnings of both models, and one where few rows weigh too much, or nothing."""
+        first, second = self.first, self.second
+        return "; ".join(filter(None, (first.flag, second.flag, heavy(min(first.deciding, second.deciding)))))
 
+    @property
+    def mean_method(self) -> str:
+        """How the errors of both models are combined."""
+        return f"unpaired, {_SQUARES if self.independent else 'standard errors added: safe, and wide'}"
 
-def absolute_difference(first: Summed, second: Summed, level: float) -> Estimate:
-    """Return the difference of the l1 errors: the ends of each model's own interval are subtracted."""
-    (low, high), (least, most) = (model.absolute_ends((1 + level) / 2) for model in (first, second))
-    how = "Gaussian thinning of each, ends subtracted: safe, and wide"
-    return Estimate(first.values["ece"] - second.values["ece"], low - most, high - least, method=how)
+    def _together(self, errors: Sequence[float]) -> float:
+        """Return the error of a difference from those of both models."""
+        return math.hypot(*errors) if self.independent else sum(errors)
 
+    def half_width(self, mean: Mean, level: float) -> float:
+        """Return the half widths of both intervals together."""
+        score: Score = "brier" if mean == "brier" else "log"
+        return self._together([model.half_width(score, level) for model in (self.first, self.second)])
 
-def brier_difference(first: Summed, second: Summed, level: float) -> Estimate:
-    """Return the difference of the Brier scores."""
-    return _mean(first, second, "brier", first.means.brier - second.means.brier, level)
+    def square_variance(self) -> Variance:
+        """Return the errors of both together, of independent rows with the df of Welch and Satterthwaite."""
+        own = [model.square_variance() for model in (self.first, self.second)]
+        error, df = self._together([each.error for each in own]), min(each.df for each in own)
+        if self.independent and error > 0:
+            df = error**4 / max(sum(each.error**4 / each.df for each in own), _LEAST)
+        return Variance(error**2, df=df)
 
+    def absolute_interval(self, level: float) -> Interval:
+        """Return the differences of the ends of each model's own interval, at half the error."""
+        (low, high), (least, most) = (model.absolute_ends((1 + level) / 2) for model in (self.first, self.second))
+        return Interval(low - most, high - least, "Gaussian thinning of each, ends subtracted: safe, and wide")
 
-def loss_difference(first: Summed, second: Summed, level: float) -> Estimate:
-    """Return the difference of the log losses; infinite, or not a number where both are infinite, with the reason."""
-    lost = {model.name: tidy_weight(model.means.infinite) for model in (first, second)}
-    if any(lost.values()):
-        return infinite_difference(lost)
-    return _mean(first, second, "log", first.means.nll - second.means.nll, level)
-
-
-def accuracy_difference(first: Summed, second: Summed, level: float) -> Estimate:
-    """Return the difference of the accuracies: the ends of Wilson's intervals are subtracted."""
-    value = first.means.accuracy - second.means.accuracy
-    (low, high), (least, most) = (model.accuracy_ends(level) for model in (first, second))
-    if first.independent:
-        one, other = first.means.accuracy, second.means.accuracy
+    def accuracy_interval(self, value: float, level: float) -> Interval:
+        """Return the interval from the ends of Wilson's intervals of both: their distances together."""
+        (low, high), (least, most) = (model.accuracy_ends(level) for model in (self.first, self.second))
+        if not self.independent:
+            return Interval(low - most, high - least, "Wilson of each, ends subtracted: safe, and wide")
+        one, other = self.first.means.accuracy, self.second.means.accuracy
         ends = value - math.hypot(one - low, most - other), value + math.hypot(high - one, other - least)
-        return Estimate(value, *ends, method=f"Wilson of each, {_SQUARES}")
-    return Estimate(value, low - most, high - least, method="Wilson of each, ends subtracted: safe, and wide")
-
-
-def _mean(first: Summed, second: Summed, score: Score, value: float, level: float) -> Estimate:
-    """Return the difference of two means."""
-    half = _together(first, second, [model.half_width(score, level) for model in (first, second)])
-    return Estimate(value, value - half, value + half, method=_method(first, second))
-
-
-def _together(first: Summed, second: Summed, errors: Sequence[float]) -> float:
-    """Return the error of a difference from those of both models."""
-    return math.hypot(*errors) if first.independent and second.independent else sum(errors)
-
-
-def _method(first: Summed, second: Summed) -> str:
-    return f"unpaired, {_SQUARES}" if first.independent and second.independent else _SAFE
+        return Interval(*ends, f"Wilson of each, {_SQUARES}")

@@ -6,8 +6,7 @@ from typing import Any
 
 from calibrant.inputs.notions import read
 from calibrant.measures.context import Inference
-from calibrant.measures.differences import clustered as pairs
-from calibrant.measures.differences import paired, unpaired
+from calibrant.measures.differences import pair
 from calibrant.measures.event import Unavailable
 from calibrant.measures.measure import Difference, Measure
 from calibrant.sketch import Arguments
@@ -52,9 +51,7 @@ ACCURACY = Measure(
     null=Unavailable("no noise floor: it is not an error"),
     difference=Difference(
         value=lambda model: model.means.accuracy,
-        paired=paired.accuracy_difference,
-        clustered=pairs.accuracy_difference,
-        unpaired=unpaired.accuracy_difference,
+        estimate=pair.accuracy_difference,
     ),
     functions=(accuracy,),
 )

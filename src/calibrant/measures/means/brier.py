@@ -9,8 +9,7 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.measures.context import Inference
-from calibrant.measures.differences import clustered as pairs
-from calibrant.measures.differences import paired, unpaired
+from calibrant.measures.differences import pair
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.measure import PROPER_SCORE, Difference, Measure, exact
 from calibrant.sketch import Arguments
@@ -97,9 +96,7 @@ BRIER = Measure(
     null=PROPER_SCORE,
     difference=Difference(
         value=lambda model: model.means.brier,
-        paired=paired.brier_difference,
-        clustered=pairs.brier_difference,
-        unpaired=unpaired.brier_difference,
+        estimate=pair.brier_difference,
     ),
     functions=(brier_score, top_label_brier_score),
 )

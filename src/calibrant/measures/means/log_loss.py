@@ -12,8 +12,7 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.inputs.weights import tidy_weight
 from calibrant.measures.context import Inference
-from calibrant.measures.differences import clustered as pairs
-from calibrant.measures.differences import paired, unpaired
+from calibrant.measures.differences import pair
 from calibrant.measures.event import Event
 from calibrant.measures.measure import PROPER_SCORE, Difference, Measure
 from calibrant.sketch import Arguments
@@ -95,9 +94,7 @@ NLL = Measure(
     null=PROPER_SCORE,
     difference=Difference(
         value=lambda model: model.means.nll,
-        paired=paired.loss_difference,
-        clustered=pairs.loss_difference,
-        unpaired=unpaired.loss_difference,
+        estimate=pair.loss_difference,
     ),
     functions=(negative_log_likelihood,),
 )

@@ -1,0 +1,339 @@
+"""Differences of two models, first minus second, of their measures, with intervals.
+
+Each difference is written once. How it varies depends on what is known of the two models together: a `ModelPair` says.
+
+A calibration error is a sum of squares or of sizes of gaps, which is not normal where gaps are near zero: there the
+variance of the square includes the noise of its own estimate, and the size is bounded from both sides.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+
+from calibrant.inputs.weights import tidy_weight
+from calibrant.measures.binned.intervals import SteadyGaps, larger
+from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.means.means import PredictionMeans
+from calibrant.results import Estimate
+from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import cached_property
+from calibrant.statistics.intervals import FEWEST, thinned, unbiased_end
+from calibrant.statistics.null import Interval
+from calibrant.statistics.variance import Variance
+
+#: The means over predictions that are compared, as `PredictionMeans` has them.
+Mean: TypeAlias = Literal["brier", "nll", "accuracy"]
+
+
+class ComparedModel(Protocol):
+    """One of two models; ``square`` is its unbiased squared l2 error, ``absolute`` its l1 error."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def means(self) -> PredictionMeans: ...
+
+    @property
+    def square(self) -> float: ...
+
+    @property
+    def absolute(self) -> float: ...
+
+
+ModelT = TypeVar("ModelT", bound=ComparedModel, covariant=True)
+
+
+class OnlyRight(NamedTuple):
+    """The shares of rows that only the first, only the second model predicts right, and the weight of all rows."""
+
+    first: float
+    second: float
+    total: float
+
+    @property
+    def variance(self) -> float:
+        """The variance of a row's difference of right answers."""
+        return self.first + self.second - (self.first - self.second) ** 2
+
+    def interval(self, value: float, rows: float, z: float) -> tuple[float, float]:
+        """Return the interval of Bonett and Price (2012) of the difference, seen in so many rows.
+
+        With p and q the two shares, each counted with one row more in n + 2: p - q -+ z sqrt((p + q - (p - q)^2) /
+        (n + 2)). Unlike the normal interval it has a width if the models never differed.
+        """
+        p, q = ((share * rows + 1) / (rows + 2) for share in (self.first, self.second))
+        half = z * math.sqrt(max(p + q - (p - q) ** 2, 0.0) / (rows + 2))
+        return min(p - q - half, value), max(p - q + half, value)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPair(ABC, Generic[ModelT]):
+    """Two models, and how the differences of their measures vary: the design of a pair.
+
+    The designs are `paired.RowPair`, `clustered.ClusterPair` and `unpaired.SummedPair`. ``facts`` belong to the details
+    of every difference.
+    """
+
+    first: ModelT
+    second: ModelT
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        """The rows; the fewer, if the models have others."""
+        return min(self.first.means.n, self.second.means.n)
+
+    @property
+    @abstractmethod
+    def flag(self) -> str:
+        """A warning where intervals are not to be trusted, or nothing."""
+
+    # ------------------------------------------------------------ means over predictions
+
+    @property
+    @abstractmethod
+    def mean_method(self) -> str:
+        """How the intervals of differences of means are made."""
+
+    @abstractmethod
+    def half_width(self, mean: Mean, level: float) -> float:
+        """Return half the width of the interval of the difference of the means."""
+
+    def change(self, mean: Mean) -> float:
+        """Return the difference of the means."""
+        one, other = (float(getattr(model.means, mean)) for model in (self.first, self.second))
+        return one - other
+
+    def mean_interval(self, mean: Mean, value: float, level: float) -> Interval:
+        """Return the symmetric interval of the difference of the means."""
+        half = self.half_width(mean, level)
+        return Interval(value - half, value + half, self.mean_method)
+
+    @property
+    def only_right(self) -> OnlyRight | None:
+        """Which rows only one model predicts right; None if that is not known."""
+        return None
+
+    @abstractmethod
+    def accuracy_interval(self, value: float, level: float) -> Interval:
+        """Return the interval of the difference of the accuracies."""
+
+    # ------------------------------------------------------------ calibration errors
+
+    @property
+    def square_method(self) -> str:
+        """How the interval of the difference of the squared l2 errors is made; by default as that of means."""
+        return self.mean_method
+
+    @abstractmethod
+    def square_variance(self) -> Variance:
+        """Return the variance of the difference of the squared l2 errors."""
+
+    @property
+    def square_rounding(self) -> float:
+        """The most that this difference is by rounding, and its standard error."""
+        return 0.0
+
+    def square_details(self, spread: Variance) -> dict[str, float]:
+        """Return what this variance adds to the details."""
+        return {"standard_error": spread.error}
+
+    @abstractmethod
+    def absolute_interval(self, level: float) -> Interval:
+        """Return the interval of the difference of the l1 errors."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UnitModel(ABC):
+    """One model and what its units, which are rows or buckets of clusters, add to its measures; r = p - y is of a row.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    bins : BinSums
+        The equal-width bins of its judged rows, (M,).
+    means : PredictionMeans
+        The means over its predictions.
+    """
+
+    name: str
+    bins: BinSums
+    means: PredictionMeans
+
+    @property
+    @abstractmethod
+    def square(self) -> float:
+        """The unbiased estimate of the squared l2 error."""
+
+    @property
+    def absolute(self) -> float:
+        """The l1 error."""
+        return float(self.bins.absolute(self.bins.moments.gap_sums))
+
+    @cached_property
+    def gaps(self) -> Float64s:
+        """The gap D of each bin."""
+        return self.bins.moments.gap_sums / self.bins.moments.counts
+
+    @property
+    def steady(self) -> Float64s:
+        """D without its noise."""
+        return SteadyGaps.of(self.bins).values
+
+    @cached_property
+    def thin(self) -> tuple[float, Float64s]:
+        """The estimate G of the l1 error, which is biased downwards everywhere, and the slopes g' of the bins."""
+        roots = np.sqrt(self.bins.variances)
+        g, slopes = thinned(self.bins.moments.gap_sums / roots)
+        return float(np.sum(roots * g)) / self.bins.moments.total, slopes
+
+    @cached_property
+    def above(self) -> float:
+        """G with its largest bias, an estimate of the l1 error that is biased upwards; infinite with few bins."""
+        roots = float(np.sum(np.sqrt(self.bins.variances)))
+        several = roots**2 >= FEWEST * self.sign_variance
+        return unbiased_end(self.thin[0], roots / self.bins.moments.total, 0.0, several=several)
+
+    @property
+    @abstractmethod
+    def sign_variance(self) -> float:
+        """The variance of sum sign(S) S over the bins."""
+
+    @abstractmethod
+    def scores(self, mean: Mean) -> Float64s:
+        """Return what each unit adds to a mean over predictions."""
+
+    @abstractmethod
+    def influence(self, gaps: Float64s) -> Float64s:
+        """Return 2 D r - D^2, what each unit adds to the squared l2 error, for these gaps of the bins."""
+
+    @abstractmethod
+    def sloped(self, slopes: Float64s) -> Float64s:
+        """Return f r, what each unit adds to the l1 error, for these slopes f of the bins."""
+
+    def unseen(self, slopes: Float64s) -> float:
+        """Return the variance of sum f S / N that calibration implies beyond what was seen."""
+        bins, moments = self.bins, self.bins.moments
+        excess = np.maximum(bins.variances - moments.squared_residuals * bins.deff, 0.0)
+        return float(np.sum(excess * slopes**2)) / moments.total**2
+
+
+UnitModelT = TypeVar("UnitModelT", bound=UnitModel, covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class UnitPair(ModelPair[UnitModelT]):
+    """Two models of the same units. What units have in common cancels in the differences of what each adds."""
+
+    absolute_method = "Gaussian thinning of both: safe, and wide"
+
+    def changes(self, mean: Mean) -> Float64s:
+        """Return what each unit adds to the difference of the means."""
+        return self.first.scores(mean) - self.second.scores(mean)
+
+    @abstractmethod
+    def variance(self, changes: Float64s, unseen: float = 0.0) -> Variance:
+        """Return the variance of a difference from what each unit adds to it, and from what was not seen."""
+
+    @abstractmethod
+    def noise(self) -> float:
+        """Return the variance of the difference of the squared errors where all gaps are 0."""
+
+    def half_width(self, mean: Mean, level: float) -> float:
+        return self.variance(self.changes(mean)).half_width(level)
+
+    def square_variance(self) -> Variance:
+        """Return the larger of two variances, `larger`, of the differences of the influences."""
+        one, other = self.first, self.second
+        plain = self.variance(one.influence(one.gaps) - other.influence(other.gaps))
+        steady = self.variance(one.influence(one.steady) - other.influence(other.steady))
+        return larger(plain, steady, self.noise())
+
+    def absolute_interval(self, level: float) -> Interval:
+        """Return the interval between two bounds that hold wherever the gaps are.
+
+        low = G_A - U_B - t sd, high = U_A - G_B + t sd: the thinned G is biased downwards. U is biased upwards: the
+        reported error, or G with its largest bias, whichever gives the nearer end. Each sd is that of the differences
+        of what units add to what is subtracted.
+        """
+
+        def most(above: UnitModel, below: UnitModel) -> float:
+            value, slopes = below.thin
+            lower = below.sloped(slopes)
+
+            def end(upper: float, directions: Float64s) -> float:
+                unseen = below.unseen(slopes) + above.unseen(directions)
+                return upper - value + self.variance(lower - above.sloped(directions), unseen).half_width(level)
+
+            plain = end(above.absolute, np.sign(above.gaps))
+            return plain if math.isinf(above.above) else min(plain, end(above.above, above.thin[1]))
+
+        low, high = -most(self.second, self.first), most(self.first, self.second)
+        return Interval(low, high, self.absolute_method)
+
+
+def square_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
+    """Return the difference of the squared l2 errors, which decides; p is 1 where nothing differs or varies."""
+    value, spread, rounding = pair.first.square - pair.second.square, pair.square_variance(), pair.square_rounding
+    half = spread.half_width(level)
+    return Estimate(
+        value,
+        value - half,
+        value + half,
+        p_value=spread.p_value(value) if spread.error > rounding else float(abs(value) <= rounding),
+        method=pair.square_method,
+        details=pair.square_details(spread),
+    )
+
+
+def absolute_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
+    """Return the difference of the l1 errors."""
+    return _estimate(pair.first.absolute - pair.second.absolute, pair.absolute_interval(level))
+
+
+def brier_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
+    """Return the difference of the Brier scores."""
+    return _mean_difference(pair, "brier", level)
+
+
+def loss_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
+    """Return the difference of the log losses; infinite, or not a number where both are infinite, with the reason."""
+    lost = {model.name: tidy_weight(model.means.infinite) for model in (pair.first, pair.second)}
+    if not any(lost.values()):
+        return _mean_difference(pair, "nll", level)
+    first, second = lost.values()
+    value = math.nan if first and second else math.inf if first else -math.inf
+    sentences = [
+        f"{count:,} outcome{'s' * (count != 1)} happened that {name} gave probability 0"
+        for name, count in lost.items()
+        if count
+    ]
+    reason = f"infinite: {'; '.join(sentences)}"
+    return Estimate(value, method=f"not available: {reason}", details={"infinite_rows": lost, "reason": reason})
+
+
+def accuracy_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
+    """Return the difference of the accuracies."""
+    value, only = pair.change("accuracy"), pair.only_right
+    details: dict[str, Any] = {}
+    if only is not None:
+        shares = {"only_first": only.first, "only_second": only.second}
+        details = {name: tidy_weight(share * only.total) for name, share in shares.items()}
+    return _estimate(value, pair.accuracy_interval(value, level), details)
+
+
+def _mean_difference(pair: ModelPair[ComparedModel], mean: Mean, level: float) -> Estimate:
+    value = pair.change(mean)
+    return _estimate(value, pair.mean_interval(mean, value, level))
+
+
+def _estimate(value: float, interval: Interval, details: Mapping[str, Any] | None = None) -> Estimate:
+    return Estimate(value, interval.low, interval.high, method=interval.method, details=details or {})
