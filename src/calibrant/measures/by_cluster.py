@@ -11,13 +11,12 @@ import numpy as np
 
 from calibrant.measures.clustered_null import GapSums
 from calibrant.measures.clustered_rows import ClusteredRows
-from calibrant.measures.clustered_verdict import ClusterVerdict
-from calibrant.measures.context import VERDICT, Draws, Inference, Replicates
+from calibrant.measures.context import Draws, Inference, Replicates
 from calibrant.measures.event import Computable, Event
 from calibrant.measures.means import clustered as means
 from calibrant.measures.means.means import CLUSTERS
 from calibrant.measures.smooth.intervals import NullSmooth
-from calibrant.results import Estimate, TestResult
+from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.resampling import Resampling
@@ -58,22 +57,6 @@ class ClusterInference(Inference):
     def refinement(self) -> float:
         """How much larger CORP's miscalibration of replicates is on all cells than on coarse ones."""
         return self.rows.law.refinement(self.resampling)
-
-    # ------------------------------------------------------------ the verdict
-
-    @cached_property
-    def _by_cluster(self) -> ClusterVerdict:
-        return ClusterVerdict.of(self.rows.law)
-
-    def combined(self, drawn: Any, least: float = -math.inf) -> Float64s:
-        """Return the statistic of the verdict, (B,)."""
-        del least
-        return self._by_cluster.statistic(drawn.sums)
-
-    @cached_property
-    def test(self) -> TestResult:
-        """The test of calibration that decides: of the mean, the spread and the ECE together."""
-        return self._by_cluster.result(self.draws[VERDICT].replicates if self.resampling.n_resamples else None)
 
     @property
     def flag(self) -> str:

@@ -57,6 +57,11 @@ class ClusteredRows:
         """How sums over the rows vary."""
         return self.clusters
 
+    @property
+    def suffix(self) -> str:
+        """What ends the method of a result."""
+        return means.BY_CLUSTER
+
     @cached_property
     def law(self) -> ClusterNull:
         """The law under calibration."""

@@ -15,6 +15,7 @@ from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
 from calibrant.measures.independent_rows import IndependentRows
 from calibrant.measures.means.means import ROWS, flag_of, rarer_rows
+from calibrant.measures.row_sums import RowSums, Sums
 from calibrant.measures.smooth.intervals import NullSmooth
 from calibrant.measures.verdict import Verdict, count_p_value
 from calibrant.results import (
@@ -258,17 +259,17 @@ class Inference:
 
     @cached_property
     def _verdict(self) -> Verdict:
-        return Verdict.of(self.cells, self.uniform.moments)
+        return Verdict.of(self.rows.design, self.uniform)
 
     def combined(self, drawn: Replicates, least: float = -math.inf) -> Float64s:
         """Return the statistic of the verdict, (B,); where it is below ``least`` it may be -inf."""
-        return self._verdict.statistic(drawn.gap_sums, drawn.uniform_gaps, least)
+        return self._verdict.statistic(drawn.sums, least)
 
     @cached_property
     def test(self) -> TestResult:
         """The test of calibration that decides: of the mean, the spread and the ECE together."""
         drawn = self.draws[VERDICT].replicates if self.resampling.n_resamples else None
-        return self._verdict.result(self.uniform.moments.gap_sums, drawn)
+        return self._verdict.result(self.observed.sums, drawn, self.flag, self.rows.suffix)
 
     def tested(self) -> GroupTest:
         """Return the test, and a way to a finer p-value."""
@@ -347,19 +348,24 @@ class Replicates(Memo):
     positives: Float64s
 
     @cached_property
+    def sums(self) -> Sums:
+        """The sums that the verdict tests."""
+        return RowSums(self.inference.cells, self.inference.uniform, self.positives)
+
+    @property
     def gap_sums(self) -> Float64s:
         """The sum of score - outcome of each cell, (B, K)."""
-        return self.inference.cells.score_sums - self.positives
+        return self.sums.raw
 
     @cached_property
     def uniform_positives(self) -> Float64s:
         """The sum of outcomes of each equal-width bin, (B, M)."""
         return self.inference.uniform.over_bins(self.positives)
 
-    @cached_property
+    @property
     def uniform_gaps(self) -> Float64s:
         """The sum of score - outcome of each equal-width bin, (B, M)."""
-        return self.inference.uniform.moments.score_sums - self.uniform_positives
+        return self.sums.uniform_gaps
 
     @cached_property
     def quantile_gaps(self) -> Float64s:

@@ -65,6 +65,11 @@ class IndependentRows:
         """How sums over the rows vary."""
         return Independent(self.cells)
 
+    @property
+    def suffix(self) -> str:
+        """What ends the method of a result: nothing."""
+        return ""
+
     @cached_property
     def uniform(self) -> BinSums:
         """The equal-width bins."""

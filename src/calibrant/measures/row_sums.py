@@ -1,0 +1,59 @@
+"""Sums of score - outcome in cells and bins: of the data, or of many data sets under calibration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from calibrant.measures.binned.sums import BinSums
+from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import cached_property
+from calibrant.statistics.cells import Cells
+
+
+class Sums(Protocol):
+    """Sums of p - y of B data sets whose scores are the same, p the score and y the outcome of a row."""
+
+    @property
+    def raw(self) -> Float64s:
+        """The sum of p - y of each cell as it was drawn, (B, K)."""
+
+    @property
+    def uniform_gaps(self) -> Float64s:
+        """The sum of p - y of each equal-width bin, (B, M)."""
+
+    def scalar(self, slopes: Float64s) -> Float64s:
+        """Return sum f r over rows, (B,), f a slope of each cell and r = p - y."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """The sums of independent rows, from the outcomes of each cell, (B, K)."""
+
+    cells: Cells
+    uniform: BinSums
+    positives: Float64s
+
+    @classmethod
+    def observed(cls, cells: Cells, uniform: BinSums) -> RowSums:
+        """Return the sums of the data."""
+        return cls(cells, uniform, cells.positives[None])
+
+    @cached_property
+    def raw(self) -> Float64s:
+        """The sum of p - y of each cell, (B, K)."""
+        return self.cells.score_sums - self.positives
+
+    @cached_property
+    def uniform_positives(self) -> Float64s:
+        """The sum of y of each equal-width bin, (B, M)."""
+        return self.uniform.over_bins(self.positives)
+
+    @cached_property
+    def uniform_gaps(self) -> Float64s:
+        """The sum of p - y of each equal-width bin, (B, M)."""
+        return self.uniform.moments.score_sums - self.uniform_positives
+
+    def scalar(self, slopes: Float64s) -> Float64s:
+        """Return sum f r over rows, (B,)."""
+        return self.raw @ slopes
