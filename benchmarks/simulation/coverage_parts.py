@@ -31,7 +31,6 @@ from calibrant.measures import MEASURES, Event, Inference, Unavailable
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.classwise import CLASSWISE_ECE
 from calibrant.measures.binned.histograms import ClassHistograms
-from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.class_inference import ClassBins
 from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.estimates import estimate
@@ -150,9 +149,8 @@ def event_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     law, true = law_of(part.law), truths_of(part.law)
     rows = law.draw(part.n, rng)
     event = event_of(rows, law.bins)
-    infer = Inference.of if event.clusters is None else ClusterInference.of
     measures = [measure for measure in SIMULATED if not part.only or measure.name in part.only]
-    inference = infer(event, Resampling.of(LEVELS[0], RESAMPLES, i + 1), measures)
+    inference = Inference.of(event, Resampling.of(LEVELS[0], RESAMPLES, i + 1), measures)
     held = np.flatnonzero(event.bins.rows >= 30) if event.clusters is None else event.clusters.held
     of_held = {"mce": float(np.abs(true["gaps"][held]).max())} if len(held) else {}
     of_held["ace"] = of_bins(law, event.quantile_bins)

@@ -576,7 +576,7 @@ def test_copies_count_once():
         one, other = intervals(once)[name], intervals(copies)[name]
         assert other[1] - other[0] == pytest.approx(one[1] - one[0], rel=0.02), name
     spread = means.gap_spread(copies)
-    assert means.effective_rows(copies, spread) == pytest.approx(240, rel=0.01)
+    assert spread.effective_rows(copies.effective_n) == pytest.approx(240, rel=0.01)
 
 
 def test_one_cluster_is_an_error():

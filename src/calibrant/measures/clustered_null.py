@@ -140,18 +140,22 @@ class GapSums:
     @cached_property
     def quantile_gaps(self) -> Float64s:
         """The sum of p - y of each equal-mass bin, (B, M)."""
-        return np.add.reduceat(self.cell_gaps, self.law.quantile.moments.first, axis=-1)
+        return self.law.quantile.over_bins(self.cell_gaps)
 
     @cached_property
     def positives(self) -> Float64s:
         """The outcomes of each coarse cell, (B, K); those of replicates may lie outside the possible range."""
         return np.asarray(self.law.rows.cells.score_sums - self.cell_gaps)
 
+    @property
+    def table_positives(self) -> Float64s:
+        """The outcomes of each coarse cell, below 0 too: cut off, they would vary too little."""
+        return self.positives
+
     @cached_property
-    def uniform_rates(self) -> Float64s:
-        """The outcome rate of each equal-width bin, (B, M)."""
-        moments = self.law.uniform.moments
-        return np.clip((moments.score_sums - self.uniform_gaps) / moments.counts, 0.0, 1.0)
+    def uniform_positives(self) -> Float64s:
+        """The outcomes of each equal-width bin, (B, M)."""
+        return np.asarray(self.law.uniform.moments.score_sums - self.uniform_gaps)
 
     @cached_property
     def fits(self) -> Float64s:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +25,9 @@ from calibrant.measures.line.intervals import Large, Line, WithoutEnds, without_
 from calibrant.measures.loess import intervals as loess
 from calibrant.measures.means import clustered as means
 from calibrant.measures.means.base_rates import BaseRates
-from calibrant.measures.means.means import PredictionMeans
+from calibrant.measures.means.means import CLUSTERS, PredictionMeans
+from calibrant.measures.row_sums import Sums
+from calibrant.measures.smooth.intervals import NullSmooth
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -57,11 +61,6 @@ class ClusteredRows:
         """How sums over the rows vary."""
         return self.clusters
 
-    @property
-    def suffix(self) -> str:
-        """What ends the method of a result."""
-        return means.BY_CLUSTER
-
     @cached_property
     def law(self) -> ClusterNull:
         """The law under calibration."""
@@ -90,6 +89,65 @@ class ClusteredRows:
     def held(self) -> NDArray[np.intp]:
         """The places of the equal-width bins that take part in the maximum."""
         return self.uniform.moments.index[self.uniform.held]
+
+    # ------------------------------------------------------------ what a result says about the rows
+
+    @property
+    def suffix(self) -> str:
+        """What ends the method of a result."""
+        return means.BY_CLUSTER
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What a result says about its clusters."""
+        return means.details_of(self.clusters.buckets)
+
+    @property
+    def flag(self) -> str:
+        """A warning where intervals are not to be trusted, or nothing."""
+        return means.flag_of(self.clusters)
+
+    @property
+    def rarer(self) -> float:
+        """How many clusters hold the rarer outcome."""
+        return means.rarer_clusters(self.clusters)
+
+    @property
+    def unit(self) -> str:
+        """What `rarer` counts."""
+        return CLUSTERS
+
+    # ------------------------------------------------------------ data sets under calibration
+
+    @property
+    def observed(self) -> Sums:
+        """The sums of the data."""
+        return self.law.observed
+
+    def drawn(self, rng: np.random.Generator, size: int) -> Sums:
+        """Return the sums of data sets under calibration."""
+        return self.law.drawn(rng, size)
+
+    def independent(self, rng: np.random.Generator, size: int) -> Sums:
+        """Return the sums of data sets as if rows were independent."""
+        return self.law.independent(rng, size)
+
+    def null_smooth(self, value: float) -> NullSmooth:
+        """Return what gives the smooth errors of these data sets, to be compared at the bandwidth ``value``."""
+        return self.law.null_smooth(value)
+
+    def refinement(self, resampling: Resampling) -> float:
+        """Return by how much CORP's miscalibration of data sets is larger on all cells than on coarse ones."""
+        return self.law.refinement(resampling)
+
+    def observed_refinement(self, miscalibration: float) -> float:
+        """Return the same of the data, from the miscalibration on all cells."""
+        coarse = float(self.law.observed.miscalibrations()[0])
+        return miscalibration / coarse if coarse > 0 else 1.0
+
+    def exact_p_value(self) -> float:
+        """Return NaN: clusters have no exact distribution."""
+        return math.nan
 
     # ------------------------------------------------------------ intervals
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from calibrant.kernels import dispatch
 from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
 from calibrant.measures.independent_rows import IndependentRows
-from calibrant.measures.means.means import ROWS, flag_of, rarer_rows
-from calibrant.measures.row_sums import RowSums, Sums
+from calibrant.measures.row_sums import Sums
 from calibrant.measures.smooth.intervals import NullSmooth
-from calibrant.measures.verdict import Verdict, count_p_value
+from calibrant.measures.verdict import Verdict
 from calibrant.results import (
     CalibrationCurve,
     CurveKind,
@@ -31,6 +31,7 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.groups import GroupTest
 from calibrant.statistics.null import Interval, Law, floor_of, least_of, p_value, sequential_p_value
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
+from calibrant.statistics.variance import Variance
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ class Inference:
     ----------
     event : Event
         The event.
-    rows : IndependentRows
+    rows : IndependentRows or ClusteredRows
         Its rows, pooled to few enough cells for resampling.
     resampling : Resampling
         The level, the number of replicates and the seed.
@@ -96,7 +97,7 @@ class Inference:
     """
 
     event: Event
-    rows: IndependentRows
+    rows: IndependentRows | ClusteredRows
     resampling: Resampling
     measures: Sequence[Computable] = ()
     smooth_bandwidth: float | None = None
@@ -109,7 +110,7 @@ class Inference:
         cls, event: Event, resampling: Resampling, measures: Iterable[Computable], *, with_curves: bool = True
     ) -> Inference:
         """Return the inference from an event for some measures."""
-        rows = IndependentRows(event.cells, event.n_bins)
+        rows = IndependentRows(event.cells, event.n_bins) if event.clusters is None else event.clusters
         return cls(event=event, rows=rows, resampling=resampling, measures=tuple(measures), with_curves=with_curves)
 
     def at(self, level: float) -> Inference:
@@ -146,12 +147,17 @@ class Inference:
     def null_smooth(self) -> NullSmooth:
         """The smooth errors of replicates."""
         bandwidth = self.event.smooth_error.value if self.smooth_bandwidth is None else self.smooth_bandwidth
-        return NullSmooth.of(self.cells, bandwidth)
+        return self.rows.null_smooth(bandwidth)
+
+    @cached_property
+    def refinement(self) -> float:
+        """By how much CORP's miscalibration of replicates is larger on finer cells."""
+        return self.rows.refinement(self.resampling)
 
     @cached_property
     def observed(self) -> Replicates:
         """The data in the form of one replicate. Its bins are those of the cells, as for every replicate."""
-        return Replicates(inference=self, positives=self.cells.positives[None])
+        return Replicates(inference=self, sums=self.rows.observed)
 
     # ------------------------------------------------------------ the law under calibration
 
@@ -230,11 +236,16 @@ class Inference:
         }
         return self._draw(self.measures, {**(bands if self.with_curves else {}), VERDICT: self.combined})
 
-    def drawn(self, rng: np.random.Generator, size: int) -> Replicates:
-        """Return replicates of the outcomes under calibration."""
-        return Replicates(inference=self, positives=self.cells.calibrated.draw(rng, size))
+    @cached_property
+    def _independent(self) -> Mapping[Any, Draws]:
+        """The same if rows were independent: the measures that fall with the root of the rows."""
+        if not self.resampling.n_resamples:
+            return {}
+        return self._draw([measure for measure in self.measures if measure.root_rate], {}, self.rows.independent)
 
-    def _draw(self, measures: Iterable[Computable], work: dict[Any, Statistic]) -> Mapping[Any, Draws]:
+    def _draw(
+        self, measures: Iterable[Computable], work: dict[Any, Statistic], draw: Draw | None = None
+    ) -> Mapping[Any, Draws]:
         for measure in measures:
             null = self.null_of(measure)
             if isinstance(null, Null) and not math.isnan(self.event.value(measure)):
@@ -242,15 +253,15 @@ class Inference:
                 if null.statistic is not None:
                     work[measure, "statistic"] = null.statistic
         observed = {key: function(self.observed) for key, function in work.items()}
-        blocks = list(self._blocks(work, self.resampling.n_resamples))
+        blocks = list(self._blocks(work, self.resampling.n_resamples, draw or self.rows.drawn))
         draws = {key: Draws(observed[key].flat[0], np.concatenate([one[key] for one in blocks])) for key in work}
         return {**draws, **{(key, "statistic"): draws[key] for key in work if (key, "statistic") not in work}}
 
-    def _blocks(self, work: Mapping[Any, Statistic], n_resamples: int) -> Iterator[dict[Any, Float64s]]:
+    def _blocks(self, work: Mapping[Any, Statistic], n_resamples: int, draw: Draw) -> Iterator[dict[Any, Float64s]]:
         """Yield statistics of replicates under calibration, block by block."""
 
         def block(rng: np.random.Generator, size: int) -> dict[Any, Float64s]:
-            replicates = self.drawn(rng, size)
+            replicates = Replicates(inference=self, sums=draw(rng, size))
             return {key: function(replicates) for key, function in work.items()}
 
         return in_blocks(n_resamples, self.resampling.seed, Stream.CALIBRATED, block, cells=len(self.cells))
@@ -277,34 +288,53 @@ class Inference:
         def redrawn(n_resamples: int) -> float:
             value = self.draws[VERDICT].observed
             work = {VERDICT: partial(self.combined, least=least_of(value))}
-            return sequential_p_value((block[VERDICT] for block in self._blocks(work, n_resamples)), value)
+            blocks = self._blocks(work, n_resamples, self.rows.drawn)
+            return sequential_p_value((block[VERDICT] for block in blocks), value)
 
         variance = float(self.cells.null_variances.sum())
-        return GroupTest(test=self.test, variance=variance, redrawn=redrawn, exact=self.exact_p_value)
-
-    def exact_p_value(self) -> float:
-        """Return the p-value of the number of outcomes by its exact law; NaN without such a law."""
-        return count_p_value(self.cells)
+        return GroupTest(test=self.test, variance=variance, redrawn=redrawn, exact=self.rows.exact_p_value)
 
     @property
     def flag(self) -> str:
         """A warning where intervals are not to be trusted, or nothing."""
-        return flag_of(self.cells)
+        return self.rows.flag
 
     @property
     def rarer(self) -> float:
-        """The effective sample size of the rarer outcome."""
-        return rarer_rows(self.cells)
+        """The effective number of rows, or of clusters, with the rarer outcome."""
+        return self.rows.rarer
 
     @property
     def unit(self) -> str:
         """What `rarer` counts: rows, or the clusters that hold them."""
-        return ROWS
+        return self.rows.unit
+
+    # ------------------------------------------------------------ the clusters behind an estimate
 
     def finish(self, measure: Computable, estimate: Estimate) -> Estimate:
-        """Return the estimate of a measure with what belongs to every estimate."""
-        del measure
-        return estimate
+        """Return the estimate with the clusters and the effective number of rows behind it, if rows are in clusters."""
+        details = self.rows.details
+        if not details:
+            return estimate
+        rows = self.effective_rows(measure)
+        if rows is not None:
+            details["effective_rows"] = rows
+        method = f"{estimate.method}{self.rows.suffix}"
+        return replace(estimate, method=method, details={**estimate.details, **details})
+
+    def effective_rows(self, measure: Computable) -> float | None:
+        """Return how many independent rows would tell as much of a measure; None where that is not known.
+
+        N / deff for a mean, N (mean of T* for independent rows / mean of T*)^2 for a calibration error.
+        """
+        n = self.cells.effective_n
+        if measure.spread is not None:
+            spread: Variance = measure.spread(self)
+            return spread.effective_rows(n)
+        if measure not in self._independent:  # also of measures that do not fall with the root of the rows
+            return None
+        own, plain = float(self.draws[measure].replicates.mean()), float(self._independent[measure].replicates.mean())
+        return n * (plain / own) ** 2 if own > 0 else math.inf
 
     # ------------------------------------------------------------ diagram and curves
 
@@ -345,22 +375,22 @@ class Replicates(Memo):
     """B replicates of an event's outcomes under calibration: ``positives`` of each cell, (B, K), and sums over them."""
 
     inference: Inference
-    positives: Float64s
+    sums: Sums
 
-    @cached_property
-    def sums(self) -> Sums:
-        """The sums that the verdict tests."""
-        return RowSums(self.inference.cells, self.inference.uniform, self.positives)
+    @property
+    def positives(self) -> Float64s:
+        """The sum of outcomes of each cell, (B, K); with rows in clusters it may lie outside the possible range."""
+        return self.sums.positives
 
     @property
     def gap_sums(self) -> Float64s:
         """The sum of score - outcome of each cell, (B, K)."""
-        return self.sums.raw
+        return self.sums.cell_gaps
 
-    @cached_property
+    @property
     def uniform_positives(self) -> Float64s:
         """The sum of outcomes of each equal-width bin, (B, M)."""
-        return self.inference.uniform.over_bins(self.positives)
+        return self.sums.uniform_positives
 
     @property
     def uniform_gaps(self) -> Float64s:
@@ -372,28 +402,27 @@ class Replicates(Memo):
         """The sum of score - outcome of each equal-mass bin, (B, M)."""
         return self.inference.quantile.over_bins(self.gap_sums)
 
-    @cached_property
+    @property
     def uniform_squares(self) -> Float64s:
-        """The sum of (score - outcome)^2 of each equal-width bin, (B, M), in units of squared weight."""
-        cells, over_bins = self.inference.cells, self.inference.uniform.over_bins
-        exact = cells.table.square_scores
-        squares = cells.counts * cells.scores**2 if exact is None else exact
-        return over_bins(cells.units * squares) + over_bins(self.positives * (cells.units * (1 - 2 * cells.scores)))
+        """The sum over rows, or over clusters, of (score - outcome)^2 in each equal-width bin, (B, M)."""
+        return self.sums.own_squares
 
-    @cached_property
+    @property
     def uniform_rates(self) -> Float64s:
         """The outcome rate of each equal-width bin, (B, M)."""
-        return self.uniform_positives / self.inference.uniform.moments.counts
+        return self.inference.uniform.rates(self.uniform_positives)
 
     @cached_property
     def fits(self) -> Float64s:
         """The isotonic fit at each cell, (B, K)."""
-        return dispatch.isotonic_fits(self.inference.cells.counts, self.positives)
+        return np.clip(dispatch.isotonic_fits(self.inference.cells.counts, self.positives), 0.0, 1.0)
 
     @property
     def refinement(self) -> float:
-        """By how much a measure on finer cells is larger: 1 where the replicates have all cells."""
-        return 1.0
+        """By how much CORP's miscalibration is larger on finer cells: of the data it is known."""
+        if self is not self.inference.observed:
+            return self.inference.refinement
+        return self.inference.rows.observed_refinement(self.inference.event.decomposition.miscalibration)
 
     @cached_property
     def smooth(self) -> tuple[Float64s, Float64s]:
@@ -402,12 +431,8 @@ class Replicates(Memo):
 
     def events(self) -> Iterator[Event]:
         """Yield each replicate as an event, for measures that need a table."""
-        cells, n_bins = self.inference.cells, self.inference.event.n_bins
-        positives = self.positives
-        if cells.table.square_weights is None:
-            positives = positives.astype(cells.table.positives.dtype)
-        for row in positives:
-            yield Event(table=cells.with_positives(row), n_bins=n_bins)
+        for row in self.sums.table_positives:
+            yield Event(table=self.inference.cells.with_positives(row), n_bins=self.inference.event.n_bins)
 
 
 def _values(measure: Computable, replicates: Replicates) -> Float64s:
@@ -416,3 +441,4 @@ def _values(measure: Computable, replicates: Replicates) -> Float64s:
 
 
 Statistic: TypeAlias = Callable[[Replicates], Float64s]
+Draw: TypeAlias = Callable[[np.random.Generator, int], Sums]

@@ -47,7 +47,7 @@ MEAN_CONFIDENCE = Measure(
     range=(0.0, 1.0),
     bound=exact,
     interval=_mean_score_interval,
-    spread=lambda inference: inference.rows.score_spread(_mean_score(inference.event)),
+    spread=lambda inference: inference.event.in_clusters.score_spread(_mean_score(inference.event)),
     null=Unavailable("no noise floor: it is not an error"),
 )
 
@@ -63,6 +63,6 @@ MEAN_GAP = Measure(
     range=(-1.0, 1.0),
     bound=exact,
     interval=_interval,
-    spread=lambda inference: inference.rows.gap_spread(),
+    spread=lambda inference: inference.event.in_clusters.gap_spread(),
     null=OwnLaw(_law),
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ from calibrant.measures.means.base_rates import BaseRates
 from calibrant.measures.means.means import PredictionMeans, normal_interval, wilson_interval
 from calibrant.measures.means.ratio import ratio_interval, ratio_square
 from calibrant.measures.ranking.area import area_interval, area_square
+from calibrant.measures.row_sums import RowSums, Sums
+from calibrant.measures.smooth.intervals import NullSmooth
+from calibrant.measures.verdict import count_p_value
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -65,11 +68,6 @@ class IndependentRows:
         """How sums over the rows vary."""
         return Independent(self.cells)
 
-    @property
-    def suffix(self) -> str:
-        """What ends the method of a result: nothing."""
-        return ""
-
     @cached_property
     def uniform(self) -> BinSums:
         """The equal-width bins."""
@@ -84,6 +82,66 @@ class IndependentRows:
     def shown(self) -> NDArray[np.intp]:
         """The cells at which the curves are evaluated."""
         return curves.shown_cells(self.cells)
+
+    # ------------------------------------------------------------ what a result says about the rows
+
+    @property
+    def suffix(self) -> str:
+        """What ends the method of a result: nothing."""
+        return ""
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What a result says about its clusters: nothing."""
+        return {}
+
+    @property
+    def flag(self) -> str:
+        """A warning where intervals are not to be trusted, or nothing."""
+        return means.flag_of(self.cells)
+
+    @property
+    def rarer(self) -> float:
+        """The effective sample size of the rarer outcome."""
+        return means.rarer_rows(self.cells)
+
+    @property
+    def unit(self) -> str:
+        """What `rarer` counts."""
+        return means.ROWS
+
+    # ------------------------------------------------------------ data sets under calibration
+
+    @property
+    def observed(self) -> Sums:
+        """The sums of the data."""
+        return RowSums.observed(self.cells, self.uniform)
+
+    def drawn(self, rng: np.random.Generator, size: int) -> Sums:
+        """Return the sums of data sets under calibration."""
+        return RowSums(self.cells, self.uniform, self.cells.calibrated.draw(rng, size))
+
+    def independent(self, rng: np.random.Generator, size: int) -> Sums:
+        """Return the sums of data sets of independent rows: the same."""
+        return self.drawn(rng, size)
+
+    def null_smooth(self, value: float) -> NullSmooth:
+        """Return what gives the smooth errors of these data sets, to be compared at the bandwidth ``value``."""
+        return NullSmooth.of(self.cells, value)
+
+    def refinement(self, resampling: Resampling) -> float:
+        """Return by how much CORP's miscalibration is larger on finer cells: 1, as they have all."""
+        del resampling
+        return 1.0
+
+    def observed_refinement(self, miscalibration: float) -> float:
+        """Return the same of the data, from the miscalibration on all cells."""
+        del miscalibration
+        return 1.0
+
+    def exact_p_value(self) -> float:
+        """Return the p-value of the number of outcomes by its exact distribution; NaN without one."""
+        return count_p_value(self.cells)
 
     # ------------------------------------------------------------ intervals
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from calibrant.measures.binned.sums import BinSums
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -19,8 +21,28 @@ class Sums(Protocol):
         """The sum of p - y of each cell as it was drawn, (B, K)."""
 
     @property
+    def cell_gaps(self) -> Float64s:
+        """The sum of p - y of each cell, (B, K)."""
+
+    @property
+    def positives(self) -> Float64s:
+        """The sum of y of each cell, (B, K)."""
+
+    @property
     def uniform_gaps(self) -> Float64s:
         """The sum of p - y of each equal-width bin, (B, M)."""
+
+    @property
+    def uniform_positives(self) -> Float64s:
+        """The sum of y of each equal-width bin, (B, M)."""
+
+    @property
+    def own_squares(self) -> Float64s:
+        """The sum over what is independent of (p - y)^2 in each equal-width bin, (B, M)."""
+
+    @property
+    def table_positives(self) -> Float64s:
+        """The sum of y of each cell as a table holds it, (B, K)."""
 
     def scalar(self, slopes: Float64s) -> Float64s:
         """Return sum f r over rows, (B,), f a slope of each cell and r = p - y."""
@@ -40,9 +62,14 @@ class RowSums:
         return cls(cells, uniform, cells.positives[None])
 
     @cached_property
-    def raw(self) -> Float64s:
+    def cell_gaps(self) -> Float64s:
         """The sum of p - y of each cell, (B, K)."""
         return self.cells.score_sums - self.positives
+
+    @property
+    def raw(self) -> Float64s:
+        """The sum of p - y of each cell: nothing is scaled."""
+        return self.cell_gaps
 
     @cached_property
     def uniform_positives(self) -> Float64s:
@@ -54,6 +81,20 @@ class RowSums:
         """The sum of p - y of each equal-width bin, (B, M)."""
         return self.uniform.moments.score_sums - self.uniform_positives
 
+    @cached_property
+    def own_squares(self) -> Float64s:
+        """The sum over rows of (p - y)^2 in each equal-width bin, (B, M), in units of squared weight."""
+        cells, over_bins = self.cells, self.uniform.over_bins
+        exact = cells.table.square_scores
+        squares = cells.counts * cells.scores**2 if exact is None else exact
+        return over_bins(cells.units * squares) + over_bins(self.positives * (cells.units * (1 - 2 * cells.scores)))
+
+    @property
+    def table_positives(self) -> Float64s:
+        """The sum of y of each cell: whole numbers with whole weights."""
+        table = self.cells.table
+        return self.positives if table.square_weights is not None else self.positives.astype(table.positives.dtype)
+
     def scalar(self, slopes: Float64s) -> Float64s:
         """Return sum f r over rows, (B,)."""
-        return self.raw @ slopes
+        return np.asarray(self.cell_gaps @ slopes)

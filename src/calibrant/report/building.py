@@ -17,7 +17,6 @@ from calibrant.kernels.loading import of_input
 from calibrant.measures.binned.classwise import worst_class
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.binned.histograms import table_histograms
-from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.context import Inference
 from calibrant.measures.estimates import class_bins, estimate, flagged, over_classes
@@ -137,10 +136,9 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         asked_classes=0 if no_classes else judged.n_classes or 0,
         clusters=_in_clusters(judged, settings),
     )
-    infer = Inference.of if event.clusters is None else ClusterInference.of
     inference = None
     if resampling is not None:
-        inference = infer(event, resampling, settings.computed, with_curves=not settings.tests_alone)
+        inference = Inference.of(event, resampling, settings.computed, with_curves=not settings.tests_alone)
     flags: dict[str, Any] = dict(table.provenance)
     warning = "; ".join(filter(None, (judged.flag, "" if inference is None else inference.flag)))
     if inference is not None and warning:
@@ -215,11 +213,11 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
     # Measures of whole predictions use the means alone, so that without clusters any table can stand in for theirs.
     table = judged.event or next(event.table for event in events if event is not None)
     whole = Event(table=table, n_bins=settings.n_bins, means=means, classes=classes)
-    inference, clusters = None if resampling is None else Inference.of(whole, resampling, ()), judged.clusters
-    facts: dict[str, Any] = {}
+    clusters, facts = judged.clusters, {}
     if clusters is not None and resampling is not None:
         whole = replace(whole, clusters=ClusteredRows.of(table, settings.n_bins, clusters.event))
-        inference, facts = ClusterInference.of(whole, resampling, ()), details_of(clusters.event)
+        facts = details_of(clusters.event)
+    inference = None if resampling is None else Inference.of(whole, resampling, ())
     flag = "; ".join(filter(None, (judged.flag, inference.flag if inference is not None and facts else "")))
     flags = {**tables[0].provenance, **facts, **({"flag": flag} if flag and resampling is not None else {})}
     suffix = BY_CLUSTER if facts else LONE if judged.alone and resampling is not None else ""

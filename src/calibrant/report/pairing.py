@@ -20,8 +20,8 @@ from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.inputs.scores import RowScores
 from calibrant.measures.binned.binned import check_bins
 from calibrant.measures.binned.ece import ECE
-from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.clustered_rows import ClusteredRows
+from calibrant.measures.context import Inference
 from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences import paired, unpaired
 from calibrant.measures.differences.clustered import Answers
@@ -223,7 +223,7 @@ def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]
     if not isinstance(model, ClusterSummed):
         return table_test(model.table, model.n_bins), model.diagram(level)
     event = Event(table=model.table, n_bins=model.n_bins, means=model.means, clusters=model.rows)
-    inference = ClusterInference.of(event, Resampling.of(level, 0, 0), ())
+    inference = Inference.of(event, Resampling.of(level, 0, 0), ())
     return inference.test, inference.diagram()
 
 
