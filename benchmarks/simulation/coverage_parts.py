@@ -154,7 +154,7 @@ def event_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     held = np.flatnonzero(event.bins.rows >= 30) if event.clusters is None else event.clusters.held
     of_held = {"mce": float(np.abs(true["gaps"][held]).max())} if len(held) else {}
     of_held["ace"] = of_bins(law, event.quantile_bins)
-    few = bool(inference.flag or heavy_weights(rows.weights))
+    few = bool(inference.rows.flag or heavy_weights(rows.weights))
     lost = bool(surprises(inference.cells))
     p_value = math.nan if part.only else inference.test.p_value  # before `at`, so that both levels share the draws
     for level in LEVELS:

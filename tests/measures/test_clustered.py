@@ -63,7 +63,11 @@ EQUAL, UNEQUAL = "aaabbbcccddd", "aaaaaabbccdd"
 def isotonic_band(law, shown, resampling):
     """The band of the isotonic fit under calibration, as a report draws it."""
     places = curves.coarse_of(law.rows, shown)
-    return resampling.band(law.replicates(lambda drawn: drawn.fits[:, places], resampling))
+
+    def fits(drawn):
+        return np.clip(dispatch.isotonic_fits(law.rows.cells.counts, drawn.positives), 0.0, 1.0)[:, places]
+
+    return resampling.band(law.replicates(fits, resampling))
 
 
 def clustered(p, y, labels, weights=None, grid=None):

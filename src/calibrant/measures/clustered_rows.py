@@ -26,8 +26,6 @@ from calibrant.measures.loess import intervals as loess
 from calibrant.measures.means import clustered as means
 from calibrant.measures.means.base_rates import BaseRates
 from calibrant.measures.means.means import CLUSTERS, PredictionMeans
-from calibrant.measures.row_sums import Sums
-from calibrant.measures.smooth.intervals import NullSmooth
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -117,36 +115,8 @@ class ClusteredRows:
         """What `rarer` counts."""
         return CLUSTERS
 
-    # ------------------------------------------------------------ data sets under calibration
-
-    @property
-    def observed(self) -> Sums:
-        """The sums of the data."""
-        return self.law.observed
-
-    def drawn(self, rng: np.random.Generator, size: int) -> Sums:
-        """Return the sums of data sets under calibration."""
-        return self.law.drawn(rng, size)
-
-    def independent(self, rng: np.random.Generator, size: int) -> Sums:
-        """Return the sums of data sets as if rows were independent."""
-        return self.law.independent(rng, size)
-
-    def null_smooth(self, value: float) -> NullSmooth:
-        """Return what gives the smooth errors of these data sets, to be compared at the bandwidth ``value``."""
-        return self.law.null_smooth(value)
-
-    def refinement(self, resampling: Resampling) -> float:
-        """Return by how much CORP's miscalibration of data sets is larger on all cells than on coarse ones."""
-        return self.law.refinement(resampling)
-
-    def observed_refinement(self, miscalibration: float) -> float:
-        """Return the same of the data, from the miscalibration on all cells."""
-        coarse = float(self.law.observed.miscalibrations()[0])
-        return miscalibration / coarse if coarse > 0 else 1.0
-
     def exact_p_value(self) -> float:
-        """Return NaN: clusters have no exact distribution."""
+        """Return NaN: clusters have no exact law."""
         return math.nan
 
     # ------------------------------------------------------------ intervals

@@ -15,7 +15,7 @@ from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
 from calibrant.measures.independent_rows import IndependentRows
-from calibrant.measures.row_sums import Sums
+from calibrant.measures.row_null import Sums
 from calibrant.measures.smooth.intervals import NullSmooth
 from calibrant.measures.verdict import Verdict
 from calibrant.results import (
@@ -147,17 +147,17 @@ class Inference:
     def null_smooth(self) -> NullSmooth:
         """The smooth errors of replicates."""
         bandwidth = self.event.smooth_error.value if self.smooth_bandwidth is None else self.smooth_bandwidth
-        return self.rows.null_smooth(bandwidth)
+        return self.rows.law.null_smooth(bandwidth)
 
     @cached_property
     def refinement(self) -> float:
         """By how much CORP's miscalibration of replicates is larger on finer cells."""
-        return self.rows.refinement(self.resampling)
+        return self.rows.law.refinement(self.resampling)
 
     @cached_property
     def observed(self) -> Replicates:
         """The data in the form of one replicate. Its bins are those of the cells, as for every replicate."""
-        return Replicates(inference=self, sums=self.rows.observed)
+        return Replicates(inference=self, sums=self.rows.law.observed)
 
     # ------------------------------------------------------------ the law under calibration
 
@@ -241,7 +241,7 @@ class Inference:
         """The same if rows were independent: the measures that fall with the root of the rows."""
         if not self.resampling.n_resamples:
             return {}
-        return self._draw([measure for measure in self.measures if measure.root_rate], {}, self.rows.independent)
+        return self._draw([measure for measure in self.measures if measure.root_rate], {}, self.rows.law.independent)
 
     def _draw(
         self, measures: Iterable[Computable], work: dict[Any, Statistic], draw: Draw | None = None
@@ -253,7 +253,7 @@ class Inference:
                 if null.statistic is not None:
                     work[measure, "statistic"] = null.statistic
         observed = {key: function(self.observed) for key, function in work.items()}
-        blocks = list(self._blocks(work, self.resampling.n_resamples, draw or self.rows.drawn))
+        blocks = list(self._blocks(work, self.resampling.n_resamples, draw or self.rows.law.drawn))
         draws = {key: Draws(observed[key].flat[0], np.concatenate([one[key] for one in blocks])) for key in work}
         return {**draws, **{(key, "statistic"): draws[key] for key in work if (key, "statistic") not in work}}
 
@@ -280,7 +280,7 @@ class Inference:
     def test(self) -> TestResult:
         """The test of calibration that decides: of the mean, the spread and the ECE together."""
         drawn = self.draws[VERDICT].replicates if self.resampling.n_resamples else None
-        return self._verdict.result(self.observed.sums, drawn, self.flag, self.rows.suffix)
+        return self._verdict.result(self.observed.sums, drawn, self.rows.flag, self.rows.suffix)
 
     def tested(self) -> GroupTest:
         """Return the test, and a way to a finer p-value."""
@@ -288,26 +288,11 @@ class Inference:
         def redrawn(n_resamples: int) -> float:
             value = self.draws[VERDICT].observed
             work = {VERDICT: partial(self.combined, least=least_of(value))}
-            blocks = self._blocks(work, n_resamples, self.rows.drawn)
+            blocks = self._blocks(work, n_resamples, self.rows.law.drawn)
             return sequential_p_value((block[VERDICT] for block in blocks), value)
 
         variance = float(self.cells.null_variances.sum())
         return GroupTest(test=self.test, variance=variance, redrawn=redrawn, exact=self.rows.exact_p_value)
-
-    @property
-    def flag(self) -> str:
-        """A warning where intervals are not to be trusted, or nothing."""
-        return self.rows.flag
-
-    @property
-    def rarer(self) -> float:
-        """The effective number of rows, or of clusters, with the rarer outcome."""
-        return self.rows.rarer
-
-    @property
-    def unit(self) -> str:
-        """What `rarer` counts: rows, or the clusters that hold them."""
-        return self.rows.unit
 
     # ------------------------------------------------------------ the clusters behind an estimate
 
@@ -422,7 +407,7 @@ class Replicates(Memo):
         """By how much CORP's miscalibration is larger on finer cells: of the data it is known."""
         if self is not self.inference.observed:
             return self.inference.refinement
-        return self.inference.rows.observed_refinement(self.inference.event.decomposition.miscalibration)
+        return self.inference.rows.law.observed_refinement(self.inference.event.decomposition.miscalibration)
 
     @cached_property
     def smooth(self) -> tuple[Float64s, Float64s]:

@@ -34,8 +34,7 @@ from calibrant.measures.means.base_rates import BaseRates
 from calibrant.measures.means.means import PredictionMeans, normal_interval, wilson_interval
 from calibrant.measures.means.ratio import ratio_interval, ratio_square
 from calibrant.measures.ranking.area import area_interval, area_square
-from calibrant.measures.row_sums import RowSums, Sums
-from calibrant.measures.smooth.intervals import NullSmooth
+from calibrant.measures.row_null import RowNull
 from calibrant.measures.verdict import count_p_value
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
@@ -110,37 +109,13 @@ class IndependentRows:
         """What `rarer` counts."""
         return means.ROWS
 
-    # ------------------------------------------------------------ data sets under calibration
-
     @property
-    def observed(self) -> Sums:
-        """The sums of the data."""
-        return RowSums.observed(self.cells, self.uniform)
-
-    def drawn(self, rng: np.random.Generator, size: int) -> Sums:
-        """Return the sums of data sets under calibration."""
-        return RowSums(self.cells, self.uniform, self.cells.calibrated.draw(rng, size))
-
-    def independent(self, rng: np.random.Generator, size: int) -> Sums:
-        """Return the sums of data sets of independent rows: the same."""
-        return self.drawn(rng, size)
-
-    def null_smooth(self, value: float) -> NullSmooth:
-        """Return what gives the smooth errors of these data sets, to be compared at the bandwidth ``value``."""
-        return NullSmooth.of(self.cells, value)
-
-    def refinement(self, resampling: Resampling) -> float:
-        """Return by how much CORP's miscalibration is larger on finer cells: 1, as they have all."""
-        del resampling
-        return 1.0
-
-    def observed_refinement(self, miscalibration: float) -> float:
-        """Return the same of the data, from the miscalibration on all cells."""
-        del miscalibration
-        return 1.0
+    def law(self) -> RowNull:
+        """The law under calibration."""
+        return RowNull(self.cells, self.uniform)
 
     def exact_p_value(self) -> float:
-        """Return the p-value of the number of outcomes by its exact distribution; NaN without one."""
+        """Return the p-value of the number of outcomes by its exact law; NaN without one."""
         return count_p_value(self.cells)
 
     # ------------------------------------------------------------ intervals

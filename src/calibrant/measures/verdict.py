@@ -17,7 +17,7 @@ from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.sums import BinSums, RowBins
 from calibrant.measures.line.line import log_odds
 from calibrant.measures.means.means import flag_of
-from calibrant.measures.row_sums import RowSums, Sums
+from calibrant.measures.row_null import RowNull, Sums
 from calibrant.results import Estimate, TestResult
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
@@ -142,7 +142,7 @@ def table_test(table: ReliabilityTable, n_bins: int) -> TestResult:
 
 def closed_form(cells: Cells, bins: BinSums) -> TestResult:
     """Return the verdict on independent rows of these cells and bins, in closed form."""
-    return Verdict.of(Independent(cells), bins).result(RowSums.observed(cells, bins), None, flag_of(cells))
+    return Verdict.of(Independent(cells), bins).result(RowNull(cells, bins).observed, None, flag_of(cells))
 
 
 def combined(p_values: Float64s) -> Float64s:

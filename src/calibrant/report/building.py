@@ -140,7 +140,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
     if resampling is not None:
         inference = Inference.of(event, resampling, settings.computed, with_curves=not settings.tests_alone)
     flags: dict[str, Any] = dict(table.provenance)
-    warning = "; ".join(filter(None, (judged.flag, "" if inference is None else inference.flag)))
+    warning = "; ".join(filter(None, (judged.flag, "" if inference is None else inference.rows.flag)))
     if inference is not None and warning:
         flags["flag"] = warning
     losses = {} if inference is None else surprises(inference.cells)
@@ -154,7 +154,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
     decision = None
     if inference is not None and settings.tolerance is not None:
         bounds = estimate(settings.tolerance_of, event, inference.at(one_sided(inference.resampling.level)))
-        decision = _decision(settings, bounds, inference.rarer)
+        decision = _decision(settings, bounds, inference.rows.rarer)
     line = None if inference is None or settings.tests_alone else inference.rows.line(inference.level)
     evidence = Evidence(
         estimates=_deciding(estimates),
@@ -169,8 +169,8 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         falls=inference is not None and not settings.tests_alone and inference.rows.falls(),
         ends=None if line is None or inference is None else inference.rows.without_ends(line, inference.level),
         gap_p_value=math.nan if inference is None else inference.rows.gap_p_value(estimates[MEAN_GAP].value),
-        rarer=math.inf if inference is None else inference.rarer,
-        unit=ROWS if inference is None else inference.unit,
+        rarer=math.inf if inference is None else inference.rows.rarer,
+        unit=ROWS if inference is None else inference.rows.unit,
         counted=judged.counted,
     )
     return _report(
@@ -218,7 +218,7 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
         whole = replace(whole, clusters=ClusteredRows.of(table, settings.n_bins, clusters.event))
         facts = details_of(clusters.event)
     inference = None if resampling is None else Inference.of(whole, resampling, ())
-    flag = "; ".join(filter(None, (judged.flag, inference.flag if inference is not None and facts else "")))
+    flag = "; ".join(filter(None, (judged.flag, inference.rows.flag if inference is not None and facts else "")))
     flags = {**tables[0].provenance, **facts, **({"flag": flag} if flag and resampling is not None else {})}
     suffix = BY_CLUSTER if facts else LONE if judged.alone and resampling is not None else ""
     how: dict[str, Any] = {"dependent": judged.notion == "multilabel", "rows": clusters or judged.class_rows}
@@ -242,7 +242,9 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
         tested = bins.tested(estimates[ECE], resampling)
         if settings.tolerance is not None:
             bounds = over(ECE, replace(resampling, level=one_sided(resampling.level)))
-            decision = _decision(settings, bounds, inference.rarer if inference is not None and facts else math.inf)
+            decision = _decision(
+                settings, bounds, inference.rows.rarer if inference is not None and facts else math.inf
+            )
     supports = histograms.sums[2].sum()
     evidence = Evidence(
         estimates=_deciding(estimates),

@@ -1,4 +1,7 @@
-"""Sums of score - outcome in cells and bins: of the data, or of many data sets under calibration."""
+"""Independent rows if their scores are calibrated: replicates of the sums of p - y.
+
+`calibrant.measures.clustered_null` has the same for rows in clusters.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ from typing import Protocol
 import numpy as np
 
 from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.smooth.intervals import NullSmooth
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.resampling import Resampling
 
 
 class Sums(Protocol):
@@ -38,7 +43,7 @@ class Sums(Protocol):
 
     @property
     def own_squares(self) -> Float64s:
-        """The sum over what is independent of (p - y)^2 in each equal-width bin, (B, M)."""
+        """The sum of squared sums of p - y, one of each row or bucket, in each equal-width bin, (B, M)."""
 
     @property
     def table_positives(self) -> Float64s:
@@ -49,17 +54,47 @@ class Sums(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class RowNull:
+    """Independent rows under calibration: the outcomes of each cell have a binomial distribution."""
+
+    cells: Cells
+    uniform: BinSums
+
+    @property
+    def observed(self) -> RowSums:
+        """The data in the form of one replicate."""
+        return RowSums(self.cells, self.uniform, self.cells.positives[None])
+
+    def drawn(self, rng: np.random.Generator, size: int) -> RowSums:
+        """Return replicates."""
+        return RowSums(self.cells, self.uniform, self.cells.calibrated.draw(rng, size))
+
+    def independent(self, rng: np.random.Generator, size: int) -> RowSums:
+        """Return replicates of independent rows: the same."""
+        return self.drawn(rng, size)
+
+    def null_smooth(self, value: float) -> NullSmooth:
+        """Return what gives the smooth errors of replicates, to be compared at the bandwidth ``value``."""
+        return NullSmooth.of(self.cells, value)
+
+    def refinement(self, resampling: Resampling) -> float:
+        """Return 1: replicates have all the cells that the fit follows."""
+        del resampling
+        return 1.0
+
+    def observed_refinement(self, miscalibration: float) -> float:
+        """Return 1."""
+        del miscalibration
+        return 1.0
+
+
+@dataclass(frozen=True, eq=False)
 class RowSums:
     """The sums of independent rows, from the outcomes of each cell, (B, K)."""
 
     cells: Cells
     uniform: BinSums
     positives: Float64s
-
-    @classmethod
-    def observed(cls, cells: Cells, uniform: BinSums) -> RowSums:
-        """Return the sums of the data."""
-        return cls(cells, uniform, cells.positives[None])
 
     @cached_property
     def cell_gaps(self) -> Float64s:
