@@ -156,7 +156,7 @@ def event_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     of_held["ace"] = of_bins(law, event.quantile_bins)
     few = bool(inference.rows.flag or heavy_weights(rows.weights))
     lost = bool(surprises(inference.cells))
-    p_value = math.nan if part.only else inference.test.p_value  # before `at`, so that both levels share the draws
+    p_value = math.nan if part.only else inference.test.p_value
     for level in LEVELS:
         at_level = inference.at(level)
         for measure in measures:

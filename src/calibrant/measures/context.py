@@ -94,6 +94,8 @@ class Inference:
         The bandwidth at which smoothed residuals of replicates are compared; by default the data's smooth error.
     with_curves : bool
         Whether the bands of the diagram and of the isotonic curve are drawn with the measures.
+    drawn_by : Inference, optional
+        An inference at another level, whose draws this one uses.
     """
 
     event: Event
@@ -102,6 +104,7 @@ class Inference:
     measures: Sequence[Computable] = ()
     smooth_bandwidth: float | None = None
     with_curves: bool = True
+    drawn_by: Inference | None = None
     _laws: dict[Computable, Law | None] = field(default_factory=dict, init=False, repr=False)
     _intervals: dict[Computable, Interval] = field(default_factory=dict, init=False, repr=False)
 
@@ -115,11 +118,7 @@ class Inference:
 
     def at(self, level: float) -> Inference:
         """Return the inference at another level, with the same draws."""
-        other = replace(self, resampling=replace(self.resampling, level=level))
-        for name in ("null_smooth", "draws", "test"):
-            if name in self.__dict__:
-                other.__dict__[name] = self.__dict__[name]
-        return other
+        return replace(self, resampling=replace(self.resampling, level=level), drawn_by=self.drawn_by or self)
 
     # ------------------------------------------------------------ shared sums
 
@@ -146,6 +145,8 @@ class Inference:
     @cached_property
     def null_smooth(self) -> NullSmooth:
         """The smooth errors of replicates."""
+        if self.drawn_by is not None:
+            return self.drawn_by.null_smooth
         bandwidth = self.event.smooth_error.value if self.smooth_bandwidth is None else self.smooth_bandwidth
         return self.rows.law.null_smooth(bandwidth)
 
@@ -230,6 +231,8 @@ class Inference:
     @cached_property
     def draws(self) -> Mapping[Any, Draws]:
         """Every measure on B replicates under calibration, and the rates for the two bands."""
+        if self.drawn_by is not None:
+            return self.drawn_by.draws
         bands: dict[Any, Statistic] = {
             _BAND: lambda replicates: replicates.uniform_rates,
             _CURVE: lambda replicates: replicates.fits[:, self.rows.shown],
@@ -239,6 +242,8 @@ class Inference:
     @cached_property
     def _independent(self) -> Mapping[Any, Draws]:
         """The same if rows were independent: the measures that fall with the root of the rows."""
+        if self.drawn_by is not None:
+            return self.drawn_by._independent
         if not self.resampling.n_resamples:
             return {}
         return self._draw([measure for measure in self.measures if measure.root_rate], {}, self.rows.law.independent)
