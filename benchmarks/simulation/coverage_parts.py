@@ -150,7 +150,7 @@ def event_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     rows = law.draw(part.n, rng)
     event = event_of(rows, law.bins)
     measures = [measure for measure in SIMULATED if not part.only or measure.name in part.only]
-    inference = Inference.of(event, Resampling.of(LEVELS[0], RESAMPLES, i + 1), measures)
+    inference = Inference.from_event(event, Resampling.of(LEVELS[0], RESAMPLES, i + 1), measures)
     held = np.flatnonzero(event.bins.rows >= 30) if event.clusters is None else event.clusters.held
     of_held = {"mce": float(np.abs(true["gaps"][held]).max())} if len(held) else {}
     of_held["ace"] = of_bins(law, event.quantile_bins)
@@ -264,7 +264,7 @@ def class_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     classes = Classes(errors=errors, bins=bins)
     event = Event(table=table, n_bins=BINS, classes=classes)  # the measure looks at the classes alone
     for level in LEVELS:
-        inference = Inference.of(event, Resampling.of(level, RESAMPLES, i + 1), ())
+        inference = Inference.from_event(event, Resampling.of(level, RESAMPLES, i + 1), ())
         result = estimate(CLASSWISE_ECE, event, inference)
         yield row("classwise_ece", result, class_truth(tilt, n_classes), level, few=False)
 

@@ -16,7 +16,6 @@ from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
 from calibrant.measures.independent_rows import IndependentRows
 from calibrant.measures.row_null import Sums
-from calibrant.measures.smooth.intervals import NullSmooth
 from calibrant.measures.verdict import Verdict
 from calibrant.results import (
     CalibrationCurve,
@@ -77,7 +76,7 @@ class Draws(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Inference:
+class Inference(Memo):
     """What is inferred from one judged event: laws under calibration, intervals, bands.
 
     Attributes
@@ -109,7 +108,7 @@ class Inference:
     _intervals: dict[Computable, Interval] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def of(
+    def from_event(
         cls, event: Event, resampling: Resampling, measures: Iterable[Computable], *, with_curves: bool = True
     ) -> Inference:
         """Return the inference from an event for some measures."""
@@ -141,19 +140,6 @@ class Inference:
     def quantile(self) -> BinSums:
         """The equal-mass bins of the cells."""
         return self.rows.quantile
-
-    @cached_property
-    def null_smooth(self) -> NullSmooth:
-        """The smooth errors of replicates."""
-        if self.drawn_by is not None:
-            return self.drawn_by.null_smooth
-        bandwidth = self.event.smooth_error.value if self.smooth_bandwidth is None else self.smooth_bandwidth
-        return self.rows.law.null_smooth(bandwidth)
-
-    @cached_property
-    def refinement(self) -> float:
-        """By how much CORP's miscalibration of replicates is larger on finer cells."""
-        return self.rows.law.refinement(self.resampling)
 
     @cached_property
     def observed(self) -> Replicates:
@@ -406,18 +392,6 @@ class Replicates(Memo):
     def fits(self) -> Float64s:
         """The isotonic fit at each cell, (B, K)."""
         return np.clip(dispatch.isotonic_fits(self.inference.cells.counts, self.positives), 0.0, 1.0)
-
-    @property
-    def refinement(self) -> float:
-        """By how much CORP's miscalibration is larger on finer cells: of the data it is known."""
-        if self is not self.inference.observed:
-            return self.inference.refinement
-        return self.inference.rows.law.observed_refinement(self.inference.event.decomposition.miscalibration)
-
-    @cached_property
-    def smooth(self) -> tuple[Float64s, Float64s]:
-        """The smooth calibration errors, (B,), and S at the bandwidth of the data's error, (B,)."""
-        return self.inference.null_smooth(self.gap_sums)
 
     def events(self) -> Iterator[Event]:
         """Yield each replicate as an event, for measures that need a table."""

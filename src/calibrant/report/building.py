@@ -138,7 +138,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
     )
     inference = None
     if resampling is not None:
-        inference = Inference.of(event, resampling, settings.computed, with_curves=not settings.tests_alone)
+        inference = Inference.from_event(event, resampling, settings.computed, with_curves=not settings.tests_alone)
     flags: dict[str, Any] = dict(table.provenance)
     warning = "; ".join(filter(None, (judged.flag, "" if inference is None else inference.rows.flag)))
     if inference is not None and warning:
@@ -217,7 +217,7 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
     if clusters is not None and resampling is not None:
         whole = replace(whole, clusters=ClusteredRows.of(table, settings.n_bins, clusters.event))
         facts = details_of(clusters.event)
-    inference = None if resampling is None else Inference.of(whole, resampling, ())
+    inference = None if resampling is None else Inference.from_event(whole, resampling, ())
     flag = "; ".join(filter(None, (judged.flag, inference.rows.flag if inference is not None and facts else "")))
     flags = {**tables[0].provenance, **facts, **({"flag": flag} if flag and resampling is not None else {})}
     suffix = BY_CLUSTER if facts else LONE if judged.alone and resampling is not None else ""

@@ -223,7 +223,7 @@ def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]
     if not isinstance(model, ClusterSummed):
         return table_test(model.table, model.n_bins), model.diagram(level)
     event = Event(table=model.table, n_bins=model.n_bins, means=model.means, clusters=model.rows)
-    inference = Inference.of(event, Resampling.of(level, 0, 0), ())
+    inference = Inference.from_event(event, Resampling.of(level, 0, 0), ())
     return inference.test, inference.diagram()
 
 
