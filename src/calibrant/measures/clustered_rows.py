@@ -116,7 +116,7 @@ class ClusteredRows:
         return CLUSTERS
 
     def exact_p_value(self) -> float:
-        """Return NaN: clusters have no exact law."""
+        """Return NaN: clusters have no exact distribution."""
         return math.nan
 
     # ------------------------------------------------------------ intervals

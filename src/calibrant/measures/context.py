@@ -227,7 +227,7 @@ class Inference(Memo):
 
     @cached_property
     def _independent(self) -> Mapping[Any, Draws]:
-        """The same if rows were independent: the measures that fall with the root of the rows."""
+        """The measures that fall with the root of the rows, on B replicates as if rows were independent."""
         if self.drawn_by is not None:
             return self.drawn_by._independent
         if not self.resampling.n_resamples:

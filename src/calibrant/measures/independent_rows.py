@@ -111,11 +111,11 @@ class IndependentRows:
 
     @property
     def law(self) -> RowNull:
-        """The law under calibration."""
+        """The distribution of sums under calibration."""
         return RowNull(self.cells, self.uniform)
 
     def exact_p_value(self) -> float:
-        """Return the p-value of the number of outcomes by its exact law; NaN without one."""
+        """Return the p-value of the number of outcomes by its exact distribution; NaN without one."""
         return count_p_value(self.cells)
 
     # ------------------------------------------------------------ intervals
