@@ -12,10 +12,11 @@ import numpy as np
 
 from calibrant.kernels import dispatch
 from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.clustered_null import GapSums
 from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
 from calibrant.measures.independent_rows import IndependentRows
-from calibrant.measures.row_null import Sums
+from calibrant.measures.row_null import RowSums
 from calibrant.measures.verdict import Verdict
 from calibrant.results import (
     CalibrationCurve,
@@ -351,7 +352,7 @@ class Replicates(Memo):
     """B replicates of an event's outcomes under calibration: ``positives`` of each cell, (B, K), and sums over them."""
 
     inference: Inference
-    sums: Sums
+    sums: RowSums | GapSums
 
     @property
     def positives(self) -> Float64s:
@@ -405,4 +406,4 @@ def _values(measure: Computable, replicates: Replicates) -> Float64s:
 
 
 Statistic: TypeAlias = Callable[[Replicates], Float64s]
-Draw: TypeAlias = Callable[[np.random.Generator, int], Sums]
+Draw: TypeAlias = Callable[[np.random.Generator, int], RowSums | GapSums]

@@ -19,35 +19,15 @@ from calibrant.statistics.resampling import Resampling
 
 
 class Sums(Protocol):
-    """Sums of p - y of B data sets whose scores are the same, p the score and y the outcome of a row."""
+    """Sums of p - y of B data sets: what the verdict tests. p is the score and y the outcome of a row."""
 
     @property
     def raw(self) -> Float64s:
         """The sum of p - y of each cell as it was drawn, (B, K)."""
 
     @property
-    def cell_gaps(self) -> Float64s:
-        """The sum of p - y of each cell, (B, K)."""
-
-    @property
-    def positives(self) -> Float64s:
-        """The sum of y of each cell, (B, K)."""
-
-    @property
     def uniform_gaps(self) -> Float64s:
         """The sum of p - y of each equal-width bin, (B, M)."""
-
-    @property
-    def uniform_positives(self) -> Float64s:
-        """The sum of y of each equal-width bin, (B, M)."""
-
-    @property
-    def own_squares(self) -> Float64s:
-        """The sum of squared sums of p - y, one of each row or bucket, in each equal-width bin, (B, M)."""
-
-    @property
-    def table_positives(self) -> Float64s:
-        """The sum of y of each cell as a table holds it, (B, K)."""
 
     def scalar(self, slopes: Float64s) -> Float64s:
         """Return sum f r over rows, (B,), f a slope of each cell and r = p - y."""
