@@ -31,7 +31,6 @@ from calibrant.measures import MEASURES, Event, Inference, Unavailable
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.classwise import CLASSWISE_ECE
 from calibrant.measures.binned.histograms import ClassHistograms
-from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.class_inference import ClassBins
 from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.estimates import estimate
@@ -150,15 +149,14 @@ def event_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     law, true = law_of(part.law), truths_of(part.law)
     rows = law.draw(part.n, rng)
     event = event_of(rows, law.bins)
-    infer = Inference.of if event.clusters is None else ClusterInference.of
     measures = [measure for measure in SIMULATED if not part.only or measure.name in part.only]
-    inference = infer(event, Resampling.of(LEVELS[0], RESAMPLES, i + 1), measures)
+    inference = Inference.from_event(event, Resampling.of(LEVELS[0], RESAMPLES, i + 1), measures)
     held = np.flatnonzero(event.bins.rows >= 30) if event.clusters is None else event.clusters.held
     of_held = {"mce": float(np.abs(true["gaps"][held]).max())} if len(held) else {}
     of_held["ace"] = of_bins(law, event.quantile_bins)
-    few = bool(inference.flag or heavy_weights(rows.weights))
+    few = bool(inference.rows.flag or heavy_weights(rows.weights))
     lost = bool(surprises(inference.cells))
-    p_value = math.nan if part.only else inference.test.p_value  # before `at`, so that both levels share the draws
+    p_value = math.nan if part.only else inference.test.p_value
     for level in LEVELS:
         at_level = inference.at(level)
         for measure in measures:
@@ -266,7 +264,7 @@ def class_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     classes = Classes(errors=errors, bins=bins)
     event = Event(table=table, n_bins=BINS, classes=classes)  # the measure looks at the classes alone
     for level in LEVELS:
-        inference = Inference.of(event, Resampling.of(level, RESAMPLES, i + 1), ())
+        inference = Inference.from_event(event, Resampling.of(level, RESAMPLES, i + 1), ())
         result = estimate(CLASSWISE_ECE, event, inference)
         yield row("classwise_ece", result, class_truth(tilt, n_classes), level, few=False)
 

@@ -31,7 +31,6 @@ from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
 from calibrant.measures.binned.sums import RowBins
 from calibrant.measures.class_inference import ClassBins
 from calibrant.measures.clustered_null import ClusterNull, GapSums
-from calibrant.measures.clustered_verdict import ClusterVerdict
 from calibrant.measures.cumulative import clustered as cumulative
 from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.differences import clustered as pairs
@@ -46,6 +45,7 @@ from calibrant.measures.means.means import PredictionMeans, wilson_interval
 from calibrant.measures.smooth import intervals as smooth
 from calibrant.measures.smooth.smooth import smooth_error
 from calibrant.measures.verdict import Verdict
+from calibrant.measures.verdict import closed_form as independent_verdict
 from calibrant.statistics import cluster_sums as sums
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import Clustered
@@ -66,7 +66,11 @@ EQUAL, UNEQUAL = "aaabbbcccddd", "aaaaaabbccdd"
 def isotonic_band(law, shown, resampling):
     """The band of the isotonic fit under calibration, as a report draws it."""
     places = curves.coarse_of(law.rows, shown)
-    return resampling.band(law.replicates(lambda drawn: drawn.fits[:, places], resampling))
+
+    def fits(drawn):
+        return np.clip(dispatch.isotonic_fits(law.rows.cells.counts, drawn.positives), 0.0, 1.0)[:, places]
+
+    return resampling.band(law.replicates(fits, resampling))
 
 
 def clustered(p, y, labels, weights=None, grid=None):
@@ -138,6 +142,11 @@ def errors_of(rows):
     }
 
 
+def verdict_of(law):
+    """The verdict in closed form."""
+    return Verdict.of(law.rows, law.uniform).result(law.observed, None)
+
+
 def p_values(rows, n_bins=15):
     """All closed forms of p-values."""
     found, errors = ClusterBins.of(rows, uniform_bins(rows, n_bins)), errors_of(rows)
@@ -148,8 +157,8 @@ def p_values(rows, n_bins=15):
         "gap": closed_form.mean_gap_law(rows, errors["gap"], 0.9).p_value,
         "spiegelhalter": closed_form.spiegelhalter(rows)[1],
         "cox": closed_form.cox_test(rows)[2],
-        **ClusterVerdict.of(law).result(None).details["parts"],
-        "verdict": ClusterVerdict.of(law).result(None).p_value,
+        **verdict_of(law).details["parts"],
+        "verdict": verdict_of(law).p_value,
     }
 
 
@@ -342,7 +351,7 @@ def test_clusters_of_one_row_have_the_laws_of_independent_rows():
         "rmsce": null.square_laws(plain, 0.9)[0].p_value,
         "gap": null_closed_form.mean_gap_law(cells, errors["gap"], 0.9).p_value,
         "spiegelhalter": spiegelhalter_test(cells.table).p_value,
-        "verdict": Verdict.of(cells, plain.moments).result(plain.moments.gap_sums, None).p_value,
+        "verdict": independent_verdict(cells, plain).p_value,
     }
     found = p_values(rows)
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=CLOSE)
@@ -563,8 +572,8 @@ def test_hard_cases_have_numbers(name):
         Resampling.of(0.9, 40, 0),
     )
     assert np.isfinite(drawn).all()
-    assert np.isfinite(law.replicates(ClusterVerdict.of(law).statistic, Resampling.of(0.9, 40, 0))).all()
-    assert 0 <= ClusterVerdict.of(law).result(None).p_value <= 1
+    assert np.isfinite(law.replicates(Verdict.of(rows, law.uniform).statistic, Resampling.of(0.9, 40, 0))).all()
+    assert 0 <= verdict_of(law).p_value <= 1
 
 
 def test_questions_with_one_right_option_have_no_mean_gap():
@@ -592,7 +601,7 @@ def test_copies_count_once():
         one, other = intervals(once)[name], intervals(copies)[name]
         assert other[1] - other[0] == pytest.approx(one[1] - one[0], rel=0.02), name
     spread = gap_variance(copies)
-    assert means.effective_rows(copies, spread) == pytest.approx(240, rel=0.01)
+    assert spread.effective_rows(copies.effective_n) == pytest.approx(240, rel=0.01)
 
 
 def test_one_cluster_is_an_error():
@@ -1167,7 +1176,7 @@ def test_the_debiased_square_of_replicates_is_0_on_average():
 def test_parts_of_the_verdict_have_uniform_p_values_on_replicates():
     """Also where the data are far from calibrated: each sum of a replicate is scaled by itself."""
     law = ClusterNull.of(clustered(*dependent(28, 60, -1.0)), 15)
-    verdict = ClusterVerdict.of(law)
+    verdict = Verdict.of(law.rows, law.uniform)
     names = list(verdict.p_values(law.observed))
     drawn = law.replicates(
         lambda draws: np.stack(list(verdict.p_values(draws).values()), axis=1), Resampling.of(0.9, 10_000, 5)

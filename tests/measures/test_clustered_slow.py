@@ -24,7 +24,6 @@ from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
 from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.class_inference import ClassBins
 from calibrant.measures.clustered_null import ClusterNull, GapSums
-from calibrant.measures.clustered_verdict import ClusterVerdict
 from calibrant.measures.cumulative import clustered as cumulative
 from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.isotonic import clustered as corp
@@ -35,6 +34,7 @@ from calibrant.measures.means.intervals import gap_variance, mean_interval
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.smooth import intervals as smooth
 from calibrant.measures.smooth.smooth import smooth_error
+from calibrant.measures.verdict import Verdict
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import Clustered
 from calibrant.statistics.null import p_value
@@ -102,7 +102,7 @@ def clustered(p, y, labels):
 def judged(rows, resampling, *, slow):
     """The p-values and the intervals of one data set."""
     law, level = ClusterNull.of(rows, 15), resampling.level
-    found, verdict = law.uniform, ClusterVerdict.of(law)
+    found, verdict = law.uniform, Verdict.of(rows, law.uniform)
 
     def statistics(draws):
         return np.stack(
@@ -121,7 +121,7 @@ def judged(rows, resampling, *, slow):
     p |= {
         "gap": closed_form.mean_gap_law(rows, gap, level).p_value,
         "ece, closed form": absolute_law(found, level, observed[0]).p_value,
-        "verdict, closed form": verdict.result(None).p_value,
+        "verdict, closed form": verdict.result(law.observed, None).p_value,
         "cox": closed_form.cox_test(rows)[2],
         "spiegelhalter": closed_form.spiegelhalter(rows)[1],
     }

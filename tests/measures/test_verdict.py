@@ -18,9 +18,11 @@ from calibrant import ReliabilityTable, evaluate
 from calibrant.measures import verdict
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.sums import RowBins
+from calibrant.measures.row_null import RowSums
 from calibrant.measures.verdict import table_test
 from calibrant.results import Code
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import Independent
 
 PARTS = ("mean", "spread", "ece")
 
@@ -115,14 +117,13 @@ def test_the_statistic_of_large_replicates_alone(distinct: int) -> None:
     p = np.linspace(0.2, 0.7, distinct).repeat(120 // distinct)
     cells = Cells.from_table(ReliabilityTable.from_scores(p, np.arange(120) % 2))
     bins = RowBins.of(cells, uniform_bin_of(cells.table, 15))
-    own = verdict.Verdict.of(cells, bins.moments)
+    own = verdict.Verdict.of(Independent(cells), bins)
     y = np.random.default_rng(47).binomial(cells.counts.astype(int), cells.scores, (5000, len(cells)))
-    gaps = cells.score_sums - y
-    in_bins = bins.over_bins(gaps)
-    whole = own.statistic(gaps, in_bins)
+    sums = RowSums(cells, bins, y)
+    whole = own.statistic(sums)
     for share in (0.5, 0.9, 0.999):
         least = float(np.quantile(whole, share))
-        some = own.statistic(gaps, in_bins, least)
+        some = own.statistic(sums, least)
         left = np.isneginf(some)
         assert (whole[left] < least).all()
         np.testing.assert_allclose(some[~left], whole[~left], rtol=1e-12)  # products of fewer rows add in another order

@@ -125,8 +125,8 @@ def noise_floor(
     binned.check_bins(n_bins)
     resampling = Resampling.of(level, n_resamples, rng, least=1)
     name, table = _table(int(n), scores)
-    inference = replace(Inference.of(Event(table=table, n_bins=n_bins), resampling, _DRAWN), smooth_bandwidth=1.0)
-    draws = inference.draws
+    inference = Inference.from_event(Event(table=table, n_bins=n_bins), resampling, _DRAWN)
+    draws = replace(inference, smooth_bandwidth=1.0).draws
     floors = {measure.name: floor_of(draws[measure].replicates, level) for measure in _DRAWN if measure in draws}
     return NoiseFloor(int(n), n_bins, name, level, floors)
 

@@ -19,7 +19,7 @@ from calibrant.inputs.weights import effective_n, rate_rows
 from calibrant.measures import null_closed_form
 from calibrant.measures.binned.intervals import absolute_interval
 from calibrant.measures.binned.sums import BinMoments, RowBins
-from calibrant.measures.verdict import Verdict, count_p_value, of_classes
+from calibrant.measures.verdict import closed_form, count_p_value, of_classes
 from calibrant.results import ClasswiseCalibration, Estimate
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -216,7 +216,6 @@ def _class_p_value(means: Float64s, counts: Float64s, rates: Float64s, kinds: Fl
     squares = None if whole else kinds
     table = ReliabilityTable(means, counts, counts * rates, round(counts.sum()), square_weights=squares)
     cells = Cells(table)
-    bins = BinMoments.of(cells, np.arange(len(table)))
     if 0 < float(cells.null_variances.sum()) < LEAST_VARIANCE:
         return count_p_value(cells)
-    return Verdict.of(cells, bins).result(bins.gap_sums, None).p_value
+    return closed_form(cells, RowBins.of(cells, np.arange(len(table)))).p_value

@@ -20,7 +20,7 @@ from calibrant.measures.binned.intervals import absolute_interval, rate_interval
 from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.class_inference import ClassBins, with_tests
 from calibrant.measures.clustered_null import ClusterNull
-from calibrant.measures.clustered_verdict import ClusterVerdict
+from calibrant.measures.verdict import Verdict
 from calibrant.results import ClasswiseCalibration
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -143,5 +143,5 @@ def inferred(
         filled = null.uniform.moments.index
         lows[k, filled], highs[k, filled] = rate_intervals(null.uniform, resampling.level)
         if not 0 < float(null.rows.cells.null_variances.sum()) < LEAST_VARIANCE:
-            p_values[k] = ClusterVerdict.of(null).result(None).p_value
+            p_values[k] = Verdict.of(null.rows, null.uniform).result(null.observed, None).p_value
     return with_tests(replace(result, lows=lows, highs=highs, level=resampling.level), p_values)

@@ -17,18 +17,12 @@ from calibrant.measures.line.intervals import CERTAIN
 from calibrant.measures.line.line import log_odds
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.cluster_sums import NOTHING, Clustered
+from calibrant.statistics.cluster_sums import NOTHING, Clustered, null_effect
 from calibrant.statistics.null import Law
 
 _LEAST: Final = 4  # buckets: with fewer, two directions are tested far too often (a fifth at 5 % with two)
 
 _SINGULAR: Final = 1e-12  # of the largest eigenvalue: below it, scores do not differ
-
-
-def null_effect(sums: Float64s, square: float) -> float:
-    """Return the design effect A / sum psi^2 Q of a sum psi r, from its parts in the buckets; 0 if A is rounding."""
-    own = float(np.sum(sums**2))
-    return own / square if own > NOTHING * square else 0.0
 
 
 # ------------------------------------------------------------ sums of residuals

@@ -19,7 +19,7 @@ def bin_band(law: ClusterNull, resampling: Resampling) -> tuple[Float64s, Float6
     Without resampling it is the binomial band of as many rows as n divided by the design effect.
     """
     if resampling.n_resamples:
-        return resampling.band(law.replicates(lambda drawn: drawn.uniform_rates, resampling))
+        return resampling.band(law.replicates(lambda drawn: law.uniform.rates(drawn.uniform_positives), resampling))
     moments = law.uniform.moments
     means = moments.score_sums / moments.counts
     own, independent = law.uniform.null_variances, moments.null_variances

@@ -113,6 +113,11 @@ class ClusterNull:
         coarse = float(self.replicates(GapSums.miscalibrations, resampling, independent=True).mean())
         return mean / coarse if coarse > 0 else 1.0
 
+    def observed_refinement(self, miscalibration: float) -> float:
+        """Return the same of the data, from CORP's miscalibration on all cells."""
+        coarse = float(self.observed.miscalibrations()[0])
+        return miscalibration / coarse if coarse > 0 else 1.0
+
 
 @dataclass(frozen=True, eq=False)
 class GapSums:
@@ -140,23 +145,22 @@ class GapSums:
     @cached_property
     def quantile_gaps(self) -> Float64s:
         """The sum of p - y of each equal-mass bin, (B, M)."""
-        return np.add.reduceat(self.cell_gaps, self.law.quantile.moments.first, axis=-1)
+        return self.law.quantile.over_bins(self.cell_gaps)
 
     @cached_property
     def positives(self) -> Float64s:
         """The outcomes of each coarse cell, (B, K); those of replicates may lie outside the possible range."""
         return np.asarray(self.law.rows.cells.score_sums - self.cell_gaps)
 
-    @cached_property
-    def uniform_rates(self) -> Float64s:
-        """The outcome rate of each equal-width bin, (B, M)."""
-        moments = self.law.uniform.moments
-        return np.clip((moments.score_sums - self.uniform_gaps) / moments.counts, 0.0, 1.0)
+    @property
+    def table_positives(self) -> Float64s:
+        """The outcomes of each coarse cell, below 0 too: cut off, they would vary too little."""
+        return self.positives
 
     @cached_property
-    def fits(self) -> Float64s:
-        """The isotonic fit at each coarse cell, (B, K)."""
-        return np.clip(dispatch.isotonic_fits(self.law.rows.cells.counts, self.positives), 0.0, 1.0)
+    def uniform_positives(self) -> Float64s:
+        """The outcomes of each equal-width bin, (B, M)."""
+        return np.asarray(self.law.uniform.moments.score_sums - self.uniform_gaps)
 
     def scalar(self, slopes: Float64s) -> Float64s:
         """Return sum f r over rows, (B,), f a slope of each coarse cell, with a factor c of its own.
@@ -186,4 +190,5 @@ class GapSums:
 
     def miscalibrations(self) -> Float64s:
         """Return CORP's miscalibration on the coarse cells; `ClusterNull.refinement` is yet to be multiplied."""
-        return corp.miscalibrations(self.law.rows.cells, self.positives, self.fits)
+        fits = np.clip(dispatch.isotonic_fits(self.law.rows.cells.counts, self.positives), 0.0, 1.0)
+        return corp.miscalibrations(self.law.rows.cells, self.positives, fits)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +34,7 @@ from calibrant.measures.loess import intervals as loess
 from calibrant.measures.means import clustered as means
 from calibrant.measures.means.base_rates import BaseRates
 from calibrant.measures.means.intervals import gap_variance
-from calibrant.measures.means.means import PredictionMeans
+from calibrant.measures.means.means import CLUSTERS, PredictionMeans
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -116,6 +118,37 @@ class ClusteredRows:
     def rate_rows(self, level: float) -> float:
         """Return in how many independent rows the base rate would be as uncertain."""
         return means.rate_rows(self.clusters, level)
+
+    # ------------------------------------------------------------ what a result says about the rows
+
+    @property
+    def suffix(self) -> str:
+        """What ends the method of a result."""
+        return means.BY_CLUSTER
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What a result says about its clusters."""
+        return means.details_of(self.clusters.buckets)
+
+    @property
+    def flag(self) -> str:
+        """A warning where intervals are not to be trusted, or nothing."""
+        return means.flag_of(self.clusters)
+
+    @property
+    def rarer(self) -> float:
+        """How many clusters hold the rarer outcome."""
+        return means.rarer_clusters(self.clusters)
+
+    @property
+    def unit(self) -> str:
+        """What `rarer` counts."""
+        return CLUSTERS
+
+    def exact_p_value(self) -> float:
+        """Return NaN: clusters have no exact distribution."""
+        return math.nan
 
     # ------------------------------------------------------------ intervals
 

@@ -12,11 +12,12 @@ import numpy as np
 
 from calibrant.kernels import dispatch
 from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.clustered_null import GapSums
+from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
 from calibrant.measures.independent_rows import IndependentRows
-from calibrant.measures.means.means import ROWS, flag_of, rarer_rows
-from calibrant.measures.smooth.intervals import NullSmooth
-from calibrant.measures.verdict import Verdict, count_p_value
+from calibrant.measures.row_null import RowSums
+from calibrant.measures.verdict import Verdict
 from calibrant.results import (
     CalibrationCurve,
     CurveKind,
@@ -30,6 +31,7 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.groups import GroupTest
 from calibrant.statistics.null import Interval, Law, floor_of, least_of, p_value, sequential_p_value
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
+from calibrant.statistics.variance import Variance
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -75,14 +77,14 @@ class Draws(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Inference:
+class Inference(Memo):
     """What is inferred from one judged event: laws under calibration, intervals, bands.
 
     Attributes
     ----------
     event : Event
         The event.
-    rows : IndependentRows
+    rows : IndependentRows or ClusteredRows
         Its rows, pooled to few enough cells for resampling.
     resampling : Resampling
         The level, the number of replicates and the seed.
@@ -92,32 +94,31 @@ class Inference:
         The bandwidth at which smoothed residuals of replicates are compared; by default the data's smooth error.
     with_curves : bool
         Whether the bands of the diagram and of the isotonic curve are drawn with the measures.
+    drawn_by : Inference, optional
+        An inference at another level, whose draws this one uses.
     """
 
     event: Event
-    rows: IndependentRows
+    rows: IndependentRows | ClusteredRows
     resampling: Resampling
     measures: Sequence[Computable] = ()
     smooth_bandwidth: float | None = None
     with_curves: bool = True
+    drawn_by: Inference | None = None
     _laws: dict[Computable, Law | None] = field(default_factory=dict, init=False, repr=False)
     _intervals: dict[Computable, Interval] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def of(
+    def from_event(
         cls, event: Event, resampling: Resampling, measures: Iterable[Computable], *, with_curves: bool = True
     ) -> Inference:
         """Return the inference from an event for some measures."""
-        rows = IndependentRows(event.cells, event.n_bins)
+        rows = IndependentRows(event.cells, event.n_bins) if event.clusters is None else event.clusters
         return cls(event=event, rows=rows, resampling=resampling, measures=tuple(measures), with_curves=with_curves)
 
     def at(self, level: float) -> Inference:
         """Return the inference at another level, with the same draws."""
-        other = replace(self, resampling=replace(self.resampling, level=level))
-        for name in ("null_smooth", "draws", "test"):
-            if name in self.__dict__:
-                other.__dict__[name] = self.__dict__[name]
-        return other
+        return replace(self, resampling=replace(self.resampling, level=level), drawn_by=self.drawn_by or self)
 
     # ------------------------------------------------------------ shared sums
 
@@ -142,15 +143,9 @@ class Inference:
         return self.rows.quantile
 
     @cached_property
-    def null_smooth(self) -> NullSmooth:
-        """The smooth errors of replicates."""
-        bandwidth = self.event.smooth_error.value if self.smooth_bandwidth is None else self.smooth_bandwidth
-        return NullSmooth.of(self.cells, bandwidth)
-
-    @cached_property
     def observed(self) -> Replicates:
         """The data in the form of one replicate. Its bins are those of the cells, as for every replicate."""
-        return Replicates(inference=self, positives=self.cells.positives[None])
+        return Replicates(inference=self, sums=self.rows.law.observed)
 
     # ------------------------------------------------------------ the law under calibration
 
@@ -223,17 +218,26 @@ class Inference:
     @cached_property
     def draws(self) -> Mapping[Any, Draws]:
         """Every measure on B replicates under calibration, and the rates for the two bands."""
+        if self.drawn_by is not None:
+            return self.drawn_by.draws
         bands: dict[Any, Statistic] = {
             _BAND: lambda replicates: replicates.uniform_rates,
             _CURVE: lambda replicates: replicates.fits[:, self.rows.shown],
         }
         return self._draw(self.measures, {**(bands if self.with_curves else {}), VERDICT: self.combined})
 
-    def drawn(self, rng: np.random.Generator, size: int) -> Replicates:
-        """Return replicates of the outcomes under calibration."""
-        return Replicates(inference=self, positives=self.cells.calibrated.draw(rng, size))
+    @cached_property
+    def _independent(self) -> Mapping[Any, Draws]:
+        """The measures that fall with the root of the rows, on B replicates as if rows were independent."""
+        if self.drawn_by is not None:
+            return self.drawn_by._independent
+        if not self.resampling.n_resamples:
+            return {}
+        return self._draw([measure for measure in self.measures if measure.root_rate], {}, self.rows.law.independent)
 
-    def _draw(self, measures: Iterable[Computable], work: dict[Any, Statistic]) -> Mapping[Any, Draws]:
+    def _draw(
+        self, measures: Iterable[Computable], work: dict[Any, Statistic], draw: Draw | None = None
+    ) -> Mapping[Any, Draws]:
         for measure in measures:
             null = self.null_of(measure)
             if isinstance(null, Null) and not math.isnan(self.event.value(measure)):
@@ -241,15 +245,15 @@ class Inference:
                 if null.statistic is not None:
                     work[measure, "statistic"] = null.statistic
         observed = {key: function(self.observed) for key, function in work.items()}
-        blocks = list(self._blocks(work, self.resampling.n_resamples))
+        blocks = list(self._blocks(work, self.resampling.n_resamples, draw or self.rows.law.drawn))
         draws = {key: Draws(observed[key].flat[0], np.concatenate([one[key] for one in blocks])) for key in work}
         return {**draws, **{(key, "statistic"): draws[key] for key in work if (key, "statistic") not in work}}
 
-    def _blocks(self, work: Mapping[Any, Statistic], n_resamples: int) -> Iterator[dict[Any, Float64s]]:
+    def _blocks(self, work: Mapping[Any, Statistic], n_resamples: int, draw: Draw) -> Iterator[dict[Any, Float64s]]:
         """Yield statistics of replicates under calibration, block by block."""
 
         def block(rng: np.random.Generator, size: int) -> dict[Any, Float64s]:
-            replicates = self.drawn(rng, size)
+            replicates = Replicates(inference=self, sums=draw(rng, size))
             return {key: function(replicates) for key, function in work.items()}
 
         return in_blocks(n_resamples, self.resampling.seed, Stream.CALIBRATED, block, cells=len(self.cells))
@@ -258,17 +262,17 @@ class Inference:
 
     @cached_property
     def _verdict(self) -> Verdict:
-        return Verdict.of(self.cells, self.uniform.moments)
+        return Verdict.of(self.rows.design, self.uniform)
 
     def combined(self, drawn: Replicates, least: float = -math.inf) -> Float64s:
         """Return the statistic of the verdict, (B,); where it is below ``least`` it may be -inf."""
-        return self._verdict.statistic(drawn.gap_sums, drawn.uniform_gaps, least)
+        return self._verdict.statistic(drawn.sums, least)
 
     @cached_property
     def test(self) -> TestResult:
         """The test of calibration that decides: of the mean, the spread and the ECE together."""
         drawn = self.draws[VERDICT].replicates if self.resampling.n_resamples else None
-        return self._verdict.result(self.uniform.moments.gap_sums, drawn)
+        return self._verdict.result(self.observed.sums, drawn, self.rows.flag, self.rows.suffix)
 
     def tested(self) -> GroupTest:
         """Return the test, and a way to a finer p-value."""
@@ -276,34 +280,38 @@ class Inference:
         def redrawn(n_resamples: int) -> float:
             value = self.draws[VERDICT].observed
             work = {VERDICT: partial(self.combined, least=least_of(value))}
-            return sequential_p_value((block[VERDICT] for block in self._blocks(work, n_resamples)), value)
+            blocks = self._blocks(work, n_resamples, self.rows.law.drawn)
+            return sequential_p_value((block[VERDICT] for block in blocks), value)
 
         variance = float(self.cells.null_variances.sum())
-        return GroupTest(test=self.test, variance=variance, redrawn=redrawn, exact=self.exact_p_value)
+        return GroupTest(test=self.test, variance=variance, redrawn=redrawn, exact=self.rows.exact_p_value)
 
-    def exact_p_value(self) -> float:
-        """Return the p-value of the number of outcomes by its exact law; NaN without such a law."""
-        return count_p_value(self.cells)
-
-    @property
-    def flag(self) -> str:
-        """A warning where intervals are not to be trusted, or nothing."""
-        return flag_of(self.cells)
-
-    @property
-    def rarer(self) -> float:
-        """The effective sample size of the rarer outcome."""
-        return rarer_rows(self.cells)
-
-    @property
-    def unit(self) -> str:
-        """What `rarer` counts: rows, or the clusters that hold them."""
-        return ROWS
+    # ------------------------------------------------------------ the clusters behind an estimate
 
     def finish(self, measure: Computable, estimate: Estimate) -> Estimate:
-        """Return the estimate of a measure with what belongs to every estimate."""
-        del measure
-        return estimate
+        """Return the estimate with the clusters and the effective number of rows behind it, if rows are in clusters."""
+        details = self.rows.details
+        if not details:
+            return estimate
+        rows = self.effective_rows(measure)
+        if rows is not None:
+            details["effective_rows"] = rows
+        method = f"{estimate.method}{self.rows.suffix}"
+        return replace(estimate, method=method, details={**estimate.details, **details})
+
+    def effective_rows(self, measure: Computable) -> float | None:
+        """Return how many independent rows would tell as much of a measure; None where that is not known.
+
+        N / deff for a mean, N (mean of T* for independent rows / mean of T*)^2 for a calibration error.
+        """
+        n = self.cells.effective_n
+        if measure.spread is not None:
+            spread: Variance = measure.spread(self)
+            return spread.effective_rows(n)
+        if measure not in self._independent:  # also of measures that do not fall with the root of the rows
+            return None
+        own, plain = float(self.draws[measure].replicates.mean()), float(self._independent[measure].replicates.mean())
+        return n * (plain / own) ** 2 if own > 0 else math.inf
 
     # ------------------------------------------------------------ diagram and curves
 
@@ -344,64 +352,52 @@ class Replicates(Memo):
     """B replicates of an event's outcomes under calibration: ``positives`` of each cell, (B, K), and sums over them."""
 
     inference: Inference
-    positives: Float64s
+    sums: RowSums | GapSums
 
-    @cached_property
+    @property
+    def positives(self) -> Float64s:
+        """The sum of outcomes of each cell, (B, K); with rows in clusters it may lie outside the possible range."""
+        return self.sums.positives
+
+    @property
     def gap_sums(self) -> Float64s:
         """The sum of score - outcome of each cell, (B, K)."""
-        return self.inference.cells.score_sums - self.positives
+        return self.sums.cell_gaps
 
-    @cached_property
+    @property
     def uniform_positives(self) -> Float64s:
         """The sum of outcomes of each equal-width bin, (B, M)."""
-        return self.inference.uniform.over_bins(self.positives)
+        return self.sums.uniform_positives
 
-    @cached_property
+    @property
     def uniform_gaps(self) -> Float64s:
         """The sum of score - outcome of each equal-width bin, (B, M)."""
-        return self.inference.uniform.moments.score_sums - self.uniform_positives
+        return self.sums.uniform_gaps
 
     @cached_property
     def quantile_gaps(self) -> Float64s:
         """The sum of score - outcome of each equal-mass bin, (B, M)."""
         return self.inference.quantile.over_bins(self.gap_sums)
 
-    @cached_property
+    @property
     def uniform_squares(self) -> Float64s:
-        """The sum of (score - outcome)^2 of each equal-width bin, (B, M), in units of squared weight."""
-        cells, over_bins = self.inference.cells, self.inference.uniform.over_bins
-        exact = cells.table.square_scores
-        squares = cells.counts * cells.scores**2 if exact is None else exact
-        return over_bins(cells.units * squares) + over_bins(self.positives * (cells.units * (1 - 2 * cells.scores)))
+        """The sum over rows, or over clusters, of (score - outcome)^2 in each equal-width bin, (B, M)."""
+        return self.sums.own_squares
 
-    @cached_property
+    @property
     def uniform_rates(self) -> Float64s:
         """The outcome rate of each equal-width bin, (B, M)."""
-        return self.uniform_positives / self.inference.uniform.moments.counts
+        return self.inference.uniform.rates(self.uniform_positives)
 
     @cached_property
     def fits(self) -> Float64s:
         """The isotonic fit at each cell, (B, K)."""
-        return dispatch.isotonic_fits(self.inference.cells.counts, self.positives)
-
-    @property
-    def refinement(self) -> float:
-        """By how much a measure on finer cells is larger: 1 where the replicates have all cells."""
-        return 1.0
-
-    @cached_property
-    def smooth(self) -> tuple[Float64s, Float64s]:
-        """The smooth calibration errors, (B,), and S at the bandwidth of the data's error, (B,)."""
-        return self.inference.null_smooth(self.gap_sums)
+        return np.clip(dispatch.isotonic_fits(self.inference.cells.counts, self.positives), 0.0, 1.0)
 
     def events(self) -> Iterator[Event]:
         """Yield each replicate as an event, for measures that need a table."""
-        cells, n_bins = self.inference.cells, self.inference.event.n_bins
-        positives = self.positives
-        if cells.table.square_weights is None:
-            positives = positives.astype(cells.table.positives.dtype)
-        for row in positives:
-            yield Event(table=cells.with_positives(row), n_bins=n_bins)
+        for row in self.sums.table_positives:
+            yield Event(table=self.inference.cells.with_positives(row), n_bins=self.inference.event.n_bins)
 
 
 def _values(measure: Computable, replicates: Replicates) -> Float64s:
@@ -410,3 +406,4 @@ def _values(measure: Computable, replicates: Replicates) -> Float64s:
 
 
 Statistic: TypeAlias = Callable[[Replicates], Float64s]
+Draw: TypeAlias = Callable[[np.random.Generator, int], RowSums | GapSums]

@@ -16,7 +16,7 @@ from calibrant.measures.isotonic import isotonic
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.smooth import smooth
 from calibrant.results import ClasswiseCalibration, ReliabilityDiagram, ScoreDecomposition
-from calibrant.runtime.cached import cached_property
+from calibrant.runtime.cached import Memo, cached_property
 from calibrant.statistics.cells import Cells, pooled
 from calibrant.table import ReliabilityTable
 
@@ -66,7 +66,7 @@ class Classes:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Event:
+class Event(Memo):
     """One judged event, with the means of its predictions and the errors of its classes.
 
     Attributes
@@ -139,11 +139,6 @@ class Event:
         return self.clusters
 
     @cached_property
-    def debiased_square(self) -> float:
-        """The unbiased squared l2 error, by pairs of independent rows."""
-        return binned.debiased_square_error(self.bins) if self.clusters is None else self.clusters.uniform.square
-
-    @cached_property
     def cells(self) -> Cells:
         """The rows pooled to few cells: those of the table, or of the standard grid where that has fewer."""
         return Cells(pooled(self.table))
@@ -174,11 +169,6 @@ class Event:
     def decomposition(self) -> ScoreDecomposition:
         """CORP's decomposition of the Brier score."""
         return isotonic.corp(self.table, "brier")
-
-    @cached_property
-    def recalibrated_bound(self) -> float:
-        """The certified error of the isotonic parts of the decomposition."""
-        return 0.0 if self.certified is None else self.certified.recalibrated()
 
     @property
     def judged_classes(self) -> Classes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ from calibrant.measures.means.intervals import unbiased
 from calibrant.measures.means.means import PredictionMeans, wilson_interval
 from calibrant.measures.means.ratio import ratio_square
 from calibrant.measures.ranking.area import area_square
+from calibrant.measures.row_null import RowNull
+from calibrant.measures.verdict import count_p_value
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -109,6 +111,42 @@ class IndependentRows:
         del level
         rate = float(self.cells.positives.sum()) / self.cells.total
         return float(share_rows(rate, self.cells.total, self.cells.table.own_weights.sum(axis=1)))
+
+    # ------------------------------------------------------------ what a result says about the rows
+
+    @property
+    def suffix(self) -> str:
+        """What ends the method of a result: nothing."""
+        return ""
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What a result says about its clusters: nothing."""
+        return {}
+
+    @property
+    def flag(self) -> str:
+        """A warning where intervals are not to be trusted, or nothing."""
+        return means.flag_of(self.cells)
+
+    @property
+    def rarer(self) -> float:
+        """The effective sample size of the rarer outcome."""
+        return means.rarer_rows(self.cells)
+
+    @property
+    def unit(self) -> str:
+        """What `rarer` counts."""
+        return means.ROWS
+
+    @property
+    def law(self) -> RowNull:
+        """The distribution of sums under calibration."""
+        return RowNull(self.cells, self.uniform)
+
+    def exact_p_value(self) -> float:
+        """Return the p-value of the number of outcomes by its exact distribution; NaN without one."""
+        return count_p_value(self.cells)
 
     # ------------------------------------------------------------ intervals
 

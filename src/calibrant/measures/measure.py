@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, TypeAlias
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Layout
 from calibrant.measures.binned.binned import Binning, Norm
-from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.context import Inference, Null, OwnLaw
 from calibrant.measures.differences.pair import ComparedModel, ModelPair
 from calibrant.measures.event import Event, Unavailable
@@ -206,7 +205,7 @@ class Measure:
     interval: Callable[[Inference], Interval] | Unavailable = NO_INTERVAL
     implied: Callable[[Inference], float] | None = None
     null: Null | OwnLaw | Unavailable | None = None
-    spread: Callable[[ClusterInference], Variance] | None = None
+    spread: Callable[[Inference], Variance] | None = None
     over_classes: OverClasses | Unavailable = field(default_factory=OverClasses)
     difference: Difference | Unavailable = NO_DIFFERENCE
     compare_groups: Compare | None = None

@@ -7,19 +7,22 @@ the replicates that the noise floors use, or without them from the combination i
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from calibrant.measures.binned.binned import uniform_bin_of
-from calibrant.measures.binned.sums import BinMoments
+from calibrant.measures.binned.sums import BinSums, RowBins
 from calibrant.measures.line.line import log_odds
 from calibrant.measures.means.means import flag_of
+from calibrant.measures.row_null import RowNull, Sums
 from calibrant.results import Estimate, TestResult
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.gamma import GammaMoments, absolute_moments
+from calibrant.statistics.design import Independent, SamplingDesign
+from calibrant.statistics.gamma import GammaMoments
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import normal_quantile
 from calibrant.table import ReliabilityTable
@@ -38,98 +41,108 @@ _NOTHING: Final = 1e-12  # relative: smaller sums of residuals are rounding
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Verdict:
-    """What the verdict needs of the scores: everything but the outcomes.
+    """What the verdict needs of the scores and of the sampling design: everything but the outcomes.
 
     Attributes
     ----------
     cells : Cells
         The cells.
-    variance : float
-        V, the variance of the sum of all residuals under calibration.
-    slopes : (K,) or None
-        The log-odds of the cells, centred and scaled so that their sum with the residuals has variance 1. None with one
-        distinct score.
+    slopes : dict
+        The slopes f of the cells, (K,), whose sum f r is tested, r = p - y: 1 for the mean, and for the spread the
+        standardised log-odds of the scores. There is no spread with one distinct score, and neither if all scores are 0
+        or 1.
+    deviations : dict
+        The standard deviation of each sum under calibration; 0 if the sums of clusters do not vary.
     ece : GammaMoments or None
-        The law of the sum of the bins' absolute gaps; None if V is 0.
+        The distribution of the sum of the bins' absolute gaps; None if they do not vary.
     """
 
     cells: Cells
-    variance: float
-    slopes: Float64s | None
+    slopes: Mapping[str, Float64s]
+    deviations: Mapping[str, float]
     ece: GammaMoments | None
 
     @classmethod
-    def of(cls, cells: Cells, bins: BinMoments) -> Verdict:
-        """Prepare the verdict on the scores of the cells, which ``bins`` count."""
-        variances = cells.null_variances
-        whole = float(variances.sum())
-        if whole == 0:
-            return cls(cells=cells, variance=0.0, slopes=None, ece=None)
-        return cls(
-            cells=cells,
-            variance=whole,
-            slopes=_slopes(cells.scores, variances),
-            ece=absolute_moments(bins.null_variances),
-        )
+    def of(cls, design: SamplingDesign, bins: BinSums) -> Verdict:
+        """Prepare the verdict on the scores of a design, whose equal-width bins are given."""
+        cells, slopes = design.cells, {}
+        if cells.null_variances.any():
+            slopes["mean"] = np.ones(len(cells))
+            spread = _slopes(cells.scores, cells.null_variances)
+            if spread is not None:
+                slopes["spread"] = spread
+        deviations = {name: math.sqrt(design.null_variance(f)) for name, f in slopes.items()}
+        return cls(cells=cells, slopes=slopes, deviations=deviations, ece=bins.null_absolute)
 
-    def p_values(self, gap_sums: Float64s, bin_gaps: Float64s) -> dict[str, Float64s]:
-        """Return the p-value of each part, (B,), from S of the cells, (B, K), and of the bins, (B, M)."""
+    def p_values(self, sums: Sums) -> dict[str, Float64s]:
+        """Return the p-value of each part, (B,): 1 for a part that does not vary."""
+        return self._tails(self._deviations(sums))
+
+    def _deviations(self, sums: Sums) -> dict[str, Float64s]:
+        """Return how far each part deviates, (B,): sums in standard deviations, and the sum of absolute gaps."""
+        if not self.slopes:
+            return {"ece": np.abs(sums.raw).sum(axis=-1)}
+        parts = {}
+        for name, slopes in self.slopes.items():
+            sd, total = self.deviations[name], np.abs(sums.scalar(slopes))
+            parts[name] = total / sd if sd > 0 else np.zeros(len(total))
+        return {**parts, "ece": np.abs(sums.uniform_gaps).sum(axis=-1)}
+
+    def _tails(self, deviations: Mapping[str, Float64s]) -> dict[str, Float64s]:
+        """Return the probability under calibration that each part deviates as far, (B,)."""
         from scipy.special import ndtr
 
-        whole = gap_sums.sum(axis=-1)
-        if self.ece is None:
-            rounding = _NOTHING * self.cells.total
-            return {"ece": (np.abs(gap_sums).sum(axis=-1) <= rounding).astype(np.float64)}
-        parts = {"mean": 2 * ndtr(-np.abs(whole) / math.sqrt(self.variance))}
-        if self.slopes is not None:
-            parts["spread"] = 2 * ndtr(-np.abs(gap_sums @ self.slopes))
-        return {**parts, "ece": self.ece.tail(np.abs(bin_gaps).sum(axis=-1))}
+        parts, absolute = {name: 2 * ndtr(-deviations[name]) for name in self.slopes}, deviations["ece"]
+        if self.ece is not None:
+            return {**parts, "ece": self.ece.tail(absolute)}
+        rounding = math.inf if self.slopes else _NOTHING * self.cells.total
+        return {**parts, "ece": (absolute <= rounding).astype(np.float64)}
 
-    def statistic(self, gap_sums: Float64s, bin_gaps: Float64s, least: float = -math.inf) -> Float64s:
+    def statistic(self, sums: Sums, least: float = -math.inf) -> Float64s:
         """Return the combined statistic, (B,): large where a part has a small p-value.
 
         Where it is below ``least`` it may be -inf, which costs less: a mean reaches it only if one of its parts does.
         """
+        deviations = self._deviations(sums)
         if least <= 0 or self.ece is None:
-            return combined(np.stack(list(self.p_values(gap_sums, bin_gaps).values())))
+            return combined(np.stack(list(self._tails(deviations).values())))
         p = max(1.001 * tail(least), 1e-12)  # a little too many, in spite of rounding
-        far = normal_quantile(1 - p)
-        may = np.abs(bin_gaps).sum(axis=-1) >= self.ece.quantile(1 - p)
-        may |= np.abs(gap_sums.sum(axis=-1)) >= far * math.sqrt(self.variance)
-        if self.slopes is not None:
-            may |= np.abs(gap_sums @ self.slopes) >= far
+        far = {**dict.fromkeys(self.slopes, normal_quantile(1 - p)), "ece": self.ece.quantile(1 - p)}
+        may = np.any([deviations[name] >= far[name] for name in far], axis=0)
         statistic = np.full(len(may), -math.inf)
         if may.any():
-            statistic[may] = self.statistic(gap_sums[may], bin_gaps[may])
+            parts = self._tails({name: sizes[may] for name, sizes in deviations.items()})
+            statistic[may] = combined(np.stack(list(parts.values())))
         return statistic
 
-    def result(self, bin_gaps: Float64s, replicates: Float64s | None) -> TestResult:
-        """Return the test of the outcomes, with the law of ``replicates``, (B,), of the statistic if there are any."""
-        parts = self.p_values(self.cells.gap_sums[None], bin_gaps[None])
-        return result_of(parts, replicates, self.cells.table.n, flag_of(self.cells))
+    def result(self, data: Sums, replicates: Float64s | None, flag: str = "", by: str = "") -> TestResult:
+        """Return the test of the data, with the p-value by the ``replicates`` of the statistic, (B,), if there are any.
 
-
-def result_of(parts: dict[str, Float64s], replicates: Float64s | None, n: int, flag: str, by: str = "") -> TestResult:
-    """Return the test from the p-values of its parts, (1,) each; ``by`` ends its method."""
-    own = {name: float(p[0]) for name, p in parts.items()}
-    statistic = float(combined(np.array(list(own.values()))))
-    details: dict[str, Any] = {"parts": own, "leading": min(own, key=own.__getitem__)}
-    p, source = tail(statistic) if len(own) > 1 else own["ece"], "closed form"  # one part: it is the test
-    if replicates is not None:
-        details |= {"closed_form_p_value": p, "least_p_value": 1 / (len(replicates) + 1)}
-        p, source = p_value(replicates, statistic), f"{len(replicates):,} resamples"
-    if flag:
-        details["flag"] = flag
-    names = {"mean": "mean", "spread": "spread", "ece": "ECE"}
-    method = f"Cauchy combination of {', '.join(names[name] for name in own)}; {source}{by}"
-    return TestResult(statistic, p, method, n, details)
+        ``flag`` is a warning about the data, and ``by`` ends the method.
+        """
+        own = {name: float(p[0]) for name, p in self.p_values(data).items()}
+        statistic = float(combined(np.array(list(own.values()))))
+        details: dict[str, Any] = {"parts": own, "leading": min(own, key=own.__getitem__)}
+        p, source = tail(statistic) if len(own) > 1 else own["ece"], "closed form"  # one part: it is the test
+        if replicates is not None:
+            details |= {"closed_form_p_value": p, "least_p_value": 1 / (len(replicates) + 1)}
+            p, source = p_value(replicates, statistic), f"{len(replicates):,} resamples"
+        if flag:
+            details["flag"] = flag
+        names = {"mean": "mean", "spread": "spread", "ece": "ECE"}
+        method = f"Cauchy combination of {', '.join(names[name] for name in own)}; {source}{by}"
+        return TestResult(statistic, p, method, self.cells.table.n, details)
 
 
 def table_test(table: ReliabilityTable, n_bins: int) -> TestResult:
     """Return the verdict on a table, in closed form."""
     cells = Cells.from_table(table)
-    bins = BinMoments.of(cells, uniform_bin_of(cells.table, n_bins))
-    return Verdict.of(cells, bins).result(bins.gap_sums, None)
+    return closed_form(cells, RowBins.of(cells, uniform_bin_of(cells.table, n_bins)))
+
+
+def closed_form(cells: Cells, bins: BinSums) -> TestResult:
+    """Return the verdict on independent rows of these cells and bins, in closed form."""
+    return Verdict.of(Independent(cells), bins).result(RowNull(cells, bins).observed, None, flag_of(cells))
 
 
 def combined(p_values: Float64s) -> Float64s:

@@ -17,7 +17,6 @@ from calibrant.kernels.loading import of_input
 from calibrant.measures.binned.classwise import worst_class
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.binned.histograms import table_histograms
-from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.context import Inference
 from calibrant.measures.estimates import class_bins, estimate, flagged, over_classes
@@ -137,12 +136,11 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         asked_classes=0 if no_classes else judged.n_classes or 0,
         clusters=_in_clusters(judged, settings),
     )
-    infer = Inference.of if event.clusters is None else ClusterInference.of
     inference = None
     if resampling is not None:
-        inference = infer(event, resampling, settings.computed, with_curves=not settings.tests_alone)
+        inference = Inference.from_event(event, resampling, settings.computed, with_curves=not settings.tests_alone)
     flags: dict[str, Any] = dict(table.provenance)
-    warning = "; ".join(filter(None, (judged.flag, "" if inference is None else inference.flag)))
+    warning = "; ".join(filter(None, (judged.flag, "" if inference is None else inference.rows.flag)))
     if inference is not None and warning:
         flags["flag"] = warning
     losses = {} if inference is None else surprises(inference.cells)
@@ -156,7 +154,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
     decision = None
     if inference is not None and settings.tolerance is not None:
         bounds = estimate(settings.tolerance_of, event, inference.at(one_sided(inference.resampling.level)))
-        decision = _decision(settings, bounds, inference.rarer)
+        decision = _decision(settings, bounds, inference.rows.rarer)
     line = None if inference is None or settings.tests_alone else inference.rows.line(inference.level)
     evidence = Evidence(
         estimates=_deciding(estimates),
@@ -171,8 +169,8 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         falls=inference is not None and not settings.tests_alone and inference.rows.falls(),
         ends=None if line is None or inference is None else inference.rows.without_ends(line, inference.level),
         gap_p_value=math.nan if inference is None else gap_p_value(inference, estimates[MEAN_GAP].value),
-        rarer=math.inf if inference is None else inference.rarer,
-        unit=ROWS if inference is None else inference.unit,
+        rarer=math.inf if inference is None else inference.rows.rarer,
+        unit=ROWS if inference is None else inference.rows.unit,
         counted=judged.counted,
     )
     return _report(
@@ -215,12 +213,12 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
     # Measures of whole predictions use the means alone, so that without clusters any table can stand in for theirs.
     table = judged.event or next(event.table for event in events if event is not None)
     whole = Event(table=table, n_bins=settings.n_bins, means=means, classes=classes)
-    inference, clusters = None if resampling is None else Inference.of(whole, resampling, ()), judged.clusters
-    facts: dict[str, Any] = {}
+    clusters, facts = judged.clusters, {}
     if clusters is not None and resampling is not None:
         whole = replace(whole, clusters=ClusteredRows.of(table, settings.n_bins, clusters.event))
-        inference, facts = ClusterInference.of(whole, resampling, ()), details_of(clusters.event)
-    flag = "; ".join(filter(None, (judged.flag, inference.flag if inference is not None and facts else "")))
+        facts = details_of(clusters.event)
+    inference = None if resampling is None else Inference.from_event(whole, resampling, ())
+    flag = "; ".join(filter(None, (judged.flag, inference.rows.flag if inference is not None and facts else "")))
     flags = {**tables[0].provenance, **facts, **({"flag": flag} if flag and resampling is not None else {})}
     suffix = BY_CLUSTER if facts else LONE if judged.alone and resampling is not None else ""
     how: dict[str, Any] = {"dependent": judged.notion == "multilabel", "rows": clusters or judged.class_rows}
@@ -244,7 +242,9 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
         tested = bins.tested(estimates[ECE], resampling)
         if settings.tolerance is not None:
             bounds = over(ECE, replace(resampling, level=one_sided(resampling.level)))
-            decision = _decision(settings, bounds, inference.rarer if inference is not None and facts else math.inf)
+            decision = _decision(
+                settings, bounds, inference.rows.rarer if inference is not None and facts else math.inf
+            )
     supports = histograms.sums[2].sum()
     evidence = Evidence(
         estimates=_deciding(estimates),

@@ -20,8 +20,8 @@ from calibrant.inputs.scores import RowScores
 from calibrant.measures.binned.binned import check_bins
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.binned.intervals import bin_diagram
-from calibrant.measures.by_cluster import ClusterInference
 from calibrant.measures.clustered_rows import ClusteredRows
+from calibrant.measures.context import Inference
 from calibrant.measures.differences.clustered import Answers
 from calibrant.measures.differences.clustered_unpaired import ClusterSummed, pair_of
 from calibrant.measures.differences.pair import ComparedModel, ModelPair, absolute_difference
@@ -229,7 +229,7 @@ def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]
         diagram = bin_diagram(model.n_bins, model.rows.uniform.moments, level, integer_weights=integers)
         return table_test(model.table, model.n_bins), diagram
     event = Event(table=model.table, n_bins=model.n_bins, means=model.means, clusters=model.rows)
-    inference = ClusterInference.of(event, Resampling.of(level, 0, 0), ())
+    inference = Inference.from_event(event, Resampling.of(level, 0, 0), ())
     return inference.test, inference.diagram()
 
 

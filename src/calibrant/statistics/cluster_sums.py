@@ -210,6 +210,13 @@ class Clustered:
         found = variance_of(self.centred(self.gaps @ slopes), self.row_square(slopes), self.sizes)
         return Variance(max(self.row_square(slopes, variances), 0.0) * found.deff, found.deff, found.df)
 
+    def null_variance(self, slopes: Float64s) -> float:
+        """Return the variance for independent rows times the design effect under calibration."""
+        variance, square = (
+            float(np.sum(slopes**2 * x)) for x in (self.cells.null_variances, self.cells.squared_residuals)
+        )
+        return variance * null_effect(self.gaps @ slopes, square)
+
     def common(self, places: Float64s) -> Sequence[Float64s]:
         """Return the signs of gaps that clusters move alike, and of those that turn at the mean score."""
         return common_signs(places, float(self.cells.score_sums.sum()) / self.total)
@@ -229,6 +236,12 @@ class Clustered:
         several = independent > _LITTLE * independent.max()
         shown = np.divide(own, independent, out=np.full_like(own, overall), where=several)
         return np.asarray((units * shown + PRIOR_ROWS * overall) / (units + PRIOR_ROWS))
+
+
+def null_effect(sums: Float64s, square: float) -> float:
+    """Return the design effect A / sum psi^2 Q of a sum psi r, from its parts in the buckets; 0 if A is rounding."""
+    own = float(np.sum(sums**2))
+    return own / square if own > NOTHING * square else 0.0
 
 
 def by_content(sums: Float64s) -> NDArray[np.intp]:

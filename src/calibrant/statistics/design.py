@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.variance import Variance
@@ -35,6 +37,9 @@ class SamplingDesign(Protocol):
 
     def linear(self, slopes: Float64s, variances: Float64s) -> Variance:
         """Return the variance of sum f r, f slopes of the cells, of these sums over cells of w^2 r^2, maybe blended."""
+
+    def null_variance(self, slopes: Float64s) -> float:
+        """Return the variance of sum f r under calibration, f slopes of the cells."""
 
     def common(self, places: Float64s) -> Sequence[Float64s]:
         """Return the signs at these scores of gaps that something moves together; none for independent rows."""
@@ -63,6 +68,10 @@ class Independent:
     def linear(self, slopes: Float64s, variances: Float64s) -> Variance:
         """Return sum w^2 (f r - m)^2, m the mean of f r."""
         return Variance(self.cells.spread(slopes, variances) ** 2)
+
+    def null_variance(self, slopes: Float64s) -> float:
+        """Return sum f^2 V0."""
+        return float(np.sum(slopes**2 * self.cells.null_variances))
 
     def common(self, places: Float64s) -> Sequence[Float64s]:
         """Return nothing: each row moves its own place."""

@@ -32,6 +32,10 @@ class Variance(NamedTuple):
         """The standard error of the sum."""
         return math.sqrt(self.value)
 
+    def effective_rows(self, n: float) -> float:
+        """Return how many independent rows would tell as much as these ``n``; infinite if nothing can deviate."""
+        return n / self.deff if self.deff > 0 else math.inf
+
     def half_width(self, level: float) -> float:
         """Return half the width of the interval of the sum."""
         return t_quantile(level, self.df) * self.error

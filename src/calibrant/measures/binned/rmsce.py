@@ -93,6 +93,11 @@ def _interval(inference: Inference) -> Interval:
     return Interval(math.sqrt(max(low, 0.0)), high, f"roots of the square's ends: {_METHOD}")
 
 
+def _debiased_square(event: Event) -> float:
+    """Return the unbiased squared l2 error, by pairs of independent rows."""
+    return binned.debiased_square_error(event.bins) if event.clusters is None else event.clusters.uniform.square
+
+
 def replicate(replicates: Replicates) -> Float64s:
     """Return the RMSCE of each replicate."""
     return replicates.inference.uniform.root_square(replicates.uniform_gaps)
@@ -134,7 +139,7 @@ DEBIASED_SQUARE = Measure(
     meaning="The square of RMSCE without the part that noise adds; 0 on average if the scores are right.",
     computed="The squared CE is an unbiased estimate of the squared RMSCE over {bins}",
     sources=("Bröcker 2012", "Kumar et al. 2019"),
-    value=lambda event: event.debiased_square,
+    value=_debiased_square,
     scale="square",
     binning="uniform",
     bound=_debiased_bound,

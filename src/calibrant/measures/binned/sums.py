@@ -157,6 +157,10 @@ class BinSums(ABC):
         """Return the sums over each bin, (..., M), of sums over each cell, (..., K)."""
         return np.add.reduceat(cell_sums, self.moments.first, axis=-1)
 
+    def rates(self, positives: Float64s) -> Float64s:
+        """Return the outcome rate of each bin from its outcomes; those of replicates may be out of range."""
+        return np.clip(positives / self.moments.counts, 0.0, 1.0)
+
     def absolute(self, gap_sums: Float64s) -> Float64s:
         """Return the l1 error from S of each bin."""
         return absolute_error(gap_sums, self.moments.total)

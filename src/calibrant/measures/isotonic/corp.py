@@ -13,7 +13,7 @@ from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed
 from calibrant.measures.binned.histograms import table_bins
 from calibrant.measures.context import Inference, Null, Replicates
-from calibrant.measures.event import Unavailable
+from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.isotonic import isotonic
@@ -96,9 +96,22 @@ def score_decomposition(
 _NOT_AN_ERROR = Unavailable("no noise floor: it is not an error")
 
 
+def _bound(event: Event) -> float:
+    """Return the certified error of the isotonic parts of the decomposition."""
+    return 0.0 if event.certified is None else event.certified.recalibrated()
+
+
+def _refinement(inference: Inference) -> float:
+    """Return by how much the miscalibration of replicates is larger on all cells, which the fit follows."""
+    return inference.rows.law.refinement(inference.resampling)
+
+
 def _replicate(replicates: Replicates) -> Float64s:
-    coarse = corp.miscalibrations(replicates.inference.cells, replicates.positives, replicates.fits)
-    return coarse * replicates.refinement
+    inference = replicates.inference
+    coarse = corp.miscalibrations(inference.cells, replicates.positives, replicates.fits)
+    if replicates is not inference.observed:
+        return coarse * inference.of(_refinement)
+    return coarse * inference.rows.law.observed_refinement(inference.event.decomposition.miscalibration)
 
 
 def _miscalibration_interval(inference: Inference) -> Interval:
@@ -134,7 +147,7 @@ MISCALIBRATION = Measure(
     value=lambda event: event.decomposition.miscalibration,
     scale="score",
     details=lambda event: {"brier_of_event": event.decomposition.score},
-    bound=lambda event: event.recalibrated_bound,
+    bound=lambda event: event.of(_bound),
     interval=_miscalibration_interval,
     implied=lambda inference: largest_gap(inference) ** 2,  # which moving all scores by the mean gap takes away
     null=Null(replicate=_replicate),
@@ -152,7 +165,7 @@ DISCRIMINATION = Measure(
     scale="score",
     better="higher",
     range=(0.0, 0.25),
-    bound=lambda event: event.recalibrated_bound,
+    bound=lambda event: event.of(_bound),
     interval=_discrimination_interval,
     null=_NOT_AN_ERROR,
 )

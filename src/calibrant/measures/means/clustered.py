@@ -201,11 +201,6 @@ def details_of(buckets: BucketSums) -> dict[str, Any]:
     return {"clusters": buckets.number, "largest_cluster": buckets.largest_share}
 
 
-def effective_rows(rows: Clustered, spread: Variance) -> float:
-    """Return how many independent rows would tell as much of a mean: N / deff; infinite if nothing can deviate."""
-    return rows.effective_n / spread.deff if spread.deff > 0 else math.inf
-
-
 def rarer_clusters(rows: Clustered) -> int:
     """Return how many buckets hold the rarer outcome."""
     outcomes = rows.y.sum(axis=1)

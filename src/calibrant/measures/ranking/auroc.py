@@ -62,7 +62,7 @@ def _interval(inference: Inference) -> Interval:
     area = inference.event.value(AUROC)
     if area in (0, 1):
         return Interval(math.nan, math.nan, "no interval: a threshold on the score separates the outcomes")
-    if inference.rarer < 2:
+    if inference.rows.rarer < 2:
         kind = "rows" if inference.event.clusters is None else "clusters"
         return Interval(math.nan, math.nan, f"no interval: fewer than 2 {kind} with the rarer outcome")
     variance = inference.rows.area_variance()

@@ -11,11 +11,12 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import judged_event
 from calibrant.measures.certified import Certified
-from calibrant.measures.context import Inference, Null
+from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure
 from calibrant.measures.smooth import mesh, smooth
-from calibrant.measures.smooth.intervals import interval
+from calibrant.measures.smooth.intervals import NullSmooth, interval
+from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
 from calibrant.table import ReliabilityTable
@@ -155,6 +156,17 @@ def _interval(inference: Inference) -> Interval:
     return Interval(low, high, method)
 
 
+def _null_smooth(inference: Inference) -> NullSmooth:
+    """Return what gives the smooth errors of replicates."""
+    given = inference.smooth_bandwidth
+    return inference.rows.law.null_smooth(inference.event.smooth_error.value if given is None else given)
+
+
+def _replicate(replicates: Replicates) -> tuple[Float64s, Float64s]:
+    """Return the smooth calibration errors, (B,), and S at the bandwidth of the data's error, (B,)."""
+    return replicates.inference.of(_null_smooth)(replicates.gap_sums)
+
+
 SMECE = Measure(
     name="smece",
     label="smooth ECE",
@@ -167,8 +179,8 @@ SMECE = Measure(
     interval=_interval,
     implied=largest_gap,
     null=Null(
-        replicate=lambda replicates: replicates.smooth[0],
-        statistic=lambda replicates: replicates.smooth[1],
+        replicate=lambda replicates: replicates.of(_replicate)[0],
+        statistic=lambda replicates: replicates.of(_replicate)[1],
     ),
     functions=(smooth_calibration_error,),
 )
