@@ -353,3 +353,18 @@ def test_classes_are_tested_by_cluster():
         assert width > 2 * narrow
     assert plain > 18  # of 36
     assert rejected <= stats.binom.isf(1e-4, 36, 0.08)
+
+
+@pytest.mark.parametrize("n_resamples", [0, 199])
+@pytest.mark.parametrize("flipped", [None, 3])
+def test_certain_scores_are_judged_as_those_of_independent_rows(flipped: int | None, n_resamples: int) -> None:
+    """Nothing varies under calibration: one wrong outcome refutes it, whatever the clusters."""
+    scores = np.repeat([0.0, 1.0], 20)
+    outcomes = scores.astype(int)
+    if flipped is not None:
+        outcomes[flipped] = 1 - outcomes[flipped]
+    rows = evaluate(scores, outcomes, n_resamples=n_resamples)
+    clusters = evaluate(scores, outcomes, clusters=np.arange(40) // 4, n_resamples=n_resamples)
+    assert rows.test is not None
+    assert clusters.test is not None
+    assert clusters.test.p_value == rows.test.p_value == (1 if flipped is None else 1 / 200 if n_resamples else 0)

@@ -22,8 +22,8 @@ class Sums(Protocol):
     """Sums of p - y of B data sets: what the verdict tests. p is the score and y the outcome of a row."""
 
     @property
-    def raw(self) -> Float64s:
-        """The sum of p - y of each cell as it was drawn, (B, K)."""
+    def cell_gaps(self) -> Float64s:
+        """The sum of p - y of each cell, (B, K)."""
 
     @property
     def uniform_gaps(self) -> Float64s:
@@ -80,11 +80,6 @@ class RowSums:
     def cell_gaps(self) -> Float64s:
         """The sum of p - y of each cell, (B, K)."""
         return self.cells.score_sums - self.positives
-
-    @property
-    def raw(self) -> Float64s:
-        """The sum of p - y of each cell: nothing is scaled."""
-        return self.cell_gaps
 
     @cached_property
     def uniform_positives(self) -> Float64s:

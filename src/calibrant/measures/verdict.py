@@ -81,7 +81,7 @@ class Verdict:
     def _deviations(self, sums: Sums) -> dict[str, Float64s]:
         """Return how far each part deviates, (B,): sums in standard deviations, and the sum of absolute gaps."""
         if not self.slopes:
-            return {"ece": np.abs(sums.raw).sum(axis=-1)}
+            return {"ece": np.abs(sums.cell_gaps).sum(axis=-1)}
         parts = {}
         for name, slopes in self.slopes.items():
             sd, total = self.deviations[name], np.abs(sums.scalar(slopes))
