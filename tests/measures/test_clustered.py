@@ -16,13 +16,12 @@ from scipy.special import expit, logit
 
 from calibrant.clusters import CLASS_CELLS, BucketSums, as_clusters
 from calibrant.errors import InputError
+from calibrant.inference import clustered_tests
 from calibrant.inference.hypotheses import spiegelhalter_test
 from calibrant.inputs.scores import event_row_scores
 from calibrant.kernels import dispatch
 from calibrant.measures import clustered_classes as classwise
-from calibrant.measures import clustered_closed_form as closed_form
 from calibrant.measures import clustered_curves as curves
-from calibrant.measures import null_closed_form
 from calibrant.measures.binned import clustered as bins
 from calibrant.measures.binned import intervals as binned
 from calibrant.measures.binned import null
@@ -36,6 +35,7 @@ from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.differences.paired import Weighting
+from calibrant.measures.gap import mean_gap_law
 from calibrant.measures.isotonic import clustered as corp
 from calibrant.measures.isotonic import intervals as independent_corp
 from calibrant.measures.line.clustered import log_odds_line
@@ -154,9 +154,9 @@ def p_values(rows, n_bins=15):
     return {
         "ece": null.absolute_law(found, 0.9, float(absolute(law.observed)[0])).p_value,
         "rmsce": null.square_laws(found, 0.9)[0].p_value,
-        "gap": closed_form.mean_gap_law(rows, errors["gap"], 0.9).p_value,
-        "spiegelhalter": closed_form.spiegelhalter(rows)[1],
-        "cox": closed_form.cox_test(rows)[2],
+        "gap": mean_gap_law(rows, errors["gap"], 0.9).p_value,
+        "spiegelhalter": clustered_tests.spiegelhalter(rows)[1],
+        "cox": clustered_tests.cox_test(rows)[2],
         **verdict_of(law).details["parts"],
         "verdict": verdict_of(law).p_value,
     }
@@ -349,7 +349,7 @@ def test_clusters_of_one_row_have_the_laws_of_independent_rows():
     expected = {
         "ece": null.absolute_law(plain, 0.9, errors["absolute"]).p_value,
         "rmsce": null.square_laws(plain, 0.9)[0].p_value,
-        "gap": null_closed_form.mean_gap_law(cells, errors["gap"], 0.9).p_value,
+        "gap": mean_gap_law(Independent(cells), errors["gap"], 0.9).p_value,
         "spiegelhalter": spiegelhalter_test(cells.table).p_value,
         "verdict": independent_verdict(cells, plain).p_value,
     }
@@ -581,7 +581,7 @@ def test_questions_with_one_right_option_have_no_mean_gap():
     found = p_values(rows)
     assert found["gap"] == 1
     assert found["mean"] == 1
-    assert closed_form.cox_test(rows)[1] == 1
+    assert clustered_tests.cox_test(rows)[1] == 1
     assert intervals(rows)["gap"] == pytest.approx((0, 0), abs=1e-9)
 
 
@@ -991,11 +991,11 @@ def test_with_fewer_than_four_clusters_the_line_is_tested_by_its_level():
         rng = np.random.default_rng(seed)
         p = rng.uniform(0.05, 0.95, 200)
         rows = clustered(p, (rng.random(200) < p).astype(int), np.arange(200) % 2)
-        _, free, p_value = closed_form.cox_test(rows)
+        _, free, p_value = clustered_tests.cox_test(rows)
         assert free == 1
         smallest = min(smallest, p_value)
     assert smallest > 0.1  # of two sums x and y, (x + y)^2 / (x^2 + y^2) is at most 2, and Q is near V
-    assert closed_form.cox_test(clustered(p, (rng.random(200) < p).astype(int), np.arange(200) % 4))[1] == 2
+    assert clustered_tests.cox_test(clustered(p, (rng.random(200) < p).astype(int), np.arange(200) % 4))[1] == 2
 
 
 def test_accuracies_with_known_rows():

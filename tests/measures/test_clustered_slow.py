@@ -16,9 +16,9 @@ from scipy.special import expit, logit
 from scipy.stats import binom
 
 from calibrant.clusters import CLASS_CELLS, BucketSums, as_clusters
+from calibrant.inference import clustered_tests
 from calibrant.inputs.scores import event_row_scores
 from calibrant.measures import clustered_classes as classwise
-from calibrant.measures import clustered_closed_form as closed_form
 from calibrant.measures.binned import intervals
 from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
 from calibrant.measures.binned.null import absolute_law
@@ -26,6 +26,7 @@ from calibrant.measures.class_inference import ClassBins
 from calibrant.measures.clustered_null import ClusterNull, GapSums
 from calibrant.measures.cumulative import clustered as cumulative
 from calibrant.measures.differences import clustered as pairs
+from calibrant.measures.gap import mean_gap_law
 from calibrant.measures.isotonic import clustered as corp
 from calibrant.measures.isotonic import intervals as independent_corp
 from calibrant.measures.line.clustered import log_odds_line
@@ -119,11 +120,11 @@ def judged(rows, resampling, *, slow):
     p = {name: p_value(replicates[:, k], observed[k]) for k, name in enumerate(("ece", "square", "ks", "verdict"))}
     gap = float(found.moments.gap_sums.sum()) / rows.total
     p |= {
-        "gap": closed_form.mean_gap_law(rows, gap, level).p_value,
+        "gap": mean_gap_law(rows, gap, level).p_value,
         "ece, closed form": absolute_law(found, level, observed[0]).p_value,
         "verdict, closed form": verdict.result(law.observed, None).p_value,
-        "cox": closed_form.cox_test(rows)[2],
-        "spiegelhalter": closed_form.spiegelhalter(rows)[1],
+        "cox": clustered_tests.cox_test(rows)[2],
+        "spiegelhalter": clustered_tests.spiegelhalter(rows)[1],
     }
     means_of, (slope, variance) = PredictionMeans.of_table(rows.fine.table, right=False), log_odds_line(rows)
     tail = resampling.tail

@@ -24,10 +24,11 @@ import calibrant
 from calibrant import ReliabilityTable, evaluate
 from calibrant.errors import InputError
 from calibrant.inference import bootstrap, consistency, standardised_maximum
-from calibrant.measures import Inference, null_closed_form
+from calibrant.measures import Inference
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.intervals import absolute_interval, maximum_interval, square_interval
 from calibrant.measures.binned.sums import RowBins
+from calibrant.measures.class_inference import exact_absolute_law
 from calibrant.measures.cumulative import intervals as cumulative
 from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.smooth import intervals as smoothing
@@ -724,7 +725,7 @@ def test_mean_absolute_deviation_of_a_binomial_count(n, p):
     law = stats.binom(n, p)
     mean, square = (law.expect(lambda k, power=power: np.abs(k - n * p) ** power) for power in (1, 2))
     counts, rates = np.array([n, 0.0, n]), np.array([p, 0.5, p])  # twice, and an empty bin
-    law = null_closed_form.exact_absolute_law(counts, rates, np.ones_like(counts), 2.0 * n, 0.0, 0.95, dependence=2.0)
+    law = exact_absolute_law(counts, rates, np.ones_like(counts), 2.0 * n, 0.0, 0.95, dependence=2.0)
     floor, p_value = law.floor, law.p_value
     assert floor.mean == pytest.approx(mean / n, rel=1e-9, abs=1e-15)
     sd = math.sqrt(max(square - mean**2, 0) * 2 * 2) / (2 * n)

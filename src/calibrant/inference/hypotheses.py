@@ -8,11 +8,11 @@ from typing import Any, Final
 import numpy as np
 
 from calibrant.errors import InputError
+from calibrant.inference import clustered_tests
 from calibrant.inference.moments import degrees, null_spreads, standardised, units_of
 from calibrant.inference.replicates import cumulative_p_value, resampling_of
 from calibrant.inference.rows import EventRows
 from calibrant.inputs.predictions import Notion
-from calibrant.measures import clustered_closed_form as closed_form
 from calibrant.measures.cumulative import cumulative
 from calibrant.measures.cumulative.brownian import brownian_range_sf
 from calibrant.measures.cumulative.cumulative import cumulated_range
@@ -112,7 +112,7 @@ def spiegelhalter_test(
         z = _spiegelhalter(rows.table)
         p_value = math.erfc(abs(z) / math.sqrt(2))
     else:
-        z, p_value = closed_form.spiegelhalter(rows.clusters)
+        z, p_value = clustered_tests.spiegelhalter(rows.clusters)
     return rows.result(z, p_value, "Spiegelhalter's z, two-sided p-value of the normal law")
 
 
@@ -311,7 +311,7 @@ def cox_test(
         p_value = math.exp(-statistic / 2) if free == 2 else math.erfc(math.sqrt(statistic / 2))
     else:
         name = "score test"
-        statistic, free, p_value = closed_form.cox_test(rows.clusters, CERTAIN if eps is None else eps)
+        statistic, free, p_value = clustered_tests.cox_test(rows.clusters, CERTAIN if eps is None else eps)
     details = {
         "intercept": fit.intercept,
         "slope": fit.slope,

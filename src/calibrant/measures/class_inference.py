@@ -16,11 +16,10 @@ from typing import Final
 import numpy as np
 
 from calibrant.inputs.weights import effective_n, rate_rows
-from calibrant.measures import null_closed_form
 from calibrant.measures.binned.intervals import absolute_interval
 from calibrant.measures.binned.sums import BinMoments, RowBins
 from calibrant.measures.verdict import closed_form, count_p_value, of_classes
-from calibrant.results import ClasswiseCalibration, Estimate
+from calibrant.results import ClasswiseCalibration, Estimate, Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
@@ -172,9 +171,40 @@ class ClassBins:
         bins = self.moments
         trials = np.maximum(np.rint(bins.rows), 1)
         rates, units = np.clip(bins.score_sums / bins.counts, 0.0, 1.0), np.sqrt(bins.square_weights / trials)
-        return null_closed_form.exact_absolute_law(
-            trials, rates, units, bins.total, value, level, dependence=self.noise
-        )
+        return exact_absolute_law(trials, rates, units, bins.total, value, level, dependence=self.noise)
+
+
+def exact_absolute_law(
+    counts: Float64s,
+    rates: Float64s,
+    units: Float64s,
+    total: float,
+    value: float,
+    level: float,
+    *,
+    dependence: float = 1.0,
+) -> Law:
+    """Return floor and p-value of the l1 error of many bins, each a binomial count of rows of some weight.
+
+    E |k - n p| = 2 (m + 1) C(n, m + 1) p^(m + 1) (1 - p)^(n - m) with m = floor(n p) (de Moivre).
+    """
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    n, p = np.rint(counts), np.clip(rates, 0.0, 1.0)
+    m = np.minimum(np.floor(n * p), np.maximum(n - 1, 0))
+    logs = gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m) + xlogy(m + 1, p) + xlog1py(n - m, -p)
+    deviations = np.where(n > 0, 2 * np.exp(logs), 0.0)
+    squares = np.maximum(n * p * (1 - p) - deviations**2, 0.0)
+    sd = math.sqrt(dependence * float(np.sum(units**2 * squares))) / total
+    return _normal_law(float(np.sum(units * deviations)) / total, sd, value, level)
+
+
+def _normal_law(mean: float, sd: float, value: float, level: float) -> Law:
+    from scipy.special import ndtr, ndtri
+
+    if sd == 0:
+        return Law(Floor(mean, mean), float(value <= mean))
+    return Law(Floor(mean, mean + float(ndtri(level)) * sd), float(ndtr((mean - value) / sd)))
 
 
 def inferred(

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from calibrant.clusters import BucketSums
 from calibrant.inputs.scores import Score
-from calibrant.measures import clustered_closed_form as closed_form
 from calibrant.measures import curves
 from calibrant.measures.binned.clustered import ClusterBins
 from calibrant.measures.binned.intervals import rate_intervals
@@ -193,10 +192,6 @@ class ClusteredRows:
         """Return nothing: without resampling there is no law of the range of the cumulative residuals."""
         del level
         return None
-
-    def gap_law(self, value: float, level: float) -> Law:
-        """Return the law of the mean gap."""
-        return closed_form.mean_gap_law(self.clusters, value, level)
 
     # ------------------------------------------------------------ curves
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from calibrant.measures.context import Inference, OwnLaw
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.means.intervals import gap_variance, mean_interval
 from calibrant.measures.means.means import NORMAL
 from calibrant.measures.measure import Measure, exact
+from calibrant.results import Floor
+from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.null import Interval, Law
 
 
@@ -40,9 +46,23 @@ def largest_gap(inference: Inference) -> float:
     return max(-low, high)
 
 
+def mean_gap_law(design: SamplingDesign, value: float, level: float) -> Law:
+    """Return the floor of the size of the mean gap, and the two-sided p-value of the mean gap.
+
+    Where the scores are uncertain and nothing varies, clusters have the outcomes of their scores: p is then 1.
+    """
+    from scipy.special import ndtr, ndtri
+
+    cells = design.cells
+    sd = math.sqrt(design.null_variance(np.ones(len(cells)))) / cells.total
+    if sd == 0:
+        return Law(Floor(0.0, 0.0), float(abs(value) < 1e-15 or bool(cells.null_variances.any())))
+    upper = float(ndtri(0.5 + level / 2)) * sd
+    return Law(Floor(math.sqrt(2 / math.pi) * sd, upper), 2 * float(ndtr(-abs(value) / sd)))
+
+
 def _law(inference: Inference) -> Law:
-    """Return the floor of the gap's absolute value, and the two-sided p-value of the gap."""
-    return inference.rows.gap_law(inference.event.value(MEAN_GAP), inference.level)
+    return mean_gap_law(inference.rows.design, inference.event.value(MEAN_GAP), inference.level)
 
 
 MEAN_CONFIDENCE = Measure(

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from calibrant.inputs.scores import Score
 from calibrant.inputs.weights import share_rows
-from calibrant.measures import curves, null_closed_form
+from calibrant.measures import curves
 from calibrant.measures.binned.binned import quantile_bin_of, uniform_bin_of
 from calibrant.measures.binned.sums import BinSums, RowBins
 from calibrant.measures.cumulative import intervals as cumulative
+from calibrant.measures.cumulative.brownian import range_law
 from calibrant.measures.cumulative.cumulative import cumulated_range
 from calibrant.measures.isotonic.intervals import RowForecasts
 from calibrant.measures.line.intervals import (
@@ -176,16 +177,12 @@ class IndependentRows:
     def cumulative_law(self, level: float) -> Law | None:
         """Return the law of the largest cumulative residual."""
         value = float(np.abs(np.cumsum(self.cells.gap_sums)).max()) / self.cells.total
-        return null_closed_form.cumulative_law(self.cells, value, level)
+        return cumulative.cumulative_law(self.cells, value, level)
 
     def range_law(self, level: float) -> Law | None:
         """Return the law of the range of the cumulative residuals."""
         value = float(cumulated_range(np.cumsum(self.cells.gap_sums))) / self.cells.total
-        return null_closed_form.range_law(self.cells, value, level)
-
-    def gap_law(self, value: float, level: float) -> Law:
-        """Return the law of the mean gap."""
-        return null_closed_form.mean_gap_law(self.cells, value, level)
+        return range_law(self.cells, value, level)
 
     # ------------------------------------------------------------ curves
 

@@ -6,6 +6,9 @@ import math
 
 import numpy as np
 
+from calibrant.results import Floor
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.null import Law
 from calibrant.statistics.roots import root
 
 #: E(max W - min W) of a Brownian motion W on [0, 1].
@@ -33,3 +36,11 @@ def brownian_range_sf(x: float) -> float:
 def brownian_range_quantile(p: float) -> float:
     """Return the x with P(max W - min W <= x) = p."""
     return root(lambda x: 1 - brownian_range_sf(x) - p, 0.1, 16.0, xtol=1e-10)
+
+
+def range_law(cells: Cells, value: float, level: float) -> Law:
+    """Return the floor and the p-value of the range of the cumulative residuals: that of a Brownian motion."""
+    sd = math.sqrt(float(cells.null_variances.sum())) / cells.total
+    if sd == 0:
+        return Law(Floor(0.0, 0.0), float(value <= 0))
+    return Law(Floor(RANGE_MEAN * sd, brownian_range_quantile(level) * sd), brownian_range_sf(value / sd))

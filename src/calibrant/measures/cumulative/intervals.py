@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 
+from calibrant.results import Floor
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.null import Law
 from calibrant.statistics.roots import root
 
 
@@ -35,6 +37,14 @@ def brownian_quantile(p: float) -> float:
 
 #: E sup |W| of a Brownian motion on [0, 1].
 BROWNIAN_MEAN = math.sqrt(math.pi / 2)
+
+
+def cumulative_law(cells: Cells, value: float, level: float) -> Law:
+    """Return the floor and the p-value of the largest cumulative residual: sup |W| of a Brownian motion."""
+    sd = math.sqrt(float(cells.null_variances.sum())) / cells.total
+    if sd == 0:
+        return Law(Floor(0.0, 0.0), float(value <= 0))
+    return Law(Floor(BROWNIAN_MEAN * sd, brownian_quantile(level) * sd), brownian_sf(value / sd))
 
 
 def interval(cells: Cells, value: float, level: float) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What perfect calibration shows of rows in clusters, in closed form.
+"""Tests of rows in clusters in closed form: Spiegelhalter's and Cox's.
 
 Under calibration the S of bins are nearly normal with covariance Sigma0 = c (sum_h S_h S_h') c, c = sqrt(V0 / Q). A sum
 psi r over rows has the variance (sum psi^2 V0) A / (sum psi^2 Q), A = sum_h (sum psi r)^2: that of independent rows
@@ -15,31 +15,12 @@ import numpy as np
 
 from calibrant.measures.line.intervals import CERTAIN
 from calibrant.measures.line.line import log_odds
-from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import NOTHING, Clustered, null_effect
-from calibrant.statistics.null import Law
 
 _LEAST: Final = 4  # buckets: with fewer, two directions are tested far too often (a fifth at 5 % with two)
 
 _SINGULAR: Final = 1e-12  # of the largest eigenvalue: below it, scores do not differ
-
-
-# ------------------------------------------------------------ sums of residuals
-
-
-def mean_gap_law(rows: Clustered, value: float, level: float) -> Law:
-    """Return the floor of the size of the mean gap, and the two-sided p-value of the mean gap."""
-    from scipy.special import ndtr, ndtri
-
-    cells = rows.cells
-    effect = null_effect(rows.gaps.sum(axis=1), float(cells.squared_residuals.sum()))
-    sd = math.sqrt(float(cells.null_variances.sum()) * effect) / rows.total
-    if sd == 0:
-        certain = not cells.null_variances.any()
-        return Law(Floor(0.0, 0.0), float(abs(value) < 1e-15 or not certain))
-    upper = float(ndtri(0.5 + level / 2)) * sd
-    return Law(Floor(math.sqrt(2 / math.pi) * sd, upper), 2 * float(ndtr(-abs(value) / sd)))
 
 
 def spiegelhalter(rows: Clustered) -> tuple[float, float]:
