@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inputs.scores import Score, mean_score, mean_square
+from calibrant.inputs.scores import Score, mean_score
 from calibrant.kernels import dispatch
 from calibrant.measures.binned.binned import Bins
 from calibrant.results import ScoreDecomposition
@@ -60,11 +60,6 @@ def table_score(table: ReliabilityTable, score: Score) -> float:
     if score == "brier":
         return table.sums.square_residuals / table.total
     return mean_score(score, table.scores, table.counts, table.positives, table.total)
-
-
-def table_square(table: ReliabilityTable, score: Score) -> float:
-    """Return the mean of the squared scores of the predictions, without infinite ones."""
-    return mean_square(score, table.scores, table.counts, table.positives, table.total)
 
 
 def base_score(table: ReliabilityTable, score: Score) -> float:
