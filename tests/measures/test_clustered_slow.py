@@ -26,10 +26,12 @@ from calibrant.measures.class_inference import ClassBins
 from calibrant.measures.clustered_null import ClusterNull, GapSums
 from calibrant.measures.cumulative import clustered as cumulative
 from calibrant.measures.differences import clustered as pairs
+from calibrant.measures.differences import pair as differences
 from calibrant.measures.gap import mean_gap_law
 from calibrant.measures.isotonic import clustered as corp
 from calibrant.measures.isotonic import intervals as independent_corp
 from calibrant.measures.line.clustered import log_odds_line
+from calibrant.measures.line.intervals import Line
 from calibrant.measures.means import clustered as means
 from calibrant.measures.means.intervals import gap_variance, mean_interval
 from calibrant.measures.means.means import PredictionMeans
@@ -126,9 +128,8 @@ def judged(rows, resampling, *, slow):
         "cox": clustered_tests.cox_test(rows)[2],
         "spiegelhalter": clustered_tests.spiegelhalter(rows)[1],
     }
-    means_of, (slope, variance) = PredictionMeans.of_table(rows.fine.table, right=False), log_odds_line(rows)
+    means_of, line = PredictionMeans.of_table(rows.fine.table, right=False), Line.of(*log_odds_line(rows), level)
     tail = resampling.tail
-    half = variance.half_width(level)
     ends = {
         "gap": mean_interval(gap, gap_variance(rows), rows.total, level),
         "brier": means.score_interval(rows, "brier", means_of, level)[:2],
@@ -136,7 +137,7 @@ def judged(rows, resampling, *, slow):
         "ece": intervals.absolute_interval(found, observed[0], level, rejected=p["ece"] <= tail),
         "square": intervals.square_interval(found, found.square, level, rejected=p["square"] <= tail),
         "ks": cumulative.interval(rows, observed[2], resampling),
-        "slope": (slope - half, slope + half),
+        "slope": (line.low, line.high),
     }
     if slow:
         table = rows.fine.table
@@ -257,11 +258,12 @@ def compared():
                 )
                 for name, rows in zip("AB", pairs.paired_rows(*parts), strict=True)
             ]
+            both = pairs.ClusterPair(*models)
             found = {
-                "square": pairs.square_difference(*models, LEVEL),
-                "ece": pairs.absolute_difference(*models, LEVEL),
-                "brier": pairs.brier_difference(*models, LEVEL),
-                "accuracy": pairs.accuracy_difference(*models, LEVEL),
+                "square": differences.square_difference(both, LEVEL),
+                "ece": differences.absolute_difference(both, LEVEL),
+                "brier": differences.brier_difference(both, LEVEL),
+                "accuracy": differences.accuracy_difference(both, LEVEL),
             }
             for name, one in found.items():
                 covers[name].append(one.low <= first[name] - second[name] <= one.high)
