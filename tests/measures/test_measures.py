@@ -18,7 +18,7 @@ import pytest
 import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable, evaluate
 from calibrant.errors import InputError
-from calibrant.measures import MEASURES, Event, Inference, Measure, Null, Unavailable
+from calibrant.measures import MEASURES, Event, Inference, Interval, Measure, Null, Unavailable
 from calibrant.measures.listed import BY_NAME, compared, of_profile, selected
 from calibrant.measures.profiles import ALL, CLINICAL, PROFILES, STANDARD
 from calibrant.results import Description, Estimate
@@ -542,3 +542,18 @@ def test_the_smallest_samples_of_the_issue() -> None:
 def test_a_range_rises(ends: tuple[float, float]) -> None:
     with pytest.raises(InputError, match="range: expected the least and the largest value"):
         Measure(name="mine", label="mine", meaning="Mine.", value=lambda _: 0.5, range=ends)
+
+
+@pytest.mark.parametrize(("implied", "high"), [(0.4, 0.5), (np.nextafter(0.5, 1.0), 0.5), (0.6, 0.6)])
+def test_an_upper_end_is_raised_by_more_than_rounding(implied: float, high: float) -> None:
+    own = Measure(
+        name="own",
+        label="own",
+        meaning="A number.",
+        value=lambda _: 0.3,
+        interval=lambda _: Interval(0.1, 0.5, "by hand"),
+        implied=lambda _: implied,
+    )
+    found = evaluate(np.linspace(0.1, 0.9, 60), np.arange(60) % 2, measures=[own], n_resamples=0)["own"]
+    assert found.high == high
+    assert ("raised" in found.method) == (high == 0.6)
