@@ -137,9 +137,9 @@ def _keywords(thing: Any) -> set[str]:
 
 
 def _inside(module: str, modules: set[str]) -> bool:
-    """Return whether a module is below a room: its other names are not public."""
-    rooms = {"calibrant.compat"}
-    return module.count(".") > 1 and module.rpartition(".")[0] not in rooms and module in modules
+    """Return whether a module is below a public package: its other names are not public."""
+    packages = {"calibrant.compat"}
+    return module.count(".") > 1 and module.rpartition(".")[0] not in packages and module in modules
 
 
 @cache
