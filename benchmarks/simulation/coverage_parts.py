@@ -32,12 +32,13 @@ from calibrant.measures.binned import binned
 from calibrant.measures.binned.classwise import CLASSWISE_ECE
 from calibrant.measures.binned.histograms import ClassHistograms
 from calibrant.measures.class_inference import ClassBins
-from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.estimates import estimate
 from calibrant.measures.event import Classes
 from calibrant.measures.means.means import PredictionMeans, heavy, surprises
 from calibrant.results import Estimate
+from calibrant.statistics.cells import Cells
 from calibrant.statistics.class_rows import ClassRows
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.resampling import Resampling
 
 PARTS = Path(__file__).resolve().parents[1] / ".coverage"
@@ -180,7 +181,7 @@ def event_of(rows: Rows, n_bins: int) -> Event:
     if clusters is not None:
         scores = event_row_scores(p[:, None], y, logits=False)
         buckets = BucketSums.of(as_clusters(clusters, len(p)), p, y.astype(np.uint8), row_scores=scores)
-        in_clusters = ClusteredRows.of(table, n_bins, buckets)
+        in_clusters = Clustered.of(Cells.from_table(table), buckets)
         happened = buckets.y.sum(axis=1)
         kinds, places = np.stack([buckets.weight - happened, happened], axis=1), np.arange(len(happened))
         means = replace(means, base_rates=replace(means.base_rates, buckets=kinds, places=places))

@@ -21,15 +21,13 @@ from calibrant.inference.hypotheses import spiegelhalter_test
 from calibrant.inputs.scores import event_row_scores
 from calibrant.kernels import dispatch
 from calibrant.measures import clustered_classes as classwise
-from calibrant.measures import clustered_curves as curves
 from calibrant.measures.binned import clustered as bins
 from calibrant.measures.binned import intervals as binned
 from calibrant.measures.binned import null
 from calibrant.measures.binned.binned import bin_table, debiased_square_error
-from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
+from calibrant.measures.binned.clustered import ClusterBins, coarse_bins
 from calibrant.measures.binned.sums import RowBins
 from calibrant.measures.class_inference import ClassBins
-from calibrant.measures.clustered_null import ClusterNull, GapSums
 from calibrant.measures.cumulative import clustered as cumulative
 from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.differences import clustered as pairs
@@ -39,20 +37,29 @@ from calibrant.measures.gap import mean_gap_law
 from calibrant.measures.isotonic import clustered as corp
 from calibrant.measures.isotonic import intervals as independent_corp
 from calibrant.measures.line.clustered import log_odds_line
-from calibrant.measures.means import clustered as means
-from calibrant.measures.means.intervals import gap_variance, mean_interval, rate_interval, uncertainty_interval
+from calibrant.measures.means.intervals import (
+    accuracy_interval,
+    gap_variance,
+    mean_score_influence,
+    rate_interval,
+    rate_rows,
+    uncertainty_interval,
+)
 from calibrant.measures.means.means import PredictionMeans, wilson_interval
+from calibrant.measures.simulated import ClusterNull, GapSums
 from calibrant.measures.smooth import intervals as smooth
 from calibrant.measures.smooth.smooth import smooth_error
 from calibrant.measures.verdict import Verdict
 from calibrant.measures.verdict import closed_form as independent_verdict
 from calibrant.statistics import cluster_sums as sums
+from calibrant.statistics import design
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import Clustered
-from calibrant.statistics.design import Independent
+from calibrant.statistics.design import Clustered, Independent, details_of
 from calibrant.statistics.intervals import score_end
 from calibrant.statistics.resampling import Resampling, t_quantile
 from calibrant.table import ReliabilityTable
+from tests.builders import mean_interval, mean_score_ends, score_ends
+from tests.builders import uniform_sums as uniform
 
 EXACT = 1e-11
 CLOSE = 1e-7
@@ -65,12 +72,17 @@ EQUAL, UNEQUAL = "aaabbbcccddd", "aaaaaabbccdd"
 
 def isotonic_band(law, shown, resampling):
     """The band of the isotonic fit under calibration, as a report draws it."""
-    places = curves.coarse_of(law.rows, shown)
+    places = law.rows.coarse(shown)
 
     def fits(drawn):
         return np.clip(dispatch.isotonic_fits(law.rows.cells.counts, drawn.positives), 0.0, 1.0)[:, places]
 
     return resampling.band(law.replicates(fits, resampling))
+
+
+def simulated_band(law, resampling):
+    """The band of the rates of bins under calibration, as a report draws it."""
+    return resampling.band(law.replicates(lambda drawn: law.uniform.rates(drawn.uniform_positives), resampling))
 
 
 def clustered(p, y, labels, weights=None, grid=None):
@@ -83,10 +95,6 @@ def clustered(p, y, labels, weights=None, grid=None):
     return Clustered.of(Cells.from_table(table), buckets)
 
 
-def uniform(rows, n_bins=15):
-    return ClusterBins.of(rows, uniform_bins(rows, n_bins))
-
-
 def dependent(seed=0, n_clusters=40, slope=1.0, mean_size=10):
     """Rows in clusters of unequal sizes, whose outcomes depend on each other."""
     rng = np.random.default_rng(seed)
@@ -96,10 +104,6 @@ def dependent(seed=0, n_clusters=40, slope=1.0, mean_size=10):
     return p, y.astype(int), labels
 
 
-def isotonic_curve_of(rows, shown, consistency, resampling):
-    return isotonic_curve(rows.fine, shown, consistency, lambda: curves.refits(rows, shown, resampling), resampling)
-
-
 def rate_of(rows):
     return float(rows.fine.positives.sum()) / rows.total
 
@@ -107,11 +111,6 @@ def rate_of(rows):
 def gap_error(rows):
     """The standard error of the mean gap if the rows were independent."""
     return gap_variance(Independent(rows.fine)).error / rows.total
-
-
-def score_interval_of(rows, level):
-    value = float(np.sum(rows.cells.score_sums)) / rows.total
-    return mean_interval(value, means.mean_score_variance(rows, value), rows.total, level)
 
 
 def absolute(sums):
@@ -149,7 +148,7 @@ def verdict_of(law):
 
 def p_values(rows, n_bins=15):
     """All closed forms of p-values."""
-    found, errors = ClusterBins.of(rows, uniform_bins(rows, n_bins)), errors_of(rows)
+    found, errors = ClusterBins.of(rows, coarse_bins(rows, n_bins)), errors_of(rows)
     law = ClusterNull.of(rows, n_bins)
     return {
         "ece": null.absolute_law(found, 0.9, float(absolute(law.observed)[0])).p_value,
@@ -170,16 +169,16 @@ def intervals(rows, level=0.9):
         "ece": binned.absolute_interval(found, errors["absolute"], level, rejected=True),
         "square": binned.square_interval(found, errors["square"], level, rejected=True),
         "gap": mean_interval(errors["gap"], gap_variance(rows), rows.total, level),
-        "score": score_interval_of(rows, level),
-        "brier": means.score_interval(rows, "brier", means_of, level)[:2],
-        "accuracy": means.accuracy_interval(rows, means_of, level),
-        "rate": rate_interval(rate_of(rows), means.rate_rows(rows, level), level),
-        "uncertainty": uncertainty_interval(rate_of(rows), means.rate_rows(rows, level), level),
+        "score": mean_score_ends(rows, level),
+        "brier": score_ends(rows, "brier", means_of, level),
+        "accuracy": accuracy_interval(rows, means_of, level),
+        "rate": rate_interval(rate_of(rows), rate_rows(rows, level), level),
+        "uncertainty": uncertainty_interval(rate_of(rows), rate_rows(rows, level), level),
     }
     if found.held.any():
         ends["mce"] = binned.maximum_interval(found, errors["maximum"], level, rejected=True)
     if math.isfinite(means_of.nll):
-        ends["log"] = means.score_interval(rows, "log", means_of, level)[:2]
+        ends["log"] = score_ends(rows, "log", means_of, level)
     return ends
 
 
@@ -309,7 +308,7 @@ def test_replicates_have_the_covariance_of_the_closed_forms():
     rows = clustered(*dependent(7))
     law = ClusterNull.of(rows, 5)
     drawn = law.replicates(lambda draws: draws.uniform_gaps, Resampling.of(0.9, 20_000, 1))
-    sums_of = np.stack([bins.ClusterBins.of(rows, uniform_bins(rows, 5)).gaps])[0]
+    sums_of = np.stack([bins.ClusterBins.of(rows, coarse_bins(rows, 5)).gaps])[0]
     moments = law.uniform.moments
     scale = np.sqrt(moments.null_variances / moments.squared_residuals)
     expected = (sums_of * scale).T @ (sums_of * scale)
@@ -344,7 +343,7 @@ def test_clusters_of_one_row_have_the_laws_of_independent_rows():
     p, y = distinct()
     rows = clustered(p, y, np.arange(len(p)))
     cells, law = rows.fine, ClusterNull.of(rows, 15)
-    plain = RowBins.of(cells, uniform_bins(rows, 15))
+    plain = RowBins.of(cells, coarse_bins(rows, 15))
     errors = errors_of(rows)
     expected = {
         "ece": null.absolute_law(plain, 0.9, errors["absolute"]).p_value,
@@ -369,7 +368,7 @@ def test_clusters_of_one_row_have_the_laws_of_independent_rows():
 def test_clusters_of_one_row_have_nearly_the_intervals_of_independent_rows():
     p, y = distinct(seed=1)
     rows = clustered(p, y, np.arange(len(p)))
-    plain = RowBins.of(rows.fine, uniform_bins(rows, 15))
+    plain = RowBins.of(rows.fine, coarse_bins(rows, 15))
     errors, found = errors_of(rows), intervals(rows)
     t = t_quantile(0.9, len(p) - 1)
     half = gap_error(rows) * t
@@ -458,9 +457,9 @@ def test_more_than_256_clusters_share_buckets():
     p, y, labels = dependent(11, n_clusters=600, mean_size=3)
     rows = clustered(p, y, labels)
     assert (len(rows.sizes), rows.n_clusters) == (rows.buckets.n_buckets - np.sum(rows.buckets.rows == 0), 600)
-    assert means.details_of(rows.buckets)["clusters"] == 600
+    assert details_of(rows.buckets)["clusters"] == 600
     split = rows.buckets + BucketSums.empty("number", scored=True)
-    assert means.details_of(split)["clusters"] == "more than 256"
+    assert details_of(split)["clusters"] == "more than 256"
 
 
 # ---------------------------------------------------------------- numbers of the research program
@@ -610,12 +609,12 @@ def test_one_cluster_is_an_error():
 
 
 def test_warnings_of_few_clusters_and_of_a_large_one():
-    assert means.flag_of(clustered(*dependent(1, n_clusters=80, mean_size=5))) == ""
-    assert "fewer than 15" in means.flag_of(clustered(P, Y, list(EQUAL)))
+    assert clustered(*dependent(1, n_clusters=80, mean_size=5)).sample.flag == ""
+    assert "fewer than 15" in clustered(P, Y, list(EQUAL)).sample.flag
     rows = clustered(*HARD["one cluster has most"])
-    assert "2 clusters with the rarer outcome: fewer than 15" in means.flag_of(rows)
-    assert "one cluster holds 99 % of the rows: intervals are wide" in means.flag_of(rows)
-    assert means.flag_of(clustered(*HARD["no event"])).startswith("the outcome is the same in every row")
+    assert "2 clusters with the rarer outcome: fewer than 15" in rows.sample.flag
+    assert "one cluster holds 99 % of the rows: intervals are wide" in rows.sample.flag
+    assert clustered(*HARD["no event"]).sample.flag.startswith("the outcome is the same in every row")
 
 
 # ---------------------------------------------------------------- scores without bins
@@ -715,7 +714,7 @@ SMOOTH_RECORDS = [
 @pytest.mark.parametrize("record", SMOOTH_RECORDS, ids=lambda record: f"slope {record[2]}")
 def test_intervals_without_bins_are_those_of_the_research_program(record, monkeypatch):
     monkeypatch.setattr(smooth, "unbiased_end", lambda *_args, **_settings: math.inf)  # an end that came later
-    monkeypatch.setattr(sums, "common_signs", lambda *_args: [])  # directions that came later
+    monkeypatch.setattr(design, "common_signs", lambda *_args: [])  # directions that came later
     seed, n_clusters, slope, ks, smece, part = record
     rows = clustered(*dependent(seed, n_clusters, slope))
     law = ClusterNull.of(rows, 15)
@@ -791,15 +790,15 @@ def test_the_bands_hold_the_curves():
     rows = clustered(*dependent(16, 80))
     law, resampling = ClusterNull.of(rows, 15), Resampling.of(0.9, 200, 0)
     shown = shown_cells(rows.fine)
-    isotonic = isotonic_curve_of(rows, shown, isotonic_band(law, shown, resampling), resampling)
-    soft = smooth_curve(rows, rows.fine, shown, 0.05, resampling.level)
+    isotonic = isotonic_curve(rows, isotonic_band(law, shown, resampling), resampling)
+    soft = smooth_curve(rows, 0.05, resampling.level)
     for curve in (isotonic, soft):
         assert (curve.confidence_lows <= curve.rates).all()
         assert (curve.rates <= curve.confidence_highs).all()
         assert (curve.consistency_lows <= curve.consistency_highs).all()
-    plain = smooth_curve(Independent(rows.fine), rows.fine, shown, 0.05, resampling.level)
+    plain = smooth_curve(Independent(rows.fine), 0.05, resampling.level)
     np.testing.assert_array_equal(soft.rates, plain.rates)
-    without = isotonic_curve_of(rows, shown, None, Resampling.of(0.9, 0, 0))
+    without = isotonic_curve(rows, None, Resampling.of(0.9, 0, 0))
     np.testing.assert_array_equal(
         without.rates, dispatch.isotonic_fits(rows.fine.counts, rows.fine.positives[None])[0][shown]
     )
@@ -809,18 +808,19 @@ def test_the_bands_hold_the_curves():
 def test_the_smooth_bands_of_ten_copies_are_those_of_the_rows():
     p, y = distinct(seed=8)
     once, copies = clustered(p, y, np.arange(240)), clustered(*(np.repeat(x, 10) for x in (p, y, np.arange(240))))
-    shown, resampling = shown_cells(once.fine), Resampling.of(0.9, 0, 0)
-    one, other = (smooth_curve(rows, rows.fine, shown, 0.05, resampling.level) for rows in (once, copies))
-    np.testing.assert_allclose(other.confidence_lows, one.confidence_lows, atol=EXACT)
-    np.testing.assert_allclose(other.consistency_highs, one.consistency_highs, atol=EXACT)
-    bands = [curves.bin_band(ClusterNull.of(rows, 15), Resampling.of(0.9, 400, 0)) for rows in (once, copies)]
+    one, other = (smooth_curve(rows, 0.05, 0.9) for rows in (once, copies))
+    _, own, copied = np.intersect1d(one.scores, other.scores, return_indices=True)
+    assert len(own) > 30
+    for name in ("confidence_lows", "consistency_highs"):
+        np.testing.assert_allclose(getattr(other, name)[copied], getattr(one, name)[own], atol=EXACT)
+    bands = [simulated_band(ClusterNull.of(rows, 15), Resampling.of(0.9, 400, 0)) for rows in (once, copies)]
     np.testing.assert_allclose(bands[0], bands[1], atol=EXACT)
 
 
 def test_the_band_of_bins_without_resampling_is_near_that_of_replicates():
     rows = clustered(*dependent(17, 150))
     law = ClusterNull.of(rows, 5)
-    drawn, plain = (curves.bin_band(law, Resampling.of(0.9, n, 0)) for n in (4000, 0))
+    drawn, plain = simulated_band(law, Resampling.of(0.9, 4000, 0)), binned.rate_band(law.uniform, 0.9)
     widths = drawn[1] - drawn[0]
     assert np.abs(np.array(drawn) - plain).max() <= 0.25 * widths.max()  # steps of a binomial law are a few rows wide
 
@@ -842,10 +842,10 @@ def test_hard_cases_have_intervals_without_bins(name):
     slope, variance = log_odds_line(rows)
     assert (variance is not None) == math.isfinite(slope)
     shown = shown_cells(rows.fine)
-    isotonic = isotonic_curve_of(rows, shown, isotonic_band(law, shown, resampling), resampling)
+    isotonic = isotonic_curve(rows, isotonic_band(law, shown, resampling), resampling)
     assert np.isfinite(isotonic.confidence_highs).all()
-    assert np.isfinite(smooth_curve(rows, rows.fine, shown, 0.05, resampling.level).confidence_highs).all()
-    assert np.isfinite(curves.bin_band(law, Resampling.of(0.9, 0, 0))).all()
+    assert np.isfinite(smooth_curve(rows, 0.05, resampling.level).confidence_highs).all()
+    assert np.isfinite(binned.rate_band(law.uniform, 0.9)).all()
     if float(rows.cells.null_variances.sum()) > 0:
         null = law.null_smooth(0.05)
         assert np.isfinite(law.replicates(lambda drawn: np.stack(null(drawn.cell_gaps), axis=1), resampling)).all()
@@ -1134,8 +1134,8 @@ def test_the_interval_of_the_maximum_is_that_of_the_research_program(monkeypatch
 def test_the_mean_score_of_a_bin_varies_by_cluster():
     p, y = distinct(seed=24)
     rows = clustered(*(np.repeat(x, 10) for x in (p, y, np.arange(240))))
-    expected = means.mean_score_variance(rows, float(p.mean())).value / rows.total**2
-    found = ClusterBins.of(rows, uniform_bins(rows, 1))
+    expected = rows.variance(mean_score_influence(rows.fine, float(p.mean()))).value
+    found = ClusterBins.of(rows, coarse_bins(rows, 1))
     assert found.mean_variances[0] == pytest.approx(expected, rel=CLOSE)
 
 
@@ -1148,7 +1148,7 @@ def test_few_bins_have_no_end_by_the_largest_bias(monkeypatch):
 
 
 def interval_of(rows, n_bins):
-    found = ClusterBins.of(rows, uniform_bins(rows, n_bins))
+    found = ClusterBins.of(rows, coarse_bins(rows, n_bins))
     value = float(np.abs(found.moments.gap_sums).sum()) / rows.total
     return binned.absolute_interval(found, value, 0.9, rejected=False)
 
@@ -1190,9 +1190,9 @@ def test_parts_of_the_verdict_have_uniform_p_values_on_replicates():
 
 def test_a_share_of_rows_that_are_all_alike_counts_clusters():
     rows = clustered(*HARD["all right"])
-    found = means.accuracy_interval(rows, PredictionMeans.of_table(rows.fine.table, right=False), 0.9)
+    found = accuracy_interval(rows, PredictionMeans.of_table(rows.fine.table, right=False), 0.9)
     assert found == pytest.approx(wilson_interval(1.0, 8, Resampling.of(0.9, 0, 0).z), rel=EXACT)
-    low, _ = rate_interval(1.0, means.rate_rows(rows, 0.9), 0.9)
+    low, _ = rate_interval(1.0, rate_rows(rows, 0.9), 0.9)
     assert low == pytest.approx(0.05 ** (1 / 8), rel=EXACT)  # Clopper and Pearson's, exact
 
 
@@ -1226,7 +1226,7 @@ def test_the_parts_of_ten_copies_are_those_of_the_rows():
     for name in ("value", "error", "growth", "rest"):
         one, other = (getattr(part, name) for part in parts)
         assert other == pytest.approx(one, rel=0.02), name  # N / (N - 1) of 240 and of 2,400 rows
-    bands = [curves.bin_band(ClusterNull.of(rows, 15), Resampling.of(0.9, 0, 0)) for rows in (once, copies)]
+    bands = [binned.rate_band(uniform(rows), 0.9) for rows in (once, copies)]
     np.testing.assert_allclose(bands[0], bands[1], atol=1e-9)
 
 

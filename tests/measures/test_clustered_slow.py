@@ -20,10 +20,9 @@ from calibrant.inference import clustered_tests
 from calibrant.inputs.scores import event_row_scores
 from calibrant.measures import clustered_classes as classwise
 from calibrant.measures.binned import intervals
-from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
+from calibrant.measures.binned.clustered import ClusterBins, coarse_bins
 from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.class_inference import ClassBins
-from calibrant.measures.clustered_null import ClusterNull, GapSums
 from calibrant.measures.cumulative import clustered as cumulative
 from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences import pair as differences
@@ -32,17 +31,18 @@ from calibrant.measures.isotonic import clustered as corp
 from calibrant.measures.isotonic import intervals as independent_corp
 from calibrant.measures.line.clustered import log_odds_line
 from calibrant.measures.line.intervals import Line
-from calibrant.measures.means import clustered as means
-from calibrant.measures.means.intervals import gap_variance, mean_interval
+from calibrant.measures.means.intervals import accuracy_interval, gap_variance
 from calibrant.measures.means.means import PredictionMeans
+from calibrant.measures.simulated import ClusterNull, GapSums
 from calibrant.measures.smooth import intervals as smooth
 from calibrant.measures.smooth.smooth import smooth_error
 from calibrant.measures.verdict import Verdict
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import Clustered
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
+from tests.builders import mean_interval, score_ends
 
 pytestmark = pytest.mark.slow
 
@@ -132,8 +132,8 @@ def judged(rows, resampling, *, slow):
     tail = resampling.tail
     ends = {
         "gap": mean_interval(gap, gap_variance(rows), rows.total, level),
-        "brier": means.score_interval(rows, "brier", means_of, level)[:2],
-        "accuracy": means.accuracy_interval(rows, means_of, level),
+        "brier": score_ends(rows, "brier", means_of, level),
+        "accuracy": accuracy_interval(rows, means_of, level),
         "ece": intervals.absolute_interval(found, observed[0], level, rejected=p["ece"] <= tail),
         "square": intervals.square_interval(found, found.square, level, rejected=p["square"] <= tail),
         "ks": cumulative.interval(rows, observed[2], resampling),
@@ -253,7 +253,7 @@ def compared():
                 pairs.ClusterModel(
                     name=name,
                     rows=rows,
-                    bins=ClusterBins.of(rows, uniform_bins(rows, 15)),
+                    bins=ClusterBins.of(rows, coarse_bins(rows, 15)),
                     means=PredictionMeans.of_table(rows.fine.table, right=False),
                 )
                 for name, rows in zip("AB", pairs.paired_rows(*parts), strict=True)

@@ -17,11 +17,11 @@ from calibrant import CalibrationSketch, MurphyCurve, NetBenefit, ReliabilityTab
 from calibrant.clusters import BucketSums, as_clusters
 from calibrant.errors import InputError
 from calibrant.measures import Event
-from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.cumulative.cumulative import kuiper_error
 from calibrant.measures.decisions.clustered import net_benefit_interval, treated_of_buckets
 from calibrant.measures.decisions.decision_curve import decision_curve_of
 from calibrant.measures.decisions.decisions import Treated
+from tests.builders import clustered_of
 
 #: Sums of at most 1,000 numbers of at most 99 (the odds at t = .99) in another order, divided by their number.
 CLOSE = 1e-12
@@ -288,7 +288,7 @@ def test_the_treated_of_buckets_add_up_to_all(seed: int, dtype: Any, pooled: boo
     sums = None if weights is None else weights.astype(np.float64)
     buckets = BucketSums.of(as_clusters(labels, 300), scores, outcomes.astype(np.uint8), sums)
     places = np.unique(np.concatenate([np.arange(1, 100) / 100, rng.uniform(0.001, 0.999, 50)]))
-    rows, treated = ClusteredRows.of(table, 15, buckets).clusters, Treated.of(table, places, closed=True)
+    rows, treated = clustered_of(table, buckets), Treated.of(table, places, closed=True)
     positives, negatives = treated_of_buckets(rows, treated)
     np.testing.assert_allclose(positives.sum(axis=0), treated.positives, rtol=0, atol=1e-9)
     np.testing.assert_allclose(negatives.sum(axis=0), treated.negatives, rtol=0, atol=1e-9)
@@ -379,7 +379,7 @@ def test_coverage_by_cluster(n_clusters: int, size: int, spread: float) -> None:
         table = ReliabilityTable.from_scores(scores, outcomes.astype(int))
         buckets = BucketSums.of(as_clusters(labels, len(labels)), scores, outcomes)
         treated = Treated.of(table, places, closed=True)
-        lows, highs = net_benefit_interval(ClusteredRows.of(table, 15, buckets).clusters, treated, 0.95)
+        lows, highs = net_benefit_interval(clustered_of(table, buckets), treated, 0.95)
         held += np.isfinite(lows)
         hits += (lows <= truth) & (truth <= highs)
     often = held >= 225

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 import calibrant
 from calibrant.errors import InputError
-from calibrant.measures.ranking.area import area_interval, area_square
+from calibrant.measures.ranking.area import area_influence
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.intervals import linked_interval
 from calibrant.statistics.resampling import normal_quantile
 from calibrant.statistics.variance import Variance
 
@@ -45,7 +46,7 @@ def test_recorded_areas_and_intervals(case):
     assert calibrant.auroc(p, y) == pytest.approx(area, rel=EXACT)
     assert calibrant.auroc(p, y, weights=1 + np.arange(len(p)) % 3) == pytest.approx(weighted, rel=EXACT)
     cells = Cells.from_table(calibrant.ReliabilityTable.from_scores(p, y))
-    half = normal_quantile(0.95) * math.sqrt(area_square(cells))
+    half = normal_quantile(0.95) * math.sqrt(area_influence(cells, area).square) * area * (1 - area)
     assert (area - half, area + half) == pytest.approx((low, high), rel=1e-10)  # DeLong's is a difference of ranks
     estimate = calibrant.evaluate(p, y, measures=["auroc"], n_resamples=0)["auroc"]
     assert estimate.value == pytest.approx(area, rel=EXACT)
@@ -165,8 +166,8 @@ def test_an_increasing_map_changes_nothing_and_a_mean_over_classes_is_that_of_th
 
 
 def test_the_interval_on_log_odds_stays_within_0_and_1():
-    assert area_interval(0.5, Variance(1e18), 0.95) == pytest.approx((0.0, 1.0), abs=1e-300)
-    low, high = area_interval(0.999, Variance(1e-4), 0.95)
+    assert linked_interval(0.5, Variance(1.6e19), 0.95, "logit")[:2] == pytest.approx((0.0, 1.0), abs=1e-300)
+    low, high, _ = linked_interval(0.999, Variance(1e-4 / (0.999 * 0.001) ** 2), 0.95, "logit")
     assert 0 < low < 0.999 < high < 1
 
 

@@ -18,7 +18,7 @@ from calibrant import ReliabilityTable, evaluate
 from calibrant.measures import verdict
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.sums import RowBins
-from calibrant.measures.row_null import RowSums
+from calibrant.measures.simulated import RowSums
 from calibrant.measures.verdict import table_test
 from calibrant.results import Code
 from calibrant.statistics.cells import Cells

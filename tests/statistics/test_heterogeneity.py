@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 import calibrant
 from calibrant import ReliabilityTable
 from calibrant.measures.line.intervals import compare_slopes
-from calibrant.measures.means.means import rare, rarer_rows
 from calibrant.measures.means.ratio import FEW_EXPECTED, compare_ratios
 from calibrant.measures.ranking.area import compare_areas
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.heterogeneity import Compare, Deviations, GroupRows, Heterogeneity, heterogeneity
+from calibrant.statistics.sample import rare, rarer_rows
 
 Float64s = NDArray[np.float64]
 

@@ -16,7 +16,8 @@ import numpy as np
 from calibrant.measures.line.intervals import CERTAIN
 from calibrant.measures.line.line import log_odds
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.cluster_sums import NOTHING, Clustered, null_effect
+from calibrant.statistics.cluster_sums import NOTHING, null_effect
+from calibrant.statistics.design import Clustered
 
 _LEAST: Final = 4  # buckets: with fewer, two directions are tested far too often (a fifth at 5 % with two)
 

@@ -18,12 +18,12 @@ from calibrant.measures.binned.sums import BinMoments, RowBins
 from calibrant.measures.context import Inference, Null
 from calibrant.measures.event import Event
 from calibrant.measures.listed import MEASURES
-from calibrant.measures.means.means import MINORITY
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.null import floor_of
 from calibrant.statistics.resampling import Resampling, Rng, Stream, in_blocks
+from calibrant.statistics.sample import MINORITY
 from calibrant.table import ReliabilityTable
 
 #: Laws of scores to choose from: parameters of a beta law, and what such scores are like.
@@ -125,7 +125,7 @@ def noise_floor(
     binned.check_bins(n_bins)
     resampling = Resampling.of(level, n_resamples, rng, least=1)
     name, table = _table(int(n), scores)
-    inference = Inference.from_event(Event(table=table, n_bins=n_bins), resampling, _DRAWN)
+    inference = Inference(event=Event(table=table, n_bins=n_bins), resampling=resampling, measures=_DRAWN)
     draws = replace(inference, smooth_bandwidth=1.0).draws
     floors = {measure.name: floor_of(draws[measure].replicates, level) for measure in _DRAWN if measure in draws}
     return NoiseFloor(int(n), n_bins, name, level, floors)

@@ -1,6 +1,6 @@
 """Rows in clusters: p-values from replicates under calibration, and tables of replicates for any statistic.
 
-Under calibration a replicate has the sums g* of `measures.clustered_null`: the residuals of each bucket of clusters are
+Under calibration a replicate has the sums g* of `measures.simulated`: the residuals of each bucket of clusters are
 multiplied by one random normal number. The data are compared with replicates on the same coarse cells. Where the scores
 of every cluster add up to its outcomes, a sum cannot deviate: it counts as 0, so that rounding decides nothing.
 """
@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from calibrant.inference.moments import ROUNDING
 from calibrant.measures.binned.clustered import ClusterBins
-from calibrant.measures.clustered_null import ClusterNull, GapSums
 from calibrant.measures.line.intervals import CERTAIN
 from calibrant.measures.line.line import log_odds
+from calibrant.measures.simulated import ClusterNull, GapSums
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.cluster_sums import NOTHING, Clustered
+from calibrant.statistics.cluster_sums import NOTHING
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import Resampling, Rng
 from calibrant.table import ReliabilityTable

@@ -11,11 +11,10 @@ from calibrant.clusters import BucketSums, ClusterLabels, check_notion, labels_o
 from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.inputs.predictions import Notion, Predictions
-from calibrant.measures.means.clustered import BY_CLUSTER, LONE, details_of, flag_of
 from calibrant.results import TestResult
 from calibrant.sketch import Arguments, CalibrationSketch, table_of
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import Clustered
+from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered
 from calibrant.table import ReliabilityTable
 
 _HOLDS: Final = {ReliabilityTable: "a table has no clusters", CalibrationSketch: "a sketch has its own clusters"}
@@ -99,8 +98,8 @@ class EventRows:
         """What the details of a result say about its clusters, with a flag where few of them decide."""
         if self.clusters is None:
             return {}
-        flag = flag_of(self.clusters)
-        return details_of(self.clusters.buckets) | ({"flag": flag} if flag else {})
+        sample = self.clusters.sample
+        return {**sample.facts, **({"flag": sample.flag} if sample.flag else {})}
 
     def result(self, statistic: float, p_value: float, method: str, **details: Any) -> TestResult:
         """Return the result of a test of these rows."""

@@ -13,11 +13,11 @@ from calibrant.inference.replicates import varies
 from calibrant.inference.rows import EventRows
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import uniform_bin_of
-from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
+from calibrant.measures.binned.clustered import ClusterBins, coarse_bins
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import Clustered
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import Rng, Stream, check_draws, in_blocks, seed_of
 
@@ -200,7 +200,7 @@ class _ClusterScales:
     """The bins of every scale for rows in clusters: T_m = sum_b (S_b^2 - sum_h S_hb^2) / (N n_b), S_h of a bucket.
 
     ``gaps`` are S_hb, (H, M) of each scale, and ``scaled`` those of replicates before they are multiplied by normals:
-    c S_hb, as in `measures.clustered_null`. Given them, N^2 var T_m = 2 sum_(h != h') (sum_b c^2 S_hb S_h'b / n_b)^2.
+    c S_hb, as in `measures.simulated`. Given them, N^2 var T_m = 2 sum_(h != h') (sum_b c^2 S_hb S_h'b / n_b)^2.
     """
 
     n_bins: tuple[int, ...]
@@ -214,7 +214,7 @@ class _ClusterScales:
     def of(cls, rows: Clustered) -> _ClusterScales:
         """Lay out 2, 4, 8, ... bins of whole coarse cells."""
         n_bins = _numbers_of_bins(min(_FINEST_COARSE, rows.effective_n / 2))
-        bins = [ClusterBins.of(rows, uniform_bins(rows, m)) for m in n_bins]
+        bins = [ClusterBins.of(rows, coarse_bins(rows, m)) for m in n_bins]
         scaled = [scale.null_gaps * varies(scale.gaps, scale.moments.squared_residuals) for scale in bins]
         variances = []
         for scale, sums in zip(bins, scaled, strict=True):

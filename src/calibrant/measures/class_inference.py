@@ -24,6 +24,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.class_rows import ClassRows
+from calibrant.statistics.design import Independent
 from calibrant.statistics.groups import LEAST_VARIANCE, GroupTest, holm
 from calibrant.statistics.intervals import clopper_pearson
 from calibrant.statistics.null import Interval, Law, floor_of, p_value
@@ -247,5 +248,5 @@ def _class_p_value(means: Float64s, counts: Float64s, rates: Float64s, kinds: Fl
     table = ReliabilityTable(means, counts, counts * rates, round(counts.sum()), square_weights=squares)
     cells = Cells(table)
     if 0 < float(cells.null_variances.sum()) < LEAST_VARIANCE:
-        return count_p_value(cells)
+        return count_p_value(Independent(cells))
     return closed_form(cells, RowBins.of(cells, np.arange(len(table)))).p_value

@@ -19,13 +19,14 @@ from calibrant.measures.binned.clustered import ClusterBins
 from calibrant.measures.binned.intervals import absolute_interval, rate_intervals
 from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.class_inference import ClassBins, with_tests
-from calibrant.measures.clustered_null import ClusterNull
+from calibrant.measures.simulated import ClusterNull
 from calibrant.measures.verdict import Verdict
 from calibrant.results import ClasswiseCalibration
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import Clustered, by_content
+from calibrant.statistics.cluster_sums import by_content
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.groups import LEAST_VARIANCE
 from calibrant.statistics.null import Interval, Law, floor_of, p_value
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks

@@ -11,13 +11,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from calibrant.kernels import dispatch
+from calibrant.measures.binned.clustered import bins_of
+from calibrant.measures.binned.intervals import rate_band, rate_intervals
 from calibrant.measures.binned.sums import BinSums
-from calibrant.measures.clustered_null import GapSums
-from calibrant.measures.clustered_rows import ClusteredRows
+from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
-from calibrant.measures.independent_rows import IndependentRows
-from calibrant.measures.row_null import RowSums
-from calibrant.measures.verdict import Verdict
+from calibrant.measures.loess.intervals import loess_curve
+from calibrant.measures.simulated import ClusterNull, GapSums, RowNull, RowSums
+from calibrant.measures.verdict import Verdict, count_p_value
 from calibrant.results import (
     CalibrationCurve,
     CurveKind,
@@ -28,7 +29,9 @@ from calibrant.results import (
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import LazyMapping, Memo, cached_property
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import Clustered, Independent, Influence
 from calibrant.statistics.groups import GroupTest
+from calibrant.statistics.intervals import clopper_pearson, link_slope, linked_interval
 from calibrant.statistics.null import Interval, Law, floor_of, least_of, p_value, sequential_p_value
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 from calibrant.statistics.variance import Variance
@@ -84,8 +87,6 @@ class Inference(Memo):
     ----------
     event : Event
         The event.
-    rows : IndependentRows or ClusteredRows
-        Its rows, pooled to few enough cells for resampling.
     resampling : Resampling
         The level, the number of replicates and the seed.
     measures : sequence of Measure
@@ -99,7 +100,6 @@ class Inference(Memo):
     """
 
     event: Event
-    rows: IndependentRows | ClusteredRows
     resampling: Resampling
     measures: Sequence[Computable] = ()
     smooth_bandwidth: float | None = None
@@ -107,14 +107,6 @@ class Inference(Memo):
     drawn_by: Inference | None = None
     _laws: dict[Computable, Law | None] = field(default_factory=dict, init=False, repr=False)
     _intervals: dict[Computable, Interval] = field(default_factory=dict, init=False, repr=False)
-
-    @classmethod
-    def from_event(
-        cls, event: Event, resampling: Resampling, measures: Iterable[Computable], *, with_curves: bool = True
-    ) -> Inference:
-        """Return the inference from an event for some measures."""
-        rows = IndependentRows(event.cells, event.n_bins) if event.clusters is None else event.clusters
-        return cls(event=event, rows=rows, resampling=resampling, measures=tuple(measures), with_curves=with_curves)
 
     def at(self, level: float) -> Inference:
         """Return the inference at another level, with the same draws."""
@@ -128,24 +120,34 @@ class Inference(Memo):
         return self.resampling.level
 
     @property
+    def design(self) -> Independent | Clustered:
+        """How sums over the rows vary."""
+        return self.event.design
+
+    @property
     def cells(self) -> Cells:
-        """The cells of the rows."""
-        return self.rows.cells
+        """The cells of the rows; coarse ones for clusters."""
+        return self.design.cells
 
     @property
     def uniform(self) -> BinSums:
         """The equal-width bins of the cells."""
-        return self.rows.uniform
+        return self.event.of(uniform_sums)
 
     @property
     def quantile(self) -> BinSums:
         """The equal-mass bins of the cells."""
-        return self.rows.quantile
+        return self.event.of(quantile_sums)
+
+    @property
+    def null(self) -> RowNull | ClusterNull:
+        """The rows under calibration."""
+        return self.event.of(null_of)
 
     @cached_property
     def observed(self) -> Replicates:
         """The data in the form of one replicate. Its bins are those of the cells, as for every replicate."""
-        return Replicates(inference=self, sums=self.rows.law.observed)
+        return Replicates(inference=self, sums=self.null.observed)
 
     # ------------------------------------------------------------ the law under calibration
 
@@ -176,7 +178,8 @@ class Inference(Memo):
     def _interval(self, measure: Computable) -> Interval:
         if isinstance(measure.interval, Unavailable):
             return Interval(math.nan, math.nan, measure.interval.reason)
-        low, high, method = measure.interval(self)
+        make = measure.interval or partial(Inference.interval_by_variance, measure=measure)
+        low, high, method = make(self)
         value = self.event.value(measure)
         layout = self.event.predictions.layout if measure.judges == "predictions" else "binary"
         low, high = measure.in_range(value, low, high, layout)
@@ -187,6 +190,28 @@ class Inference(Memo):
         if implied > high + _ROUNDING * abs(high):
             high, method = measure.in_range(value, low, implied, layout)[1], f"{method}; {_RAISED}"
         return Interval(low, high, method)
+
+    def variance(self, measure: Computable) -> Variance | None:
+        """Return the variance of a smooth measure on the scale of its link; None if these data have none."""
+        if measure.variance is not None:
+            variance: Variance = measure.variance(self)
+            return variance
+        if measure.influence is None:
+            return None
+        influence = measure.influence(self.event)
+        if influence is None:
+            return None
+        if not isinstance(influence, Influence):
+            slope = link_slope(self.event.value(measure), measure.link)
+            influence = Influence.of_cells(Cells(self.event.table), slope * influence)
+        return self.design.variance(influence)
+
+    def interval_by_variance(self, measure: Computable) -> Interval:
+        """Return the interval of a measure from its variance, symmetric on its link."""
+        value, variance = self.event.value(measure), self.variance(measure)
+        if variance is None:
+            return Interval(math.nan, math.nan, "no interval: no variance is known for this measure")
+        return linked_interval(value, variance, self.level, measure.link)
 
     def replicates_of(self, measure: Computable) -> Float64s:
         """Return the values of a measure on the B replicates, (B,)."""
@@ -222,7 +247,7 @@ class Inference(Memo):
             return self.drawn_by.draws
         bands: dict[Any, Statistic] = {
             _BAND: lambda replicates: replicates.uniform_rates,
-            _CURVE: lambda replicates: replicates.fits[:, self.rows.shown],
+            _CURVE: lambda replicates: replicates.fits[:, self.design.coarse(self.design.fine.of(shown_cells))],
         }
         return self._draw(self.measures, {**(bands if self.with_curves else {}), VERDICT: self.combined})
 
@@ -233,7 +258,7 @@ class Inference(Memo):
             return self.drawn_by._independent
         if not self.resampling.n_resamples:
             return {}
-        return self._draw([measure for measure in self.measures if measure.root_rate], {}, self.rows.law.independent)
+        return self._draw([measure for measure in self.measures if measure.root_rate], {}, self.null.independent)
 
     def _draw(
         self, measures: Iterable[Computable], work: dict[Any, Statistic], draw: Draw | None = None
@@ -245,7 +270,7 @@ class Inference(Memo):
                 if null.statistic is not None:
                     work[measure, "statistic"] = null.statistic
         observed = {key: function(self.observed) for key, function in work.items()}
-        blocks = list(self._blocks(work, self.resampling.n_resamples, draw or self.rows.law.drawn))
+        blocks = list(self._blocks(work, self.resampling.n_resamples, draw or self.null.drawn))
         draws = {key: Draws(observed[key].flat[0], np.concatenate([one[key] for one in blocks])) for key in work}
         return {**draws, **{(key, "statistic"): draws[key] for key in work if (key, "statistic") not in work}}
 
@@ -262,7 +287,7 @@ class Inference(Memo):
 
     @cached_property
     def _verdict(self) -> Verdict:
-        return Verdict.of(self.rows.design, self.uniform)
+        return Verdict.of(self.design, self.uniform)
 
     def combined(self, drawn: Replicates, least: float = -math.inf) -> Float64s:
         """Return the statistic of the verdict, (B,); where it is below ``least`` it may be -inf."""
@@ -272,7 +297,7 @@ class Inference(Memo):
     def test(self) -> TestResult:
         """The test of calibration that decides: of the mean, the spread and the ECE together."""
         drawn = self.draws[VERDICT].replicates if self.resampling.n_resamples else None
-        return self._verdict.result(self.observed.sums, drawn, self.rows.flag, self.rows.suffix)
+        return self._verdict.result(self.observed.sums, drawn, self.design.sample)
 
     def tested(self) -> GroupTest:
         """Return the test, and a way to a finer p-value."""
@@ -280,23 +305,23 @@ class Inference(Memo):
         def redrawn(n_resamples: int) -> float:
             value = self.draws[VERDICT].observed
             work = {VERDICT: partial(self.combined, least=least_of(value))}
-            blocks = self._blocks(work, n_resamples, self.rows.law.drawn)
+            blocks = self._blocks(work, n_resamples, self.null.drawn)
             return sequential_p_value((block[VERDICT] for block in blocks), value)
 
         variance = float(self.cells.null_variances.sum())
-        return GroupTest(test=self.test, variance=variance, redrawn=redrawn, exact=self.rows.exact_p_value)
+        return GroupTest(test=self.test, variance=variance, redrawn=redrawn, exact=partial(count_p_value, self.design))
 
     # ------------------------------------------------------------ the clusters behind an estimate
 
     def finish(self, measure: Computable, estimate: Estimate) -> Estimate:
         """Return the estimate with the clusters and the effective number of rows behind it, if rows are in clusters."""
-        details = self.rows.details
-        if not details:
+        sample = self.design.sample
+        if not sample.facts:
             return estimate
-        rows = self.effective_rows(measure)
+        details, rows = dict(sample.facts), self.effective_rows(measure)
         if rows is not None:
             details["effective_rows"] = rows
-        method = f"{estimate.method}{self.rows.suffix}"
+        method = f"{estimate.method}{sample.suffix}"
         return replace(estimate, method=method, details={**estimate.details, **details})
 
     def effective_rows(self, measure: Computable) -> float | None:
@@ -305,9 +330,9 @@ class Inference(Memo):
         N / deff for a mean, N (mean of T* for independent rows / mean of T*)^2 for a calibration error.
         """
         n = self.cells.effective_n
-        if measure.spread is not None:
-            spread: Variance = measure.spread(self)
-            return spread.effective_rows(n)
+        variance = self.variance(measure)
+        if variance is not None:
+            return variance.effective_rows(n)
         if measure not in self._independent:  # also of measures that do not fall with the root of the rows
             return None
         own, plain = float(self.draws[measure].replicates.mean()), float(self._independent[measure].replicates.mean())
@@ -323,26 +348,29 @@ class Inference(Memo):
         plain, bins = self.event.diagram(), self.event.bins
         low, high, least, most = (np.full(len(plain.accuracies), math.nan) for _ in range(4))
         filled = bins.counts > 0
-        ends = self.rows.rate_intervals(plain.accuracies[filled], bins.rate_rows[filled], self.resampling)
-        low[filled], high[filled] = ends
+        if isinstance(self.design, Clustered):
+            low[filled], high[filled] = rate_intervals(self.uniform, self.level)
+        else:  # of all rows, which `uniform` has by cells
+            rows, tail = bins.rate_rows[filled], self.resampling.tail
+            low[filled], high[filled] = clopper_pearson(plain.accuracies[filled] * rows, rows, tail)
         diagram = replace(plain, lows=low, highs=high, level=self.resampling.level)
         if not self.with_curves:
             return diagram
         if self.resampling.n_resamples:
             band = self.resampling.band(self.draws[_BAND].replicates)
         else:
-            band = self.rows.rate_band(self.resampling)
+            band = rate_band(self.uniform, self.level)
         least[self.uniform.moments.index], most[self.uniform.moments.index] = band
         return replace(diagram, band_lows=least, band_highs=most)
 
     def curves(self, kinds: Sequence[CurveKind]) -> Mapping[str, CalibrationCurve]:
         """Return these curves with their bands, computed when they are looked at."""
-        rows, resampling, bandwidth = self.rows, self.resampling, self.event.smooth_error.value  # without the table
+        design, resampling, bandwidth = self.design, self.resampling, self.event.smooth_error.value  # without the table
         drawn = self.draws[_CURVE].replicates if resampling.n_resamples else None
         makers: Mapping[CurveKind, Callable[[], CalibrationCurve]] = {
-            "isotonic": lambda: rows.isotonic_curve(None if drawn is None else resampling.band(drawn), resampling),
-            "smooth": lambda: rows.smooth_curve(bandwidth, resampling),
-            "loess": lambda: rows.loess_curve(resampling),
+            "isotonic": lambda: isotonic_curve(design, None if drawn is None else resampling.band(drawn), resampling),
+            "smooth": lambda: smooth_curve(design, bandwidth, resampling.level),
+            "loess": lambda: loess_curve(design, design.fine.of(shown_cells), resampling.level),
         }
         return LazyMapping(lambda: {kind: makers[kind]() for kind in kinds})
 
@@ -403,6 +431,23 @@ class Replicates(Memo):
 def _values(measure: Computable, replicates: Replicates) -> Float64s:
     """Return a measure's value on the table of each replicate."""
     return np.array([number_of(measure, event) for event in replicates.events()])
+
+
+def uniform_sums(event: Event) -> BinSums:
+    """Return the sums over the equal-width bins: ``event.of(uniform_sums)``."""
+    return bins_of(event.design, event.n_bins, "uniform")
+
+
+def quantile_sums(event: Event) -> BinSums:
+    """Return the sums over the equal-mass bins: ``event.of(quantile_sums)``."""
+    return bins_of(event.design, event.n_bins, "quantile")
+
+
+def null_of(event: Event) -> RowNull | ClusterNull:
+    """Return the rows under calibration: ``event.of(null_of)``."""
+    if isinstance(event.design, Clustered):
+        return ClusterNull.of(event.design, event.n_bins)
+    return RowNull(event.design.cells, event.of(uniform_sums))
 
 
 Statistic: TypeAlias = Callable[[Replicates], Float64s]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -15,7 +14,7 @@ from calibrant.measures.smooth.intervals import DesignEffects, Mesh
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import SamplingDesign
+from calibrant.statistics.design import Clustered, Independent, SamplingDesign
 from calibrant.statistics.outcomes import Outcomes
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks, t_quantile
 from calibrant.statistics.simultaneous import IsotonicBand
@@ -33,24 +32,23 @@ def shown_cells(cells: Cells) -> NDArray[np.intp]:
 
 
 def isotonic_curve(
-    cells: Cells,
-    shown: NDArray[np.intp],
-    consistency: tuple[Float64s, Float64s] | None,
-    refits: Callable[[], Float64s],
-    resampling: Resampling,
+    design: Independent | Clustered, consistency: tuple[Float64s, Float64s] | None, resampling: Resampling
 ) -> CalibrationCurve:
     """Return the isotonic fit x at the shown cells; ``consistency`` is its band under calibration.
 
-    Confidence band: quantiles of fits to data drawn around x, ``refits``, (B, M) (Dimitriadis, Gneiting and Jordan
-    2021). Both need resampling. A simultaneous confidence band needs none; where the fit is outside it is widened.
+    Confidence band: quantiles of fits to data drawn around x (Dimitriadis, Gneiting and Jordan 2021). Both need
+    resampling. A simultaneous confidence band needs none; where the fit is outside it is widened.
     """
+    cells = design.fine
+    shown = cells.of(shown_cells)
     rates = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0][shown]
     nothing = np.full(len(shown), math.nan)
     confidence = (nothing, nothing)
     if resampling.bands == "simultaneous":
         confidence = IsotonicBand.of(cells.table, resampling.level).at(cells.scores[shown])
     elif resampling.n_resamples:
-        confidence = resampling.band(refits())
+        refits = _refits_by_cluster(design, resampling) if isinstance(design, Clustered) else _refits(cells, resampling)
+        confidence = resampling.band(refits)
     least, most = consistency or (nothing, nothing)
     return CalibrationCurve(
         kind="isotonic",
@@ -65,8 +63,9 @@ def isotonic_curve(
     )
 
 
-def refits(cells: Cells, shown: NDArray[np.intp], resampling: Resampling) -> Float64s:
+def _refits(cells: Cells, resampling: Resampling) -> Float64s:
     """Return isotonic fits at the shown cells, (B, M), to outcomes of independent rows drawn from the fit."""
+    shown = cells.of(shown_cells)
     fit = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0]
     refitted = Outcomes(cells.counts, cells.square_weights, fit)
 
@@ -77,9 +76,20 @@ def refits(cells: Cells, shown: NDArray[np.intp], resampling: Resampling) -> Flo
     return np.concatenate(list(in_blocks(n_resamples, seed, Stream.REFITTED, block, cells=len(cells))))
 
 
-def smooth_curve(
-    design: SamplingDesign, cells: Cells, shown: NDArray[np.intp], bandwidth: float, level: float
-) -> CalibrationCurve:
+def _refits_by_cluster(rows: Clustered, resampling: Resampling) -> Float64s:
+    """Return isotonic fits at the shown cells, (B, M), to n x + sum_h Z_h (y_h - n_h x) of coarse cells, x the fit."""
+    cells, places = rows.cells, rows.coarse(rows.fine.of(shown_cells))
+    fit = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0]
+    around = rows.y - rows.n * fit
+
+    def block(rng: np.random.Generator, size: int) -> Float64s:
+        positives = cells.counts * fit + rng.standard_normal((size, len(around))) @ around
+        return np.clip(dispatch.isotonic_fits(cells.counts, positives), 0.0, 1.0)[:, places]
+
+    return np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.REFITTED, block)))
+
+
+def smooth_curve(design: SamplingDesign, bandwidth: float, level: float) -> CalibrationCurve:
     """Return the kernel regression of outcomes on scores of the cells, with the reflected Gaussian kernel.
 
     rate(t) = sum y K_s(t, p) / sum K_s(t, p) with s the smooth calibration error. The bands are pointwise and normal:
@@ -87,7 +97,8 @@ def smooth_curve(
     around sum p K / sum K for the latter. The curve's own bias is in neither. For rows in clusters the variances have
     the design effects at the bandwidth, and Student's quantile the degrees of freedom of the mean gap.
     """
-    s = max(bandwidth, _NARROWEST)
+    cells, s = design.fine, max(bandwidth, _NARROWEST)
+    shown = cells.of(shown_cells)
     mesh = Mesh.fine_enough(cells, s)
 
     def smoothed(sums: Float64s) -> Float64s:

@@ -11,13 +11,13 @@ from calibrant.errors import InputError
 from calibrant.measures.binned import binned
 from calibrant.measures.certified import Certified
 from calibrant.measures.class_inference import ClassBins
-from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.smooth import smooth
 from calibrant.results import ClasswiseCalibration, ReliabilityDiagram, ScoreDecomposition
 from calibrant.runtime.cached import Memo, cached_property
 from calibrant.statistics.cells import Cells, pooled
+from calibrant.statistics.design import Clustered, Independent
 from calibrant.table import ReliabilityTable
 
 
@@ -43,7 +43,11 @@ class Computable(Protocol):
     @property
     def in_range(self) -> Callable[[float, float, float, Any], tuple[float, float]]: ...
     @property
-    def spread(self) -> Callable[[Any], Any] | None: ...
+    def variance(self) -> Callable[[Any], Any] | None: ...
+    @property
+    def influence(self) -> Callable[[Event], Any] | None: ...
+    @property
+    def link(self) -> Any: ...
     @property
     def root_rate(self) -> bool: ...
 
@@ -81,7 +85,7 @@ class Event(Memo):
         Every class by itself; None if classes are not judged. ``no_classes`` says why.
     asked_classes : int
         The number of classes that were asked for. If ``classes`` is None, a sketch does not keep them.
-    clusters : ClusteredRows or None
+    clusters : Clustered or None
         The rows in clusters; None if they are independent.
     """
 
@@ -91,7 +95,7 @@ class Event(Memo):
     classes: Classes | None = None
     no_classes: str = "one event is judged, no classes"
     asked_classes: int = 0
-    clusters: ClusteredRows | None = None
+    clusters: Clustered | None = None
     _values: dict[Computable, float] = field(default_factory=dict, init=False, repr=False)
 
     def value(self, measure: Computable) -> float:
@@ -125,23 +129,15 @@ class Event(Memo):
             raise InputError("event", "means over whole predictions", "a table alone", "use evaluate")
         return self.means
 
-    @property
-    def in_clusters(self) -> ClusteredRows:
-        """The rows in clusters.
-
-        Raises
-        ------
-        calibrant.errors.InputError
-            If the rows are independent.
-        """
-        if self.clusters is None:
-            raise InputError("event", "rows in clusters", "independent rows", "use evaluate with clusters")
-        return self.clusters
-
     @cached_property
     def cells(self) -> Cells:
         """The rows pooled to few cells: those of the table, or of the standard grid where that has fewer."""
         return Cells(pooled(self.table))
+
+    @cached_property
+    def design(self) -> Independent | Clustered:
+        """How sums over the rows vary."""
+        return Independent(self.cells) if self.clusters is None else self.clusters
 
     @cached_property
     def bins(self) -> binned.Bins:

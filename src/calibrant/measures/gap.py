@@ -8,32 +8,26 @@ import numpy as np
 
 from calibrant.measures.context import Inference, OwnLaw
 from calibrant.measures.event import Event, Unavailable
-from calibrant.measures.means.intervals import gap_variance, mean_interval
-from calibrant.measures.means.means import NORMAL
+from calibrant.measures.means.intervals import gap_variance, mean_score_influence
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import Floor
 from calibrant.statistics.design import SamplingDesign
-from calibrant.statistics.null import Interval, Law
+from calibrant.statistics.null import Law
+from calibrant.statistics.variance import Variance
 
 
 def _mean_score(event: Event) -> float:
     return event.table.sums.scores / event.table.total
 
 
-def _mean_score_interval(inference: Inference) -> Interval:
-    value = inference.event.value(MEAN_CONFIDENCE)
-    variance = inference.rows.mean_score_variance(value)
-    return Interval(*mean_interval(value, variance, inference.cells.total, inference.level), NORMAL)
-
-
-def _interval(inference: Inference) -> Interval:
-    value, variance = inference.event.value(MEAN_GAP), gap_variance(inference.rows.design)
-    return Interval(*mean_interval(value, variance, inference.cells.total, inference.level), NORMAL)
+def _variance(inference: Inference) -> Variance:
+    variance = gap_variance(inference.design)
+    return variance._replace(value=variance.value / inference.cells.total**2)
 
 
 def gap_p_value(inference: Inference, value: float) -> float:
     """Return the p-value of a mean gap of 0, with the variance of its interval."""
-    return gap_variance(inference.rows.design).p_value(value * inference.cells.total)
+    return _variance(inference).p_value(value)
 
 
 def largest_gap(inference: Inference) -> float:
@@ -62,7 +56,7 @@ def mean_gap_law(design: SamplingDesign, value: float, level: float) -> Law:
 
 
 def _law(inference: Inference) -> Law:
-    return mean_gap_law(inference.rows.design, inference.event.value(MEAN_GAP), inference.level)
+    return mean_gap_law(inference.design, inference.event.value(MEAN_GAP), inference.level)
 
 
 MEAN_CONFIDENCE = Measure(
@@ -74,8 +68,7 @@ MEAN_CONFIDENCE = Measure(
     better="neither",
     range=(0.0, 1.0),
     bound=exact,
-    interval=_mean_score_interval,
-    spread=lambda inference: inference.rows.mean_score_variance(_mean_score(inference.event)),
+    influence=lambda event: mean_score_influence(event.design.fine, _mean_score(event)),
     null=Unavailable("no noise floor: it is not an error"),
 )
 
@@ -90,7 +83,6 @@ MEAN_GAP = Measure(
     signed=True,
     range=(-1.0, 1.0),
     bound=exact,
-    interval=_interval,
-    spread=lambda inference: gap_variance(inference.rows.design),
+    variance=_variance,
     null=OwnLaw(_law),
 )

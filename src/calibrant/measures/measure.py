@@ -16,8 +16,11 @@ from calibrant.measures.context import Inference, Null, OwnLaw
 from calibrant.measures.differences.pair import ComparedModel, ModelPair
 from calibrant.measures.event import Event, Unavailable
 from calibrant.results import Description, Estimate, Floor, Scale
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
-from calibrant.statistics.heterogeneity import Compare, Link
+from calibrant.statistics.design import Influence
+from calibrant.statistics.heterogeneity import Compare
+from calibrant.statistics.intervals import Link
 from calibrant.statistics.null import Interval, Law
 from calibrant.statistics.variance import Variance
 
@@ -145,15 +148,19 @@ class Measure:
         A function from an `Event` to a mapping of further facts. Its "reason" says why a value is NaN or infinite.
     bound : callable or Unavailable
         The certified error of the value on a sketch.
-    interval : callable or Unavailable
-        The confidence interval, from an `Inference`.
+    influence : callable, optional
+        For a measure that is smooth in the data: what a row adds to it, from an `Event` to an array, (2, K), of a unit
+        of weight in each row of ``event.table``, with outcome 0 and with outcome 1. The measure then has an interval,
+        that of the sum of the influences, symmetric on ``link``; with rows in clusters too.
+    variance : callable, optional
+        The same variance, from an `Inference`, where it is known without influences.
+    interval : callable or Unavailable, optional
+        The confidence interval, from an `Inference`, where it is another.
     implied : callable, optional
         For an error that is never below others: a function from an `Inference` to the largest upper end that their
         intervals imply. The measure's own upper end is raised to it.
     null : Null, OwnLaw or Unavailable, optional
         The law under calibration: noise floor and p-value.
-    spread : callable, optional
-        For a mean over rows: how its sum varies with rows in clusters. The effective number of rows comes from it.
     over_classes : OverClasses or Unavailable
         How the measure combines if every class is judged.
     difference : Difference or Unavailable
@@ -202,10 +209,11 @@ class Measure:
     profiles: frozenset[str] = frozenset({STANDARD})
     details: Callable[[Event], Mapping[str, Any]] = no_details
     bound: Callable[[Event], float] | Unavailable = NO_BOUND
-    interval: Callable[[Inference], Interval] | Unavailable = NO_INTERVAL
+    interval: Callable[[Inference], Interval] | Unavailable | None = None
+    influence: Callable[[Event], Influence | Float64s | None] | None = None
+    variance: Callable[[Inference], Variance] | None = None
     implied: Callable[[Inference], float] | None = None
     null: Null | OwnLaw | Unavailable | None = None
-    spread: Callable[[Inference], Variance] | None = None
     over_classes: OverClasses | Unavailable = field(default_factory=OverClasses)
     difference: Difference | Unavailable = NO_DIFFERENCE
     compare_groups: Compare | None = None
@@ -233,6 +241,8 @@ class Measure:
                 raise InputError(
                     argument, "the least and the largest value", repr(ends), "pass (0.0, 1.0), for example"
                 )
+        if self.interval is None and self.influence is None and self.variance is None:
+            object.__setattr__(self, "interval", NO_INTERVAL)
         if self.null is None:
             object.__setattr__(self, "null", Null() if self.better == "lower" else NO_FLOOR)
 

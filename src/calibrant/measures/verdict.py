@@ -16,15 +16,15 @@ import numpy as np
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.sums import BinSums, RowBins
 from calibrant.measures.line.line import log_odds
-from calibrant.measures.means.means import flag_of
-from calibrant.measures.row_null import RowNull, Sums
+from calibrant.measures.simulated import RowNull, Sums
 from calibrant.results import Estimate, TestResult
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Independent, SamplingDesign
+from calibrant.statistics.design import Clustered, Independent, SamplingDesign
 from calibrant.statistics.gamma import GammaMoments
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import normal_quantile
+from calibrant.statistics.sample import UNKNOWN, Sample
 from calibrant.table import ReliabilityTable
 
 #: The parts of the verdict.
@@ -115,10 +115,10 @@ class Verdict:
             statistic[may] = combined(np.stack(list(parts.values())))
         return statistic
 
-    def result(self, data: Sums, replicates: Float64s | None, flag: str = "", by: str = "") -> TestResult:
+    def result(self, data: Sums, replicates: Float64s | None, sample: Sample = UNKNOWN) -> TestResult:
         """Return the test of the data, with the p-value by the ``replicates`` of the statistic, (B,), if there are any.
 
-        ``flag`` is a warning about the data, and ``by`` ends the method.
+        The ``sample`` has a warning about the data, and what ends the method.
         """
         own = {name: float(p[0]) for name, p in self.p_values(data).items()}
         statistic = float(combined(np.array(list(own.values()))))
@@ -127,10 +127,10 @@ class Verdict:
         if replicates is not None:
             details |= {"closed_form_p_value": p, "least_p_value": 1 / (len(replicates) + 1)}
             p, source = p_value(replicates, statistic), f"{len(replicates):,} resamples"
-        if flag:
-            details["flag"] = flag
+        if sample.flag:
+            details["flag"] = sample.flag
         names = {"mean": "mean", "spread": "spread", "ece": "ECE"}
-        method = f"Cauchy combination of {', '.join(names[name] for name in own)}; {source}{by}"
+        method = f"Cauchy combination of {', '.join(names[name] for name in own)}; {source}{sample.suffix}"
         return TestResult(statistic, p, method, self.cells.table.n, details)
 
 
@@ -142,7 +142,8 @@ def table_test(table: ReliabilityTable, n_bins: int) -> TestResult:
 
 def closed_form(cells: Cells, bins: BinSums) -> TestResult:
     """Return the verdict on independent rows of these cells and bins, in closed form."""
-    return Verdict.of(Independent(cells), bins).result(RowNull(cells, bins).observed, None, flag_of(cells))
+    design = Independent(cells)
+    return Verdict.of(design, bins).result(RowNull(cells, bins).observed, None, design.sample)
 
 
 def combined(p_values: Float64s) -> Float64s:
@@ -157,13 +158,14 @@ def tail(statistic: float) -> float:
     return 1 / (math.pi * statistic) if statistic > 1 / _SMALL else 0.5 - math.atan(statistic) / math.pi
 
 
-def count_p_value(cells: Cells) -> float:
+def count_p_value(design: Independent | Clustered) -> float:
     """Return the two-sided p-value of the number of outcomes, by its exact law if the scores are right.
 
     Each cell adds a binomial count; their law is the convolution. Outcomes of scores above 1/2 are counted as failures,
-    so that both counts are small where their variance is. NaN with weights that are not whole.
+    so that both counts are small where their variance is. NaN with weights that are not whole, and for clusters.
     """
-    if cells.table.square_weights is not None:
+    cells = design.cells
+    if isinstance(design, Clustered) or cells.table.square_weights is not None:
         return math.nan
     low, p, n = cells.scores <= 0.5, cells.scores, cells.counts
     events, failures = _count_law(n[low], p[low]), _count_law(n[~low], 1 - p[~low])

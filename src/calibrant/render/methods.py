@@ -13,11 +13,11 @@ from calibrant.measures.binned.mce import MCE
 from calibrant.measures.line.cox import CALIBRATION_INTERCEPT, CALIBRATION_SLOPE
 from calibrant.measures.line.intervals import CERTAIN
 from calibrant.measures.listed import BY_NAME
-from calibrant.measures.means.clustered import BY_CLUSTER, LONE
 from calibrant.measures.measure import OverClasses
 from calibrant.measures.profiles import PROFILES
 from calibrant.render.style import Summary, event_of, is_clustered, percent, version
 from calibrant.render.words import BINS, amount, label_of, rounded, shown_estimates, total_weight
+from calibrant.statistics.design import BY_CLUSTER, LONE
 
 Facts = Mapping[str, Any]
 

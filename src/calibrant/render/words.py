@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from calibrant.measures.gap import MEAN_GAP
 from calibrant.measures.listed import BY_NAME
-from calibrant.measures.means.means import ROWS, counted_rows, rare
+from calibrant.measures.means.means import counted_rows
 from calibrant.measures.means.oe_ratio import OE_RATIO
 from calibrant.measures.profiles import PROFILES
 from calibrant.render.style import Summary, Tone, judged, number, percent, short
 from calibrant.results import Code
 from calibrant.statistics.resampling import alpha_of
+from calibrant.statistics.sample import ROWS, rare
 
 _NAMED: Final = 3  # files left out that are named
 #: With fewer groups all are shown; otherwise so many of them.

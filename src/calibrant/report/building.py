@@ -17,16 +17,16 @@ from calibrant.kernels.loading import of_input
 from calibrant.measures.binned.classwise import worst_class
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.binned.histograms import table_histograms
-from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.context import Inference
 from calibrant.measures.estimates import class_bins, estimate, flagged, over_classes
 from calibrant.measures.event import Event
 from calibrant.measures.gap import MEAN_GAP, gap_p_value
+from calibrant.measures.line.cox import line_of
+from calibrant.measures.line.intervals import falls, without_ends
 from calibrant.measures.listed import of_profile
 from calibrant.measures.means.brier import BRIER, EVENT_BRIER
-from calibrant.measures.means.clustered import BY_CLUSTER, LONE, details_of
 from calibrant.measures.means.log_loss import NLL
-from calibrant.measures.means.means import ROWS, surprises
+from calibrant.measures.means.means import surprises
 from calibrant.measures.means.skill import BRIER_SKILL
 from calibrant.measures.measure import Measure, OverClasses
 from calibrant.measures.panels import panels
@@ -36,8 +36,11 @@ from calibrant.report.evaluated import Judged
 from calibrant.report.report import Report
 from calibrant.results import CalibrationCurve, Decision, Estimate
 from calibrant.runtime.cached import LazyMapping
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered, details_of
 from calibrant.statistics.groups import GroupTest
 from calibrant.statistics.resampling import Resampling
+from calibrant.statistics.sample import ROWS
 
 _ONE_CLUSTER: Final = "rows of one cluster: they tell nothing of other clusters"
 _NO_LAW: Final = "too few outcomes expected for a test without resamples: pass n_resamples=1000"
@@ -138,9 +141,14 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
     )
     inference = None
     if resampling is not None:
-        inference = Inference.from_event(event, resampling, settings.computed, with_curves=not settings.tests_alone)
+        inference = Inference(
+            event=event,
+            resampling=resampling,
+            measures=tuple(settings.computed),
+            with_curves=not settings.tests_alone,
+        )
     flags: dict[str, Any] = dict(table.provenance)
-    warning = "; ".join(filter(None, (judged.flag, "" if inference is None else inference.rows.flag)))
+    warning = "; ".join(filter(None, (judged.flag, "" if inference is None else event.design.sample.flag)))
     if inference is not None and warning:
         flags["flag"] = warning
     losses = {} if inference is None else surprises(inference.cells)
@@ -154,8 +162,8 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
     decision = None
     if inference is not None and settings.tolerance is not None:
         bounds = estimate(settings.tolerance_of, event, inference.at(one_sided(inference.resampling.level)))
-        decision = _decision(settings, bounds, inference.rows.rarer)
-    line = None if inference is None or settings.tests_alone else inference.rows.line(inference.level)
+        decision = _decision(settings, bounds, event.design.sample.rarer)
+    line = None if inference is None or settings.tests_alone else inference.of(line_of)
     evidence = Evidence(
         estimates=_deciding(estimates),
         notion=judged.notion,
@@ -166,11 +174,11 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         test=None if tested is None else tested.test,
         decision=decision,
         line=line,
-        falls=inference is not None and not settings.tests_alone and inference.rows.falls(),
-        ends=None if line is None or inference is None else inference.rows.without_ends(line, inference.level),
+        falls=inference is not None and not settings.tests_alone and falls(inference.uniform),
+        ends=None if line is None or inference is None else without_ends(event.design.fine, line, inference.level),
         gap_p_value=math.nan if inference is None else gap_p_value(inference, estimates[MEAN_GAP].value),
-        rarer=math.inf if inference is None else inference.rows.rarer,
-        unit=ROWS if inference is None else inference.rows.unit,
+        rarer=math.inf if inference is None else event.design.sample.rarer,
+        unit=ROWS if inference is None else event.design.sample.unit,
         counted=judged.counted,
     )
     return _report(
@@ -187,11 +195,11 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
     )
 
 
-def _in_clusters(judged: Judged, settings: Settings) -> ClusteredRows | None:
+def _in_clusters(judged: Judged, settings: Settings) -> Clustered | None:
     """Return the rows in clusters; None if they are independent, and for one cluster if no interval is asked for."""
     if judged.clusters is None or (judged.one_cluster and settings.resampling is None):
         return None
-    return ClusteredRows.of(judged.tables[0], settings.n_bins, judged.clusters.event)
+    return Clustered.of(Cells.from_table(judged.tables[0]), judged.clusters.event)
 
 
 def _deciding(estimates: Mapping[Measure, Estimate]) -> dict[str, Estimate]:
@@ -215,10 +223,10 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
     whole = Event(table=table, n_bins=settings.n_bins, means=means, classes=classes)
     clusters, facts = judged.clusters, {}
     if clusters is not None and resampling is not None:
-        whole = replace(whole, clusters=ClusteredRows.of(table, settings.n_bins, clusters.event))
+        whole = replace(whole, clusters=Clustered.of(Cells.from_table(table), clusters.event))
         facts = details_of(clusters.event)
-    inference = None if resampling is None else Inference.from_event(whole, resampling, ())
-    flag = "; ".join(filter(None, (judged.flag, inference.rows.flag if inference is not None and facts else "")))
+    inference = None if resampling is None else Inference(event=whole, resampling=resampling)
+    flag = "; ".join(filter(None, (judged.flag, whole.design.sample.flag if facts else "")))
     flags = {**tables[0].provenance, **facts, **({"flag": flag} if flag and resampling is not None else {})}
     suffix = BY_CLUSTER if facts else LONE if judged.alone and resampling is not None else ""
     how: dict[str, Any] = {"dependent": judged.notion == "multilabel", "rows": clusters or judged.class_rows}
@@ -242,9 +250,7 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
         tested = bins.tested(estimates[ECE], resampling)
         if settings.tolerance is not None:
             bounds = over(ECE, replace(resampling, level=one_sided(resampling.level)))
-            decision = _decision(
-                settings, bounds, inference.rows.rarer if inference is not None and facts else math.inf
-            )
+            decision = _decision(settings, bounds, whole.design.sample.rarer if facts else math.inf)
     supports = histograms.sums[2].sum()
     evidence = Evidence(
         estimates=_deciding(estimates),

@@ -20,8 +20,6 @@ from calibrant.inputs.weights import WeightsAre
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.listed import BY_NAME, selected
-from calibrant.measures.means.clustered import rarer_clusters
-from calibrant.measures.means.means import MINORITY, rare, rarer_rows
 from calibrant.measures.measure import Measure
 from calibrant.report import evaluated
 from calibrant.report.building import Settings, report_on
@@ -32,10 +30,11 @@ from calibrant.results.panels import Forest
 from calibrant.runtime.cached import Late, LazyMapping
 from calibrant.runtime.progress import counted
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import Clustered
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.groups import LEAST_GROUP, ONE_CLUSTER, SMALL_GROUP, holm
 from calibrant.statistics.heterogeneity import GroupRows, heterogeneity
 from calibrant.statistics.resampling import Resampling, Rng
+from calibrant.statistics.sample import MINORITY, rare, rarer_rows
 
 _FEW_OUTCOMES: Final = f"fewer than {MINORITY} events or non-events"
 _FEW_CLUSTERS: Final = f"fewer than {MINORITY} clusters with the rarer outcome"
@@ -281,7 +280,7 @@ def _comparable(groups: Mapping[str, Judged]) -> tuple[dict[str, GroupRows], dic
     sums = {name: found.event for name in rows if (found := groups[name].clusters) is not None}
     for name, buckets in zip(sums, aligned(list(sums.values())) if sums else (), strict=True):
         own = Clustered.of(cells[name], buckets, np.arange(buckets.n_buckets))
-        if rarer_clusters(own) < MINORITY:
+        if own.sample.rarer < MINORITY:
             few[name] = _FEW_CLUSTERS
             del rows[name]
         else:

@@ -20,7 +20,6 @@ from calibrant.inputs.scores import RowScores
 from calibrant.measures.binned.binned import check_bins
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.binned.intervals import bin_diagram
-from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.context import Inference
 from calibrant.measures.differences.clustered import Answers
 from calibrant.measures.differences.clustered_unpaired import ClusterSummed, pair_of
@@ -28,16 +27,15 @@ from calibrant.measures.differences.pair import ComparedModel, ModelPair, absolu
 from calibrant.measures.differences.paired import Model, RowPair, Weighting
 from calibrant.measures.differences.unpaired import Summed, SummedPair
 from calibrant.measures.event import Event
-from calibrant.measures.independent_rows import IndependentRows
 from calibrant.measures.listed import BY_NAME, compared
-from calibrant.measures.means.clustered import LONE
-from calibrant.measures.means.clustered import details_of as cluster_details
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.measure import Difference
 from calibrant.measures.verdict import table_test
 from calibrant.report.comparison import Comparison, GroupComparison, Pair
 from calibrant.results import Decision, Description, ReliabilityDiagram, TestResult
 from calibrant.runtime.progress import counted
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import LONE, Clustered
 from calibrant.statistics.groups import LEAST_GROUP, holm
 from calibrant.statistics.resampling import Resampling, check_level
 from calibrant.table import ReliabilityTable
@@ -181,8 +179,8 @@ def summed(
     deciding: float = math.inf,
 ) -> Summed:
     """Return a model known by its sums; by those over buckets of clusters if there are any."""
-    rows = None if buckets is None else ClusteredRows.of(table, n_bins, buckets)
-    event = Event(table=table, n_bins=n_bins, means=means, clusters=rows)
+    clusters = None if buckets is None else Clustered.of(Cells.from_table(table), buckets)
+    event = Event(table=table, n_bins=n_bins, means=means, clusters=clusters)
     known: dict[str, Any] = {
         "name": name,
         "table": table,
@@ -192,9 +190,9 @@ def summed(
         "bounds": {measure.name: event.bound(measure) for measure in compared()},
         "deciding": deciding,
     }
-    if rows is None:
-        return Summed(**known, rows=IndependentRows.of(table, n_bins))
-    return ClusterSummed(**known, rows=rows, answers=answers)
+    if clusters is None:
+        return Summed(**known, design=event.design)
+    return ClusterSummed(**known, design=clusters, answers=answers)
 
 
 def by_sums(
@@ -218,7 +216,7 @@ def by_sums(
         diagrams={name: diagram for name, (_, diagram) in alone.items()},
         paired=bool(paired),
         independent=paired is False,
-        clusters=cluster_details(fewest.rows.clusters.buckets) if isinstance(fewest, ClusterSummed) else None,
+        clusters=dict(fewest.design.sample.facts) or None,
     )
 
 
@@ -226,10 +224,10 @@ def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]
     """Return the test of a model's own calibration, in closed form, and its diagram."""
     if not isinstance(model, ClusterSummed):
         integers = model.table.square_weights is None
-        diagram = bin_diagram(model.n_bins, model.rows.uniform.moments, level, integer_weights=integers)
+        diagram = bin_diagram(model.n_bins, model.uniform.moments, level, integer_weights=integers)
         return table_test(model.table, model.n_bins), diagram
-    event = Event(table=model.table, n_bins=model.n_bins, means=model.means, clusters=model.rows)
-    inference = Inference.from_event(event, Resampling.of(level, 0, 0), ())
+    event = Event(table=model.table, n_bins=model.n_bins, means=model.means, clusters=model.design)
+    inference = Inference(event=event, resampling=Resampling.of(level, 0, 0))
     return inference.test, inference.diagram()
 
 

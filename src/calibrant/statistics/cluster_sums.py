@@ -1,4 +1,4 @@
-"""Rows in clusters as sums over buckets, and the spread of a sum over such rows.
+"""The variance of a sum over rows in clusters, from its sums over buckets.
 
 Clusters are independent of each other; nothing is assumed about the rows of one cluster. A bucket is a union of whole
 clusters, so buckets are independent too, and everything follows from their sums. H is the number of buckets with rows,
@@ -7,7 +7,6 @@ N_h the weight of bucket h, N that of all rows, K the number of coarse cells wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,12 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.clusters import BucketSums
-from calibrant.errors import InputError
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Transform
-from calibrant.statistics.intervals import PRIOR_ROWS
 from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
@@ -82,160 +78,6 @@ class CoarseSums(Cells):
         ends = np.append(self.first[1:], len(self.fine))
         halves = upto[ends - 1] - self.counts / 2
         return np.asarray(np.clip(np.searchsorted(upto, halves, side="right"), self.first, ends - 1), np.intp)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Clustered:
-    """Judged rows in clusters: what inference needs of them.
-
-    The sums of buckets are weighted, so N_h and N are weights. Q and V0 are in squared weight, as in
-    `Cells`; whole weights repeat a row within its cluster. With other weights the rows of a cluster are taken to be
-    correlated alike whatever they weigh, and ``unit`` turns weights into rows. That is derived and not simulated.
-
-    Attributes
-    ----------
-    cells : CoarseSums
-        The coarse cells that hold rows, (K,): mean scores c, counts, S, Q = sum r^2 and V0 = sum p (1 - p), r = p - y.
-    n, y, gaps : (H, K)
-        The weight, the outcomes and the sum of p - y of each bucket in each coarse cell.
-    buckets : BucketSums
-        All sums of the buckets. ``held`` are those with rows, (H,).
-    """
-
-    cells: CoarseSums
-    n: Float64s
-    y: Float64s
-    gaps: Float64s
-    buckets: BucketSums
-    held: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, cells: Cells, buckets: BucketSums, held: NDArray[np.intp] | None = None) -> Clustered:
-        """Return the sums of judged rows from their cells and from the buckets of the same rows.
-
-        ``held`` are the buckets to keep, by default those with rows, in the order `by_content`.
-
-        Raises
-        ------
-        InputError
-            If all rows are in one bucket: nothing then tells how clusters differ.
-        """
-        if held is None:
-            filled = np.flatnonzero(buckets.rows > 0)
-            held = filled[by_content(np.moveaxis(buckets.cell_sums[filled], 2, 1))]
-        if len(held) < 2:
-            remedy = "pass rows of more clusters: these tell nothing of other clusters"
-            raise InputError("clusters", "at least 2 clusters", f"{len(held)}", remedy)
-        places = coarse_places(cells, buckets)
-        sums = buckets.cell_sums[held][:, np.unique(places)]
-        n, y, gaps = np.ascontiguousarray(np.moveaxis(sums, 2, 0))
-        return cls(cells=CoarseSums.pooled(cells, places), n=n, y=y, gaps=gaps, buckets=buckets, held=held)
-
-    @property
-    def fine(self) -> Cells:
-        """The cells that were pooled."""
-        return self.cells.fine
-
-    @cached_property
-    def weights(self) -> Float64s:
-        """N_h, the weight of each bucket, (H,)."""
-        return np.asarray(self.n.sum(axis=1))
-
-    @property
-    def total(self) -> float:
-        """N, the weight of all rows."""
-        return self.cells.total
-
-    @cached_property
-    def unit(self) -> float:
-        """The mean weight of a unit of weight, (sum of squared weights) / N: 1 with whole weights."""
-        return float(self.cells.square_weights.sum()) / self.total
-
-    @cached_property
-    def sizes(self) -> Float64s:
-        """The rows of each bucket as equal ones, (H,): their sum is the effective sample size."""
-        return self.weights / self.unit
-
-    @cached_property
-    def kish(self) -> float:
-        """The effective number of clusters (Kish), N^2 / sum N_h^2."""
-        return effective_buckets(self.weights)
-
-    @property
-    def effective_n(self) -> float:
-        """The effective sample size of the rows as if they were independent; their number, with whole weights."""
-        return self.cells.effective_n
-
-    @property
-    def n_clusters(self) -> int | None:
-        """The number of clusters; None if they were pooled before they were counted."""
-        return self.buckets.n_clusters
-
-    @property
-    def largest_share(self) -> float:
-        """The share of the weight in the heaviest cluster; in the heaviest bucket, if clusters were not counted."""
-        return self.buckets.largest_share
-
-    def scalar(self, name: str) -> Float64s:
-        """Return a sum of each bucket over all its rows, (H,), by its name in `BucketSums.scalars`."""
-        return self.buckets.scalar(name)[self.held]
-
-    def centred(self, sums: Float64s) -> Float64s:
-        """Return the sums of buckets, (H, ...), less the shares of the total that their weights suggest."""
-        return centred(sums, self.weights)
-
-    def row_square(self, slopes: Float64s, squares: Float64s | None = None) -> float:
-        """Return sum w^2 (f r - m)^2 over rows, m the mean of f r, f a slope of each coarse cell.
-
-        ``squares`` replaces Q, the sums of w^2 r^2.
-        """
-        squares = self.cells.squared_residuals if squares is None else squares
-        mean = float(np.sum(slopes * self.cells.gap_sums)) / self.total
-        return around_mean(
-            float(np.sum(slopes**2 * squares)),
-            mean,
-            float(np.sum(slopes * self.cells.squared_gaps)),
-            self.unit * self.total,
-        )
-
-    # ------------------------------------------------------------ as a SamplingDesign
-
-    @property
-    def units(self) -> float:
-        """The effective number of clusters."""
-        return self.kish
-
-    def linear(self, slopes: Float64s, variances: Float64s) -> Variance:
-        """Return the variance for independent rows times the design effect of the sums over buckets."""
-        found = variance_of(self.centred(self.gaps @ slopes), self.row_square(slopes), self.sizes)
-        return Variance(max(self.row_square(slopes, variances), 0.0) * found.deff, found.deff, found.df)
-
-    def null_variance(self, slopes: Float64s) -> float:
-        """Return the variance for independent rows times the design effect under calibration."""
-        variance, square = (
-            float(np.sum(slopes**2 * x)) for x in (self.cells.null_variances, self.cells.squared_residuals)
-        )
-        return variance * null_effect(self.gaps @ slopes, square)
-
-    def common(self, places: Float64s) -> Sequence[Float64s]:
-        """Return the signs of gaps that clusters move alike, and of those that turn at the mean score."""
-        return common_signs(places, float(self.cells.score_sums.sum()) / self.total)
-
-    def units_near(self, transform: Transform) -> Float64s:
-        """Return the effective number of clusters by their weights at each place."""
-        near = np.maximum(transform(self.n), 0.0)
-        squares = np.maximum(np.sum(near**2, axis=0), _SMALLEST**2)
-        return np.asarray(np.maximum(near.sum(axis=0), _SMALLEST) ** 2 / squares)
-
-    def effects(self, transform: Transform, of_squares: Transform, units: Float64s | float) -> Float64s:
-        """Return the design effects that the buckets show, steadied by five clusters of that over all places."""
-        buckets = len(self.sizes)
-        own = np.sum(self.centred(transform(self.gaps)) ** 2, axis=0) * buckets / (buckets - 1)
-        independent = np.maximum(of_squares(self.cells.squared_residuals), _TINY)
-        overall = float(own.sum() / independent.sum())
-        several = independent > _LITTLE * independent.max()
-        shown = np.divide(own, independent, out=np.full_like(own, overall), where=several)
-        return np.asarray((units * shown + PRIOR_ROWS * overall) / (units + PRIOR_ROWS))
 
 
 def null_effect(sums: Float64s, square: float) -> float:

@@ -9,27 +9,114 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from calibrant.clusters import BucketSums
+from calibrant.errors import InputError
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.cluster_sums import (
+    CoarseSums,
+    around_mean,
+    by_content,
+    centred,
+    coarse_places,
+    common_signs,
+    effective_buckets,
+    null_effect,
+    variance_of,
+)
+from calibrant.statistics.intervals import PRIOR_ROWS
+from calibrant.statistics.resampling import normal_quantile, t_quantile
+from calibrant.statistics.sample import CLUSTERS, ROWS, Sample, rare, rarer_rows
 from calibrant.statistics.variance import Variance
 
 #: From sums over cells, (..., K), to sums over places, (..., M), linearly: a kernel, or local lines.
 Transform = Callable[[Float64s], Float64s]
 
+#: The end of the method of every number that clusters entered.
+BY_CLUSTER: Final = "; by cluster"
+
+#: The same where each cluster is one row: the rows are independent.
+LONE: Final = "; clusters of one row"
+
+_SMALLEST: Final = 1e-9  # weight at a place
+_LITTLE: Final = 1e-9  # of the largest variance: where less is left, only rounding is
+_TINY: Final = float(np.finfo(float).tiny)
+_LEAST_DEFF: Final = 0.01  # of a share
+_ROUNDING: Final = 1e-12  # relative: a smaller weight, or a smaller variance of rows, is rounding
+_LARGE: Final = 0.1  # share of the rows; a cluster with more decides the degrees of freedom
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Influence:
+    """What each row adds to a measure near the data, on the scale of its link: what its variance depends on.
+
+    Attributes
+    ----------
+    square : float
+        The sum over rows of (x - m)^2, x what a row adds and m the mean of x, with squared weights.
+    by_bucket : callable
+        The sums of x over the buckets of clusters, (H,).
+    n : float, optional
+        The effective number of rows, where m was estimated: squares are multiplied by n / (n - 1), and sums of buckets
+        are taken around their share of the total. None where x adds up to 0 over all rows.
+    steadied : float, optional
+        The same sum of squares, blended with what calibration implies. It takes the place of ``square`` in the
+        variance; the design effect is that of what was seen.
+    rounding : float, default 0
+        Where rows are in clusters, a smaller ``square`` is rounding: the rows do not vary.
+    """
+
+    square: float
+    by_bucket: Callable[[Clustered], Float64s]
+    n: float | None = None
+    steadied: float | None = None
+    rounding: float = 0.0
+
+    @classmethod
+    def of_cells(cls, cells: Cells, values: Float64s) -> Influence:
+        """Return the influence from what a unit of weight in each cell adds, (2, K): with outcome 0, with outcome 1."""
+        squares = cells.table.own_weights
+        masses = np.stack([cells.counts - cells.positives, cells.positives])
+        mean = float(np.sum(masses * values)) / cells.total
+        square = float(np.sum(squares * (values - mean) ** 2))
+        return cls(square=square, by_bucket=lambda clusters: clusters.of_cells(cells, values), n=cells.effective_n)
+
 
 class SamplingDesign(Protocol):
     """How sums over the rows of some cells vary; r = p - y is the residual of a row.
 
-    `Independent` and `calibrant.statistics.cluster_sums.Clustered` are the designs.
+    `Independent` and `Clustered` are the designs.
     """
 
     @property
     def cells(self) -> Cells:
         """The cells of the rows, (K,); coarse ones for clusters."""
+
+    @property
+    def fine(self) -> Cells:
+        """The cells that were pooled to coarse ones; `cells` themselves for independent rows."""
+
+    def coarse(self, fine: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the place among `cells` of each of these places among `fine`."""
+
+    @property
+    def sample(self) -> Sample:
+        """What a result says about the rows."""
+
+    def variance(self, influence: Influence) -> Variance:
+        """Return the variance of a sum of influences."""
+
+    def trials(self, n: float, variance: Variance, level: float, *, varied: bool) -> float:
+        """Return the number of independent rows in which a share of n rows with this variance would be as uncertain.
+
+        ``varied`` says that not all rows are alike.
+        """
 
     @property
     def units(self) -> float:
@@ -61,6 +148,31 @@ class Independent:
     cells: Cells
 
     @property
+    def fine(self) -> Cells:
+        """The cells."""
+        return self.cells
+
+    def coarse(self, fine: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the same places."""
+        return fine
+
+    @cached_property
+    def sample(self) -> Sample:
+        """The rows with the rarer outcome, as equal ones."""
+        rarer = rarer_rows(self.cells)
+        return Sample(rarer, ROWS, rare(rarer))
+
+    def variance(self, influence: Influence) -> Variance:
+        """Return the sum of squares."""
+        square = influence.square if influence.steadied is None else influence.steadied
+        return Variance(square if influence.n is None else unbiased(square, influence.n))
+
+    def trials(self, n: float, variance: Variance, level: float, *, varied: bool) -> float:
+        """Return n."""
+        del variance, level, varied
+        return n
+
+    @property
     def units(self) -> float:
         """The effective sample size."""
         return self.cells.effective_n
@@ -87,3 +199,217 @@ class Independent:
         """Return 1."""
         del transform, of_squares, units
         return 1.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Clustered:
+    """Judged rows in clusters: what inference needs of them.
+
+    The sums of buckets are weighted, so N_h and N are weights. Q and V0 are in squared weight, as in
+    `Cells`; whole weights repeat a row within its cluster. With other weights the rows of a cluster are taken to be
+    correlated alike whatever they weigh, and ``unit`` turns weights into rows. That is derived and not simulated.
+
+    Attributes
+    ----------
+    cells : CoarseSums
+        The coarse cells that hold rows, (K,): mean scores c, counts, S, Q = sum r^2 and V0 = sum p (1 - p), r = p - y.
+    n, y, gaps : (H, K)
+        The weight, the outcomes and the sum of p - y of each bucket in each coarse cell.
+    buckets : BucketSums
+        All sums of the buckets. ``held`` are those with rows, (H,).
+    """
+
+    cells: CoarseSums
+    n: Float64s
+    y: Float64s
+    gaps: Float64s
+    buckets: BucketSums
+    held: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, cells: Cells, buckets: BucketSums, held: NDArray[np.intp] | None = None) -> Clustered:
+        """Return the sums of judged rows from their cells and from the buckets of the same rows.
+
+        ``held`` are the buckets to keep, by default those with rows, in the order `by_content`.
+
+        Raises
+        ------
+        InputError
+            If all rows are in one bucket: nothing then tells how clusters differ.
+        """
+        if held is None:
+            filled = np.flatnonzero(buckets.rows > 0)
+            held = filled[by_content(np.moveaxis(buckets.cell_sums[filled], 2, 1))]
+        if len(held) < 2:
+            remedy = "pass rows of more clusters: these tell nothing of other clusters"
+            raise InputError("clusters", "at least 2 clusters", f"{len(held)}", remedy)
+        places = coarse_places(cells, buckets)
+        sums = buckets.cell_sums[held][:, np.unique(places)]
+        n, y, gaps = np.ascontiguousarray(np.moveaxis(sums, 2, 0))
+        return cls(cells=CoarseSums.pooled(cells, places), n=n, y=y, gaps=gaps, buckets=buckets, held=held)
+
+    @property
+    def fine(self) -> Cells:
+        """The cells that were pooled."""
+        return self.cells.fine
+
+    @cached_property
+    def weights(self) -> Float64s:
+        """N_h, the weight of each bucket, (H,)."""
+        return np.asarray(self.n.sum(axis=1))
+
+    @property
+    def total(self) -> float:
+        """N, the weight of all rows."""
+        return self.cells.total
+
+    @cached_property
+    def unit(self) -> float:
+        """The mean weight of a unit of weight, (sum of squared weights) / N: 1 with whole weights."""
+        return float(self.cells.square_weights.sum()) / self.total
+
+    @cached_property
+    def sizes(self) -> Float64s:
+        """The rows of each bucket as equal ones, (H,): their sum is the effective sample size."""
+        return self.weights / self.unit
+
+    @cached_property
+    def kish(self) -> float:
+        """The effective number of clusters (Kish), N^2 / sum N_h^2."""
+        return effective_buckets(self.weights)
+
+    @property
+    def effective_n(self) -> float:
+        """The effective sample size of the rows as if they were independent; their number, with whole weights."""
+        return self.cells.effective_n
+
+    @property
+    def n_clusters(self) -> int | None:
+        """The number of clusters; None if they were pooled before they were counted."""
+        return self.buckets.n_clusters
+
+    @property
+    def largest_share(self) -> float:
+        """The share of the weight in the heaviest cluster; in the heaviest bucket, if clusters were not counted."""
+        return self.buckets.largest_share
+
+    def scalar(self, name: str) -> Float64s:
+        """Return a sum of each bucket over all its rows, (H,), by its name in `BucketSums.scalars`."""
+        return self.buckets.scalar(name)[self.held]
+
+    def centred(self, sums: Float64s) -> Float64s:
+        """Return the sums of buckets, (H, ...), less the shares of the total that their weights suggest."""
+        return centred(sums, self.weights)
+
+    def row_square(self, slopes: Float64s, squares: Float64s | None = None) -> float:
+        """Return sum w^2 (f r - m)^2 over rows, m the mean of f r, f a slope of each coarse cell.
+
+        ``squares`` replaces Q, the sums of w^2 r^2.
+        """
+        squares = self.cells.squared_residuals if squares is None else squares
+        mean = float(np.sum(slopes * self.cells.gap_sums)) / self.total
+        return around_mean(
+            float(np.sum(slopes**2 * squares)),
+            mean,
+            float(np.sum(slopes * self.cells.squared_gaps)),
+            self.unit * self.total,
+        )
+
+    def of_cells(self, cells: Cells, values: Float64s) -> Float64s:
+        """Return the sums over buckets, (H,), of what a unit of weight in each cell adds, (2, K).
+
+        The cells are of the same rows. Within a coarse cell the rows of an outcome add the mean of its cells.
+        """
+        first = np.flatnonzero(np.diff(coarse_places(cells, self.buckets).astype(np.intp), prepend=-1))
+        means = []
+        for counts, each in zip((cells.counts - cells.positives, cells.positives), values, strict=True):
+            sums, pooled = np.add.reduceat(counts * each, first), np.add.reduceat(counts, first)
+            means.append(np.divide(sums, pooled, out=np.zeros(len(pooled)), where=pooled > 0))
+        return (self.n - self.y) @ means[0] + self.y @ means[1]
+
+    # ------------------------------------------------------------ as a SamplingDesign
+
+    def coarse(self, fine: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the coarse cell of each of these cells."""
+        return np.searchsorted(self.cells.first, fine, side="right") - 1
+
+    @cached_property
+    def sample(self) -> Sample:
+        """The buckets that hold the rarer outcome.
+
+        The warning also says where one cluster holds more than a tenth of the rows.
+        """
+        outcomes = self.y.sum(axis=1)
+        of_rarer = outcomes if float(outcomes.sum()) <= self.total / 2 else self.weights - outcomes
+        rarer = int(np.count_nonzero(of_rarer > _ROUNDING * self.weights))
+        flags = list(filter(None, [rare(rarer, unit=CLUSTERS)]))
+        if self.largest_share > _LARGE:
+            share = f"{100 * self.largest_share:.0f} %"
+            flags.append(f"one cluster holds {share} of the rows: intervals are wide, p-values careful")
+        return Sample(rarer, CLUSTERS, "; ".join(flags), BY_CLUSTER, details_of(self.buckets))
+
+    def variance(self, influence: Influence) -> Variance:
+        """Return the variance of the sums over buckets; steadied, that of independent rows times the design effect."""
+        square = influence.square if influence.square > influence.rounding else 0.0
+        sums = influence.by_bucket(self)
+        found = variance_of(sums if influence.n is None else self.centred(sums), square, self.sizes)
+        if influence.steadied is None or influence.n is None:
+            return found
+        return Variance(unbiased(influence.steadied, influence.n) * found.deff, found.deff, found.df)
+
+    def trials(self, n: float, variance: Variance, level: float, *, varied: bool) -> float:
+        """Return n / deff (z / t)^2 (Korn and Graubard 1998), the design effect at least .01.
+
+        Where all rows are alike it is the effective number of clusters.
+        """
+        if not varied:
+            return self.kish
+        t = t_quantile(level, variance.df)
+        return n / max(variance.deff, _LEAST_DEFF) * (normal_quantile(level) / t) ** 2
+
+    @property
+    def units(self) -> float:
+        """The effective number of clusters."""
+        return self.kish
+
+    def linear(self, slopes: Float64s, variances: Float64s) -> Variance:
+        """Return the variance for independent rows times the design effect of the sums over buckets."""
+        found = variance_of(self.centred(self.gaps @ slopes), self.row_square(slopes), self.sizes)
+        return Variance(max(self.row_square(slopes, variances), 0.0) * found.deff, found.deff, found.df)
+
+    def null_variance(self, slopes: Float64s) -> float:
+        """Return the variance for independent rows times the design effect under calibration."""
+        variance, square = (
+            float(np.sum(slopes**2 * x)) for x in (self.cells.null_variances, self.cells.squared_residuals)
+        )
+        return variance * null_effect(self.gaps @ slopes, square)
+
+    def common(self, places: Float64s) -> Sequence[Float64s]:
+        """Return the signs of gaps that clusters move alike, and of those that turn at the mean score."""
+        return common_signs(places, float(self.cells.score_sums.sum()) / self.total)
+
+    def units_near(self, transform: Transform) -> Float64s:
+        """Return the effective number of clusters by their weights at each place."""
+        near = np.maximum(transform(self.n), 0.0)
+        squares = np.maximum(np.sum(near**2, axis=0), _SMALLEST**2)
+        return np.asarray(np.maximum(near.sum(axis=0), _SMALLEST) ** 2 / squares)
+
+    def effects(self, transform: Transform, of_squares: Transform, units: Float64s | float) -> Float64s:
+        """Return the design effects that the buckets show, steadied by five clusters of that over all places."""
+        buckets = len(self.sizes)
+        own = np.sum(self.centred(transform(self.gaps)) ** 2, axis=0) * buckets / (buckets - 1)
+        independent = np.maximum(of_squares(self.cells.squared_residuals), _TINY)
+        overall = float(own.sum() / independent.sum())
+        several = independent > _LITTLE * independent.max()
+        shown = np.divide(own, independent, out=np.full_like(own, overall), where=several)
+        return np.asarray((units * shown + PRIOR_ROWS * overall) / (units + PRIOR_ROWS))
+
+
+def unbiased(square: float, n: float) -> float:
+    """Return a sum of squares around a mean of n rows times n / (n - 1); infinite for one row, which tells nothing."""
+    return square * n / (n - 1) if n > 1 else math.inf
+
+
+def details_of(buckets: BucketSums) -> dict[str, Any]:
+    """Return what a result says about its clusters: their number, and the largest one's share of the rows."""
+    return {"clusters": buckets.number, "largest_cluster": buckets.largest_share}

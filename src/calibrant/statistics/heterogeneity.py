@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
-
-Link = Literal["identity", "log", "logit"]
 
 #: The weight, in rows, of what all groups show together in a figure of one.
 PRIOR_ROWS: Final = 100.0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from calibrant.runtime.arrays import Float64s
+from calibrant.statistics.null import Interval
+from calibrant.statistics.variance import Variance
 
 #: The weight, in rows, of the variance that calibration implies.
 PRIOR_ROWS: Final = 5.0
@@ -17,6 +19,35 @@ THINNED_BIAS: Final = 0.480751173662022
 
 #: With so many bins, (sum sd)^2 / variance of the sum, the law of their thinned sum is close enough to a normal one.
 FEWEST: Final = 4.0
+
+
+#: The scale on which an interval is symmetric.
+Link = Literal["identity", "log", "logit"]
+
+#: How the interval of a mean over rows is made.
+NORMAL: Final = "central limit theorem"
+
+_METHODS: Final = {"identity": NORMAL, "log": "normal, of the logarithm", "logit": "normal, on log-odds"}
+_LARGEST: Final = 700.0  # exp of more is no float
+
+
+def link_slope(value: float, link: Link) -> float:
+    """Return how much the link of a value grows with it."""
+    return 1.0 if link == "identity" else 1 / value if link == "log" else 1 / (value * (1 - value))
+
+
+def linked_interval(value: float, variance: Variance, level: float, link: Link) -> Interval:
+    """Return the interval of a value whose link has this variance: symmetric on the scale of the link."""
+    half = variance.half_width(level)
+    if link == "log":
+        ends = value * math.exp(-half), value * math.exp(half) if half < _LARGEST else math.inf
+    elif link == "logit":
+        middle = math.log(value / (1 - value))
+        low, high = (min(max(end, -_LARGEST), _LARGEST) for end in (middle - half, middle + half))
+        ends = 1 / (1 + math.exp(-low)), 1 / (1 + math.exp(-high))
+    else:
+        ends = value - half, value + half
+    return Interval(*ends, _METHODS[link])
 
 
 def blend(rows: Float64s, squares: Float64s, null_variances: Float64s) -> Float64s:

@@ -11,18 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.measures.binned.binned import LEAST_ROWS, enough_rows, quantile_bin_of, uniform_bin_of
-from calibrant.measures.binned.sums import BinMoments, BinSums
+from calibrant.measures.binned.binned import LEAST_ROWS, Binning, enough_rows, quantile_bin_of, uniform_bin_of
+from calibrant.measures.binned.sums import BinMoments, BinSums, RowBins
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cluster_sums import (
     NOTHING,
-    Clustered,
     around_mean,
     centred,
     common_signs,
@@ -30,6 +29,7 @@ from calibrant.statistics.cluster_sums import (
     upper_quantile,
     variance_of,
 )
+from calibrant.statistics.design import Clustered, Independent
 from calibrant.statistics.gamma import GammaMoments, absolute_moments
 from calibrant.statistics.intervals import PRIOR_ROWS, blend
 from calibrant.statistics.variance import Variance
@@ -49,14 +49,10 @@ _MOST: Final = 4_000  # bins: with more, not all pairs are computed
 _MOST_SKEWNESS: Final = absolute_moments(np.ones(1)).skewness  # that of one folded normal
 
 
-def uniform_bins(rows: Clustered, n_bins: int) -> NDArray[np.intp]:
-    """Return the equal-width bin of each coarse cell: exact for a number of bins that divides 300."""
-    return uniform_bin_of(rows.fine.table, n_bins)[rows.cells.middle]
-
-
-def quantile_bins(rows: Clustered, n_bins: int) -> NDArray[np.intp]:
-    """Return the equal-mass bin of each coarse cell, which is that of the cell in its middle."""
-    return quantile_bin_of(rows.fine.table, n_bins)[rows.cells.middle]
+def coarse_bins(rows: Clustered, n_bins: int, binning: Binning = "uniform") -> NDArray[np.intp]:
+    """Return the bin of each coarse cell, that of the cell in its middle: exact for uniform bins that divide 300."""
+    bin_of = uniform_bin_of if binning == "uniform" else quantile_bin_of
+    return bin_of(rows.fine.table, n_bins)[rows.cells.middle]
 
 
 def null_scales(squares: Float64s, null_variances: Float64s) -> Float64s:
@@ -386,6 +382,18 @@ class ClusterBins(BinSums):
     def _df(self) -> Float64s:
         """The degrees of freedom of what a single bin shows."""
         return np.maximum(self.clusters - 1, 1.0)
+
+
+@overload
+def bins_of(design: Clustered, n_bins: int, binning: Binning) -> ClusterBins: ...
+@overload
+def bins_of(design: Independent | Clustered, n_bins: int, binning: Binning) -> BinSums: ...
+def bins_of(design: Independent | Clustered, n_bins: int, binning: Binning) -> BinSums:
+    """Return the sums over the bins of a design."""
+    if isinstance(design, Clustered):
+        return ClusterBins.of(design, coarse_bins(design, n_bins, binning))
+    bin_of = uniform_bin_of if binning == "uniform" else quantile_bin_of
+    return RowBins.of(design.cells, bin_of(design.cells.table, n_bins))
 
 
 @dataclass(frozen=True, eq=False)

@@ -164,6 +164,19 @@ def maximum_interval(sums: BinSums, value: float, level: float, *, rejected: boo
     return (min(low, value) if rejected else 0.0), max(high, value)
 
 
+def rate_band(sums: BinSums, level: float) -> tuple[Float64s, Float64s]:
+    """Return what the bins' outcome rates are within if the scores are right: binomial quantiles.
+
+    They are of as many rows as n divided by the design effect under calibration.
+    """
+    moments = sums.moments
+    means, own, independent = moments.score_sums / moments.counts, sums.null_variances, moments.null_variances
+    varied = (own > 0) & (independent > 0)
+    rows = moments.rows * np.where(varied, independent / np.where(varied, own, 1.0), 1.0)
+    low, high = consistency_band(np.where(varied, means, 0.5), rows, alpha_of(level) / 2)
+    return np.where(varied, low, means), np.where(varied, high, means)
+
+
 def rate_intervals(sums: BinSums, level: float) -> tuple[Float64s, Float64s]:
     """Return Clopper and Pearson's interval of each bin's outcome rate, in as many independent rows."""
     tail = alpha_of(level) / 2

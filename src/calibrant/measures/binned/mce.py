@@ -18,7 +18,7 @@ from calibrant.measures.binned.clustered import LEAST_CLUSTERS
 from calibrant.measures.binned.intervals import maximum_interval
 from calibrant.measures.binned.null import maximum_law
 from calibrant.measures.binned.rmsce import RMSCE
-from calibrant.measures.context import Inference, Null
+from calibrant.measures.context import Inference, Null, uniform_sums
 from calibrant.measures.event import Event
 from calibrant.measures.measure import Measure, OverClasses
 from calibrant.sketch import Arguments
@@ -82,7 +82,8 @@ def check_least_rows(least_rows: object) -> None:
 def _held(event: Event) -> np.ndarray[Any, np.dtype[np.intp]]:
     """Return the bins that take part: those with enough rows and, if rows come in clusters, with enough of these."""
     if event.clusters is not None:
-        return event.clusters.held
+        sums = event.of(uniform_sums)
+        return sums.moments.index[sums.held]
     return np.flatnonzero(binned.enough_rows(event.bins.rows, LEAST_ROWS))
 
 

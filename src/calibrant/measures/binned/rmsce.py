@@ -10,6 +10,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import binned_error, bins_with_rows
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed
+from calibrant.measures.binned.clustered import bins_of
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.binned.intervals import square_interval
 from calibrant.measures.binned.null import square_laws
@@ -95,7 +96,9 @@ def _interval(inference: Inference) -> Interval:
 
 def _debiased_square(event: Event) -> float:
     """Return the unbiased squared l2 error, by pairs of independent rows."""
-    return binned.debiased_square_error(event.bins) if event.clusters is None else event.clusters.uniform.square
+    if event.clusters is None:
+        return binned.debiased_square_error(event.bins)
+    return bins_of(event.clusters, event.n_bins, "uniform").square
 
 
 def replicate(replicates: Replicates) -> Float64s:

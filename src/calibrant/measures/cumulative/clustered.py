@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.cluster_sums import Clustered, variance_of
+from calibrant.statistics.cluster_sums import variance_of
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.intervals import PRIOR_ROWS
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks, t_quantile
 

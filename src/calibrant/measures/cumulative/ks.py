@@ -6,10 +6,13 @@ import numpy as np
 
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.cumulative import cumulative
+from calibrant.measures.cumulative.clustered import interval as interval_by_cluster
+from calibrant.measures.cumulative.intervals import cumulative_law, interval
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.null import Interval
+from calibrant.statistics.design import Clustered
+from calibrant.statistics.null import Interval, Law
 
 
 def _replicate(replicates: Replicates) -> Float64s:
@@ -18,8 +21,21 @@ def _replicate(replicates: Replicates) -> Float64s:
 
 
 def _interval(inference: Inference) -> Interval:
-    ends = inference.rows.cumulative_interval(inference.event.value(KS), inference.resampling)
+    design, value = inference.design, inference.event.value(KS)
+    if isinstance(design, Clustered):
+        ends = interval_by_cluster(design, value, inference.resampling)
+    else:
+        ends = interval(design.cells, value, inference.level)
     return Interval(*ends, "Brownian bounds")
+
+
+def _law(inference: Inference) -> Law | None:
+    """Return the null distribution without resampling; clusters have none."""
+    if isinstance(inference.design, Clustered):
+        return None
+    cells = inference.cells
+    value = float(np.abs(np.cumsum(cells.gap_sums)).max()) / cells.total
+    return cumulative_law(cells, value, inference.level)
 
 
 KS = Measure(
@@ -33,5 +49,5 @@ KS = Measure(
     bound=lambda event: 0.0 if event.certified is None else event.certified.ks(),
     interval=_interval,
     implied=largest_gap,
-    null=Null(replicate=_replicate, closed_form=lambda inference: inference.rows.cumulative_law(inference.level)),
+    null=Null(replicate=_replicate, closed_form=_law),
 )

@@ -10,12 +10,15 @@ import numpy as np
 
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
-from calibrant.measures.context import Null, Replicates
+from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.cumulative import cumulative
+from calibrant.measures.cumulative.brownian import range_law
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.measure import Measure
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
+from calibrant.statistics.design import Clustered
+from calibrant.statistics.null import Law
 
 
 def kuiper_calibration_error(
@@ -97,6 +100,15 @@ def _replicate(replicates: Replicates) -> Float64s:
     return ranges / replicates.inference.cells.total
 
 
+def _law(inference: Inference) -> Law | None:
+    """Return the null distribution without resampling; clusters have none."""
+    if isinstance(inference.design, Clustered):
+        return None
+    cells = inference.cells
+    value = float(cumulative.cumulated_range(np.cumsum(cells.gap_sums))) / cells.total
+    return range_law(cells, value, inference.level)
+
+
 KUIPER = Measure(
     name="kuiper",
     label="Kuiper error",
@@ -109,6 +121,6 @@ KUIPER = Measure(
     details=_details,
     bound=lambda event: 0.0 if event.certified is None else event.certified.kuiper(),
     interval=Unavailable("no interval: none for a range over selected scores; the KS error has one"),
-    null=Null(replicate=_replicate, closed_form=lambda inference: inference.rows.range_law(inference.level)),
+    null=Null(replicate=_replicate, closed_form=_law),
     functions=(kuiper_calibration_error, cutoff_calibration_error),
 )

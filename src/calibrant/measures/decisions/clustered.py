@@ -13,7 +13,8 @@ from calibrant.measures.binned.clustered import LEAST_CLUSTERS
 from calibrant.measures.decisions.decisions import Treated
 from calibrant.measures.decisions.intervals import treated_rows, value_squares
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.cluster_sums import Clustered, coarse_places, variance_of
+from calibrant.statistics.cluster_sums import coarse_places, variance_of
+from calibrant.statistics.design import Clustered
 
 
 def net_benefit_interval(rows: Clustered, treated: Treated, level: float) -> tuple[Float64s, Float64s]:

@@ -16,14 +16,14 @@ from calibrant.measures.decisions.clustered import net_benefit_interval as by_cl
 from calibrant.measures.decisions.decisions import Treated
 from calibrant.measures.decisions.intervals import net_benefit_interval
 from calibrant.measures.event import Event
-from calibrant.measures.means.clustered import BY_CLUSTER, flag_of
-from calibrant.measures.means.means import NORMAL, rare, rarer_of
 from calibrant.measures.measure import NOT_ASKED
 from calibrant.results.panels import MurphyCurve, NetBenefit
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
-from calibrant.statistics.cluster_sums import Clustered
+from calibrant.statistics.design import BY_CLUSTER, Clustered
+from calibrant.statistics.intervals import NORMAL
 from calibrant.statistics.resampling import check_level
+from calibrant.statistics.sample import rare, rarer_of
 from calibrant.table import ReliabilityTable
 
 #: .01, .02, ..., .99
@@ -188,8 +188,7 @@ def _murphy_curve(table: ReliabilityTable, places: Float64s) -> MurphyCurve:
 
 def decision_curve_of(event: Event, level: float | None) -> NetBenefit:
     """Return the decision curve of a judged event at the usual thresholds."""
-    clusters = None if event.clusters is None else event.clusters.clusters
-    return _net_benefit(event.table, _thresholds(None), level, clusters)
+    return _net_benefit(event.table, _thresholds(None), level, event.clusters)
 
 
 def _net_benefit(
@@ -201,7 +200,7 @@ def _net_benefit(
     parts = [NOT_ASKED]
     if level is not None and clusters is not None:
         lows, highs = by_cluster(clusters, treated, level)
-        parts = [_METHOD_OF_CLUSTERS + BY_CLUSTER, flag_of(clusters)]
+        parts = [_METHOD_OF_CLUSTERS + BY_CLUSTER, clusters.sample.flag]
     elif level is not None:
         lows, highs = net_benefit_interval(treated, level)
         masses = np.array([table.total - table.sums.positives, table.sums.positives])

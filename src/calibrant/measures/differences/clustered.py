@@ -19,20 +19,19 @@ from calibrant.clusters import BucketSums, aligned
 from calibrant.measures.binned.clustered import ClusterBins, Directions
 from calibrant.measures.differences.pair import Mean, OnlyRight, UnitModel, UnitPair
 from calibrant.measures.differences.paired import Weighting
-from calibrant.measures.means.clustered import BY_CLUSTER, flag_of
 from calibrant.measures.means.means import heavy
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import Clustered, degrees_of_freedom, variance_of
+from calibrant.statistics.cluster_sums import degrees_of_freedom, variance_of
+from calibrant.statistics.design import BY_CLUSTER, Clustered
 from calibrant.statistics.null import Interval
-from calibrant.statistics.resampling import normal_quantile, t_quantile
+from calibrant.statistics.resampling import normal_quantile
 from calibrant.statistics.variance import Variance
 
 #: The correlation of rows in a cluster at which degrees of freedom are taken where rows are not known.
 CORRELATION: Final = 0.2
 
-_LEAST_DEFF: Final = 0.01  # of a share
 _ROUNDING: Final = 1e-12  # relative to the sums that are subtracted: smaller differences are rounding
 
 
@@ -103,7 +102,7 @@ class ClusterPair(UnitPair[ClusterModel]):
     @property
     def flag(self) -> str:
         """A warning where the clusters are few or large, or few rows weigh too much, or nothing."""
-        one, other = flag_of(self.first.rows), flag_of(self.second.rows)
+        one, other = self.first.rows.sample.flag, self.second.rows.sample.flag
         named = [f"{model.name}: {flag}" for model, flag in ((self.first, one), (self.second, other)) if flag]
         return "; ".join(filter(None, ([one] if one == other else named) + [heavy(self.deciding)]))
 
@@ -151,11 +150,11 @@ class ClusterPair(UnitPair[ClusterModel]):
             if float(np.sum(changes**2)) > _ROUNDING * size:
                 return self.mean_interval("accuracy", value, level)
             only = OnlyRight(max(value, 0.0), max(-value, 0.0), rows.total)
-        n, z, trials = rows.effective_n, normal_quantile(level), rows.kish
+        n, found = rows.effective_n, Variance(math.nan)
         if only.variance > _ROUNDING:
             found = variance_of(changes * n, only.variance * n, self.sizes)
-            trials = n / max(found.deff, _LEAST_DEFF) * (z / t_quantile(level, found.df)) ** 2
-        return Interval(*only.interval(value, trials, z), f"Bonett and Price{BY_CLUSTER}")
+        trials = rows.trials(n, found, level, varied=only.variance > _ROUNDING)
+        return Interval(*only.interval(value, trials, normal_quantile(level)), f"Bonett and Price{BY_CLUSTER}")
 
 
 def variance(around: Float64s, sizes: Float64s, unseen: float = 0.0) -> Variance:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from calibrant.inputs.scores import Score
-from calibrant.measures.binned.clustered import ClusterBins, uniform_bins
+from calibrant.measures.binned.clustered import ClusterBins, coarse_bins
 from calibrant.measures.binned.intervals import larger
-from calibrant.measures.clustered_rows import ClusteredRows
 from calibrant.measures.differences.clustered import Answers, ClusterModel, ClusterPair, paired_rows, variance
 from calibrant.measures.differences.unpaired import Summed
-from calibrant.measures.means.clustered import details_of, flag_of
-from calibrant.statistics.cluster_sums import Clustered
-from calibrant.statistics.resampling import Resampling
+from calibrant.measures.means.intervals import score_influence
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.variance import Variance
 
 
@@ -20,27 +18,26 @@ from calibrant.statistics.variance import Variance
 class ClusterSummed(Summed):
     """A model known by the sums of its rows over buckets of clusters; ``answers`` as in `ClusterModel`."""
 
-    rows: ClusteredRows
+    design: Clustered
     answers: Answers | None = None
 
     def paired(self, rows: Clustered) -> ClusterModel:
         """Return the model with these of its rows in buckets."""
-        bins = ClusterBins.of(rows, uniform_bins(rows, self.n_bins))
+        bins = ClusterBins.of(rows, coarse_bins(rows, self.n_bins))
         return ClusterModel(name=self.name, rows=rows, bins=bins, means=self.means, answers=self.answers)
 
     @property
     def flag(self) -> str:
-        flag = flag_of(self.rows.clusters)
+        flag = self.design.sample.flag
         return f"{self.name}: {flag}" if flag else ""
 
     def square_variance(self) -> Variance:
-        model = self.paired(self.rows.clusters)
+        model = self.paired(self.design)
         plain, steady = (variance(model.influence(gaps), model.rows.sizes) for gaps in (model.gaps, model.steady))
         return larger(plain, steady, model.bins.pair_noise)
 
     def half_width(self, score: Score, level: float) -> float:
-        mean = self.means.brier if score == "brier" else self.means.nll
-        return self.rows.score_interval(score, self.means, Resampling.of(level, 0, 0)).high - mean
+        return self.design.variance(score_influence(self.design.fine, score, self.means)).half_width(level)
 
 
 def pair_of(first: ClusterSummed, second: ClusterSummed) -> ClusterPair:
@@ -51,6 +48,6 @@ def pair_of(first: ClusterSummed, second: ClusterSummed) -> ClusterPair:
     calibrant.errors.InputError
         As `paired_rows`.
     """
-    one, other = paired_rows(*((model.rows.clusters.fine, model.rows.clusters.buckets) for model in (first, second)))
-    facts, deciding = details_of(first.rows.clusters.buckets), min(first.deciding, second.deciding)
+    one, other = paired_rows(*((model.design.fine, model.design.buckets) for model in (first, second)))
+    facts, deciding = first.design.sample.facts, min(first.deciding, second.deciding)
     return ClusterPair(first.paired(one), second.paired(other), facts, deciding)

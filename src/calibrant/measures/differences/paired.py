@@ -19,11 +19,12 @@ from calibrant.inputs.weights import deciding_rows, effective_n, integer_weights
 from calibrant.measures.binned.binned import largest_members, uniform_edges
 from calibrant.measures.binned.sums import BinMoments, RowBins
 from calibrant.measures.differences.pair import Mean, OnlyRight, UnitModel, UnitPair
-from calibrant.measures.means.means import PredictionMeans, heavy, rare, rarer_of
+from calibrant.measures.means.means import PredictionMeans, heavy
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import normal_quantile
+from calibrant.statistics.sample import rare, rarer_of
 from calibrant.statistics.variance import Variance
 
 _DENSE: Final = 1 << 20  # pairs of bins that are counted in an array of all pairs, however few the rows

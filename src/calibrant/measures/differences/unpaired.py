@@ -13,18 +13,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from calibrant.inputs.scores import Score
+from calibrant.measures.binned.clustered import bins_of
 from calibrant.measures.binned.intervals import absolute_interval, square_variance
 from calibrant.measures.binned.null import absolute_law
-from calibrant.measures.clustered_rows import ClusteredRows
+from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.differences.pair import Mean, ModelPair
-from calibrant.measures.independent_rows import IndependentRows
-from calibrant.measures.means.means import PredictionMeans, heavy, normal_interval, rare, rarer_rows
+from calibrant.measures.means.intervals import accuracy_interval, score_influence
+from calibrant.measures.means.means import PredictionMeans, heavy
+from calibrant.runtime.cached import cached_property
+from calibrant.statistics.design import Clustered, Independent
 from calibrant.statistics.null import Interval
-from calibrant.statistics.resampling import Resampling, alpha_of, normal_quantile
+from calibrant.statistics.resampling import alpha_of
+from calibrant.statistics.sample import rare
 from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
@@ -42,7 +46,7 @@ class Summed:
 
     name: str
     table: ReliabilityTable
-    rows: IndependentRows | ClusteredRows
+    design: Independent | Clustered
     means: PredictionMeans
     n_bins: int
     values: Mapping[str, float]
@@ -52,7 +56,7 @@ class Summed:
     @property
     def flag(self) -> str:
         """A warning where intervals are not to be trusted, or nothing."""
-        return rare(rarer_rows(self.rows.cells), f" for {self.name}")
+        return rare(self.design.sample.rarer, f" for {self.name}")
 
     @property
     def square(self) -> float:
@@ -64,24 +68,28 @@ class Summed:
         """The l1 calibration error."""
         return self.values["ece"]
 
+    @cached_property
+    def uniform(self) -> BinSums:
+        """The equal-width bins."""
+        return bins_of(self.design, self.n_bins, "uniform")
+
     def square_variance(self) -> Variance:
         """Return the variance of the squared l2 error."""
-        return square_variance(self.rows.uniform)
+        return square_variance(self.uniform)
 
     def absolute_ends(self, level: float) -> tuple[float, float]:
         """Return the interval of the l1 error."""
-        rejected = absolute_law(self.rows.uniform, level).p_value <= alpha_of(level) / 2
-        return absolute_interval(self.rows.uniform, self.absolute, level, rejected=rejected)
+        rejected = absolute_law(self.uniform, level).p_value <= alpha_of(level) / 2
+        return absolute_interval(self.uniform, self.absolute, level, rejected=rejected)
 
     def half_width(self, score: Score, level: float) -> float:
         """Return half the width of the interval of the mean Brier score or log loss."""
-        means = self.means
-        mean, variance = (means.brier, means.brier_variance) if score == "brier" else (means.nll, means.nll_variance)
-        return normal_interval(mean, variance, means.effective_n, normal_quantile(level))[1] - mean
+        influence = score_influence(self.design.fine, score, self.means)
+        return self.design.variance(replace(influence, steadied=None)).half_width(level)
 
     def accuracy_ends(self, level: float) -> tuple[float, float]:
         """Return Wilson's interval of the accuracy."""
-        return self.rows.accuracy_interval(self.means, Resampling.of(level, 0, 0))
+        return accuracy_interval(self.design, self.means, level)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,8 @@ from calibrant.measures.isotonic.intervals import FOLDS, Part
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import Clustered, around_mean, variance_of
+from calibrant.statistics.cluster_sums import around_mean, variance_of
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.resampling import Resampling, Stream, generator, in_blocks
 
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding

@@ -17,11 +17,13 @@ from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.isotonic import isotonic
-from calibrant.measures.means.intervals import uncertainty_interval
+from calibrant.measures.isotonic.clustered import ClusterForecasts
+from calibrant.measures.means.intervals import rate_rows, uncertainty_interval
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import ScoreDecomposition
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import Interval
 
 
@@ -103,7 +105,7 @@ def _bound(event: Event) -> float:
 
 def _refinement(inference: Inference) -> float:
     """Return by how much the miscalibration of replicates is larger on all cells, which the fit follows."""
-    return inference.rows.law.refinement(inference.resampling)
+    return inference.null.refinement(inference.resampling)
 
 
 def _replicate(replicates: Replicates) -> Float64s:
@@ -111,7 +113,7 @@ def _replicate(replicates: Replicates) -> Float64s:
     coarse = corp.miscalibrations(inference.cells, replicates.positives, replicates.fits)
     if replicates is not inference.observed:
         return coarse * inference.of(_refinement)
-    return coarse * inference.rows.law.observed_refinement(inference.event.decomposition.miscalibration)
+    return coarse * inference.null.observed_refinement(inference.event.decomposition.miscalibration)
 
 
 def _miscalibration_interval(inference: Inference) -> Interval:
@@ -119,19 +121,27 @@ def _miscalibration_interval(inference: Inference) -> Interval:
         return Interval(math.nan, math.nan, "no interval: it needs resampling (n_resamples)")
     value, rejected = inference.event.value(MISCALIBRATION), inference.rejects(MISCALIBRATION)
     null_sd = float(inference.replicates_of(MISCALIBRATION).std())
-    forecasts = inference.rows.forecasts(inference.resampling)
+    forecasts = _forecasts(inference)
     ends = corp.miscalibration_interval(forecasts, value, null_sd, inference.level, rejected=rejected)
     return Interval(*ends, corp.METHOD)
 
 
+def _forecasts(inference: Inference) -> corp.Forecasts:
+    """Return the isotonic fits to the rows, in sample and out of fold."""
+    design = inference.design
+    if isinstance(design, Clustered):
+        return ClusterForecasts(design, inference.resampling)
+    return corp.RowForecasts(design.cells, inference.resampling.seed)
+
+
 def _discrimination_interval(inference: Inference) -> Interval:
     value = inference.event.value(DISCRIMINATION)
-    forecasts = inference.rows.forecasts(inference.resampling)
+    forecasts = _forecasts(inference)
     return Interval(*corp.discrimination_interval(forecasts, value, inference.level), corp.METHOD)
 
 
 def _uncertainty_interval(inference: Inference) -> Interval:
-    rate, rows = inference.event.outcome_rate, inference.rows.rate_rows(inference.level)
+    rate, rows = inference.event.outcome_rate, rate_rows(inference.design, inference.level)
     low, high = uncertainty_interval(rate, rows, inference.level)
     value = inference.event.decomposition.uncertainty  # within the ends, but for the rounding of its sum
     return Interval(min(low, value), max(high, value), "Clopper-Pearson of the base rate")

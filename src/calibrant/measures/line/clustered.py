@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from calibrant.measures.line.intervals import CERTAIN
+from calibrant.measures.line.intervals import CERTAIN, rates_at
 from calibrant.measures.line.line import cox_fit, log_odds
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.cluster_sums import Clustered, variance_of
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.variance import Variance
 
 _LEAST: Final = 1e-9  # share of the information that the other buckets have
@@ -31,7 +31,7 @@ def log_odds_line(rows: Clustered) -> tuple[float, Variance | None]:
     if not (math.isfinite(fit.slope) and math.isfinite(fit.intercept)):
         return fit.slope, None
     x = log_odds(np.clip(rows.cells.scores, CERTAIN, 1 - CERTAIN))
-    rates = 1 / (1 + np.exp(-np.clip(fit.intercept + fit.slope * x, -700, 700)))
+    rates = rates_at(fit.intercept, fit.slope * x)
     design, spread = np.stack([np.ones_like(x), x]), rates * (1 - rates)
     try:
         root = np.linalg.cholesky(np.linalg.inv((design * rows.cells.counts * spread) @ design.T))
@@ -62,10 +62,3 @@ def log_odds_line(rows: Clustered) -> tuple[float, Variance | None]:
     if not (mean > 0 and square > 0):
         return fit.slope, None
     return fit.slope, Variance(own * variance / mean, df=max(mean**2 / square, 1.0))
-
-
-def intercept_variance(rows: Clustered, intercept: float, square: float) -> Variance:
-    """Return the variance of the sum of rate - y at slope 1, by the buckets; ``square`` is that of independent rows."""
-    x = log_odds(np.clip(rows.cells.scores, CERTAIN, 1 - CERTAIN))
-    rates = 1 / (1 + np.exp(-np.clip(intercept + x, -700, 700)))
-    return variance_of((rows.n * rates - rows.y).sum(axis=1), square, rows.sizes)

@@ -10,10 +10,12 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
-from calibrant.measures.line.intervals import CERTAIN, compare_slopes
+from calibrant.measures.line.clustered import log_odds_line as line_by_cluster
+from calibrant.measures.line.intervals import CERTAIN, Line, calibration_in_the_large, compare_slopes, log_odds_line
 from calibrant.measures.line.line import cox_fit, in_the_large
 from calibrant.measures.measure import Measure
 from calibrant.sketch import Arguments
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import Interval
 from calibrant.table import ReliabilityTable
 
@@ -124,13 +126,20 @@ def _slope_details(event: Event) -> Mapping[str, Any]:
 
 
 def _intercept_interval(inference: Inference) -> Interval:
-    found = inference.rows.in_the_large(inference.level)
-    return Interval(found.low, found.high, _METHOD)
+    large = calibration_in_the_large(inference.design, inference.level)
+    return Interval(large.low, large.high, _METHOD)
 
 
 def _slope_interval(inference: Inference) -> Interval:
-    found = inference.rows.line(inference.level)
-    return Interval(found.low, found.high, _METHOD)
+    line = inference.of(line_of)
+    return Interval(line.low, line.high, _METHOD)
+
+
+def line_of(inference: Inference) -> Line:
+    """Return the slope of the log-odds line with the ends of its interval."""
+    design = inference.design
+    fitted = line_by_cluster(design) if isinstance(design, Clustered) else log_odds_line(design.cells)
+    return Line.of(*fitted, inference.level)
 
 
 CALIBRATION_INTERCEPT = Measure(

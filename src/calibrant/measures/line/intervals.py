@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from calibrant.measures.binned.sums import BinMoments, BinSums
 from calibrant.measures.line.line import cox_fit, in_the_large, log_odds
-from calibrant.measures.means.means import rarer_rows
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import Clustered, Influence, SamplingDesign
 from calibrant.statistics.heterogeneity import Deviations, steadied
+from calibrant.statistics.sample import rarer_rows
 from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
@@ -70,7 +71,7 @@ def log_odds_line(cells: Cells) -> tuple[float, Variance | None]:
     if not math.isfinite(fit.slope):
         return fit.slope, None
     x = _log_odds_of(cells.table) - fit.origin
-    rates = 1 / (1 + np.exp(-np.clip(fit.level + fit.slope * x, -700, 700)))
+    rates = rates_at(fit.level, fit.slope * x)
     squares = cells.table.own_weights
     design = np.stack([np.ones_like(x), x])
     information = (design * cells.counts * rates * (1 - rates)) @ design.T
@@ -129,26 +130,33 @@ def centred_scores(bins: BinMoments) -> tuple[Float64s, float]:
     return bins.score_sums / bins.counts - mean, rate
 
 
-def calibration_in_the_large(cells: Cells, variance: Callable[[float, float], Variance], level: float) -> Large:
-    """Return the intercept at slope 1 with its interval, by the sandwich formula: (sum u^2) / I^2, u = rate - y.
-
-    ``variance`` returns that of the sum of u, from the intercept and from the sum of squares of independent rows.
-    """
+def calibration_in_the_large(design: SamplingDesign, level: float) -> Large:
+    """Return the intercept at slope 1 with its interval, by the sandwich formula: (sum u^2) / I^2, u = rate - y."""
+    cells = design.fine
     rates, intercept = at_slope_one(cells.table)
     information = float(cells.counts @ (rates * (1 - rates)))
     if not (math.isfinite(intercept) and information > 0):
         return Large(intercept, math.nan, math.nan)
     squares = cells.table.own_weights
     square = float(squares[0] @ rates**2 + squares[1] @ (1 - rates) ** 2)
-    half = variance(intercept, square).half_width(level) / information
+
+    def by_bucket(rows: Clustered) -> Float64s:
+        coarse = rates_at(intercept, log_odds(np.clip(rows.cells.scores, CERTAIN, 1 - CERTAIN)))
+        return np.asarray((rows.n * coarse - rows.y).sum(axis=1))
+
+    half = design.variance(Influence(square=square, by_bucket=by_bucket)).half_width(level) / information
     return Large(intercept, intercept - half, intercept + half)
 
 
 def at_slope_one(table: ReliabilityTable) -> tuple[Float64s, float]:
     """Return the rates s(a + logit p), and a."""
     intercept = in_the_large(table, CERTAIN)
-    x = _log_odds_of(table)
-    return 1 / (1 + np.exp(-np.clip(intercept + x, -700, 700))), intercept
+    return rates_at(intercept, _log_odds_of(table)), intercept
+
+
+def rates_at(intercept: float | Float64s, x: Float64s) -> Float64s:
+    """Return the rates whose log-odds are the intercept and x."""
+    return np.asarray(1 / (1 + np.exp(-np.clip(intercept + x, -700, 700))))
 
 
 def compare_slopes(groups: Sequence[Cells]) -> Deviations:
@@ -199,7 +207,7 @@ def _common_slope(
     """
     intercepts, slope = np.zeros(len(sizes)), 1.0
     for _ in range(_MOST_STEPS):
-        rates = 1 / (1 + np.exp(-np.clip(np.repeat(intercepts, sizes) + slope * x, -700, 700)))
+        rates = rates_at(np.repeat(intercepts, sizes), slope * x)
         weights, residuals = counts * rates * (1 - rates), positives - counts * rates
         masses = np.maximum(over(weights), np.finfo(float).tiny)
         means = over(weights * x) / masses

@@ -98,7 +98,7 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 def _interval(inference: Inference) -> Interval:
     value, rejected = inference.event.value(ICI), inference.rejects(ICI)
-    ends = interval(inference.rows.design, value, inference.level, rejected=rejected)
+    ends = interval(inference.design, value, inference.level, rejected=rejected)
     return Interval(*ends, "Gaussian thinning, for this smoother")
 
 

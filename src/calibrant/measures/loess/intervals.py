@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.measures.loess.loess import Loess, Quantiles
+from calibrant.measures.means.intervals import gap_variance
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
@@ -62,15 +63,14 @@ def interval(design: SamplingDesign, value: float, level: float, *, rejected: bo
     return min(low, value), value + half_width(np.sign(gaps), *design.common(curve.anchors))
 
 
-def loess_curve(
-    design: SamplingDesign, fine: Cells, shown: NDArray[np.intp], df: float, level: float
-) -> CalibrationCurve:
+def loess_curve(design: SamplingDesign, shown: NDArray[np.intp], level: float) -> CalibrationCurve:
     """Return the loess curve of the fine cells at those shown, with its bands.
 
-    The design effects of the bands are those of the curve of the design's cells; ``df`` are the degrees of freedom of
-    the variances.
+    The design effects of the bands are those of the curve of the design's cells; Student's quantile has the degrees of
+    freedom of the mean gap.
     """
-    t, curve = t_quantile(level, df), fine.of(loess)
+    fine = design.fine
+    t, curve = t_quantile(level, gap_variance(design).df), fine.of(loess)
     deff = design.cells.of(loess).between(design_effects(design), curve.anchors)
     return banded(fine, shown, [t * np.sqrt(curve.squares @ v * deff) for v in variances(fine)], level)
 

@@ -8,6 +8,7 @@ from calibrant.inputs.notions import read
 from calibrant.measures.context import Inference
 from calibrant.measures.differences import pair
 from calibrant.measures.event import Unavailable
+from calibrant.measures.means.intervals import accuracy_influence, accuracy_interval
 from calibrant.measures.measure import Difference, Measure
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
@@ -33,7 +34,7 @@ def accuracy(
 
 
 def _interval(inference: Inference) -> Interval:
-    return Interval(*inference.rows.accuracy_interval(inference.event.predictions, inference.resampling), "Wilson")
+    return Interval(*accuracy_interval(inference.design, inference.event.predictions, inference.level), "Wilson")
 
 
 ACCURACY = Measure(
@@ -47,7 +48,7 @@ ACCURACY = Measure(
     range=(0.0, 1.0),
     bound=lambda event: event.predictions.accuracy_bound,
     interval=_interval,
-    spread=lambda inference: inference.event.in_clusters.accuracy_spread(inference.event.predictions),
+    influence=lambda event: accuracy_influence(event.predictions),
     null=Unavailable("no noise floor: it is not an error"),
     difference=Difference(
         value=lambda model: model.means.accuracy,

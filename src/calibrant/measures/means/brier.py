@@ -8,12 +8,11 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.inputs.notions import read
-from calibrant.measures.context import Inference
 from calibrant.measures.differences import pair
 from calibrant.measures.isotonic import isotonic
+from calibrant.measures.means.intervals import event_brier_influence, score_influence
 from calibrant.measures.measure import PROPER_SCORE, Difference, Measure, exact
 from calibrant.sketch import Arguments
-from calibrant.statistics.null import Interval
 
 
 def brier_score(
@@ -69,15 +68,6 @@ def top_label_brier_score(
     return float(np.average((events.scores.astype(np.float64) - events.outcomes) ** 2, weights=events.weights))
 
 
-def _interval(inference: Inference) -> Interval:
-    means = inference.event.predictions
-    return inference.rows.score_interval("brier", means, inference.resampling)
-
-
-def _event_interval(inference: Inference) -> Interval:
-    return inference.rows.event_brier_interval(inference.resampling)
-
-
 BRIER = Measure(
     name="brier",
     label="Brier score",
@@ -91,8 +81,7 @@ BRIER = Measure(
     range=(0.0, 1.0),
     class_range=(0.0, 2.0),
     bound=exact,
-    interval=_interval,
-    spread=lambda inference: inference.event.in_clusters.loss_spread("brier", inference.event.predictions),
+    influence=lambda event: score_influence(event.design.fine, "brier", event.predictions),
     null=PROPER_SCORE,
     difference=Difference(
         value=lambda model: model.means.brier,
@@ -112,6 +101,6 @@ EVENT_BRIER = Measure(
     value=lambda event: event.decomposition.score,
     scale="score",
     bound=exact,
-    interval=_event_interval,
+    influence=lambda event: event_brier_influence(event.design.fine),
     null=PROPER_SCORE,
 )

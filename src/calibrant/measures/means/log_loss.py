@@ -11,12 +11,11 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.inputs.weights import tidy_weight
-from calibrant.measures.context import Inference
 from calibrant.measures.differences import pair
 from calibrant.measures.event import Event
+from calibrant.measures.means.intervals import score_influence
 from calibrant.measures.measure import PROPER_SCORE, Difference, Measure
 from calibrant.sketch import Arguments
-from calibrant.statistics.null import Interval
 
 
 def negative_log_likelihood(
@@ -72,11 +71,6 @@ def _details(event: Event) -> Mapping[str, Any]:
     return {"infinite_rows": tidy_weight(event.predictions.infinite), "reason": reason}
 
 
-def _interval(inference: Inference) -> Interval:
-    means = inference.event.predictions
-    return inference.rows.score_interval("log", means, inference.resampling)
-
-
 NLL = Measure(
     name="nll",
     label="log loss",
@@ -89,8 +83,7 @@ NLL = Measure(
     range=(0.0, math.inf),
     details=_details,
     bound=lambda event: event.predictions.nll_bound,
-    interval=_interval,
-    spread=lambda inference: inference.event.in_clusters.loss_spread("log", inference.event.predictions),
+    influence=lambda event: score_influence(event.design.fine, "log", event.predictions),
     null=PROPER_SCORE,
     difference=Difference(
         value=lambda model: model.means.nll,

@@ -11,30 +11,17 @@ from numpy.typing import NDArray
 
 from calibrant.inputs.notions import ScoreMeans
 from calibrant.inputs.predictions import Layout
-from calibrant.inputs.scores import Score, mean_score, mean_square
-from calibrant.inputs.weights import effective_n, share_rows
+from calibrant.inputs.scores import mean_score, mean_square
+from calibrant.inputs.weights import share_rows
 from calibrant.measures.certified import Certified
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.means.base_rates import BaseRates
-from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.intervals import blend
-from calibrant.statistics.null import Interval
+from calibrant.statistics.sample import MINORITY
 from calibrant.table import ReliabilityTable
 
-MINORITY: Final = 15  # rows of the rarer outcome below which every interval is flagged
-_CANCELS: Final = 1e-8  # of the mean's square: a difference of mean squares that is smaller has lost half its digits
 DECIDING: Final = 30  # rows whose weights decide a variance, below which every interval is flagged
-#: What is counted of the rarer outcome: rows, or the clusters that hold it.
-ROWS: Final = "row"
-CLUSTERS: Final = "cluster"
-NORMAL: Final = "central limit theorem"
-#: The method of an interval of the skill that takes the predictions and the base rates to vary together at worst.
-ADDED: Final = f"{NORMAL}, standard errors added: safe, and wide"
-#: Why there is no interval of the skill.
-NO_SKILL_BY_CLUSTER: Final = "no interval by cluster: how often each class is in each cluster is not known"
-
 #: Why right answers alone have no skill.
 ONLY_RIGHT: Final = "the {} says which answers are right, not how often each class is"
 
@@ -199,35 +186,6 @@ def _variance(mean: float, squared_mean: float, square: float) -> float:
     return max(square - mean * (2 * squared_mean - mean), 0.0) if math.isfinite(mean) else 0.0
 
 
-def rarer_rows(cells: Cells) -> float:
-    """Return the effective sample size of the rarer outcome."""
-    kinds = np.stack([cells.counts - cells.positives, cells.positives])
-    return rarer_of(kinds.sum(axis=1), cells.table.own_weights.sum(axis=1))
-
-
-def rarer_of(weights: Float64s, squares: Float64s) -> float:
-    """Return the same from the sums of weights and of squared weights by outcome, (2,) each.
-
-    An outcome without squared weights has no rows: what differences of weights leave of it is rounding.
-    """
-    return min(effective_n(float(w), float(q)) if q > 0 else 0.0 for w, q in zip(weights, squares, strict=True))
-
-
-def flag_of(cells: Cells) -> str:
-    """Return a warning if one outcome is too rare for intervals to be trusted, or nothing."""
-    return rare(rarer_rows(cells))
-
-
-def rare(number: float, of: str = "", unit: str = ROWS) -> str:
-    """Return a warning where too few rows, or clusters, have the rarer outcome, or nothing."""
-    if number >= MINORITY * (1 - 1e-9):
-        return ""
-    if number == 0:
-        return f"the outcome is the same in every row{of}: intervals may be too short"
-    many = f"{number:.4g} {unit}{'s' * (number != 1)} {'of' if unit == ROWS else 'with'} the rarer outcome{of}"
-    return f"{many}: fewer than {MINORITY}, intervals may be too short"
-
-
 def heavy(rows: float) -> str:
     """Return a warning where the weights of so few rows decide that variances are not to be trusted, or nothing."""
     if rows >= DECIDING:
@@ -242,71 +200,6 @@ def counted_rows(rows: int, weight: float) -> str:
     )
     told = 'pass weights_are="sampling" (--weights-are sampling)'
     return f'{counted}: if they are sampling weights, {told}; if they are counts, "frequency"'
-
-
-def normal_interval(mean: float, variance: float, n: float, z: float) -> tuple[float, float]:
-    """Return mean -+ z sd / sqrt(n - 1), of a mean over n rows of this variance."""
-    if n <= 1:
-        return -math.inf, math.inf
-    error = math.sqrt(variance / (n - 1))
-    return mean - z * error, mean + z * error
-
-
-def score_interval(cells: Cells, score: Score, means: PredictionMeans, z: float) -> Interval:
-    """Return the interval of the mean Brier score or log loss.
-
-    Where the scores are those of the judged event, the variance is blended with what calibration implies, as for the
-    mean gap: an outcome that scores call nearly certain may not have failed yet.
-    """
-    n = means.effective_n
-    mean, variance = (means.brier, means.brier_variance) if score == "brier" else (means.nll, means.nll_variance)
-    if means.event:
-        expected, square = implied(cells.scores, score)
-        squares = cells.square_weights
-        spread = float(np.sum(squares * (square - mean * (2 * expected - mean)))) / float(squares.sum())
-        if min(variance, spread) < _CANCELS * mean**2:
-            seen, spread = around(cells, score, mean)
-            variance = seen if cells.table.grid is None else max(variance, seen)
-        variance = float(blend(np.array([n]), np.array([variance]), np.array([spread]))[0])
-    return Interval(*normal_interval(mean, variance, n, z), NORMAL)
-
-
-def skill_interval(means: PredictionMeans, rates: BaseRates, z: float) -> Interval:
-    """Return the interval of the Brier skill 1 - B / U: that of a ratio of two means over the same rows.
-
-    The error of the base rates lowers U by sum (f - r)^2, f the rates of the rows: of second order, and all that is
-    left where every row has one score. Its variance is at most 2 (U / n)^2.
-    """
-    ratio = means.brier / rates.score
-    variance = rates.variance(ratio, means.brier, means.brier_variance) / rates.score**2
-    variance += 2 * ratio**2 / means.effective_n
-    low, high = normal_interval(1 - ratio, variance, means.effective_n, z)
-    return Interval(low, high, ADDED if rates.brier is None else NORMAL)
-
-
-def implied(scores: Float64s, score: Score) -> tuple[Float64s, Float64s]:
-    """Return the mean and the mean square of a prediction's Brier score or log loss if its score is right."""
-    p, q = scores, 1 - scores
-    if score == "brier":
-        return p * q, p * q**4 + q * p**4
-    hit, miss = np.log(np.where(p > 0, p, 1.0)), np.log(np.where(q > 0, q, 1.0))
-    return -p * hit - q * miss, p * hit**2 + q * miss**2
-
-
-def around(cells: Cells, score: Score, mean: float) -> tuple[float, float]:
-    """Return the variance of a prediction's finite score around the mean, as seen and as calibration implies.
-
-    They are sums of squares: where scores hardly vary, differences of mean squares are rounding alone.
-    """
-    p, q = cells.scores, 1 - cells.scores
-    if score == "brier":
-        missed, hit = p**2, q**2
-    else:
-        missed, hit = -np.log(np.where(q > 0, q, 1.0)), -np.log(np.where(p > 0, p, 1.0))
-    squares, (missed, hit) = cells.table.own_weights, ((missed - mean) ** 2, (hit - mean) ** 2)
-    seen = float(squares[0] @ missed + squares[1] @ hit)
-    implied_sum = float(cells.square_weights @ (q * missed + p * hit))
-    return seen / float(squares.sum()), implied_sum / float(squares.sum())
 
 
 def surprises(cells: Cells) -> dict[str, str]:

@@ -11,10 +11,11 @@ from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference, OwnLaw
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.gap import MEAN_GAP
-from calibrant.measures.means.ratio import compare_ratios, ratio_interval
+from calibrant.measures.means.ratio import compare_ratios, ratio_influence
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import Floor
 from calibrant.sketch import Arguments
+from calibrant.statistics.design import Influence
 from calibrant.statistics.null import Interval, Law
 from calibrant.table import ReliabilityTable
 
@@ -71,9 +72,7 @@ def _interval(inference: Inference) -> Interval:
     ratio = inference.event.value(OE_RATIO)
     if ratio == 0:
         return Interval(math.nan, math.nan, _NOTHING_OBSERVED)
-    observed = float(inference.cells.positives.sum())
-    ends = ratio_interval(ratio, inference.rows.ratio_variance(ratio), observed, inference.level)
-    return Interval(*ends, "normal, of the logarithm")
+    return inference.interval_by_variance(OE_RATIO)
 
 
 def _law(inference: Inference) -> Law | None:
@@ -83,6 +82,10 @@ def _law(inference: Inference) -> Law | None:
         return None
     mean_score = sums.scores / inference.event.table.total
     return Law(Floor(law.floor.mean / mean_score, law.floor.upper / mean_score), law.p_value, law.source)
+
+
+def _influence(event: Event) -> Influence | None:
+    return ratio_influence(event.design.fine, event.value(OE_RATIO))
 
 
 OE_RATIO = Measure(
@@ -100,6 +103,7 @@ OE_RATIO = Measure(
     details=_details,
     bound=exact,
     interval=_interval,
+    influence=_influence,
     null=OwnLaw(_law),
     over_classes=Unavailable("a mean of ratios over classes says nothing; judge one class at a time"),
     compare_groups=compare_ratios,

@@ -8,32 +8,35 @@ from typing import Final
 
 import numpy as np
 
-from calibrant.measures.means.means import MINORITY
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import Clustered, Influence
 from calibrant.statistics.heterogeneity import Deviations
-from calibrant.statistics.variance import Variance
+from calibrant.statistics.sample import MINORITY
 
 #: Why a group is not compared by the ratio.
 FEW_EXPECTED: Final = f"fewer than {MINORITY} events or non-events expected at the common ratio"
 
-_LARGEST: Final = 700.0  # exp of more is no float
 
+def ratio_influence(cells: Cells, ratio: float) -> Influence | None:
+    """Return the influence of rows, (y - t p) / O, on log t, t = O / E; None if no outcome happened.
 
-def ratio_square(cells: Cells, ratio: float) -> float:
-    """Return the sum of (y - t p)^2 over rows, in units of squared weight, for the ratio t = O / E.
-
-    It is sum y - 2 t sum p y + t^2 sum p^2, and sum p y = (sum p^2 + sum y - sum (p - y)^2) / 2: exact on a grid.
+    The sum of (y - t p)^2 in units of squared weight is sum y - 2 t sum p y + t^2 sum p^2, and sum p y = (sum p^2 +
+    sum y - sum (p - y)^2) / 2: exact on a grid.
     """
+    observed = float(cells.positives.sum())
+    if not observed > 0:
+        return None
     outcomes = float(cells.table.own_weights[1].sum())
     squares = float((cells.units * cells.score_sums - cells.null_variances).sum())
     residuals = float(cells.squared_residuals.sum())
-    return max(outcomes - ratio * (squares + outcomes - residuals) + ratio**2 * squares, 0.0)
+    square = max(outcomes - ratio * (squares + outcomes - residuals) + ratio**2 * squares, 0.0)
 
+    def by_bucket(rows: Clustered) -> Float64s:
+        sums = rows.y.sum(axis=1) - ratio * (rows.gaps + rows.y).sum(axis=1)
+        return np.asarray(sums / observed)
 
-def ratio_interval(ratio: float, variance: Variance, observed: float, level: float) -> tuple[float, float]:
-    """Return t exp(-+ z se), se the standard error of log t: that of O - t E, with this variance, over O."""
-    half = variance.half_width(level) / observed
-    return ratio * math.exp(-half), ratio * math.exp(half) if half < _LARGEST else math.inf
+    return Influence(square=square / observed**2, by_bucket=by_bucket)
 
 
 def compare_ratios(groups: Sequence[Cells]) -> Deviations:

@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.measures.context import Inference
@@ -13,11 +16,18 @@ from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.means.base_rates import BaseRates
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.measure import Measure, exact
+from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
+from calibrant.statistics.cluster_sums import centred, variance_of
+from calibrant.statistics.design import Clustered, unbiased
+from calibrant.statistics.intervals import NORMAL
 from calibrant.statistics.null import Interval
+from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
 _REMEDY: Final = "pass the predictions, or make the sketch with classwise=True"
+_NO_BUCKETS: Final = "no interval by cluster: how often each class is in each cluster is not known"
+_ROUNDING: Final = 1e-12  # relative: a smaller variance of rows is rounding
 
 
 def brier_skill_score(
@@ -86,10 +96,53 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 
 def _interval(inference: Inference) -> Interval:
-    means = inference.event.predictions
-    if means.base_rates is None:
+    """Return the interval of a ratio of two means over the same rows."""
+    means, design = inference.event.predictions, inference.design
+    rates = means.base_rates
+    if rates is None:
         return Interval(math.nan, math.nan, means.no_base_rates)
-    return inference.rows.skill_interval(means, means.base_rates, inference.resampling)
+    if not isinstance(design, Clustered):
+        method = f"{NORMAL}, standard errors added: safe, and wide" if rates.brier is None else NORMAL
+        variance = Variance(unbiased(_square(means, rates), means.effective_n))
+    elif rates.buckets is None or rates.places is None:
+        return Interval(math.nan, math.nan, _NO_BUCKETS)
+    else:
+        method, variance = NORMAL, _variance_by_cluster(design, means, rates, rates.buckets, rates.places)
+    half = variance.half_width(inference.level)
+    value = 1 - means.brier / rates.score
+    return Interval(value - half, value + half, method)
+
+
+def _square(means: PredictionMeans, rates: BaseRates) -> float:
+    """Return the variance of 1 - B / U for independent rows.
+
+    The error of the base rates lowers U by sum (f - r)^2, f the rates of the rows: of second order, and all that is
+    left where every row has one score. Its variance is at most 2 (U / n)^2.
+    """
+    ratio, n = means.brier / rates.score, means.effective_n
+    return (rates.variance(ratio, means.brier, means.brier_variance) / rates.score**2 + 2 * ratio**2 / n) / n
+
+
+def _variance_by_cluster(
+    rows: Clustered, means: PredictionMeans, rates: BaseRates, buckets: Float64s, places: NDArray[np.intp]
+) -> Variance:
+    """Return the variance of 1 - B / U, of the sums of b - (B / U) u over the buckets.
+
+    The error of the base rates adds what it does for independent rows, with the design effect of u.
+    """
+    ratio, own_places = means.brier / rates.score, places[rows.held]
+    pooled = [np.bincount(own_places, x, len(buckets)) for x in (rows.scalar("brier"), rows.weights)]
+    brier, weights = (x.astype(np.float64, copy=False) for x in pooled)
+    losses, filled = buckets @ rates.losses, weights > 0
+
+    def of_sum(sums: Float64s, variance: float, mean: float) -> Variance:
+        square = variance * rows.unit * rows.total if variance > _ROUNDING * (mean**2 + variance) else 0.0
+        return variance_of(centred(sums[filled], weights[filled]), square, weights[filled] / rows.unit)
+
+    skill = of_sum(brier - ratio * losses, rates.variance(ratio, means.brier, means.brier_variance), means.brier)
+    base = of_sum(losses, rates.own_variance, rates.score)
+    second = 2 * (ratio * base.deff / rows.effective_n) ** 2
+    return skill._replace(value=skill.value / (rates.score * rows.total) ** 2 + second)
 
 
 BRIER_SKILL = Measure(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,8 +10,9 @@ from calibrant.inputs.weights import effective_n
 from calibrant.measures.ranking.ranking import Placements
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import Influence
 from calibrant.statistics.heterogeneity import Deviations, steadied
-from calibrant.statistics.variance import Variance
+from calibrant.statistics.intervals import link_slope
 
 
 def influences(cells: Cells) -> Float64s:
@@ -25,13 +25,19 @@ def influences(cells: Cells) -> Float64s:
     return np.stack([(placed.of_negatives - placed.area) / negatives, (placed.of_positives - placed.area) / positives])
 
 
-def area_square(cells: Cells) -> float:
-    """Return the variance of the area for independent rows; NaN with one row of an outcome.
+def area_influence(cells: Cells, area: float) -> Influence | None:
+    """Return the influence on the log-odds of the area, which is given; None where these are infinite.
 
-    It is the sum of squared influences, times n / (n - 1) for the n rows of each outcome; with weights n is the
-    effective sample size.
+    Its variance is NaN with one row of an outcome.
+
+    For independent rows the variance is the sum of squared influences, times n / (n - 1) for the n rows of each
+    outcome; with weights n is the effective sample size. For clusters it is that of the sums over buckets (Obuchowski
+    1997, doi 10.2307/2533958).
     """
-    return float(np.sum(_parts(cells, influences(cells))))
+    if not 0 < area < 1:
+        return None
+    values = influences(cells) * link_slope(area, "logit")
+    return Influence(square=float(np.sum(_parts(cells, values))), by_bucket=lambda rows: rows.of_cells(cells, values))
 
 
 def _parts(cells: Cells, moved: Float64s) -> Float64s:
@@ -39,7 +45,7 @@ def _parts(cells: Cells, moved: Float64s) -> Float64s:
     squares = cells.table.own_weights
     n = effective_n(_kinds(cells), squares.sum(axis=1))
     if np.any(n <= 1):
-        return np.full(2, math.nan)
+        return np.full(2, np.nan)
     return np.asarray(np.sum(squares * moved**2, axis=1) * n / (n - 1))
 
 
@@ -67,10 +73,3 @@ def compare_areas(groups: Sequence[Cells]) -> Deviations:
 def _kinds(cells: Cells) -> Float64s:
     """Return the weights of the rows without and with the event, (2,)."""
     return np.asarray(np.stack([cells.counts - cells.positives, cells.positives]).sum(axis=1))
-
-
-def area_interval(area: float, variance: Variance, level: float) -> tuple[float, float]:
-    """Return the interval of an area with this variance: symmetric on log-odds."""
-    middle, half = math.log(area / (1 - area)), variance.half_width(level) / (area * (1 - area))
-    low, high = (1 / (1 + math.exp(-min(max(end, -700.0), 700.0))) for end in (middle - half, middle + half))
-    return low, high

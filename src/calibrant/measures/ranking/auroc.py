@@ -11,9 +11,10 @@ from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.measure import Measure
-from calibrant.measures.ranking.area import area_interval, compare_areas
+from calibrant.measures.ranking.area import area_influence, compare_areas
 from calibrant.measures.ranking.ranking import Placements
 from calibrant.sketch import Arguments
+from calibrant.statistics.design import Influence
 from calibrant.statistics.null import Interval
 
 
@@ -62,11 +63,14 @@ def _interval(inference: Inference) -> Interval:
     area = inference.event.value(AUROC)
     if area in (0, 1):
         return Interval(math.nan, math.nan, "no interval: a threshold on the score separates the outcomes")
-    if inference.rows.rarer < 2:
-        kind = "rows" if inference.event.clusters is None else "clusters"
-        return Interval(math.nan, math.nan, f"no interval: fewer than 2 {kind} with the rarer outcome")
-    variance = inference.rows.area_variance()
-    return Interval(*area_interval(area, variance, inference.level), "DeLong, on log-odds")
+    sample = inference.design.sample
+    if sample.rarer < 2:
+        return Interval(math.nan, math.nan, f"no interval: fewer than 2 {sample.unit}s with the rarer outcome")
+    return inference.interval_by_variance(AUROC)._replace(method="DeLong, on log-odds")
+
+
+def _influence(event: Event) -> Influence | None:
+    return area_influence(event.design.fine, event.value(AUROC))
 
 
 AUROC = Measure(
@@ -85,6 +89,7 @@ AUROC = Measure(
     details=_details,
     bound=lambda event: 0.0 if event.certified is None else event.certified.area(),
     interval=_interval,
+    influence=_influence,
     null=Unavailable("no noise floor: calibration says nothing of it"),
     compare_groups=compare_areas,
     functions=(auroc,),

@@ -149,7 +149,7 @@ def _of_table(table: ReliabilityTable, bandwidth: float | Literal["auto"]) -> fl
 
 def _interval(inference: Inference) -> Interval:
     value, rejected = inference.event.value(SMECE), inference.rejects(SMECE)
-    low, high = interval(inference.rows.design, value, inference.level, rejected=rejected)
+    low, high = interval(inference.design, value, inference.level, rejected=rejected)
     method = "inverted at each bandwidth"
     if not inference.resampling.n_resamples:
         method += "; lower end is 0 and there is no noise floor: both need n_resamples > 0"
@@ -159,7 +159,7 @@ def _interval(inference: Inference) -> Interval:
 def _null_smooth(inference: Inference) -> NullSmooth:
     """Return what gives the smooth errors of replicates."""
     given = inference.smooth_bandwidth
-    return inference.rows.law.null_smooth(inference.event.smooth_error.value if given is None else given)
+    return inference.null.null_smooth(inference.event.smooth_error.value if given is None else given)
 
 
 def _replicate(replicates: Replicates) -> tuple[Float64s, Float64s]:

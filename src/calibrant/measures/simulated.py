@@ -1,4 +1,6 @@
-"""The law of rows in clusters if their scores are calibrated: replicates of the sums of p - y.
+"""Rows under calibration: data sets whose outcomes happen with their scores, by the sums of p - y.
+
+Of independent rows the outcomes of each cell have a binomial distribution. Of rows in clusters the sums are
 
     g*_k = c_k sum_h Z_h S_hk,   c_k = sqrt(V0_b / Q_b),   Z_h independent standard normal,
 
@@ -12,20 +14,114 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from calibrant.kernels import dispatch
-from calibrant.measures.binned.clustered import ClusterBins, null_scales, quantile_bins, uniform_bins
+from calibrant.measures.binned.clustered import ClusterBins, coarse_bins, null_scales
+from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.smooth.intervals import NullSmooth
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
-from calibrant.statistics.cluster_sums import Clustered
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 
 _LEAST_DEFF: Final = 0.01  # of all bins together, for the bandwidths of smooth errors
+
+
+class Sums(Protocol):
+    """Sums of p - y of B data sets: what the verdict tests. p is the score and y the outcome of a row."""
+
+    @property
+    def cell_gaps(self) -> Float64s:
+        """The sum of p - y of each cell, (B, K)."""
+
+    @property
+    def uniform_gaps(self) -> Float64s:
+        """The sum of p - y of each equal-width bin, (B, M)."""
+
+    def scalar(self, slopes: Float64s) -> Float64s:
+        """Return sum f r over rows, (B,), f a slope of each cell and r = p - y."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowNull:
+    """Independent rows under calibration: the outcomes of each cell have a binomial distribution."""
+
+    cells: Cells
+    uniform: BinSums
+
+    @property
+    def observed(self) -> RowSums:
+        """The data in the form of one replicate."""
+        return RowSums(self.cells, self.uniform, self.cells.positives[None])
+
+    def drawn(self, rng: np.random.Generator, size: int) -> RowSums:
+        """Return replicates."""
+        return RowSums(self.cells, self.uniform, self.cells.calibrated.draw(rng, size))
+
+    def independent(self, rng: np.random.Generator, size: int) -> RowSums:
+        """Return replicates of independent rows: the same."""
+        return self.drawn(rng, size)
+
+    def null_smooth(self, value: float) -> NullSmooth:
+        """Return what gives the smooth errors of replicates, to be compared at the bandwidth ``value``."""
+        return NullSmooth.of(self.cells, value)
+
+    def refinement(self, resampling: Resampling) -> float:
+        """Return 1: replicates have all the cells that the fit follows."""
+        del resampling
+        return 1.0
+
+    def observed_refinement(self, miscalibration: float) -> float:
+        """Return 1."""
+        del miscalibration
+        return 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """The sums of independent rows, from the outcomes of each cell, (B, K)."""
+
+    cells: Cells
+    uniform: BinSums
+    positives: Float64s
+
+    @cached_property
+    def cell_gaps(self) -> Float64s:
+        """The sum of p - y of each cell, (B, K)."""
+        return self.cells.score_sums - self.positives
+
+    @cached_property
+    def uniform_positives(self) -> Float64s:
+        """The sum of y of each equal-width bin, (B, M)."""
+        return self.uniform.over_bins(self.positives)
+
+    @cached_property
+    def uniform_gaps(self) -> Float64s:
+        """The sum of p - y of each equal-width bin, (B, M)."""
+        return self.uniform.moments.score_sums - self.uniform_positives
+
+    @cached_property
+    def own_squares(self) -> Float64s:
+        """The sum over rows of (p - y)^2 in each equal-width bin, (B, M), in units of squared weight."""
+        cells, over_bins = self.cells, self.uniform.over_bins
+        exact = cells.table.square_scores
+        squares = cells.counts * cells.scores**2 if exact is None else exact
+        return over_bins(cells.units * squares) + over_bins(self.positives * (cells.units * (1 - 2 * cells.scores)))
+
+    @property
+    def table_positives(self) -> Float64s:
+        """The sum of y of each cell: whole numbers with whole weights."""
+        table = self.cells.table
+        return self.positives if table.square_weights is not None else self.positives.astype(table.positives.dtype)
+
+    def scalar(self, slopes: Float64s) -> Float64s:
+        """Return sum f r over rows, (B,)."""
+        return np.asarray(self.cell_gaps @ slopes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +135,8 @@ class ClusterNull:
     @classmethod
     def of(cls, rows: Clustered, n_bins: int) -> ClusterNull:
         """Return the law for so many bins."""
-        uniform = ClusterBins.of(rows, uniform_bins(rows, n_bins))
-        return cls(rows, uniform, ClusterBins.of(rows, quantile_bins(rows, n_bins)))
+        uniform = ClusterBins.of(rows, coarse_bins(rows, n_bins))
+        return cls(rows, uniform, ClusterBins.of(rows, coarse_bins(rows, n_bins, "quantile")))
 
     @cached_property
     def uniform_scales(self) -> Float64s:

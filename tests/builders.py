@@ -1,0 +1,34 @@
+"""What tests of several files make of rows."""
+
+from calibrant.measures.binned.clustered import ClusterBins, coarse_bins
+from calibrant.measures.means.intervals import mean_score_influence, score_influence
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import Clustered
+
+
+def clustered_of(table, buckets):
+    """The rows of a table in clusters, by their sums over buckets."""
+    return Clustered.of(Cells.from_table(table), buckets)
+
+
+def uniform_sums(rows, n_bins=15):
+    """The equal-width bins of rows in clusters."""
+    return ClusterBins.of(rows, coarse_bins(rows, n_bins))
+
+
+def mean_interval(value, variance, total, level):
+    """The interval of a mean over rows of this total weight, from the variance of the sum."""
+    half = variance.half_width(level) / total
+    return value - half, value + half
+
+
+def score_ends(rows, score, means, level):
+    """The interval of a mean Brier score or log loss."""
+    value = means.brier if score == "brier" else means.nll
+    return mean_interval(value, rows.variance(score_influence(rows.fine, score, means)), 1.0, level)
+
+
+def mean_score_ends(rows, level):
+    """The interval of the mean score."""
+    value = float(rows.cells.score_sums.sum()) / rows.total
+    return mean_interval(value, rows.variance(mean_score_influence(rows.fine, value)), 1.0, level)
