@@ -25,7 +25,7 @@ def mean_interval(value, variance, total, level):
 def score_ends(rows, score, means, level):
     """The interval of a mean Brier score or log loss."""
     value = means.brier if score == "brier" else means.nll
-    return mean_interval(value, rows.variance(score_influence(rows.fine, score, means)), 1.0, level)
+    return mean_interval(value, rows.variance(score_influence(rows, score, means)), 1.0, level)
 
 
 def mean_score_ends(rows, level):

@@ -110,7 +110,7 @@ def rate_of(rows):
 
 def gap_error(rows):
     """The standard error of the mean gap if the rows were independent."""
-    return gap_variance(Independent(rows.fine)).error / rows.total
+    return gap_variance(Independent(rows.fine)).error
 
 
 def absolute(sums):
@@ -168,7 +168,7 @@ def intervals(rows, level=0.9):
     ends = {
         "ece": binned.absolute_interval(found, errors["absolute"], level, rejected=True),
         "square": binned.square_interval(found, errors["square"], level, rejected=True),
-        "gap": mean_interval(errors["gap"], gap_variance(rows), rows.total, level),
+        "gap": mean_interval(errors["gap"], gap_variance(rows), 1.0, level),
         "score": mean_score_ends(rows, level),
         "brier": score_ends(rows, "brier", means_of, level),
         "accuracy": accuracy_interval(rows, means_of, level),

@@ -338,7 +338,7 @@ def test_few_false_proofs_where_the_tolerance_is_the_true_ece(clusters):
         found = bins.ClusterBins.of(rows, coarse_bins(rows, 15))
         value, gap = (float(np.sum(x)) / rows.total for x in (abs(found.moments.gap_sums), found.moments.gap_sums))
         _, high = absolute_interval(found, value, level, rejected=True)
-        low_gap, high_gap = mean_interval(gap, gap_variance(rows), rows.total, level)
+        low_gap, high_gap = mean_interval(gap, gap_variance(rows), 1.0, level)
         wrong += max(high, -low_gap, high_gap) < truth
     assert wrong <= binom.ppf(1 - 1e-4, n, 0.06)
 

@@ -131,7 +131,7 @@ def judged(rows, resampling, *, slow):
     means_of, line = PredictionMeans.of_table(rows.fine.table, right=False), Line.of(*log_odds_line(rows), level)
     tail = resampling.tail
     ends = {
-        "gap": mean_interval(gap, gap_variance(rows), rows.total, level),
+        "gap": mean_interval(gap, gap_variance(rows), 1.0, level),
         "brier": score_ends(rows, "brier", means_of, level),
         "accuracy": accuracy_interval(rows, means_of, level),
         "ece": intervals.absolute_interval(found, observed[0], level, rejected=p["ece"] <= tail),
@@ -231,7 +231,7 @@ def test_negative_dependence_gives_shorter_intervals_and_copies_longer_ones():
     width = {}
     for dependence in DEPENDENCE:
         rows = Clustered.of(*clustered(*drawn(rng, 200, dependence)))
-        low, high = mean_interval(0.0, gap_variance(rows), rows.total, LEVEL)
+        low, high = mean_interval(0.0, gap_variance(rows), 1.0, LEVEL)
         width[dependence] = high - low
     assert width["negative"] < 0.9 * width["intercept"] < 0.9 * width["copies"]
 

@@ -29,9 +29,9 @@ from calibrant.results import (
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import LazyMapping, Memo, cached_property
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Independent, Influence
+from calibrant.statistics.design import Clustered, Independent
 from calibrant.statistics.groups import GroupTest
-from calibrant.statistics.intervals import clopper_pearson, link_slope, linked_interval
+from calibrant.statistics.intervals import clopper_pearson, linked_interval
 from calibrant.statistics.null import Interval, Law, floor_of, least_of, p_value, sequential_p_value
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 from calibrant.statistics.variance import Variance
@@ -193,18 +193,8 @@ class Inference(Memo):
 
     def variance(self, measure: Computable) -> Variance | None:
         """Return the variance of a smooth measure on the scale of its link; None if these data have none."""
-        if measure.variance is not None:
-            variance: Variance = measure.variance(self)
-            return variance
-        if measure.influence is None:
-            return None
-        influence = measure.influence(self.event)
-        if influence is None:
-            return None
-        if not isinstance(influence, Influence):
-            slope = link_slope(self.event.value(measure), measure.link)
-            influence = Influence.of_cells(Cells(self.event.table), slope * influence)
-        return self.design.variance(influence)
+        influence = self.event.influence(measure)
+        return None if influence is None else self.design.variance(influence)
 
     def interval_by_variance(self, measure: Computable) -> Interval:
         """Return the interval of a measure from its variance, symmetric on its link."""

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+
 from calibrant.errors import InputError
 from calibrant.measures.binned import binned
 from calibrant.measures.certified import Certified
@@ -15,9 +17,11 @@ from calibrant.measures.isotonic import isotonic
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.smooth import smooth
 from calibrant.results import ClasswiseCalibration, ReliabilityDiagram, ScoreDecomposition
+from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
 from calibrant.statistics.cells import Cells, pooled
-from calibrant.statistics.design import Clustered, Independent
+from calibrant.statistics.design import Clustered, Independent, Influence
+from calibrant.statistics.intervals import link_slope
 from calibrant.table import ReliabilityTable
 
 
@@ -42,8 +46,6 @@ class Computable(Protocol):
     def judges(self) -> Any: ...
     @property
     def in_range(self) -> Callable[[float, float, float, Any], tuple[float, float]]: ...
-    @property
-    def variance(self) -> Callable[[Any], Any] | None: ...
     @property
     def influence(self) -> Callable[[Event], Any] | None: ...
     @property
@@ -109,6 +111,14 @@ class Event(Memo):
         if measure not in self._values:
             self._values[measure] = number_of(measure, self)
         return self._values[measure]
+
+    def influence(self, measure: Computable) -> Influence | None:
+        """Return what each row adds to a measure, on the scale of its link; None if it has no influence here."""
+        influence = None if measure.influence is None else measure.influence(self)
+        if influence is None or isinstance(influence, Influence):
+            return influence
+        slope = link_slope(self.value(measure), measure.link)
+        return Influence.of_cells(Cells(self.table), slope * as_influence(measure, influence, self.table))
 
     def bound(self, measure: Computable) -> float:
         """Return the certified error of the value: 0 if the value is exact, NaN if no bound is known."""
@@ -187,6 +197,19 @@ class Event(Memo):
     def diagram(self) -> ReliabilityDiagram:
         """Return the equal-width bins as a diagram."""
         return binned.diagram(self.bins, weighted=self.table.counts.dtype.kind == "f")
+
+
+def as_influence(measure: Computable, values: Any, table: ReliabilityTable) -> Float64s:
+    """Return the influence of a measure as an array; reject anything but two finite numbers for each row of a table."""
+    shape = (2, len(table))
+    array = np.asarray(values)
+    got = f"an array {array.shape} of {array.dtype}"
+    if array.shape == shape and array.dtype.kind in "fiu":
+        if np.isfinite(array).all():
+            return array.astype(np.float64)
+        got = "NaN or infinity among them"
+    expected = f"two finite numbers for each row of event.table, {shape}, from the influence of {measure.name!r}"
+    raise InputError("measures", expected, got, "return what a row with outcome 0, and one with outcome 1, adds")
 
 
 def number_of(measure: Computable, event: Event) -> float:

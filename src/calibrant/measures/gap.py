@@ -8,26 +8,20 @@ import numpy as np
 
 from calibrant.measures.context import Inference, OwnLaw
 from calibrant.measures.event import Event, Unavailable
-from calibrant.measures.means.intervals import gap_variance, mean_score_influence
+from calibrant.measures.means.intervals import gap_influence, gap_variance, mean_score_influence
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import Floor
 from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.null import Law
-from calibrant.statistics.variance import Variance
 
 
 def _mean_score(event: Event) -> float:
     return event.table.sums.scores / event.table.total
 
 
-def _variance(inference: Inference) -> Variance:
-    variance = gap_variance(inference.design)
-    return variance._replace(value=variance.value / inference.cells.total**2)
-
-
 def gap_p_value(inference: Inference, value: float) -> float:
     """Return the p-value of a mean gap of 0, with the variance of its interval."""
-    return _variance(inference).p_value(value)
+    return gap_variance(inference.design).p_value(value)
 
 
 def largest_gap(inference: Inference) -> float:
@@ -83,6 +77,6 @@ MEAN_GAP = Measure(
     signed=True,
     range=(-1.0, 1.0),
     bound=exact,
-    variance=_variance,
+    influence=lambda event: gap_influence(event.design),
     null=OwnLaw(_law),
 )

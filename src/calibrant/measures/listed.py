@@ -107,6 +107,29 @@ def compared() -> list[Measure]:
     return sorted(measures, key=lambda measure: (not _decides(measure), measure.judges != "event"))
 
 
+def compared_by(further: Any = None) -> tuple[Measure, ...]:
+    """Return the measures that models are compared by: `compared`, and further keys or `Measure`s with an influence.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As `selected`, and for a measure that models cannot be compared by.
+    """
+    measures = compared()
+    if further is None:
+        return tuple(measures)
+    if isinstance(further, str):
+        raise InputError("measures", "a list of measures", repr(further), f"pass measures=[{further!r}]")
+    for measure in _listed(further):
+        if not isinstance(measure.comparison, Difference):
+            able = [each.name for each in MEASURES if isinstance(each.comparison, Difference)]
+            expected = f"measures with an influence, such as {', '.join(able)}"
+            raise InputError("measures", expected, repr(measure.name), "leave it out, or give it an influence")
+        if measure not in measures:
+            measures.append(measure)
+    return tuple(measures)
+
+
 def _decides(measure: Measure) -> bool:
     return isinstance(measure.difference, Difference) and measure.difference.decides
 

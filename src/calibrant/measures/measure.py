@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
@@ -13,7 +14,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Layout
 from calibrant.measures.binned.binned import Binning, Norm
 from calibrant.measures.context import Inference, Null, OwnLaw
-from calibrant.measures.differences.pair import ComparedModel, ModelPair
+from calibrant.measures.differences.pair import ComparedModel, ModelPair, influence_difference
 from calibrant.measures.event import Event, Unavailable
 from calibrant.results import Description, Estimate, Floor, Scale
 from calibrant.runtime.arrays import Float64s
@@ -22,7 +23,6 @@ from calibrant.statistics.design import Influence
 from calibrant.statistics.heterogeneity import Compare
 from calibrant.statistics.intervals import Link
 from calibrant.statistics.null import Interval, Law
-from calibrant.statistics.variance import Variance
 
 SCALES: Final = ("probability", "square", "score", "ratio")
 DIRECTIONS: Final = ("lower", "higher", "neither")
@@ -152,8 +152,6 @@ class Measure:
         For a measure that is smooth in the data: what a row adds to it, from an `Event` to an array, (2, K), of a unit
         of weight in each row of ``event.table``, with outcome 0 and with outcome 1. The measure then has an interval,
         that of the sum of the influences, symmetric on ``link``; with rows in clusters too.
-    variance : callable, optional
-        The same variance, from an `Inference`, where it is known without influences.
     interval : callable or Unavailable, optional
         The confidence interval, from an `Inference`, where it is another.
     implied : callable, optional
@@ -211,7 +209,6 @@ class Measure:
     bound: Callable[[Event], float] | Unavailable = NO_BOUND
     interval: Callable[[Inference], Interval] | Unavailable | None = None
     influence: Callable[[Event], Influence | Float64s | None] | None = None
-    variance: Callable[[Inference], Variance] | None = None
     implied: Callable[[Inference], float] | None = None
     null: Null | OwnLaw | Unavailable | None = None
     over_classes: OverClasses | Unavailable = field(default_factory=OverClasses)
@@ -241,7 +238,7 @@ class Measure:
                 raise InputError(
                     argument, "the least and the largest value", repr(ends), "pass (0.0, 1.0), for example"
                 )
-        if self.interval is None and self.influence is None and self.variance is None:
+        if self.interval is None and self.influence is None:
             object.__setattr__(self, "interval", NO_INTERVAL)
         if self.null is None:
             object.__setattr__(self, "null", Null() if self.better == "lower" else NO_FLOOR)
@@ -270,6 +267,13 @@ class Measure:
 
     def _range_of(self, layout: Layout) -> Range:
         return (self.class_range if layout == "multiclass" else None) or self.range or UNBOUNDED
+
+    @property
+    def comparison(self) -> Difference | Unavailable:
+        """How models are compared by the measure: as it says, or by its influence."""
+        if self.influence is None or isinstance(self.difference, Difference):
+            return self.difference
+        return Difference(value=lambda model: model.event.value(self), estimate=partial(influence_difference, self))
 
     @property
     def root_rate(self) -> bool:

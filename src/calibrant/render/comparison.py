@@ -165,7 +165,8 @@ def _models(summary: Summary, style: Style) -> list[str]:
     }
     names = {name: short(name, _NAME) for name in models}
     width = max(len("model"), *map(len, names.values()))
-    if 3 + width + 12 * len(labels) <= style.width:
+    narrow = max(map(len, labels.values())) < 12
+    if narrow and 3 + width + 12 * len(labels) <= style.width:
         heads = "".join(f"{label:>{12 + (key == summary['decides'])}}" for key, label in labels.items())
         lines = [style.faint(f"  {'model':<{width}}{heads}")]
         for name, (first, *others) in texts.items():
@@ -188,15 +189,17 @@ def _pair(pair: Mapping[str, Any], summary: Summary, style: Style) -> list[str]:
     lines = [style.bold(title) + style.faint(interval)]
     if len(title + interval) > style.width:
         lines = [style.bold(title), style.faint(interval)]
-    for name, label in labels_of(summary).items():
+    labels = labels_of(summary)
+    width = max(12, *map(len, labels.values()))
+    for name, label in labels.items():
         estimate = pair["estimates"][name]
         note = note_of(name, estimate, summary)
         value, ends = difference(estimate)
-        line = f"  {label:<12} " + (f"{value:<10} {ends:<22} " if value else "")
+        line = f"  {label:<{width}} " + (f"{value:<10} {ends:<22} " if value else "")
         if len(line + note) <= style.width:
             lines.append((line + style.faint(note)).rstrip())
         else:
-            indent = " " * 15
+            indent = " " * (width + 3)
             lines += [line.rstrip()] * bool(value)
             first = indent if value else line
             lines += [style.faint(part) for part in wrapped(note, style, first=first, later=indent)]

@@ -19,6 +19,7 @@ from calibrant.inputs.predictions import Notion, as_predictions, check_weights_a
 from calibrant.inputs.weights import WeightsAre
 from calibrant.measures.differences.unpaired import Summed
 from calibrant.measures.means.means import PredictionMeans
+from calibrant.measures.measure import Measure
 from calibrant.report import evaluated
 from calibrant.report.comparison import Comparison
 from calibrant.report.pairing import Read, Settings, by_rows, by_sums, of_groups, summed
@@ -43,6 +44,7 @@ def compare(
     ignore_index: int | None = None,
     logits: bool | Mapping[str, bool] = False,
     class_names: Sequence[str] | None = None,
+    measures: Sequence[str | Measure] | None = None,
     clusters: Any = None,
     groups: Any = None,
     paired: bool | None = None,
@@ -82,6 +84,9 @@ def compare(
         Whether the numbers are logits, of all models or by a model's name (False for a name that is not in it).
     class_names : sequence of str, optional
         The names of the classes, in the order of the columns. Targets that are strings are matched to them.
+    measures : list, optional
+        Further measures: keys such as "auroc", and `calibrant.measures.Measure` objects that have an ``influence``.
+        They stand after those that models are always compared by. The verdict does not depend on them.
     clusters : array, (N,), or False, optional
         The label of each row's cluster, as in `evaluate`: every interval and p-value is then for independent clusters.
         Of predictions (N, C, ...) the first axis is the cluster unless it is False.
@@ -141,7 +146,7 @@ def compare(
     honest is better calibrated than bold (p < 0.001): its squared calibration error is smaller by 0.0101 (0.0077 to
     0.0125).
     """
-    settings = Settings.of(n_bins, level, tolerance)
+    settings = Settings.of(n_bins, level, tolerance, measures)
     if paired not in (None, True, False):
         raise InputError("paired", "True, False or None", repr(paired), "leave it out where it is not known")
     named, outcomes = _models(probs_a, probs_b, targets, names)
@@ -255,7 +260,7 @@ def _by_sketches(
         judged = sketch.in_units()
         means = PredictionMeans.of_sketch(judged)
         deciding = judged.totals.deciding_rows
-        models.append(summed(name, judged.table, means, settings.n_bins, judged.buckets, deciding=deciding))
+        models.append(summed(name, judged.table, means, settings, judged.buckets, deciding=deciding))
     first = next(iter(sketches.values()))
     facts = {"n": min(model.means.n for model in models), "notion": first.notion, "n_classes": first.n_classes}
     return by_sums(models, settings, facts, paired=paired, flag=flag)

@@ -44,7 +44,8 @@ class Pair:
     estimates : mapping
         ``debiased_square``, ``ece``, ``brier``, ``nll``, ``accuracy``. Below 0 the first model has less of it: less
         error (better), or fewer right answers (worse). Only ``debiased_square``, which decides, has a p-value: the
-        probability of a difference as large if both models were equally calibrated.
+        probability of a difference as large if both models were equally calibrated. Further measures that were asked
+        for follow.
     decision : Decision or None
         Whether the second model's ECE exceeds the first's by less than the tolerance; None if none was given.
     """

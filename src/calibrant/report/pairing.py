@@ -27,9 +27,9 @@ from calibrant.measures.differences.pair import ComparedModel, ModelPair, absolu
 from calibrant.measures.differences.paired import Model, RowPair, Weighting
 from calibrant.measures.differences.unpaired import Summed, SummedPair
 from calibrant.measures.event import Event
-from calibrant.measures.listed import BY_NAME, compared
+from calibrant.measures.listed import compared_by
 from calibrant.measures.means.means import PredictionMeans
-from calibrant.measures.measure import Difference
+from calibrant.measures.measure import Difference, Measure
 from calibrant.measures.verdict import table_test
 from calibrant.report.comparison import Comparison, GroupComparison, Pair
 from calibrant.results import Decision, Description, ReliabilityDiagram, TestResult
@@ -47,14 +47,26 @@ class Settings(NamedTuple):
     n_bins: int
     level: float
     tolerance: float | None
+    measures: tuple[Measure, ...]
 
     @classmethod
-    def of(cls, n_bins: int, level: float, tolerance: float | None) -> Settings:
+    def of(cls, n_bins: int, level: float, tolerance: float | None, measures: Any) -> Settings:
         """Return the checked settings."""
         check_bins(n_bins)
         check_level(level)
         check_tolerance(tolerance)
-        return cls(n_bins, float(level), tolerance)
+        return cls(n_bins, float(level), tolerance, compared_by(measures))
+
+    @property
+    def descriptions(self) -> dict[str, Description]:
+        """What each measure is."""
+        return {measure.name: measure.description for measure in self.measures}
+
+    @property
+    def differences(self) -> dict[Measure, Difference]:
+        """How models are compared by each measure."""
+        comparisons = {measure: measure.comparison for measure in self.measures}
+        return {measure: each for measure, each in comparisons.items() if isinstance(each, Difference)}
 
 
 class Read(NamedTuple):
@@ -93,12 +105,12 @@ class Read(NamedTuple):
         """Return the model with its rows."""
         return Model.of(self.name, self.events, self.weighting, self.means, self.scores, n_bins)
 
-    def in_clusters(self, labels: ClusterLabels, n_bins: int) -> Summed:
+    def in_clusters(self, labels: ClusterLabels, settings: Settings) -> Summed:
         """Return the model with sums over buckets of clusters."""
         events = self.events
         buckets = BucketSums.of(labels, events.scores, events.outcomes, events.weights, row_scores=self.scores)
         table, answers = ReliabilityTable.pool(events), Answers(self.scores[2], self.weighting)
-        return summed(self.name, table, self.means, n_bins, buckets, answers, self.weighting.deciding_rows)
+        return summed(self.name, table, self.means, settings, buckets, answers, self.weighting.deciding_rows)
 
 
 def by_rows(models: Sequence[Read], labels: ClusterLabels | None, settings: Settings, flag: str = "") -> Comparison:
@@ -113,7 +125,7 @@ def by_rows(models: Sequence[Read], labels: ClusterLabels | None, settings: Sett
         labels = labels.take(np.flatnonzero(first.predictions.judged))
     lone = labels is not None and labels.alone(first.events.weights)
     if labels is not None and not lone:
-        sums = [model.in_clusters(labels, settings.n_bins) for model in models]
+        sums = [model.in_clusters(labels, settings) for model in models]
         return by_sums(sums, settings, facts, paired=True, flag=flag)
     suffix = LONE if lone else ""
     tests = {model.name: table_test(ReliabilityTable.pool(model.events), settings.n_bins) for model in models}
@@ -123,8 +135,11 @@ def by_rows(models: Sequence[Read], labels: ClusterLabels | None, settings: Sett
         names=tuple(model.name for model in rows),
         n_bins=settings.n_bins,
         level=settings.level,
-        descriptions=_descriptions(),
-        models={model.name: {name: each.value(model) for name, each in _differences()} for model in rows},
+        descriptions=settings.descriptions,
+        models={
+            model.name: {measure.name: each.value(model) for measure, each in settings.differences.items()}
+            for model in rows
+        },
         tests=tests,
         pairs=_pairs([_pair(RowPair(a, b), settings, flag, {}, suffix) for a, b in itertools.combinations(rows, 2)]),
         diagrams={
@@ -173,21 +188,19 @@ def summed(
     name: str,
     table: ReliabilityTable,
     means: PredictionMeans,
-    n_bins: int,
+    settings: Settings,
     buckets: BucketSums | None,
     answers: Answers | None = None,
     deciding: float = math.inf,
 ) -> Summed:
     """Return a model known by its sums; by those over buckets of clusters if there are any."""
     clusters = None if buckets is None else Clustered.of(Cells.from_table(table), buckets)
-    event = Event(table=table, n_bins=n_bins, means=means, clusters=clusters)
+    event = Event(table=table, n_bins=settings.n_bins, means=means, clusters=clusters)
     known: dict[str, Any] = {
         "name": name,
-        "table": table,
-        "means": means,
-        "n_bins": n_bins,
-        "values": {measure.name: event.value(measure) for measure in compared()},
-        "bounds": {measure.name: event.bound(measure) for measure in compared()},
+        "event": event,
+        "values": {measure.name: event.value(measure) for measure in settings.measures},
+        "bounds": {measure.name: event.bound(measure) for measure in settings.measures},
         "deciding": deciding,
     }
     if clusters is None:
@@ -209,7 +222,7 @@ def by_sums(
         names=tuple(model.name for model in models),
         n_bins=settings.n_bins,
         level=settings.level,
-        descriptions=_descriptions(),
+        descriptions=settings.descriptions,
         models={model.name: model.values for model in models},
         tests={name: test for name, (test, _) in alone.items()},
         pairs=_pairs([_summed_pair(a, b, settings, flag, paired) for a, b in itertools.combinations(models, 2)]),
@@ -223,21 +236,11 @@ def by_sums(
 def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]:
     """Return the test of a model's own calibration, in closed form, and its diagram."""
     if not isinstance(model, ClusterSummed):
-        integers = model.table.square_weights is None
-        diagram = bin_diagram(model.n_bins, model.uniform.moments, level, integer_weights=integers)
-        return table_test(model.table, model.n_bins), diagram
-    event = Event(table=model.table, n_bins=model.n_bins, means=model.means, clusters=model.design)
-    inference = Inference(event=event, resampling=Resampling.of(level, 0, 0))
+        table, n_bins = model.event.table, model.event.n_bins
+        integers = table.square_weights is None
+        return table_test(table, n_bins), bin_diagram(n_bins, model.uniform.moments, level, integer_weights=integers)
+    inference = Inference(event=model.event, resampling=Resampling.of(level, 0, 0))
     return inference.test, inference.diagram()
-
-
-def _descriptions() -> dict[str, Description]:
-    return {measure.name: measure.description for measure in compared()}
-
-
-def _differences() -> list[tuple[str, Difference]]:
-    """Return how models are compared, by the names of the measures."""
-    return [(measure.name, measure.difference) for measure in compared() if isinstance(measure.difference, Difference)]
 
 
 def _pair(
@@ -251,15 +254,15 @@ def _pair(
     warnings = "; ".join(filter(None, (flag, pair.flag)))
     details = {**pair.facts, **({"flag": warnings} if warnings else {})}
     estimates = {}
-    for name, difference in _differences():
-        one = BY_NAME[name].difference_in_range(difference.estimate(pair, level), first.means.layout)
-        estimates[name] = replace(
+    for measure, difference in settings.differences.items():
+        one = measure.difference_in_range(difference.estimate(pair, level), first.means.layout)
+        estimates[measure.name] = replace(
             one,
             level=math.nan if math.isnan(one.low) else level,
             n=pair.n,
             method=one.method + suffix,
             details={**one.details, **details},
-            error_bound=bounds.get(name, 0.0),
+            error_bound=bounds.get(measure.name, 0.0),
         )
     return Pair(first.name, second.name, estimates, _decision(pair, settings))
 

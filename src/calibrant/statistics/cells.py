@@ -181,6 +181,13 @@ class Cells(Memo):
             square_weights=squares,
         )
 
+    def places(self, scores: NDArray[np.floating[Any]]) -> NDArray[np.intp]:
+        """Return the cell of each of these scores, which must be those of rows of the table."""
+        table = self.table
+        if table.grid is None or table.cells is None:
+            return np.searchsorted(table.scores, scores)
+        return np.searchsorted(table.cells, grids.cell_of(scores, table.grid))
+
     def take(self, held: NDArray[np.bool_]) -> Cells:
         """Return some of the cells; the rows are counted as in the whole where counts are weights."""
         table = self.table

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -70,6 +71,9 @@ class Influence:
         variance; the design effect is that of what was seen.
     rounding : float, default 0
         Where rows are in clusters, a smaller ``square`` is rounding: the rows do not vary.
+    cells, values : Cells and (2, K), optional
+        What a unit of weight in each cell adds, with outcome 0 and with outcome 1. Models are compared by it, row by
+        row; not known for means over whole predictions.
     """
 
     square: float
@@ -77,15 +81,23 @@ class Influence:
     n: float | None = None
     steadied: float | None = None
     rounding: float = 0.0
+    cells: Cells | None = None
+    values: Float64s | None = None
 
     @classmethod
-    def of_cells(cls, cells: Cells, values: Float64s) -> Influence:
-        """Return the influence from what a unit of weight in each cell adds, (2, K): with outcome 0, with outcome 1."""
+    def of_cells(cls, cells: Cells, values: Float64s, square: float | None = None) -> Influence:
+        """Return the influence from what a unit of weight in each cell adds, (2, K): with outcome 0, with outcome 1.
+
+        ``square`` is the sum of squares where it is known better than by a mean that was estimated.
+        """
+        by_bucket = partial(Clustered.sums_of, cells=cells, values=values)
+        if square is not None:
+            return cls(square=square, by_bucket=by_bucket, cells=cells, values=values)
         squares = cells.table.own_weights
         masses = np.stack([cells.counts - cells.positives, cells.positives])
         mean = float(np.sum(masses * values)) / cells.total
         square = float(np.sum(squares * (values - mean) ** 2))
-        return cls(square=square, by_bucket=lambda clusters: clusters.of_cells(cells, values), n=cells.effective_n)
+        return cls(square=square, by_bucket=by_bucket, n=cells.effective_n, cells=cells, values=values)
 
 
 class SamplingDesign(Protocol):
@@ -315,7 +327,7 @@ class Clustered:
             self.unit * self.total,
         )
 
-    def of_cells(self, cells: Cells, values: Float64s) -> Float64s:
+    def sums_of(self, cells: Cells, values: Float64s) -> Float64s:
         """Return the sums over buckets, (H,), of what a unit of weight in each cell adds, (2, K).
 
         The cells are of the same rows. Within a coarse cell the rows of an outcome add the mean of its cells.

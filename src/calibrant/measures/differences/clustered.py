@@ -24,7 +24,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import degrees_of_freedom, variance_of
-from calibrant.statistics.design import BY_CLUSTER, Clustered
+from calibrant.statistics.design import BY_CLUSTER, Clustered, Influence
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import normal_quantile
 from calibrant.statistics.variance import Variance
@@ -67,6 +67,9 @@ class ClusterModel(UnitModel):
 
     def scores(self, mean: Mean) -> Float64s:
         return self.part(self.rows.scalar("right" if mean == "accuracy" else mean))
+
+    def added(self, influence: Influence) -> Float64s:
+        return self.rows.centred(influence.by_bucket(self.rows))
 
     def influence(self, gaps: Float64s) -> Float64s:
         return self.part(self.bins.influence_sums(gaps))

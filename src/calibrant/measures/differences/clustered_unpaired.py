@@ -23,8 +23,10 @@ class ClusterSummed(Summed):
 
     def paired(self, rows: Clustered) -> ClusterModel:
         """Return the model with these of its rows in buckets."""
-        bins = ClusterBins.of(rows, coarse_bins(rows, self.n_bins))
-        return ClusterModel(name=self.name, rows=rows, bins=bins, means=self.means, answers=self.answers)
+        bins = ClusterBins.of(rows, coarse_bins(rows, self.event.n_bins))
+        return ClusterModel(
+            name=self.name, rows=rows, bins=bins, means=self.means, event=self.event, answers=self.answers
+        )
 
     @property
     def flag(self) -> str:
@@ -37,7 +39,7 @@ class ClusterSummed(Summed):
         return larger(plain, steady, model.bins.pair_noise)
 
     def half_width(self, score: Score, level: float) -> float:
-        return self.design.variance(score_influence(self.design.fine, score, self.means)).half_width(level)
+        return self.design.variance(score_influence(self.design, score, self.means)).half_width(level)
 
 
 def pair_of(first: ClusterSummed, second: ClusterSummed) -> ClusterPair:

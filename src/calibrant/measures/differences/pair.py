@@ -19,11 +19,13 @@ import numpy as np
 from calibrant.inputs.weights import tidy_weight
 from calibrant.measures.binned.intervals import SteadyGaps, larger
 from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.event import Computable, Event
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
-from calibrant.statistics.intervals import FEWEST, thinned, unbiased_end
+from calibrant.statistics.design import Influence
+from calibrant.statistics.intervals import FEWEST, link_slope, thinned, unbiased_end
 from calibrant.statistics.null import Interval
 from calibrant.statistics.variance import Variance
 
@@ -39,6 +41,9 @@ class ComparedModel(Protocol):
 
     @property
     def means(self) -> PredictionMeans: ...
+
+    @property
+    def event(self) -> Event: ...
 
     @property
     def square(self) -> float: ...
@@ -149,6 +154,12 @@ class ModelPair(ABC, Generic[ModelT]):
     def absolute_interval(self, level: float) -> Interval:
         """Return the interval of the difference of the l1 errors."""
 
+    # ------------------------------------------------------------ measures with an influence
+
+    @abstractmethod
+    def influence_variance(self, measure: Computable) -> Variance | None:
+        """Return the variance of the difference of a measure, by influences; None where a model has none."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UnitModel(ABC):
@@ -162,11 +173,14 @@ class UnitModel(ABC):
         The equal-width bins of its judged rows, (M,).
     means : PredictionMeans
         The means over its predictions.
+    event : Event
+        Its judged event.
     """
 
     name: str
     bins: BinSums
     means: PredictionMeans
+    event: Event
 
     @property
     @abstractmethod
@@ -210,6 +224,10 @@ class UnitModel(ABC):
     @abstractmethod
     def scores(self, mean: Mean) -> Float64s:
         """Return what each unit adds to a mean over predictions."""
+
+    @abstractmethod
+    def added(self, influence: Influence) -> Float64s | None:
+        """Return what each unit adds to a measure with this influence; None where that is not known."""
 
     @abstractmethod
     def influence(self, gaps: Float64s) -> Float64s:
@@ -257,6 +275,11 @@ class UnitPair(ModelPair[UnitModelT]):
         steady = self.variance(one.influence(one.steady) - other.influence(other.steady))
         return larger(plain, steady, self.noise())
 
+    def influence_variance(self, measure: Computable) -> Variance | None:
+        """Return the variance of the differences of what units add."""
+        one, other = (_added(model, measure) for model in (self.first, self.second))
+        return None if one is None or other is None else self.variance(one - other)
+
     def absolute_interval(self, level: float) -> Interval:
         """Return the interval between two bounds that hold wherever the gaps are.
 
@@ -278,6 +301,26 @@ class UnitPair(ModelPair[UnitModelT]):
 
         low, high = -most(self.second, self.first), most(self.first, self.second)
         return Interval(low, high, self.absolute_method)
+
+
+def _added(model: UnitModel, measure: Computable) -> Float64s | None:
+    """Return what each unit of a model adds to a measure."""
+    influence = model.event.influence(measure)
+    added = None if influence is None else model.added(influence)
+    return None if added is None else added / link_slope(model.event.value(measure), measure.link)
+
+
+def influence_difference(measure: Computable, pair: ModelPair[ComparedModel], level: float) -> Estimate:
+    """Return the difference of a measure that has an influence; the interval is that of the sum of the influences."""
+    first, second = (model.event.value(measure) for model in (pair.first, pair.second))
+    value = first - second
+    if not math.isfinite(value):
+        return Estimate(value, method="not available: the measure has no finite value for both models")
+    variance = pair.influence_variance(measure)
+    if variance is None or not math.isfinite(variance.value):
+        return Estimate(value, method="no interval: these data do not tell how the difference varies")
+    half = variance.half_width(level)
+    return Estimate(value, value - half, value + half, method=pair.mean_method)
 
 
 def square_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:

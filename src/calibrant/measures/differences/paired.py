@@ -19,13 +19,16 @@ from calibrant.inputs.weights import deciding_rows, effective_n, integer_weights
 from calibrant.measures.binned.binned import largest_members, uniform_edges
 from calibrant.measures.binned.sums import BinMoments, RowBins
 from calibrant.measures.differences.pair import Mean, OnlyRight, UnitModel, UnitPair
+from calibrant.measures.event import Event
 from calibrant.measures.means.means import PredictionMeans, heavy
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.statistics.design import Influence
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import normal_quantile
 from calibrant.statistics.sample import rare, rarer_of
 from calibrant.statistics.variance import Variance
+from calibrant.table import ReliabilityTable
 
 _DENSE: Final = 1 << 20  # pairs of bins that are counted in an array of all pairs, however few the rows
 
@@ -95,6 +98,8 @@ class Model(UnitModel):
         p - y.
     row_scores : RowScores
         The Brier score and the log loss of each row, and whether the predicted class is right.
+    events : Events
+        The judged rows.
     rarer : float
         The effective sample size of the rarer outcome.
     """
@@ -104,6 +109,7 @@ class Model(UnitModel):
     index: NDArray[np.intp]
     row_gaps: Float64s
     row_scores: RowScores
+    events: Events
     rarer: float
 
     @classmethod
@@ -147,6 +153,8 @@ class Model(UnitModel):
             index=index,
             row_gaps=r,
             row_scores=row_scores,
+            events=events,
+            event=Event(table=ReliabilityTable.pool(events), n_bins=n_bins, means=means),
             rarer=rarer_of(*kinds),
         )
 
@@ -162,6 +170,12 @@ class Model(UnitModel):
     def scores(self, mean: Mean) -> Float64s:
         brier, nll, right = self.row_scores
         return right.astype(np.float64) if mean == "accuracy" else brier if mean == "brier" else nll
+
+    def added(self, influence: Influence) -> Float64s | None:
+        if influence.cells is None or influence.values is None:
+            return None
+        places = influence.cells.places(self.events.scores)
+        return influence.values[self.events.outcomes.astype(np.intp), places] * self.weighting.total
 
     def influence(self, gaps: Float64s) -> Float64s:
         gap = gaps[self.index]

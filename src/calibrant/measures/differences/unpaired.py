@@ -22,15 +22,16 @@ from calibrant.measures.binned.intervals import absolute_interval, square_varian
 from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.differences.pair import Mean, ModelPair
+from calibrant.measures.event import Computable, Event
 from calibrant.measures.means.intervals import accuracy_interval, score_influence
 from calibrant.measures.means.means import PredictionMeans, heavy
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.design import Clustered, Independent
+from calibrant.statistics.intervals import link_slope
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import alpha_of
 from calibrant.statistics.sample import rare
 from calibrant.statistics.variance import Variance
-from calibrant.table import ReliabilityTable
 
 _LEAST: Final = 1e-300
 _SQUARES: Final = "independent rows: squares of errors added"
@@ -40,18 +41,21 @@ _SQUARES: Final = "independent rows: squares of errors added"
 class Summed:
     """A model known by sums: the table of its judged event on a grid, and the means over its predictions.
 
-    ``rows`` are those of the table, ``values`` its measures by name, ``bounds`` their certified errors. The weights of
-    ``deciding`` rows decide variances.
+    ``values`` are the measures of the event by name, ``bounds`` their certified errors. The weights of ``deciding``
+    rows decide variances.
     """
 
     name: str
-    table: ReliabilityTable
+    event: Event
     design: Independent | Clustered
-    means: PredictionMeans
-    n_bins: int
     values: Mapping[str, float]
     bounds: Mapping[str, float]
     deciding: float = math.inf
+
+    @property
+    def means(self) -> PredictionMeans:
+        """The means over its predictions."""
+        return self.event.predictions
 
     @property
     def flag(self) -> str:
@@ -71,7 +75,7 @@ class Summed:
     @cached_property
     def uniform(self) -> BinSums:
         """The equal-width bins."""
-        return bins_of(self.design, self.n_bins, "uniform")
+        return bins_of(self.design, self.event.n_bins, "uniform")
 
     def square_variance(self) -> Variance:
         """Return the variance of the squared l2 error."""
@@ -84,7 +88,7 @@ class Summed:
 
     def half_width(self, score: Score, level: float) -> float:
         """Return half the width of the interval of the mean Brier score or log loss."""
-        influence = score_influence(self.design.fine, score, self.means)
+        influence = score_influence(self.design, score, self.means)
         return self.design.variance(replace(influence, steadied=None)).half_width(level)
 
     def accuracy_ends(self, level: float) -> tuple[float, float]:
@@ -119,8 +123,23 @@ class SummedPair(ModelPair[Summed]):
         return self._together([model.half_width(score, level) for model in (self.first, self.second)])
 
     def square_variance(self) -> Variance:
+        """Return the variances of both together."""
+        return self._combined([model.square_variance() for model in (self.first, self.second)])
+
+    def influence_variance(self, measure: Computable) -> Variance | None:
+        """Return the variances of the measure of both together."""
+        influences = [model.event.influence(measure) for model in (self.first, self.second)]
+        variances = []
+        for model, influence in zip((self.first, self.second), influences, strict=True):
+            if influence is None:
+                return None
+            variance = model.design.variance(influence)
+            slope = link_slope(model.event.value(measure), measure.link)
+            variances.append(variance._replace(value=variance.value / slope**2))
+        return self._combined(variances)
+
+    def _combined(self, own: Sequence[Variance]) -> Variance:
         """Return the errors of both together, of independent rows with the df of Welch and Satterthwaite."""
-        own = [model.square_variance() for model in (self.first, self.second)]
         error, df = self._together([each.error for each in own]), min(each.df for each in own)
         if self.independent and error > 0:
             df = error**4 / max(sum(each.error**4 / each.df for each in own), _LEAST)

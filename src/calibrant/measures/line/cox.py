@@ -11,7 +11,14 @@ from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.line.clustered import log_odds_line as line_by_cluster
-from calibrant.measures.line.intervals import CERTAIN, Line, calibration_in_the_large, compare_slopes, log_odds_line
+from calibrant.measures.line.intervals import (
+    CERTAIN,
+    Line,
+    compare_slopes,
+    intercept_influence,
+    log_odds_line,
+    slope_influence,
+)
 from calibrant.measures.line.line import cox_fit, in_the_large
 from calibrant.measures.measure import Measure
 from calibrant.sketch import Arguments
@@ -126,8 +133,7 @@ def _slope_details(event: Event) -> Mapping[str, Any]:
 
 
 def _intercept_interval(inference: Inference) -> Interval:
-    large = calibration_in_the_large(inference.design, inference.level)
-    return Interval(large.low, large.high, _METHOD)
+    return inference.interval_by_variance(CALIBRATION_INTERCEPT)._replace(method=_METHOD)
 
 
 def _slope_interval(inference: Inference) -> Interval:
@@ -156,6 +162,7 @@ CALIBRATION_INTERCEPT = Measure(
     profiles=frozenset({"clinical"}),
     details=_intercept_details,
     interval=_intercept_interval,
+    influence=lambda event: intercept_influence(event.design.fine),
     null=_NO_FLOOR,
     over_classes=Unavailable(_NO_MEAN),
     functions=(calibration_intercept,),
@@ -174,6 +181,7 @@ CALIBRATION_SLOPE = Measure(
     profiles=frozenset({"standard", "clinical"}),
     details=_slope_details,
     interval=_slope_interval,
+    influence=lambda event: slope_influence(event.design.fine),
     null=_NO_FLOOR,
     over_classes=Unavailable(_NO_MEAN),
     compare_groups=compare_slopes,

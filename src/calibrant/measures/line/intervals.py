@@ -13,7 +13,7 @@ from calibrant.measures.binned.sums import BinMoments, BinSums
 from calibrant.measures.line.line import cox_fit, in_the_large, log_odds
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Influence, SamplingDesign
+from calibrant.statistics.design import Clustered, Influence
 from calibrant.statistics.heterogeneity import Deviations, steadied
 from calibrant.statistics.sample import rarer_rows
 from calibrant.statistics.variance import Variance
@@ -29,18 +29,6 @@ _CLOSE: Final = 1e-14  # of a squared step, in squared standard errors
 
 #: Standard errors by which the outcome rate falls as scores rise, for a finding.
 FALLING: Final = 4.0
-
-
-class Large(NamedTuple):
-    """Calibration in the large: the intercept a if the slope is 1, with the ends of its interval.
-
-    0 if outcomes are as frequent as the scores say, above 0 if they are more frequent; infinite for outcomes of one
-    kind. ``low`` and ``high`` are NaN without an interval.
-    """
-
-    intercept: float
-    low: float
-    high: float
 
 
 class Line(NamedTuple):
@@ -67,20 +55,25 @@ class Line(NamedTuple):
 
 def log_odds_line(cells: Cells) -> tuple[float, Variance | None]:
     """Return the slope with its variance, by the sandwich formula: I^-1 (sum u u') I^-1."""
+    influence = slope_influence(cells)
+    return cox_fit(cells.table, CERTAIN).slope, None if influence is None else Variance(influence.square)
+
+
+def slope_influence(cells: Cells) -> Influence | None:
+    """Return the influence on the slope, I^-1 (1, logit p) (y - rate), I the information; None for no finite slope."""
     fit = cox_fit(cells.table, CERTAIN)
     if not math.isfinite(fit.slope):
-        return fit.slope, None
+        return None
     x = _log_odds_of(cells.table) - fit.origin
     rates = rates_at(fit.level, fit.slope * x)
-    squares = cells.table.own_weights
     design = np.stack([np.ones_like(x), x])
     information = (design * cells.counts * rates * (1 - rates)) @ design.T
-    scores = (design * (squares[0] * rates**2 + squares[1] * (1 - rates) ** 2)) @ design.T
     try:
         inverse = np.linalg.inv(information)
     except np.linalg.LinAlgError:
-        return fit.slope, None
-    return fit.slope, Variance(max(float((inverse @ scores @ inverse)[1, 1]), 0.0))
+        return None
+    values = np.stack([-rates, 1 - rates]) * (inverse @ design)[1]
+    return Influence.of_cells(cells, values, float(np.sum(cells.table.own_weights * values**2)))
 
 
 class WithoutEnds(NamedTuple):
@@ -130,22 +123,21 @@ def centred_scores(bins: BinMoments) -> tuple[Float64s, float]:
     return bins.score_sums / bins.counts - mean, rate
 
 
-def calibration_in_the_large(design: SamplingDesign, level: float) -> Large:
-    """Return the intercept at slope 1 with its interval, by the sandwich formula: (sum u^2) / I^2, u = rate - y."""
-    cells = design.fine
+def intercept_influence(cells: Cells) -> Influence | None:
+    """Return the influence on the intercept at slope 1, (y - rate) / I, I the information; None for no finite one."""
     rates, intercept = at_slope_one(cells.table)
     information = float(cells.counts @ (rates * (1 - rates)))
     if not (math.isfinite(intercept) and information > 0):
-        return Large(intercept, math.nan, math.nan)
+        return None
     squares = cells.table.own_weights
-    square = float(squares[0] @ rates**2 + squares[1] @ (1 - rates) ** 2)
+    square = float(squares[0] @ rates**2 + squares[1] @ (1 - rates) ** 2) / information**2
 
     def by_bucket(rows: Clustered) -> Float64s:
         coarse = rates_at(intercept, log_odds(np.clip(rows.cells.scores, CERTAIN, 1 - CERTAIN)))
-        return np.asarray((rows.n * coarse - rows.y).sum(axis=1))
+        return np.asarray((rows.y - rows.n * coarse).sum(axis=1) / information)
 
-    half = design.variance(Influence(square=square, by_bucket=by_bucket)).half_width(level) / information
-    return Large(intercept, intercept - half, intercept + half)
+    values = np.stack([-rates, 1 - rates]) / information
+    return Influence(square=square, by_bucket=by_bucket, cells=cells, values=values)
 
 
 def at_slope_one(table: ReliabilityTable) -> tuple[Float64s, float]:

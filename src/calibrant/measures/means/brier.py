@@ -81,7 +81,7 @@ BRIER = Measure(
     range=(0.0, 1.0),
     class_range=(0.0, 2.0),
     bound=exact,
-    influence=lambda event: score_influence(event.design.fine, "brier", event.predictions),
+    influence=lambda event: score_influence(event.design, "brier", event.predictions),
     null=PROPER_SCORE,
     difference=Difference(
         value=lambda model: model.means.brier,
@@ -101,6 +101,6 @@ EVENT_BRIER = Measure(
     value=lambda event: event.decomposition.score,
     scale="score",
     bound=exact,
-    influence=lambda event: event_brier_influence(event.design.fine),
+    influence=lambda event: event_brier_influence(event.design),
     null=PROPER_SCORE,
 )

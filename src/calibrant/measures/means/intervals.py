@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from calibrant.measures.means.means import PredictionMeans, wilson_interval
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import around_mean
-from calibrant.statistics.design import Clustered, Influence, SamplingDesign, unbiased
+from calibrant.statistics.design import Clustered, Influence, SamplingDesign
 from calibrant.statistics.intervals import blend, clopper_pearson
 from calibrant.statistics.resampling import alpha_of, normal_quantile
 from calibrant.statistics.variance import Variance
@@ -22,15 +23,31 @@ _CANCELS: Final = 1e-8  # of the mean's square: a difference of mean squares tha
 _ROUNDING: Final = 1e-12  # relative: a smaller variance of rows is rounding
 
 
-def gap_variance(design: SamplingDesign) -> Variance:
-    """Return the variance of the sum of score - outcome, blended with what calibration implies.
+def gap_influence(design: SamplingDesign) -> Influence:
+    """Return the influence on the mean gap, score - outcome, its square blended with what calibration implies.
 
     The blend is (K Q + 5 V0) / (K + 5), K the effective number of rows, or of clusters.
     """
-    cells = design.cells
-    v = blend(np.full(len(cells), design.units), cells.squared_residuals, cells.null_variances)
-    variance = design.linear(np.ones(len(cells)), v)
-    return variance._replace(value=unbiased(variance.value, cells.effective_n))
+    cells, fine, total = design.cells, design.fine, design.cells.total
+    seen = cells.squared_residuals
+    steadied = blend(np.full(len(cells), design.units), seen, cells.null_variances)
+    mean, squared_gaps = float(cells.gap_sums.sum()) / total, float(cells.squared_gaps.sum())
+    centre = mean * (2 * squared_gaps - mean * float(cells.square_weights.sum()))
+    square, blended = (max(float(squares.sum()) - centre, 0.0) / total**2 for squares in (seen, steadied))
+    return Influence(
+        square=square,
+        by_bucket=lambda clusters: clusters.gaps.sum(axis=1) / total,
+        n=cells.effective_n,
+        steadied=blended,
+        rounding=_ROUNDING * float(seen.sum()) / total**2,
+        cells=fine,
+        values=np.stack([fine.scores, fine.scores - 1]) / total,
+    )
+
+
+def gap_variance(design: SamplingDesign) -> Variance:
+    """Return the variance of the mean gap."""
+    return design.variance(gap_influence(design))
 
 
 def mean_score_influence(cells: Cells, value: float) -> Influence:
@@ -42,14 +59,21 @@ def mean_score_influence(cells: Cells, value: float) -> Influence:
         by_bucket=lambda clusters: (clusters.gaps + clusters.y).sum(axis=1) / total,
         n=cells.effective_n,
         rounding=_ROUNDING / cells.effective_n,
+        cells=cells,
+        values=np.stack([cells.scores, cells.scores]) / total,
     )
 
 
 # ------------------------------------------------------------ proper scores
 
 
+def _rows(design: SamplingDesign, means: PredictionMeans) -> float:
+    """Return the effective number of rows of means; in clusters each label of multilabel predictions is one."""
+    return design.effective_n if isinstance(design, Clustered) else means.effective_n
+
+
 def score_influence(
-    cells: Cells,
+    design: SamplingDesign,
     score: Score,
     means: PredictionMeans,
     by_bucket: Callable[[Clustered], Float64s] | None = None,
@@ -60,7 +84,7 @@ def score_influence(
     mean gap: an outcome that scores call nearly certain may not have failed yet. ``by_bucket`` are other sums of the
     buckets.
     """
-    n, name = means.effective_n, "brier" if score == "brier" else "nll"
+    cells, n, name = design.fine, _rows(design, means), "brier" if score == "brier" else "nll"
     mean, variance = (means.brier, means.brier_variance) if score == "brier" else (means.nll, means.nll_variance)
     steadied = None
     if means.event:
@@ -80,7 +104,7 @@ def score_influence(
     )
 
 
-def event_brier_influence(cells: Cells) -> Influence:
+def event_brier_influence(design: SamplingDesign) -> Influence:
     """Return the influence on the judged event's own mean Brier score.
 
     The sum of (p - y)^2 over a bucket is that of p (1 - p) less the exact one of (p - y) (1 - 2 p); p (1 - p) is
@@ -92,7 +116,10 @@ def event_brier_influence(cells: Cells) -> Influence:
         sums = rows.n @ (c * (1 - c)) + (rows.gaps + rows.y - rows.n * c) @ (1 - 2 * c) - rows.scalar("tilt")
         return np.asarray(sums / rows.total)
 
-    return score_influence(cells, "brier", PredictionMeans.of_event(cells.table, right=False), by_bucket)
+    cells = design.fine
+    influence = score_influence(design, "brier", PredictionMeans.of_event(cells.table, right=False), by_bucket)
+    values = np.stack([cells.scores**2, (1 - cells.scores) ** 2]) / cells.total
+    return replace(influence, cells=cells, values=values)
 
 
 def _implied(scores: Float64s, score: Score) -> tuple[Float64s, Float64s]:
@@ -123,10 +150,10 @@ def _around(cells: Cells, score: Score, mean: float) -> tuple[float, float]:
 # ------------------------------------------------------------ shares
 
 
-def accuracy_influence(means: PredictionMeans) -> Influence:
+def accuracy_influence(design: SamplingDesign, means: PredictionMeans) -> Influence:
     """Return the influence on the accuracy; the buckets of clusters must be scored."""
-    share, n = means.accuracy, means.effective_n
-    square = share * (1 - share) / means.accuracy_rows
+    share, n = means.accuracy, _rows(design, means)
+    square = share * (1 - share) * means.effective_n / means.accuracy_rows / n
     return Influence(
         square=square,
         by_bucket=lambda clusters: clusters.scalar("right") / clusters.total,
@@ -137,7 +164,7 @@ def accuracy_influence(means: PredictionMeans) -> Influence:
 
 def accuracy_interval(design: SamplingDesign, means: PredictionMeans, level: float) -> tuple[float, float]:
     """Return Wilson's interval of the accuracy."""
-    variance = design.variance(accuracy_influence(means))
+    variance = design.variance(accuracy_influence(design, means))
     n = design.trials(means.accuracy_rows, variance, level, varied=0 < means.accuracy < 1)
     return wilson_interval(means.accuracy, n, normal_quantile(level))
 

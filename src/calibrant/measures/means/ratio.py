@@ -36,7 +36,8 @@ def ratio_influence(cells: Cells, ratio: float) -> Influence | None:
         sums = rows.y.sum(axis=1) - ratio * (rows.gaps + rows.y).sum(axis=1)
         return np.asarray(sums / observed)
 
-    return Influence(square=square / observed**2, by_bucket=by_bucket)
+    values = np.stack([-ratio * cells.scores, 1 - ratio * cells.scores]) / observed
+    return Influence(square=square / observed**2, by_bucket=by_bucket, cells=cells, values=values)
 
 
 def compare_ratios(groups: Sequence[Cells]) -> Deviations:

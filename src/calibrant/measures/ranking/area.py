@@ -37,7 +37,7 @@ def area_influence(cells: Cells, area: float) -> Influence | None:
     if not 0 < area < 1:
         return None
     values = influences(cells) * link_slope(area, "logit")
-    return Influence(square=float(np.sum(_parts(cells, values))), by_bucket=lambda rows: rows.of_cells(cells, values))
+    return Influence.of_cells(cells, values, float(np.sum(_parts(cells, values))))
 
 
 def _parts(cells: Cells, moved: Float64s) -> Float64s:
