@@ -1,7 +1,10 @@
 """What tests of several files make of rows."""
 
 from calibrant.measures.binned.clustered import ClusterBins, coarse_bins
+from calibrant.measures.differences.clustered import ClusterModel
+from calibrant.measures.event import Event
 from calibrant.measures.means.intervals import mean_score_influence, score_influence
+from calibrant.measures.means.means import PredictionMeans
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 
@@ -32,3 +35,10 @@ def mean_score_ends(rows, level):
     """The interval of the mean score."""
     value = float(rows.cells.score_sums.sum()) / rows.total
     return mean_interval(value, rows.variance(mean_score_influence(rows.fine, value)), 1.0, level)
+
+
+def cluster_model(name, rows):
+    """One of two models on rows in clusters, by the sums of one event."""
+    means = PredictionMeans.of_table(rows.fine.table, right=False)
+    event = Event(table=rows.fine.table, means=means, clusters=rows)
+    return ClusterModel(name=name, rows=rows, bins=uniform_sums(rows), means=means, event=event)

@@ -58,7 +58,7 @@ from calibrant.statistics.design import Clustered, Independent, details_of
 from calibrant.statistics.intervals import score_end
 from calibrant.statistics.resampling import Resampling, t_quantile
 from calibrant.table import ReliabilityTable
-from tests.builders import mean_interval, mean_score_ends, score_ends
+from tests.builders import cluster_model, mean_interval, mean_score_ends, score_ends
 from tests.builders import uniform_sums as uniform
 
 EXACT = 1e-11
@@ -905,13 +905,7 @@ def pair(*parts):
         buckets = BucketSums.of(as_clusters(labels, len(p)), p, y.astype(np.uint8), row_scores=scores)
         alone.append((Cells.from_table(table), buckets))
     both = zip("AB", pairs.paired_rows(*alone), strict=True)
-    models = [
-        pairs.ClusterModel(
-            name=name, rows=rows, bins=uniform(rows), means=PredictionMeans.of_table(rows.fine.table, right=False)
-        )
-        for name, rows in both
-    ]
-    return pairs.ClusterPair(*models)
+    return pairs.ClusterPair(*(cluster_model(name, rows) for name, rows in both))
 
 
 DIFFERENCES = (

@@ -20,7 +20,6 @@ from calibrant.inference import clustered_tests
 from calibrant.inputs.scores import event_row_scores
 from calibrant.measures import clustered_classes as classwise
 from calibrant.measures.binned import intervals
-from calibrant.measures.binned.clustered import ClusterBins, coarse_bins
 from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.class_inference import ClassBins
 from calibrant.measures.cumulative import clustered as cumulative
@@ -42,7 +41,7 @@ from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
-from tests.builders import mean_interval, score_ends
+from tests.builders import cluster_model, mean_interval, score_ends
 
 pytestmark = pytest.mark.slow
 
@@ -249,16 +248,8 @@ def compared():
         for dependence in DEPENDENCE:
             q, y, labels = drawn(rng, 60, dependence)
             parts = [clustered(expit(scale * logit(q)), y, labels) for scale in (TOO_EXTREME, 1.2)]
-            models = [
-                pairs.ClusterModel(
-                    name=name,
-                    rows=rows,
-                    bins=ClusterBins.of(rows, coarse_bins(rows, 15)),
-                    means=PredictionMeans.of_table(rows.fine.table, right=False),
-                )
-                for name, rows in zip("AB", pairs.paired_rows(*parts), strict=True)
-            ]
-            both = pairs.ClusterPair(*models)
+            aligned = zip("AB", pairs.paired_rows(*parts), strict=True)
+            both = pairs.ClusterPair(*(cluster_model(name, rows) for name, rows in aligned))
             found = {
                 "square": differences.square_difference(both, LEVEL),
                 "ece": differences.absolute_difference(both, LEVEL),
