@@ -31,6 +31,7 @@ from calibrant.measures import MEASURES, Event, Inference, Unavailable
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.classwise import CLASSWISE_ECE
 from calibrant.measures.binned.histograms import ClassHistograms
+from calibrant.measures.binned.parts import quantile_bins, uniform_bins, uniform_sums
 from calibrant.measures.class_inference import ClassBins
 from calibrant.measures.estimates import estimate
 from calibrant.measures.event import Classes
@@ -151,11 +152,15 @@ def event_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     rows = law.draw(part.n, rng)
     event = event_of(rows, law.bins)
     measures = [measure for measure in SIMULATED if not part.only or measure.name in part.only]
-    inference = Inference.from_event(event, Resampling.of(LEVELS[0], RESAMPLES, i + 1), measures)
-    held = np.flatnonzero(event.bins.rows >= 30) if event.clusters is None else event.clusters.held
+    inference = Inference(event=event, resampling=Resampling.of(LEVELS[0], RESAMPLES, i + 1), measures=measures)
+    held = (
+        np.flatnonzero(event.of(uniform_bins).rows >= 30)
+        if event.clusters is None
+        else event.of(uniform_sums).moments.index[event.of(uniform_sums).held]
+    )
     of_held = {"mce": float(np.abs(true["gaps"][held]).max())} if len(held) else {}
-    of_held["ace"] = of_bins(law, event.quantile_bins)
-    few = bool(inference.rows.flag or heavy_weights(rows.weights))
+    of_held["ace"] = of_bins(law, event.of(quantile_bins))
+    few = bool(event.design.sample.flag or heavy_weights(rows.weights))
     lost = bool(surprises(inference.cells))
     p_value = math.nan if part.only else inference.test.p_value
     for level in LEVELS:
@@ -265,7 +270,7 @@ def class_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     classes = Classes(errors=errors, bins=bins)
     event = Event(table=table, n_bins=BINS, classes=classes)  # the measure looks at the classes alone
     for level in LEVELS:
-        inference = Inference.from_event(event, Resampling.of(level, RESAMPLES, i + 1), ())
+        inference = Inference(event=event, resampling=Resampling.of(level, RESAMPLES, i + 1))
         result = estimate(CLASSWISE_ECE, event, inference)
         yield row("classwise_ece", result, class_truth(tilt, n_classes), level, few=False)
 

@@ -131,7 +131,7 @@ def test_the_replicates_are_the_measure_on_tables(measure: Measure) -> None:
     resampling = calibrant.statistics.resampling.Resampling.of(0.95, 40, 0)
     event = Event(table=ReliabilityTable.from_scores(np.round(probs, 2), targets))
     slow = Measure(name="slow", label="slow", meaning="The same, slowly.", value=measure.value)
-    inference = Inference.from_event(event, resampling, [measure, slow])
+    inference = Inference(event=event, resampling=resampling, measures=[measure, slow])
     fast = inference.replicates_of(measure)
     # The smooth error of replicates is interpolated between four bandwidths, each 1.59 times the one before.
     tolerance = {"rel": 0.05} if measure.name == "smece" else {"abs": CLOSE}

@@ -18,11 +18,15 @@ import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable
 from calibrant.measures import Unavailable
 from calibrant.measures.binned import binned
-from calibrant.measures.certified import Certified
+from calibrant.measures.binned.certified import ace_bound, ece_bound
 from calibrant.measures.cumulative import cumulative
+from calibrant.measures.cumulative.cumulative import ks_bound
+from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic import isotonic
+from calibrant.measures.isotonic.isotonic import recalibrated_bound
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.smooth import smooth
+from calibrant.measures.smooth.certified import certified_error, certified_integral, kernel_bound
 from calibrant.table import grid
 from tests.examples_of import at_most
 
@@ -219,23 +223,23 @@ def test_the_bounds_are_those_of_the_formulas():
     """Each formula once more, written over the cells of a small table."""
     scores, outcomes = predictions(5, "spread", 3000, np.float64, 1.4)
     table = ReliabilityTable.from_scores(scores, outcomes, grid="standard")
-    known, n = Certified.of(table), len(scores)
+    known, n = GridCells.of(table), len(scores)
     assert known is not None
     cells = grid.cell_of(scores, "standard")
     residual = np.abs(outcomes - scores)
     absolute = np.bincount(cells, residual, len(EDGES) + 1)
     several = np.bincount(cells, minlength=len(EDGES) + 1) > 1
     split = {np.searchsorted(EDGES, j / 7) for j in range(1, 7)}
-    assert known.ece(7) == pytest.approx(2 / n * sum(absolute[c] for c in split), rel=1e-12)
+    assert ece_bound(known, 7) == pytest.approx(2 / n * sum(absolute[c] for c in split), rel=1e-12)
     order = np.argsort(scores, kind="stable")
     cut = {cells[order][int(n * j / 15 + 1e-9)] for j in range(1, 15) if several[cells[order][int(n * j / 15 + 1e-9)]]}
-    assert known.ace(15) <= 2 / n * sum(absolute[c] for c in cut) + 1e-12
-    s = known.smooth_error().value
+    assert ace_bound(known, 15) <= 2 / n * sum(absolute[c] for c in cut) + 1e-12
+    s = certified_error(known).value
     widths = np.diff(EDGES, prepend=0, append=1)
     second = np.where(several, absolute * (widths / s) ** 2, 0)[1:-1].sum() * 0.9678828980765735 / 8 / n
-    assert known.smooth_at(s) == pytest.approx(second, rel=1e-3)  # beside it the half units of float32
-    assert known.recalibrated() > 0
-    assert known.ks() > 0
+    assert kernel_bound(known, s) == pytest.approx(second, rel=1e-3)  # beside it the half units of float32
+    assert recalibrated_bound(known) > 0
+    assert ks_bound(known) > 0
 
 
 def test_the_smooth_error_of_a_sketch_is_as_sharp_as_statistics_say():
@@ -251,17 +255,17 @@ def test_the_smooth_error_of_a_sketch_is_as_sharp_as_statistics_say():
 
 def test_a_bandwidth_of_ones_own_is_bounded_too():
     scores, outcomes = predictions(2, "spread", 5000, np.float64, 1.3)
-    known = Certified.of(sketch_of(scores, outcomes).table)
+    known = GridCells.of(sketch_of(scores, outcomes).table)
     assert known is not None
     for bandwidth in (1.0, 0.05, 2e-3, 2e-4):
         exact = smooth.smooth_error_at(scores, outcomes - scores, len(scores), bandwidth)
-        found = known.smooth_integral(bandwidth)
+        found = certified_integral(known, bandwidth)
         assert abs(found.value - exact.value) <= found.error_bound + exact.error_bound
 
 
 def test_an_exact_table_has_no_certified_error():
     scores, outcomes = predictions(2, "spread", 50, np.float64, 1.3)
-    assert Certified.of(ReliabilityTable.from_scores(scores, outcomes)) is None
+    assert GridCells.of(ReliabilityTable.from_scores(scores, outcomes)) is None
     report = calibrant.evaluate(scores, outcomes, level=None)
     assert {name for name, estimate in report.items() if estimate.error_bound} == {"smece"}
 
@@ -278,12 +282,12 @@ def test_single_predictions_are_in_no_doubt():
 @pytest.mark.parametrize("closed", ["right", "left"])
 def test_left_closed_bins_are_in_doubt_at_every_edge(closed):
     scores, outcomes = np.repeat((np.arange(10) + 1) / 10, 7), np.tile([0, 1, 1, 0, 1, 0, 0], 10)
-    known = Certified.of(ReliabilityTable.from_scores(scores, outcomes, grid="standard"))
+    known = GridCells.of(ReliabilityTable.from_scores(scores, outcomes, grid="standard"))
     assert known is not None
     left = calibrant.expected_calibration_error(scores, outcomes, 10, closed=closed)
     pooled = binned.calibration_error(binned.bin_table(known.table, 10, closed), "l1")
-    assert abs(left - pooled) <= known.ece(10, closed) + ROUNDING
-    assert (known.ece(10, closed) > 0) == (closed == "left")
+    assert abs(left - pooled) <= ece_bound(known, 10, closed) + ROUNDING
+    assert (ece_bound(known, 10, closed) > 0) == (closed == "left")
 
 
 def test_ks_and_corp_reach_their_bounds():
@@ -293,13 +297,13 @@ def test_ks_and_corp_reach_their_bounds():
     for first, second in ((0, 1), (1, 0)):
         scores, outcomes = np.repeat(inside, 10), np.repeat([first, second], 10)
         exact = ReliabilityTable.from_scores(scores, outcomes)
-        known = Certified.of(ReliabilityTable.from_scores(scores, outcomes, grid="standard"))
+        known = GridCells.of(ReliabilityTable.from_scores(scores, outcomes, grid="standard"))
         assert known is not None
         off = cumulative.ks_error(exact) - cumulative.ks_error(known.table)
-        assert off <= known.ks() + ROUNDING
+        assert off <= ks_bound(known) + ROUNDING
         gained = isotonic.corp(known.table, "brier").miscalibration - isotonic.corp(exact, "brier").miscalibration
-        assert -known.recalibrated() - ROUNDING <= gained <= ROUNDING
+        assert -recalibrated_bound(known) - ROUNDING <= gained <= ROUNDING
         if first == 0:
-            assert -gained == pytest.approx(known.recalibrated(), rel=1e-9)
-            assert known.recalibrated() == pytest.approx(0.25, rel=1e-3)
-        assert known.ks() > 0.2
+            assert -gained == pytest.approx(recalibrated_bound(known), rel=1e-9)
+            assert recalibrated_bound(known) == pytest.approx(0.25, rel=1e-3)
+        assert ks_bound(known) > 0.2

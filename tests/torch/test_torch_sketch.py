@@ -23,7 +23,8 @@ import calibrant  # noqa: E402
 from calibrant import torch as ct  # noqa: E402
 from calibrant.errors import InputError  # noqa: E402
 from calibrant.kernels import tensors  # noqa: E402
-from calibrant.measures.certified import Certified  # noqa: E402
+from calibrant.measures.binned.certified import sized_bound  # noqa: E402
+from calibrant.measures.grid_cells import GridCells  # noqa: E402
 from calibrant.table.grid import edges  # noqa: E402
 from calibrant.torch.base import ProbabilityMetric  # noqa: E402
 
@@ -380,22 +381,22 @@ def test_reports_are_within_their_bounds():
 def test_the_bound_of_bins_of_given_sizes_by_hand():
     # Ten rows in one cell around .3, six of them with y = 1, cut after three: A = 6 (1 - .3) + 4 .3 = 5.4.
     table = calibrant.ReliabilityTable.from_scores([0.3] * 10, [1] * 6 + [0] * 4, grid="standard")
-    known, sizes = Certified.of(table), np.array([3, 7])
+    known, sizes = GridCells.of(table), np.array([3, 7])
     first, second = (1 + 0.3) * 5.4, (1 + 0.7) * 5.4
-    assert known.sized(sizes, "l1", 0.5) == 0.5  # 2 * 5.4 / 10 is beyond 1
-    assert known.sized(sizes, "max", 0.0) == 1.0
+    assert sized_bound(known, sizes, "l1", 0.5) == 0.5  # 2 * 5.4 / 10 is beyond 1
+    assert sized_bound(known, sizes, "max", 0.0) == 1.0
     more = calibrant.ReliabilityTable.from_scores([0.1] * 100, [0] * 90 + [1] * 10, grid="standard")
-    known, sizes = Certified.of(more + table), np.array([103, 7])
-    assert known.sized(sizes, "l1", 0.1) == pytest.approx(2 * 5.4 / 110)
-    assert known.sized(sizes, "max", 0.1) == 0.9  # 1.7 * 5.4 / 7 is beyond
-    assert known.sized(np.array([60, 50]), "l1", 0.1) == pytest.approx(2 * (9 * 1.1) * 2 / 110 / 1.1)
+    known, sizes = GridCells.of(more + table), np.array([103, 7])
+    assert sized_bound(known, sizes, "l1", 0.1) == pytest.approx(2 * 5.4 / 110)
+    assert sized_bound(known, sizes, "max", 0.1) == 0.9  # 1.7 * 5.4 / 7 is beyond
+    assert sized_bound(known, np.array([60, 50]), "l1", 0.1) == pytest.approx(2 * (9 * 1.1) * 2 / 110 / 1.1)
     expected = math.sqrt((first**2 / 103 + second**2 / 7) / 110)
-    assert known.sized(sizes, "l2", 0.1) == pytest.approx(expected)
-    assert known.sized(np.array([100, 10]), "l1", 0.1) == 0  # between the cells
+    assert sized_bound(known, sizes, "l2", 0.1) == pytest.approx(expected)
+    assert sized_bound(known, np.array([100, 10]), "l1", 0.1) == 0  # between the cells
     certain = calibrant.ReliabilityTable.from_scores([1.0] * 10, [1] * 6 + [0] * 4, grid="standard")
-    assert Certified.of(certain).sized(np.array([3, 7]), "l1", 0.4) == 0  # one score: shares are exact
-    few = Certified.of(calibrant.ReliabilityTable.from_scores([0.3, 0.6], [1, 0], grid="standard"))
-    assert few.sized(np.array([1, 1, 0, 0]), "l2", 0.1) == 0
+    assert sized_bound(GridCells.of(certain), np.array([3, 7]), "l1", 0.4) == 0  # one score: shares are exact
+    few = GridCells.of(calibrant.ReliabilityTable.from_scores([0.3, 0.6], [1, 0], grid="standard"))
+    assert sized_bound(few, np.array([1, 1, 0, 0]), "l2", 0.1) == 0
 
 
 # ---------------------------------------------------------------- on devices: torch operations, checked on the host

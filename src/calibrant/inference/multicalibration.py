@@ -20,8 +20,8 @@ from calibrant.inputs.arrays import as_array
 from calibrant.inputs.groups import as_groups
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion, Predictions
-from calibrant.measures.certified import Certified
-from calibrant.measures.cumulative.cumulative import cumulated_range
+from calibrant.measures.cumulative.cumulative import cumulated_range, kuiper_bound
+from calibrant.measures.grid_cells import GridCells
 from calibrant.results.plain import plain
 from calibrant.results.values import frame_of
 from calibrant.sketch import Arguments, CalibrationSketch, check_alone
@@ -325,7 +325,7 @@ def _flag(name: str | None, rows: EventRows, lone: Collection[str], resampling: 
 def _of_group(name: str | None, rows: EventRows, flag: str, resampling: Resampling, family: int) -> GroupKuiper:
     """Return the error of a group, with its own p-value unless it has a flag."""
     table = rows.table
-    certified = Certified.of(table)
+    cells = GridCells.of(table)
     test = kuiper_of(EventRows(table) if flag else rows, resampling)
     p_value = test.p_value
     needed = draws_needed(family, resampling.alpha)
@@ -338,8 +338,8 @@ def _of_group(name: str | None, rows: EventRows, flag: str, resampling: Resampli
         draws = max(_STEADY * needed, resampling.n_resamples)
         p_value = _drawn_p_value(Cells.from_table(table), replace(resampling, n_resamples=draws))
     deviation, bound = _deviation(table), 0.0
-    if certified is not None and deviation > 0:
-        bound = certified.kuiper() * table.total / deviation
+    if cells is not None and deviation > 0:
+        bound = kuiper_bound(cells) * table.total / deviation
     return GroupKuiper(
         name=name,
         n=table.n,

@@ -11,13 +11,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from calibrant.kernels import dispatch
-from calibrant.measures.binned.clustered import bins_of
 from calibrant.measures.binned.intervals import rate_band, rate_intervals
+from calibrant.measures.binned.parts import diagram_of, quantile_sums, uniform_bins, uniform_sums
 from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
 from calibrant.measures.loess.intervals import loess_curve
 from calibrant.measures.simulated import ClusterNull, GapSums, RowNull, RowSums
+from calibrant.measures.smooth.certified import smooth_error
 from calibrant.measures.verdict import Verdict, count_p_value
 from calibrant.results import (
     CalibrationCurve,
@@ -335,7 +336,7 @@ class Inference(Memo):
 
         Without curves the band is left out.
         """
-        plain, bins = self.event.diagram(), self.event.bins
+        plain, bins = self.event.of(diagram_of), self.event.of(uniform_bins)
         low, high, least, most = (np.full(len(plain.accuracies), math.nan) for _ in range(4))
         filled = bins.counts > 0
         if isinstance(self.design, Clustered):
@@ -355,7 +356,8 @@ class Inference(Memo):
 
     def curves(self, kinds: Sequence[CurveKind]) -> Mapping[str, CalibrationCurve]:
         """Return these curves with their bands, computed when they are looked at."""
-        design, resampling, bandwidth = self.design, self.resampling, self.event.smooth_error.value  # without the table
+        design, resampling = self.design, self.resampling
+        bandwidth = self.event.of(smooth_error).value  # without the table
         drawn = self.draws[_CURVE].replicates if resampling.n_resamples else None
         makers: Mapping[CurveKind, Callable[[], CalibrationCurve]] = {
             "isotonic": lambda: isotonic_curve(design, None if drawn is None else resampling.band(drawn), resampling),
@@ -421,16 +423,6 @@ class Replicates(Memo):
 def _values(measure: Computable, replicates: Replicates) -> Float64s:
     """Return a measure's value on the table of each replicate."""
     return np.array([number_of(measure, event) for event in replicates.events()])
-
-
-def uniform_sums(event: Event) -> BinSums:
-    """Return the sums over the equal-width bins: ``event.of(uniform_sums)``."""
-    return bins_of(event.design, event.n_bins, "uniform")
-
-
-def quantile_sums(event: Event) -> BinSums:
-    """Return the sums over the equal-mass bins: ``event.of(quantile_sums)``."""
-    return bins_of(event.design, event.n_bins, "quantile")
 
 
 def null_of(event: Event) -> RowNull | ClusterNull:

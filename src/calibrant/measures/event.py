@@ -10,18 +10,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.measures.binned import binned
-from calibrant.measures.certified import Certified
-from calibrant.measures.class_inference import ClassBins
-from calibrant.measures.isotonic import isotonic
+from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.means.means import PredictionMeans
-from calibrant.measures.smooth import smooth
-from calibrant.results import ClasswiseCalibration, ReliabilityDiagram, ScoreDecomposition
+from calibrant.results import ClasswiseCalibration
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
 from calibrant.statistics.cells import Cells, pooled
 from calibrant.statistics.design import Clustered, Independent, Influence
 from calibrant.statistics.intervals import link_slope
+from calibrant.statistics.null import Interval, Law
+from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
 
 
@@ -61,12 +59,22 @@ class Unavailable:
     reason: str
 
 
+class MeanError(Protocol):
+    """The mean of the classes' errors."""
+
+    def interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Interval:
+        """Return its interval."""
+
+    def law(self, value: float, resampling: Resampling) -> Law:
+        """Return its null distribution."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Classes:
     """Every class judged by itself, in addition to the event: errors, bins, the certified error of the mean error."""
 
     errors: ClasswiseCalibration
-    bins: ClassBins
+    bins: MeanError
     names: tuple[str, ...] | None = None
     bound: float = 0.0
 
@@ -123,7 +131,7 @@ class Event(Memo):
     def bound(self, measure: Computable) -> float:
         """Return the certified error of the value: 0 if the value is exact, NaN if no bound is known."""
         if isinstance(measure.bound, Unavailable):
-            return 0.0 if self.certified is None else math.nan
+            return 0.0 if self.grid_cells is None else math.nan
         return measure.bound(self)
 
     @property
@@ -150,31 +158,9 @@ class Event(Memo):
         return Independent(self.cells) if self.clusters is None else self.clusters
 
     @cached_property
-    def bins(self) -> binned.Bins:
-        """The equal-width bins."""
-        return binned.bin_table(self.table, self.n_bins)
-
-    @cached_property
-    def quantile_bins(self) -> binned.Bins:
-        """The equal-mass bins."""
-        return binned.quantile_bins(self.table, self.n_bins)
-
-    @cached_property
-    def smooth_error(self) -> smooth.SmoothError:
-        """The smooth calibration error with its certified bound."""
-        if self.certified is not None:
-            return self.certified.smooth_error()
-        return smooth.smooth_error(self.table.scores, self.table.residuals, self.table.total)
-
-    @cached_property
-    def certified(self) -> Certified | None:
-        """The certified errors of a table on a grid; None for an exact table."""
-        return Certified.of(self.table)
-
-    @cached_property
-    def decomposition(self) -> ScoreDecomposition:
-        """CORP's decomposition of the Brier score."""
-        return isotonic.corp(self.table, "brier")
+    def grid_cells(self) -> GridCells | None:
+        """The cells of a table on a grid; None for an exact table."""
+        return GridCells.of(self.table)
 
     @property
     def judged_classes(self) -> Classes:
@@ -194,9 +180,14 @@ class Event(Memo):
         """The share of rows with outcome 1."""
         return self.table.sums.positives / self.table.total
 
-    def diagram(self) -> ReliabilityDiagram:
-        """Return the equal-width bins as a diagram."""
-        return binned.diagram(self.bins, weighted=self.table.counts.dtype.kind == "f")
+
+def certified(bound: Callable[[GridCells, Event], float]) -> Callable[[Event], float]:
+    """Return a bound of a table on a grid as one of any event: 0 for an exact table."""
+
+    def of_event(event: Event) -> float:
+        return 0.0 if event.grid_cells is None else bound(event.grid_cells, event)
+
+    return of_event
 
 
 def as_influence(measure: Computable, values: Any, table: ReliabilityTable) -> Float64s:

@@ -17,6 +17,7 @@ from calibrant.kernels.loading import of_input
 from calibrant.measures.binned.classwise import worst_class
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.binned.histograms import table_histograms
+from calibrant.measures.binned.parts import diagram_of
 from calibrant.measures.context import Inference
 from calibrant.measures.estimates import class_bins, estimate, flagged, over_classes
 from calibrant.measures.event import Event
@@ -169,7 +170,7 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         notion=judged.notion,
         n=table.n,
         outcome_rate=event.outcome_rate,
-        diagram=event.diagram() if inference is None else inference.diagram(),
+        diagram=event.of(diagram_of) if inference is None else inference.diagram(),
         level=None if resampling is None else resampling.level,
         test=None if tested is None else tested.test,
         decision=decision,

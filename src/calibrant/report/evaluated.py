@@ -27,12 +27,13 @@ from calibrant.inputs.weights import (
 )
 from calibrant.kernels.loading import of_input
 from calibrant.measures.binned import binned
+from calibrant.measures.binned.certified import ece_bound
 from calibrant.measures.binned.histograms import ClassHistograms, table_histograms
-from calibrant.measures.certified import Certified
 from calibrant.measures.class_inference import ClassBins, inferred
 from calibrant.measures.clustered_classes import ClusterClassBins
 from calibrant.measures.clustered_classes import inferred as inferred_by_cluster
 from calibrant.measures.event import Classes
+from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.means.base_rates import BaseRates
 from calibrant.measures.means.means import PredictionMeans, counted_rows, heavy
 from calibrant.results import Bands, Choices
@@ -236,7 +237,7 @@ def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool | None)
     if classwise is False or not sketch.has_classes:
         return judged
     tables = sketch.class_tables
-    bounds = [certified.ece(n_bins) for certified in map(Certified.of, tables) if certified is not None]
+    bounds = [ece_bound(cells, n_bins) for cells in map(GridCells.of, tables) if cells is not None]
     histograms = replace(table_histograms(tables, n_bins), totals=sketch.table.total)
     return replace(judged, histograms=histograms, class_bound=float(np.mean(bounds)), class_tables=tables)
 

@@ -14,7 +14,8 @@ from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.kernels.tensors import Reading
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Bins, Closed, Norm
-from calibrant.measures.certified import Certified
+from calibrant.measures.binned.certified import sized_bound
+from calibrant.measures.grid_cells import GridCells
 from calibrant.plot import stacked
 from calibrant.table import ReliabilityTable
 from calibrant.torch.arguments import check_bins, check_classes, check_notion
@@ -228,8 +229,8 @@ class CalibrationError(TableMetric):
         """Return the error over bins of equal mass, its error bound, and the bins."""
         sizes = binned.even_sizes(table.n, self.num_bins, "first")
         bins = binned.sized_bins(table, sizes)
-        value, certified = binned.calibration_error(bins, self.norm), Certified.of(table)
-        return value, 0.0 if certified is None else certified.sized(sizes, self.norm, value), bins
+        value, cells = binned.calibration_error(bins, self.norm), GridCells.of(table)
+        return value, 0.0 if cells is None else sized_bound(cells, sizes, self.norm, value), bins
 
     def plot(
         self,

@@ -9,13 +9,14 @@ from typing import Any
 from torch import Tensor
 
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.certified import Certified
 from calibrant.measures.cumulative import cumulative
+from calibrant.measures.cumulative.cumulative import kuiper_bound
+from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.line.cox import calibration_intercept, calibration_slope
 from calibrant.measures.loess.ici import check_span, integrated_calibration_index
 from calibrant.measures.loess.loess import SPAN
 from calibrant.measures.means.oe_ratio import observed_expected_ratio
-from calibrant.measures.ranking.ranking import Placements
+from calibrant.measures.ranking.ranking import Placements, area_bound
 from calibrant.measures.smooth import kernel_errors
 from calibrant.measures.smooth.lipschitz_error import lipschitz_error
 from calibrant.table import ReliabilityTable
@@ -56,9 +57,9 @@ class _TableFunction(TableMetric):
     def _measured(self, table: ReliabilityTable) -> float:
         """Return the function of a table with rows."""
 
-    def _bound(self, certified: Certified) -> float:
+    def _bound(self, cells: GridCells) -> float:
         """Return the certified error of the value of a sketch; NaN if none is known."""
-        del certified
+        del cells
         return math.nan
 
     def _value(self) -> Tensor:
@@ -66,8 +67,8 @@ class _TableFunction(TableMetric):
         if not len(table):
             self.error_bound = math.nan
             return self._scalar(math.nan)
-        certified = Certified.of(table)
-        self.error_bound = 0.0 if certified is None else self._bound(certified)
+        cells = GridCells.of(table)
+        self.error_bound = 0.0 if cells is None else self._bound(cells)
         return self._scalar(self._measured(table))
 
     def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
@@ -114,8 +115,8 @@ class AUROC(_TableFunction):
     higher_is_better = True
     plot_upper_bound = 1.0
 
-    def _bound(self, certified: Certified) -> float:
-        return certified.area()
+    def _bound(self, cells: GridCells) -> float:
+        return area_bound(cells)
 
     def _measured(self, table: ReliabilityTable) -> float:
         return Placements.of(table).area
@@ -136,8 +137,8 @@ class KuiperCalibrationError(_TableFunction):
 
     plot_upper_bound = 1.0
 
-    def _bound(self, certified: Certified) -> float:
-        return certified.kuiper()
+    def _bound(self, cells: GridCells) -> float:
+        return kuiper_bound(cells)
 
     def _measured(self, table: ReliabilityTable) -> float:
         return cumulative.kuiper_error(table)
@@ -273,8 +274,8 @@ class ObservedExpectedRatio(_TableFunction):
 
     higher_is_better = None
 
-    def _bound(self, certified: Certified) -> float:
-        del certified
+    def _bound(self, cells: GridCells) -> float:
+        del cells
         return 0.0
 
     def _measured(self, table: ReliabilityTable) -> float:

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.certified import Certified
-from calibrant.measures.smooth import mesh, smooth
-from calibrant.table import ReliabilityTable
+from calibrant.measures.smooth import mesh
+from calibrant.measures.smooth.certified import error_of_table
 from calibrant.torch.arguments import check_notion
 from calibrant.torch.tables import State, TableMetric
 
@@ -165,21 +164,11 @@ class SmoothCalibrationError(TableMetric):
             )
             self.final_bandwidth = estimate.bandwidth
             return self._scalar(estimate.value)
-        exact = self._exact(table)
+        exact = error_of_table(table, None if isinstance(self.bandwidth, str) else float(self.bandwidth))
         # The search finds the bandwidth that equals the error.
         self.final_bandwidth = exact.value if isinstance(self.bandwidth, str) else float(self.bandwidth)
         self.error_bound = exact.error_bound
         return self._scalar(exact.value)
-
-    def _exact(self, table: ReliabilityTable) -> smooth.SmoothError:
-        certified = Certified.of(table)
-        if isinstance(self.bandwidth, str):
-            rows = (table.scores, table.residuals, table.total)
-            return smooth.smooth_error(*rows) if certified is None else certified.smooth_error()
-        h = float(self.bandwidth)
-        if certified is not None:
-            return certified.smooth_integral(h)
-        return smooth.smooth_error_at(table.scores, table.residuals, table.total, h)
 
     def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
         """Draw the metric's value, or ``val``, as torchmetrics does."""

@@ -8,9 +8,12 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import binned_error
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Norm
+from calibrant.measures.binned.certified import ace_bound
 from calibrant.measures.binned.intervals import absolute_interval
 from calibrant.measures.binned.null import absolute_law
+from calibrant.measures.binned.parts import quantile_bins
 from calibrant.measures.context import Inference, Null
+from calibrant.measures.event import certified
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure, OverClasses
 from calibrant.sketch import Arguments
@@ -64,9 +67,9 @@ ACE = Measure(
     meaning="The mean gap between score and outcome rate, over bins with equally many rows: these rows set the edges.",
     computed="The adaptive ECE is the mean distance between mean score and outcome rate over {bins}",
     sources=("Nguyen and O'Connor 2015",),
-    value=lambda event: binned.calibration_error(event.quantile_bins, "l1"),
+    value=lambda event: binned.calibration_error(event.of(quantile_bins), "l1"),
     binning="quantile",
-    bound=lambda event: 0.0 if event.certified is None else event.certified.ace(event.n_bins),
+    bound=certified(lambda cells, event: ace_bound(cells, event.n_bins)),
     interval=_interval,
     implied=largest_gap,
     null=Null(

@@ -9,11 +9,13 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import binned_error
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed, Norm
+from calibrant.measures.binned.certified import ece_bound
 from calibrant.measures.binned.intervals import absolute_interval
 from calibrant.measures.binned.null import absolute_law
+from calibrant.measures.binned.parts import uniform_bins
 from calibrant.measures.context import Inference, Null
 from calibrant.measures.differences import pair
-from calibrant.measures.event import Event
+from calibrant.measures.event import Event, certified
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Difference, Measure, OverClasses
 from calibrant.sketch import Arguments
@@ -112,7 +114,7 @@ def expected_calibration_error(
 
 def _details(event: Event) -> Mapping[str, Any]:
     """Return two parts of the error: from bins with mean scores above the outcome rate, and from those below it."""
-    gaps, total = event.bins.gap_sums, event.table.total
+    gaps, total = event.of(uniform_bins).gap_sums, event.table.total
     return {
         "over_stated": float(gaps[gaps > 0].sum() / total),
         "under_stated": float(-gaps[gaps < 0].sum() / total),
@@ -131,10 +133,10 @@ ECE = Measure(
     meaning="Expected calibration error: the mean gap between score and outcome rate, over bins of equal width.",
     computed="The ECE is the mean distance between mean score and outcome rate over {bins}, weighted by their rows",
     sources=("Naeini et al. 2015",),
-    value=lambda event: binned.calibration_error(event.bins, "l1"),
+    value=lambda event: binned.calibration_error(event.of(uniform_bins), "l1"),
     binning="uniform",
     details=_details,
-    bound=lambda event: 0.0 if event.certified is None else event.certified.ece(event.n_bins),
+    bound=certified(lambda cells, event: ece_bound(cells, event.n_bins)),
     interval=_interval,
     implied=largest_gap,
     null=Null(

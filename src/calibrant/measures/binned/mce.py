@@ -14,12 +14,14 @@ from calibrant.inputs.weights import tidy_weight
 from calibrant.measures.arguments import binned_error
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import LEAST_ROWS, Binning, Closed
+from calibrant.measures.binned.certified import mce_bound
 from calibrant.measures.binned.clustered import LEAST_CLUSTERS
 from calibrant.measures.binned.intervals import maximum_interval
 from calibrant.measures.binned.null import maximum_law
+from calibrant.measures.binned.parts import uniform_bins, uniform_sums
 from calibrant.measures.binned.rmsce import RMSCE
-from calibrant.measures.context import Inference, Null, uniform_sums
-from calibrant.measures.event import Event
+from calibrant.measures.context import Inference, Null
+from calibrant.measures.event import Event, certified
 from calibrant.measures.measure import Measure, OverClasses
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
@@ -84,12 +86,12 @@ def _held(event: Event) -> np.ndarray[Any, np.dtype[np.intp]]:
     if event.clusters is not None:
         sums = event.of(uniform_sums)
         return sums.moments.index[sums.held]
-    return np.flatnonzero(binned.enough_rows(event.bins.rows, LEAST_ROWS))
+    return np.flatnonzero(binned.enough_rows(event.of(uniform_bins).rows, LEAST_ROWS))
 
 
 def _value(event: Event) -> float:
     held = _held(event)
-    return float(np.abs(event.bins.gaps[held]).max()) if len(held) else math.nan
+    return float(np.abs(event.of(uniform_bins).gaps[held]).max()) if len(held) else math.nan
 
 
 def _no_bin(event: Event) -> str:
@@ -98,7 +100,7 @@ def _no_bin(event: Event) -> str:
 
 def _details(event: Event) -> Mapping[str, Any]:
     """Return the bin that decides, and the largest gap over bins of any size."""
-    bins, held = event.bins, _held(event)
+    bins, held = event.of(uniform_bins), _held(event)
     details = {"least_rows": LEAST_ROWS, "of_all_bins": float(np.nanmax(np.abs(bins.gaps)))}
     if not len(held):
         return {**details, "reason": _no_bin(event)}
@@ -121,13 +123,9 @@ def _implied(inference: Inference) -> float:
 
     s is the share of the rows in the bins that take part; the gaps of the others are at most 1.
     """
-    share = float(inference.event.bins.counts[_held(inference.event)].sum()) / inference.event.table.total
+    share = float(inference.event.of(uniform_bins).counts[_held(inference.event)].sum()) / inference.event.table.total
     square = inference.interval(RMSCE).high ** 2 - (1 - share)
     return math.sqrt(square / share) if square > 0 else 0.0
-
-
-def _bound(event: Event) -> float:
-    return 0.0 if event.certified is None else event.certified.mce(event.n_bins, event.value(MCE))
 
 
 MCE = Measure(
@@ -140,7 +138,7 @@ MCE = Measure(
     value=_value,
     binning="uniform",
     details=_details,
-    bound=_bound,
+    bound=certified(lambda cells, event: mce_bound(cells, event.n_bins, _value(event))),
     interval=_interval,
     implied=_implied,
     null=Null(

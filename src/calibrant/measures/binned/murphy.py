@@ -7,9 +7,11 @@ from typing import Final
 import numpy as np
 
 from calibrant.measures.binned import rmsce
+from calibrant.measures.binned.certified import resolution_bound
+from calibrant.measures.binned.parts import uniform_bins
 from calibrant.measures.binned.rmsce import RMSCE
 from calibrant.measures.context import Null
-from calibrant.measures.event import Event, Unavailable
+from calibrant.measures.event import Event, Unavailable, certified
 from calibrant.measures.measure import Measure
 
 _FORECAST: Final = frozenset({"forecast"})
@@ -23,7 +25,7 @@ def _reliability_bound(event: Event) -> float:
 
 def _resolution(event: Event) -> float:
     """Return how far the rates of the bins are from the base rate: the sum of o_b (Y_b - base rate)^2."""
-    bins = event.bins
+    bins = event.of(uniform_bins)
     filled = bins.counts > 0
     rates = bins.positives[filled] / bins.counts[filled]
     return float(bins.counts[filled] @ (rates - event.outcome_rate) ** 2) / event.table.total
@@ -55,7 +57,7 @@ MURPHY_RESOLUTION = Measure(
     better="higher",
     range=(0.0, 0.25),
     profiles=_FORECAST,
-    bound=lambda event: 0.0 if event.certified is None else event.certified.resolution(event.n_bins),
+    bound=certified(lambda cells, event: resolution_bound(cells, event.n_bins)),
     interval=Unavailable("no interval: noise in the rates of the bins makes it larger"),
     null=Unavailable("no noise floor: it is not an error"),
 )

@@ -10,13 +10,15 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import binned_error, bins_with_rows
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed
+from calibrant.measures.binned.certified import debiased_square_bound, rmsce_bound
 from calibrant.measures.binned.clustered import bins_of
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.binned.intervals import square_interval
 from calibrant.measures.binned.null import square_laws
+from calibrant.measures.binned.parts import uniform_bins
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.differences import pair
-from calibrant.measures.event import Event
+from calibrant.measures.event import Event, certified
 from calibrant.measures.measure import Difference, Measure, OverClasses
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
@@ -97,7 +99,7 @@ def _interval(inference: Inference) -> Interval:
 def _debiased_square(event: Event) -> float:
     """Return the unbiased squared l2 error, by pairs of independent rows."""
     if event.clusters is None:
-        return binned.debiased_square_error(event.bins)
+        return binned.debiased_square_error(event.of(uniform_bins))
     return bins_of(event.clusters, event.n_bins, "uniform").square
 
 
@@ -110,13 +112,8 @@ def _debiased_replicate(replicates: Replicates) -> Float64s:
     return replicates.inference.uniform.debiased_square(replicates.uniform_gaps, replicates.uniform_squares)
 
 
-def _bound(event: Event) -> float:
-    return 0.0 if event.certified is None else event.certified.rmsce(event.n_bins, event.value(RMSCE))
-
-
-def _debiased_bound(event: Event) -> float:
-    square = event.value(DEBIASED_SQUARE)
-    return 0.0 if event.certified is None else event.certified.debiased_square(event.n_bins, square)
+def _error(event: Event) -> float:
+    return binned.calibration_error(event.of(uniform_bins), "l2")
 
 
 RMSCE = Measure(
@@ -125,10 +122,10 @@ RMSCE = Measure(
     meaning="Root mean square calibration error: as the ECE, with large gaps counting more.",
     computed="The RMSCE is the root mean square distance between mean score and outcome rate over {bins}",
     sources=("Kumar et al. 2019",),
-    value=lambda event: binned.calibration_error(event.bins, "l2"),
+    value=_error,
     binning="uniform",
     details=_details,
-    bound=_bound,
+    bound=certified(lambda cells, event: rmsce_bound(cells, event.n_bins, _error(event))),
     interval=_interval,
     implied=lambda inference: inference.interval(ECE).high,  # a root mean square is not below the mean of sizes
     null=Null(replicate=replicate, closed_form=lambda inference: square_laws(inference.uniform, inference.level)[0]),
@@ -145,7 +142,7 @@ DEBIASED_SQUARE = Measure(
     value=_debiased_square,
     scale="square",
     binning="uniform",
-    bound=_debiased_bound,
+    bound=certified(lambda cells, event: debiased_square_bound(cells, event.n_bins, _debiased_square(event))),
     interval=lambda inference: Interval(*_square_ends(inference), _METHOD),
     implied=lambda inference: inference.interval(RMSCE).high ** 2,
     null=Null(

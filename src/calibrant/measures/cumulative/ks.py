@@ -8,6 +8,7 @@ from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.cumulative import cumulative
 from calibrant.measures.cumulative.clustered import interval as interval_by_cluster
 from calibrant.measures.cumulative.intervals import cumulative_law, interval
+from calibrant.measures.event import certified
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure
 from calibrant.runtime.arrays import Float64s
@@ -46,7 +47,7 @@ KS = Measure(
     "rows",
     sources=("Gupta et al. 2021",),
     value=lambda event: cumulative.ks_error(event.table),
-    bound=lambda event: 0.0 if event.certified is None else event.certified.ks(),
+    bound=certified(lambda cells, _: cumulative.ks_bound(cells)),
     interval=_interval,
     implied=largest_gap,
     null=Null(replicate=_replicate, closed_form=_law),

@@ -13,7 +13,7 @@ from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.cumulative import cumulative
 from calibrant.measures.cumulative.brownian import range_law
-from calibrant.measures.event import Event, Unavailable
+from calibrant.measures.event import Event, Unavailable, certified
 from calibrant.measures.measure import Measure
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
@@ -119,7 +119,7 @@ KUIPER = Measure(
     value=lambda event: cumulative.kuiper_error(event.table),
     profiles=frozenset({"forecast"}),
     details=_details,
-    bound=lambda event: 0.0 if event.certified is None else event.certified.kuiper(),
+    bound=certified(lambda cells, _: cumulative.kuiper_bound(cells)),
     interval=Unavailable("no interval: none for a range over selected scores; the KS error has one"),
     null=Null(replicate=_replicate, closed_form=_law),
     functions=(kuiper_calibration_error, cutoff_calibration_error),

@@ -13,7 +13,7 @@ from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed
 from calibrant.measures.binned.histograms import table_bins
 from calibrant.measures.context import Inference, Null, Replicates
-from calibrant.measures.event import Event, Unavailable
+from calibrant.measures.event import Event, Unavailable, certified
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.isotonic import isotonic
@@ -98,9 +98,12 @@ def score_decomposition(
 _NOT_AN_ERROR = Unavailable("no noise floor: it is not an error")
 
 
-def _bound(event: Event) -> float:
-    """Return the certified error of the isotonic parts of the decomposition."""
-    return 0.0 if event.certified is None else event.certified.recalibrated()
+def decomposition(event: Event) -> ScoreDecomposition:
+    """Return CORP's decomposition of the Brier score: ``event.of(decomposition)``."""
+    return isotonic.corp(event.table, "brier")
+
+
+_bound = certified(lambda cells, _: isotonic.recalibrated_bound(cells))
 
 
 def _refinement(inference: Inference) -> float:
@@ -113,7 +116,7 @@ def _replicate(replicates: Replicates) -> Float64s:
     coarse = corp.miscalibrations(inference.cells, replicates.positives, replicates.fits)
     if replicates is not inference.observed:
         return coarse * inference.of(_refinement)
-    return coarse * inference.null.observed_refinement(inference.event.decomposition.miscalibration)
+    return coarse * inference.null.observed_refinement(inference.event.of(decomposition).miscalibration)
 
 
 def _miscalibration_interval(inference: Inference) -> Interval:
@@ -143,7 +146,7 @@ def _discrimination_interval(inference: Inference) -> Interval:
 def _uncertainty_interval(inference: Inference) -> Interval:
     rate, rows = inference.event.outcome_rate, rate_rows(inference.design, inference.level)
     low, high = uncertainty_interval(rate, rows, inference.level)
-    value = inference.event.decomposition.uncertainty  # within the ends, but for the rounding of its sum
+    value = inference.event.of(decomposition).uncertainty  # within the ends, but for the rounding of its sum
     return Interval(min(low, value), max(high, value), "Clopper-Pearson of the base rate")
 
 
@@ -154,9 +157,9 @@ MISCALIBRATION = Measure(
     computed="The miscalibration is what the isotonic (CORP) fit of outcomes on scores takes off the Brier score",
     sources=("Dimitriadis et al. 2021",),
     profiles=frozenset({"standard", "forecast"}),
-    value=lambda event: event.decomposition.miscalibration,
+    value=lambda event: event.of(decomposition).miscalibration,
     scale="score",
-    details=lambda event: {"brier_of_event": event.decomposition.score},
+    details=lambda event: {"brier_of_event": event.of(decomposition).score},
     bound=lambda event: event.of(_bound),
     interval=_miscalibration_interval,
     implied=lambda inference: largest_gap(inference) ** 2,  # which moving all scores by the mean gap takes away
@@ -171,7 +174,7 @@ DISCRIMINATION = Measure(
     "scores (CORP)",
     sources=("Dimitriadis et al. 2021",),
     profiles=frozenset({"standard", "forecast"}),
-    value=lambda event: event.decomposition.discrimination,
+    value=lambda event: event.of(decomposition).discrimination,
     scale="score",
     better="higher",
     range=(0.0, 0.25),
@@ -187,7 +190,7 @@ UNCERTAINTY = Measure(
     computed="The uncertainty is the Brier score of always predicting the base rate",
     sources=("Murphy 1973",),
     profiles=frozenset({"standard", "forecast"}),
-    value=lambda event: event.decomposition.uncertainty,
+    value=lambda event: event.of(decomposition).uncertainty,
     scale="score",
     better="neither",
     range=(0.0, 0.25),

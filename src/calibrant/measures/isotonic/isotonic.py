@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from calibrant.inputs.scores import Score, mean_score
 from calibrant.kernels import dispatch
 from calibrant.measures.binned.binned import Bins
+from calibrant.measures.grid_cells import GridCells
 from calibrant.results import ScoreDecomposition
 from calibrant.table import ReliabilityTable
 
@@ -88,3 +89,19 @@ def murphy(table: ReliabilityTable, bins: Bins, score: Score) -> ScoreDecomposit
     reliability, resolution = binned - recalibrated, base - recalibrated
     hidden = 0.0 if issued == binned else issued - binned  # both may be infinite
     return ScoreDecomposition(issued, reliability, resolution, base, hidden)
+
+
+def recalibrated_bound(cells: GridCells) -> float:
+    """Bound the error of the Brier score of the isotonic fit, and so of MCB and DSC.
+
+    The fit to cells scores no better than the fit to distinct scores. The fit to cells with zeros before ones
+    scores no worse.
+    """
+    table, several, n0, n1 = cells.table, cells.sums.several, cells.sums.n0, cells.sums.n1
+    counts = np.stack([np.where(several, n0, n0 + n1), np.where(several, n1, 0.0)], axis=1).reshape(-1)
+    positives = np.stack([np.where(several, 0.0, n1), np.where(several, n1, 0.0)], axis=1).reshape(-1)
+    filled = counts > 0
+    best = fit_of(counts[filled], positives[filled])
+    fit = isotonic_fit(table)
+    scores = [mean_score("brier", f.values, f.counts, f.positives, table.total) for f in (fit, best)]
+    return max(scores[0] - scores[1], 0.0) + cells.rounding

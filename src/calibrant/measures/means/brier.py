@@ -10,6 +10,7 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.measures.differences import pair
 from calibrant.measures.isotonic import isotonic
+from calibrant.measures.isotonic.corp import decomposition
 from calibrant.measures.means.intervals import event_brier_influence, score_influence
 from calibrant.measures.measure import PROPER_SCORE, Difference, Measure, exact
 from calibrant.sketch import Arguments
@@ -98,7 +99,7 @@ EVENT_BRIER = Measure(
     "happened",
     sources=("Brier 1950",),
     profiles=frozenset({"standard", "clinical", "forecast"}),
-    value=lambda event: event.decomposition.score,
+    value=lambda event: event.of(decomposition).score,
     scale="score",
     bound=exact,
     influence=lambda event: event_brier_influence(event.design),

@@ -13,7 +13,7 @@ from calibrant.inputs.notions import ScoreMeans
 from calibrant.inputs.predictions import Layout
 from calibrant.inputs.scores import mean_score, mean_square
 from calibrant.inputs.weights import share_rows
-from calibrant.measures.certified import Certified
+from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.means.base_rates import BaseRates
 from calibrant.sketch import CalibrationSketch
@@ -126,12 +126,12 @@ class PredictionMeans:
     @classmethod
     def of_table(cls, table: ReliabilityTable, *, right: bool) -> PredictionMeans:
         """Return the means of a table of one event; ``right`` says that the event is a right answer."""
-        means, certified = cls.of_event(table, right=right), Certified.of(table)
-        if certified is None:
+        means, cells = cls.of_event(table, right=right), GridCells.of(table)
+        if cells is None:
             return means
-        nll, nll_bound = certified.log_loss()
-        accuracy_bound = 0.0 if right else certified.accuracy(means.accuracy)
-        return replace(means, nll=nll, nll_bound=nll_bound, accuracy_bound=accuracy_bound)
+        nll, nll_bound = log_loss_of_cells(cells)
+        bound = 0.0 if right else accuracy_bound(cells, means.accuracy)
+        return replace(means, nll=nll, nll_bound=nll_bound, accuracy_bound=bound)
 
     @classmethod
     def of_event(cls, table: ReliabilityTable, *, right: bool) -> PredictionMeans:
@@ -217,3 +217,29 @@ def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
     half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     low = 0.0 if share <= 0 else min(max(middle - half, 0.0), share)
     return low, 1.0 if share >= 1 else max(min(middle + half, 1.0), share)
+
+
+def accuracy_bound(cells: GridCells, value: float) -> float:
+    """Bound the error of the share of right answers: a score of .5 predicts 1, lower scores in its cell 0."""
+    doubt = cells.table.counts[cells.sums.high == 0.5].sum() / cells.table.total
+    return float(min(doubt, max(value, 1 - value)))
+
+
+def log_loss_of_cells(cells: GridCells) -> tuple[float, float]:
+    """Return the least log loss that the sums allow, and how much larger it can be.
+
+    The losses -log p of n1 predictions with mean score m in a cell sum to at least -n1 log m (Jensen), and at most
+    to n1 times the chord between the cell's ends, at m.
+    """
+    least, most = 0.0, 0.0
+    missed = (cells.sums.n0, cells.sums.n0 - cells.sums.s0, 1 - cells.sums.high, 1 - cells.sums.low)
+    for n, sums, low, high in ((cells.sums.n1, cells.sums.s1, cells.sums.low, cells.sums.high), missed):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = np.clip(sums / n, low, high)
+            share = np.where(high > low, (high - mean) / (high - low), 0.0)
+            chord = -(np.where(share > 0, share * np.log(low), 0.0) + (1 - share) * np.log(high))
+            least += float(np.sum(np.where(n > 0, -n * np.log(mean), 0.0)))
+            most += float(np.sum(np.where(n > 0, n * chord, 0.0)))
+    if math.isinf(least):
+        return math.inf, 0.0
+    return least / cells.table.total, max(most - least, 0.0) / cells.table.total

@@ -9,10 +9,10 @@ from typing import Any
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
-from calibrant.measures.event import Event, Unavailable
+from calibrant.measures.event import Event, Unavailable, certified
 from calibrant.measures.measure import Measure
 from calibrant.measures.ranking.area import area_influence, compare_areas
-from calibrant.measures.ranking.ranking import Placements
+from calibrant.measures.ranking.ranking import Placements, area_bound
 from calibrant.sketch import Arguments
 from calibrant.statistics.design import Influence
 from calibrant.statistics.null import Interval
@@ -87,7 +87,7 @@ AUROC = Measure(
     link="logit",
     profiles=frozenset({"clinical", "forecast"}),
     details=_details,
-    bound=lambda event: 0.0 if event.certified is None else event.certified.area(),
+    bound=certified(lambda cells, _: area_bound(cells)),
     interval=_interval,
     influence=_influence,
     null=Unavailable("no noise floor: calibration says nothing of it"),

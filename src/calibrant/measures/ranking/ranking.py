@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from calibrant.measures.grid_cells import GridCells
 from calibrant.results.panels import RocCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.table import ReliabilityTable
@@ -68,3 +69,10 @@ def roc_curve(table: ReliabilityTable) -> RocCurve | None:
         hits=hits[kept] / hits[-1],
         false_alarms=alarms[kept] / alarms[-1],
     )
+
+
+def area_bound(cells: GridCells) -> float:
+    """Bound the error of the area under the ROC curve: in a cell the pairs may all be right, or all wrong."""
+    pairs = float(cells.sums.n0.sum()) * float(cells.sums.n1.sum())
+    tied = float((cells.sums.n0 * cells.sums.n1.astype(np.float64))[cells.sums.several].sum())
+    return tied / (2 * pairs) + cells.rounding if pairs > 0 else 0.0

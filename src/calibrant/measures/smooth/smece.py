@@ -10,16 +10,15 @@ import numpy as np
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import judged_event
-from calibrant.measures.certified import Certified
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure
 from calibrant.measures.smooth import mesh, smooth
+from calibrant.measures.smooth.certified import error_of_table, smooth_error
 from calibrant.measures.smooth.intervals import NullSmooth, interval
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
-from calibrant.table import ReliabilityTable
 
 
 def smooth_calibration_error(
@@ -117,7 +116,7 @@ def smooth_calibration_error(
         if method == "mesh":
             expected = "'exact' for a ReliabilityTable or a CalibrationSketch"
             raise InputError("method", expected, "'mesh'", "pass the predictions themselves")
-        return _of_table(table, bandwidth)
+        return error_of_table(table, None if isinstance(bandwidth, str) else float(bandwidth)).value
     events = judged_event(*arguments.predictions(), "the smooth error")
     residuals, *sums = events.residuals()
     if method == "mesh":
@@ -136,17 +135,6 @@ def smooth_calibration_error(
     return smooth.smooth_error_at(events.scores, residuals, events.total, float(bandwidth)).value
 
 
-def _of_table(table: ReliabilityTable, bandwidth: float | Literal["auto"]) -> float:
-    certified = Certified.of(table)
-    if isinstance(bandwidth, str):
-        if certified is not None:
-            return certified.smooth_error().value
-        return smooth.smooth_error(table.scores, table.residuals, table.total).value
-    if certified is not None:
-        return certified.smooth_integral(float(bandwidth)).value
-    return smooth.smooth_error_at(table.scores, table.residuals, table.total, float(bandwidth)).value
-
-
 def _interval(inference: Inference) -> Interval:
     value, rejected = inference.event.value(SMECE), inference.rejects(SMECE)
     low, high = interval(inference.design, value, inference.level, rejected=rejected)
@@ -159,7 +147,7 @@ def _interval(inference: Inference) -> Interval:
 def _null_smooth(inference: Inference) -> NullSmooth:
     """Return what gives the smooth errors of replicates."""
     given = inference.smooth_bandwidth
-    return inference.null.null_smooth(inference.event.smooth_error.value if given is None else given)
+    return inference.null.null_smooth(inference.event.of(smooth_error).value if given is None else given)
 
 
 def _replicate(replicates: Replicates) -> tuple[Float64s, Float64s]:
@@ -174,8 +162,8 @@ SMECE = Measure(
     computed="The smooth ECE is the mean distance of smoothed scores and outcomes, by a reflected Gaussian kernel "
     "whose bandwidth equals the error itself",
     sources=("Błasiok and Nakkiran 2024",),
-    value=lambda event: event.smooth_error.value,
-    bound=lambda event: event.smooth_error.error_bound,
+    value=lambda event: event.of(smooth_error).value,
+    bound=lambda event: event.of(smooth_error).error_bound,
     interval=_interval,
     implied=largest_gap,
     null=Null(
