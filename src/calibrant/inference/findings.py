@@ -66,15 +66,15 @@ class Evidence:
     notion: Notion
     n: int
     outcome_rate: float
-    diagram: ReliabilityDiagram | None
-    level: float | None
-    test: TestResult | None
-    decision: Decision | None
-    line: Line | None
-    falls: bool
+    diagram: ReliabilityDiagram | None = None
+    level: float | None = None
+    test: TestResult | None = None
+    decision: Decision | None = None
+    line: Line | None = None
+    falls: bool = False
     ends: WithoutEnds | None = None
     gap_p_value: float = math.nan
-    rarer: float
+    rarer: float = math.inf
     unit: str = ROWS
     counted: tuple[int, float] | None = None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import BucketSums, labels_of
+from calibrant.clusters import BucketSums, ClusterLabels, labels_of
 from calibrant.errors import InputError
 from calibrant.inference.hypotheses import kuiper_of
 from calibrant.inference.moments import null_spreads, units_of
@@ -237,6 +237,13 @@ def multicalibration_error(
         remedy = "pass one class's column at a time"
         raise InputError("notion", "'positive' or 'top-label' for groups", repr(judged), remedy)
     labels = None if clusters is None or clusters is False else labels_of(clusters, predictions)
+    return _of_rows(predictions, judged, labels, groups, resampling)
+
+
+def _of_rows(
+    predictions: Predictions, judged: Notion, labels: ClusterLabels | None, groups: Any, resampling: Resampling
+) -> MulticalibrationError:
+    """Return the error of groups of rows."""
     everything = EventRows.of_predictions(predictions, judged, labels)
     lone: list[str] = []
     parts: dict[str, EventRows] = {}

@@ -157,6 +157,8 @@ class Measure:
     implied : callable, optional
         For an error that is never below others: a function from an `Inference` to the largest upper end that their
         intervals imply. The measure's own upper end is raised to it.
+    caution : callable
+        A function from an `Event` to a mapping of details, a "flag" that says why its interval may be too short.
     null : Null, OwnLaw or Unavailable, optional
         The law under calibration: noise floor and p-value.
     over_classes : OverClasses or Unavailable
@@ -206,6 +208,7 @@ class Measure:
     link: Link = "identity"
     profiles: frozenset[str] = frozenset({STANDARD})
     details: Callable[[Event], Mapping[str, Any]] = no_details
+    caution: Callable[[Event], Mapping[str, Any]] = no_details
     bound: Callable[[Event], float] | Unavailable = NO_BOUND
     interval: Callable[[Inference], Interval] | Unavailable | None = None
     influence: Callable[[Event], Influence | Float64s | None] | None = None
@@ -217,6 +220,17 @@ class Measure:
     functions: tuple[Callable[..., Any], ...] = ()
 
     def __post_init__(self) -> None:
+        self._check()
+        if self.range is None:
+            error = self.better == "lower" and self.scale != "ratio" and self.judges != "predictions"
+            object.__setattr__(self, "range", (0.0, 1.0) if error else UNBOUNDED)
+        if self.interval is None and self.influence is None:
+            object.__setattr__(self, "interval", NO_INTERVAL)
+        if self.null is None:
+            object.__setattr__(self, "null", Null() if self.better == "lower" else NO_FLOOR)
+
+    def _check(self) -> None:
+        """Reject what is no measure."""
         if not (isinstance(self.name, str) and _NAME.fullmatch(self.name)):
             expected = "lower-case letters, digits and underscores, a letter first"
             raise InputError("name", expected, repr(self.name), "pass a key such as 'my_measure'")
@@ -229,19 +243,12 @@ class Measure:
         check_choice("judges", self.judges, JUDGED)
         check_choice("scale", self.scale, SCALES)
         check_choice("better", self.better, DIRECTIONS)
-        if self.range is None:
-            error = self.better == "lower" and self.scale != "ratio" and self.judges != "predictions"
-            object.__setattr__(self, "range", (0.0, 1.0) if error else UNBOUNDED)
         for argument in ("range", "class_range"):
             ends = getattr(self, argument)
             if ends is not None and not ends[0] < ends[1]:
                 raise InputError(
                     argument, "the least and the largest value", repr(ends), "pass (0.0, 1.0), for example"
                 )
-        if self.interval is None and self.influence is None:
-            object.__setattr__(self, "interval", NO_INTERVAL)
-        if self.null is None:
-            object.__setattr__(self, "null", Null() if self.better == "lower" else NO_FLOOR)
 
     def in_range(self, value: float, low: float, high: float, layout: Layout = "binary") -> tuple[float, float]:
         """Return the ends of an interval around a value, moved into the range."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -20,28 +20,24 @@ from calibrant.measures.binned.histograms import table_histograms
 from calibrant.measures.binned.parts import diagram_of
 from calibrant.measures.context import Inference
 from calibrant.measures.estimates import class_bins, estimate, flagged, over_classes
-from calibrant.measures.event import Event
+from calibrant.measures.event import Classes, Event
 from calibrant.measures.gap import MEAN_GAP, gap_p_value
 from calibrant.measures.line.cox import line_of
 from calibrant.measures.line.intervals import falls, without_ends
 from calibrant.measures.listed import of_profile
-from calibrant.measures.means.brier import BRIER, EVENT_BRIER
-from calibrant.measures.means.log_loss import NLL
-from calibrant.measures.means.means import surprises
-from calibrant.measures.means.skill import BRIER_SKILL
 from calibrant.measures.measure import Measure, OverClasses
 from calibrant.measures.panels import panels
 from calibrant.measures.profiles import STANDARD, Profile
 from calibrant.report import evaluated
 from calibrant.report.evaluated import Judged
 from calibrant.report.report import Report
-from calibrant.results import CalibrationCurve, Decision, Estimate
+from calibrant.results import CalibrationCurve, ClasswiseCalibration, Decision, Estimate
+from calibrant.results.panels import Panel
 from calibrant.runtime.cached import LazyMapping
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered, details_of
 from calibrant.statistics.groups import GroupTest
 from calibrant.statistics.resampling import Resampling
-from calibrant.statistics.sample import ROWS
 
 _ONE_CLUSTER: Final = "rows of one cluster: they tell nothing of other clusters"
 _NO_LAW: Final = "too few outcomes expected for a test without resamples: pass n_resamples=1000"
@@ -116,6 +112,55 @@ def report_on(judged: Judged, settings: Settings) -> Reported:
         return (_class_report if judged.notion in PER_CLASS else _event_report)(judged, settings)
 
 
+# ---------------------------------------------------------------- one judged event
+
+
+def _event_report(judged: Judged, settings: Settings) -> Reported:
+    """Return the report on one judged event."""
+    event, resampling = _event(judged, settings), settings.resampling
+    if resampling is None:
+        inference = None
+    else:
+        measures, curves = tuple(settings.computed), not settings.tests_alone
+        inference = Inference(event=event, resampling=resampling, measures=measures, with_curves=curves)
+    estimates = _event_estimates(judged, settings, event, inference)
+    evidence = Evidence(
+        estimates=_deciding(estimates),
+        notion=judged.notion,
+        n=event.table.n,
+        outcome_rate=event.outcome_rate,
+        counted=judged.counted,
+        diagram=event.of(diagram_of) if inference is None else inference.diagram(),
+    )
+    tested, shown = None, _Shown(classwise=None if event.classes is None else event.classes.errors)
+    if not settings.tests_alone:
+        level = None if resampling is None else resampling.level
+        shown = shown._replace(panels=LazyMapping(partial(panels, event, settings.profile, level)))
+    if inference is not None:
+        tested = inference.tested()
+        evidence = _inferred(evidence, settings, inference, tested, estimates[MEAN_GAP].value)
+        if not settings.tests_alone:
+            shown = shown._replace(curves=settings.curves(judged, inference))
+    return _report(judged, settings, estimates, evidence, tested, shown)
+
+
+def _event(judged: Judged, settings: Settings) -> Event:
+    """Return the judged event, with its classes if they are judged too."""
+    (table,) = judged.tables
+    no_classes, clusters = _why_no_classes(judged, settings.classwise), None
+    if judged.clusters is not None and not (judged.one_cluster and settings.resampling is None):
+        clusters = Clustered.of(Cells.from_table(table), judged.clusters.event)
+    return Event(
+        table=table,
+        n_bins=settings.n_bins,
+        means=judged.means,
+        classes=None if settings.tests_alone else evaluated.classes_of(judged, table.total, settings.resampling),
+        no_classes=no_classes,
+        asked_classes=0 if no_classes else judged.n_classes or 0,
+        clusters=clusters,
+    )
+
+
 def _why_no_classes(judged: Judged, classwise: bool | None) -> str:
     """Return why classes are not judged; empty if they are, or if only a sketch lacks them."""
     if judged.n_classes is None:
@@ -127,148 +172,150 @@ def _why_no_classes(judged: Judged, classwise: bool | None) -> str:
     return f"more than {evaluated.MOST_CLASSES:,} classes are judged on request (classwise=True, --classwise)"
 
 
-def _event_report(judged: Judged, settings: Settings) -> Reported:
-    """Return the report on one judged event."""
-    (table,), resampling = judged.tables, settings.resampling
-    no_classes = _why_no_classes(judged, settings.classwise)
-    event = Event(
-        table=table,
-        n_bins=settings.n_bins,
-        means=judged.means,
-        classes=None if settings.tests_alone else evaluated.classes_of(judged, table.total, resampling),
-        no_classes=no_classes,
-        asked_classes=0 if no_classes else judged.n_classes or 0,
-        clusters=_in_clusters(judged, settings),
-    )
-    inference = None
-    if resampling is not None:
-        inference = Inference(
-            event=event,
-            resampling=resampling,
-            measures=tuple(settings.computed),
-            with_curves=not settings.tests_alone,
-        )
-    flags: dict[str, Any] = dict(table.provenance)
-    warning = "; ".join(filter(None, (judged.flag, "" if inference is None else event.design.sample.flag)))
-    if inference is not None and warning:
-        flags["flag"] = warning
-    losses = {} if inference is None else surprises(inference.cells)
-    estimates = {
-        measure: flagged(estimate(measure, event, inference), {**(losses if _is_loss(measure) else {}), **flags})
-        for measure in settings.computed
-    }
-    if judged.alone and inference is not None:
-        estimates = {measure: replace(one, method=one.method + LONE) for measure, one in estimates.items()}
-    tested = None if inference is None else inference.tested()
+def _event_estimates(
+    judged: Judged, settings: Settings, event: Event, inference: Inference | None
+) -> dict[Measure, Estimate]:
+    """Return the estimates of the measures of one event, with what else their details say."""
+    provenance, estimates = dict(event.table.provenance), {}
+    for measure in settings.computed:
+        plain = estimate(measure, event, inference)
+        if inference is None:
+            estimates[measure] = flagged(plain, provenance)
+            continue
+        noted = flagged(plain, {**measure.caution(event), **provenance, **_flag(judged.flag, event.design.sample.flag)})
+        estimates[measure] = replace(noted, method=noted.method + LONE) if judged.alone else noted
+    return estimates
+
+
+def _inferred(
+    evidence: Evidence, settings: Settings, inference: Inference, tested: GroupTest, mean_gap: float
+) -> Evidence:
+    """Return the evidence with what is inferred from the event."""
+    event, sample = inference.event, inference.event.design.sample
     decision = None
-    if inference is not None and settings.tolerance is not None:
-        bounds = estimate(settings.tolerance_of, event, inference.at(one_sided(inference.resampling.level)))
-        decision = _decision(settings, bounds, event.design.sample.rarer)
-    line = None if inference is None or settings.tests_alone else inference.of(line_of)
-    evidence = Evidence(
-        estimates=_deciding(estimates),
-        notion=judged.notion,
-        n=table.n,
-        outcome_rate=event.outcome_rate,
-        diagram=event.of(diagram_of) if inference is None else inference.diagram(),
-        level=None if resampling is None else resampling.level,
-        test=None if tested is None else tested.test,
-        decision=decision,
-        line=line,
-        falls=inference is not None and not settings.tests_alone and falls(inference.uniform),
-        ends=None if line is None or inference is None else without_ends(event.design.fine, line, inference.level),
-        gap_p_value=math.nan if inference is None else gap_p_value(inference, estimates[MEAN_GAP].value),
-        rarer=math.inf if inference is None else event.design.sample.rarer,
-        unit=ROWS if inference is None else event.design.sample.unit,
-        counted=judged.counted,
-    )
-    return _report(
-        judged,
-        settings,
-        estimates,
+    if settings.tolerance is not None:
+        bounds = estimate(settings.tolerance_of, event, inference.at(one_sided(inference.level)))
+        decision = _decision(settings, bounds, sample.rarer)
+    evidence = replace(
         evidence,
-        tested=tested,
-        classwise=None if event.classes is None else event.classes.errors,
-        curves={} if inference is None or settings.tests_alone else settings.curves(judged, inference),
-        panels={}
-        if settings.tests_alone
-        else LazyMapping(partial(panels, event, settings.profile, None if resampling is None else resampling.level)),
+        level=inference.level,
+        test=tested.test,
+        decision=decision,
+        gap_p_value=gap_p_value(inference, mean_gap),
+        rarer=sample.rarer,
+        unit=sample.unit,
     )
-
-
-def _in_clusters(judged: Judged, settings: Settings) -> Clustered | None:
-    """Return the rows in clusters; None if they are independent, and for one cluster if no interval is asked for."""
-    if judged.clusters is None or (judged.one_cluster and settings.resampling is None):
-        return None
-    return Clustered.of(Cells.from_table(judged.tables[0]), judged.clusters.event)
+    if settings.tests_alone:
+        return evidence
+    line = inference.of(line_of)
+    ends = without_ends(event.design.fine, line, inference.level)
+    return replace(evidence, line=line, falls=falls(inference.uniform), ends=ends)
 
 
 def _deciding(estimates: Mapping[Measure, Estimate]) -> dict[str, Estimate]:
     return {measure.name: estimates[measure] for measure in DECIDING if measure in estimates}
 
 
-def _is_loss(measure: Measure) -> bool:
-    return measure in (BRIER, EVENT_BRIER, BRIER_SKILL, NLL)
+def _flag(*warnings: str) -> dict[str, str]:
+    """Return these warnings as a detail, or nothing."""
+    flag = "; ".join(filter(None, warnings))
+    return {"flag": flag} if flag else {}
+
+
+# ---------------------------------------------------------------- every class by itself
 
 
 def _class_report(judged: Judged, settings: Settings) -> Reported:
     """Return the report on every class by itself: each measure combined over classes."""
-    tables, means, resampling = judged.tables, judged.means, settings.resampling
+    resampling = settings.resampling
     if judged.one_cluster and resampling is None:
         judged = replace(judged, clusters=None)
-    events = [Event(table=table, n_bins=settings.n_bins) if len(table) else None for table in tables]
-    histograms = table_histograms(tables, settings.n_bins)
+    events = [Event(table=table, n_bins=settings.n_bins) if len(table) else None for table in judged.tables]
+    histograms = table_histograms(judged.tables, settings.n_bins)
     classes = evaluated.classes_of(replace(judged, histograms=histograms), histograms.totals, resampling)
-    # Measures of whole predictions use the means alone, so that without clusters any table can stand in for theirs.
-    table = judged.event or next(event.table for event in events if event is not None)
-    whole = Event(table=table, n_bins=settings.n_bins, means=means, classes=classes)
-    clusters, facts = judged.clusters, {}
-    if clusters is not None and resampling is not None:
-        whole = replace(whole, clusters=Clustered.of(Cells.from_table(table), clusters.event))
-        facts = details_of(clusters.event)
-    inference = None if resampling is None else Inference(event=whole, resampling=resampling)
-    flag = "; ".join(filter(None, (judged.flag, whole.design.sample.flag if facts else "")))
-    flags = {**tables[0].provenance, **facts, **({"flag": flag} if flag and resampling is not None else {})}
-    suffix = BY_CLUSTER if facts else LONE if judged.alone and resampling is not None else ""
-    how: dict[str, Any] = {"dependent": judged.notion == "multilabel", "rows": clusters or judged.class_rows}
-
-    def over(measure: Measure, resampling: Resampling | None) -> Estimate:
-        found = over_classes(measure, events, means.n, means.effective_n, resampling, **how)
-        return replace(found, method=f"{found.method}{suffix}")
-
-    estimates = {}
-    for measure in settings.computed:
-        if measure.judges == "predictions":
-            estimates[measure] = estimate(measure, whole, inference)
-        else:
-            estimates[measure] = over(ECE if measure.judges == "classes" else measure, resampling)
-            if measure.judges == "classes" and classes is not None:
-                estimates[measure] = replace(estimates[measure], details=worst_class(classes))
-    estimates = {measure: flagged(one, flags) for measure, one in estimates.items()}
-    tested = decision = None
-    if resampling is not None:
-        bins = class_bins(events, OverClasses(binning="uniform"), means.effective_n, **how)
-        tested = bins.tested(estimates[ECE], resampling)
-        if settings.tolerance is not None:
-            bounds = over(ECE, replace(resampling, level=one_sided(resampling.level)))
-            decision = _decision(settings, bounds, whole.design.sample.rarer if facts else math.inf)
-    supports = histograms.sums[2].sum()
+    whole = _whole_predictions(judged, settings, events, classes)
+    over = partial(
+        over_classes,
+        events=events,
+        n=judged.means.n,
+        effective_n=judged.means.effective_n,
+        dependent=judged.notion == "multilabel",
+        rows=judged.clusters or judged.class_rows,
+    )
+    estimates = _class_estimates(judged, settings, whole, over)
     evidence = Evidence(
         estimates=_deciding(estimates),
         notion=judged.notion,
-        n=means.n,
-        outcome_rate=float(supports / np.sum(histograms.totals)),
-        diagram=None,
-        level=None if resampling is None else resampling.level,
-        test=None if tested is None else tested.test,
-        decision=decision,
-        line=None,
-        falls=False,
-        rarer=math.inf,
+        n=judged.means.n,
+        outcome_rate=float(histograms.sums[2].sum() / np.sum(histograms.totals)),
         counted=judged.counted,
     )
+    tested = None
+    if resampling is not None:
+        bins = class_bins(
+            events,
+            OverClasses(binning="uniform"),
+            judged.means.effective_n,
+            dependent=judged.notion == "multilabel",
+            rows=judged.clusters or judged.class_rows,
+        )
+        tested, decision = bins.tested(estimates[ECE], resampling), None
+        if settings.tolerance is not None:
+            bounds = over(ECE, resampling=replace(resampling, level=one_sided(resampling.level)))
+            rarer = math.inf if whole.clusters is None else whole.clusters.sample.rarer
+            decision = _decision(settings, bounds, rarer)
+        evidence = replace(evidence, level=resampling.level, test=tested.test, decision=decision)
     errors = None if classes is None else classes.errors
-    return _report(judged, settings, estimates, evidence, tested=tested, classwise=errors)
+    return _report(judged, settings, estimates, evidence, tested, _Shown(classwise=errors))
+
+
+def _whole_predictions(
+    judged: Judged, settings: Settings, events: Sequence[Event | None], classes: Classes | None
+) -> Event:
+    """Return the event of measures of whole predictions.
+
+    They use the means alone, so that without clusters any table can stand in for theirs.
+    """
+    table = judged.event or next(event.table for event in events if event is not None)
+    clusters = None
+    if judged.clusters is not None and settings.resampling is not None:
+        clusters = Clustered.of(Cells.from_table(table), judged.clusters.event)
+    return Event(table=table, n_bins=settings.n_bins, means=judged.means, classes=classes, clusters=clusters)
+
+
+def _class_estimates(
+    judged: Judged, settings: Settings, whole: Event, over: Callable[..., Estimate]
+) -> dict[Measure, Estimate]:
+    """Return the estimates of the measures over classes, with what else their details say."""
+    resampling, clusters = settings.resampling, whole.clusters
+    inference = None if resampling is None else Inference(event=whole, resampling=resampling)
+    details, suffix = dict(judged.tables[0].provenance), ""
+    if resampling is not None:
+        details |= {} if clusters is None else clusters.sample.facts
+        details |= _flag(judged.flag, "" if clusters is None else clusters.sample.flag)
+        suffix = BY_CLUSTER if clusters is not None else LONE if judged.alone else ""
+    estimates = {}
+    for measure in settings.computed:
+        if measure.judges == "predictions":
+            combined = estimate(measure, whole, inference)
+        else:
+            combined = over(ECE if measure.judges == "classes" else measure, resampling=resampling)
+            combined = replace(combined, method=f"{combined.method}{suffix}")
+            if measure.judges == "classes" and whole.classes is not None:
+                combined = replace(combined, details=worst_class(whole.classes))
+        estimates[measure] = flagged(combined, details)
+    return estimates
+
+
+# ---------------------------------------------------------------- both
+
+
+class _Shown(NamedTuple):
+    """What a report shows beside its numbers."""
+
+    classwise: ClasswiseCalibration | None
+    curves: Mapping[str, CalibrationCurve] | None = None
+    panels: Mapping[str, Panel] | None = None
 
 
 def _decision(settings: Settings, bounds: Estimate, rarer: float) -> Decision | None:
@@ -284,9 +331,8 @@ def _report(
     settings: Settings,
     estimates: Mapping[Measure, Estimate],
     evidence: Evidence,
-    *,
     tested: GroupTest | None,
-    **parts: Any,
+    shown: _Shown,
 ) -> Reported:
     resampling = settings.resampling
     report = Report(
@@ -309,7 +355,7 @@ def _report(
         n_resamples=0 if resampling is None else resampling.n_resamples,
         bands="pointwise" if resampling is None else resampling.bands,
         choices=judged.choices if resampling is None else replace(judged.choices, seed=resampling.number),
-        **parts,
+        **{name: part for name, part in shown._asdict().items() if part is not None},
     )
     return Reported(report, evidence.estimates, tested)
 

@@ -220,6 +220,27 @@ def _compare_sketches(
 ) -> Comparison:
     """Compare models by their sketches."""
     (_, _, first), *_ = named
+    _check_sketches(named, others, notion, paired=paired)
+    sketches = {name: sketch for name, _, sketch in named}
+    compare_sketches = partial(_by_sketches, settings=settings, paired=paired)
+    flag = ""
+    for sketch in sketches.values():
+        flag = flag or evaluated.counted_flag(sketch, weights_are)
+    whole = compare_sketches(sketches, flag=flag)
+    common = [name for name in first.groups if all(name in sketch.groups for sketch in sketches.values())]
+    if not common:
+        return whole
+    parts = {name: {model: sketch.groups[name] for model, sketch in sketches.items()} for name in common}
+    groups = of_groups({name: partial(compare_sketches, part) for name, part in parts.items()})
+    others_of = {name for sketch in sketches.values() for name in sketch.groups if name not in parts}
+    return replace(whole, groups=groups, lone_groups=tuple(sorted(others_of)))
+
+
+def _check_sketches(
+    named: Sequence[_Named], others: Mapping[str, Any], notion: Notion | None, *, paired: bool | None
+) -> None:
+    """Reject models that are not all sketches of one make, of one judged event."""
+    (_, _, first), *_ = named
     for _, argument, sketch in named:
         if not isinstance(sketch, CalibrationSketch):
             remedy = "give sketches of all models, or predictions of all"
@@ -236,19 +257,6 @@ def _compare_sketches(
         if paired and sketch.buckets is None:
             remedy = "make the sketches with clusters=, or leave paired out"
             raise InputError(argument, "a sketch of rows in clusters, with paired=True", "one without clusters", remedy)
-    sketches = {name: sketch for name, _, sketch in named}
-    compare_sketches = partial(_by_sketches, settings=settings, paired=paired)
-    flag = ""
-    for sketch in sketches.values():
-        flag = flag or evaluated.counted_flag(sketch, weights_are)
-    whole = compare_sketches(sketches, flag=flag)
-    common = [name for name in first.groups if all(name in sketch.groups for sketch in sketches.values())]
-    if not common:
-        return whole
-    parts = {name: {model: sketch.groups[name] for model, sketch in sketches.items()} for name in common}
-    groups = of_groups({name: partial(compare_sketches, part) for name, part in parts.items()})
-    others_of = {name for sketch in sketches.values() for name in sketch.groups if name not in parts}
-    return replace(whole, groups=groups, lone_groups=tuple(sorted(others_of)))
 
 
 def _by_sketches(

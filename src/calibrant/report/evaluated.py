@@ -15,7 +15,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inference.multicalibration import MulticalibrationError, Sums, multicalibration_of_sums
 from calibrant.inputs.arrays import widened
 from calibrant.inputs.groups import as_groups
-from calibrant.inputs.notions import NOTIONS, PER_CLASS, Events, class_events, read, read_squared
+from calibrant.inputs.notions import NOTIONS, PER_CLASS, Events, Reading, class_events, read, read_squared
 from calibrant.inputs.predictions import SURE, Layout, Notion, Predictions, in_unit_interval
 from calibrant.inputs.weights import (
     WEIGHTS_ARE,
@@ -271,24 +271,21 @@ def _of_rows(
     predictions: Predictions, notion: Notion, labels: ClusterLabels | None, n_bins: int, *, classwise: bool | None
 ) -> Judged:
     """Return what is judged of rows, from one read of them."""
-    layout, uppers, per_class = predictions.layout, None, notion in PER_CLASS
-    if layout == "multiclass" and are_judged(classwise, predictions.n_classes) and notion != "classwise":
-        uppers = _uppers(predictions, n_bins)
+    layout, per_class = predictions.layout, notion in PER_CLASS
+    every_class = layout == "multiclass" and are_judged(classwise, predictions.n_classes) and notion != "classwise"
+    uppers = _uppers(predictions, n_bins) if every_class else None
     reading = read(predictions, notion, uppers=uppers)
-    n, weights = reading.n, reading.events.weights
-    if layout == "multilabel":  # the means are over labels, but only rows are independent
-        rows = predictions.judged
-        n, weights = int(np.count_nonzero(rows)), None if predictions.weights is None else predictions.weights[rows]
+    n, weights = _independent_rows(predictions, reading)
     squared = None if integer_weights(weights) else read_squared(predictions, notion, uppers=uppers)
     numbers = predictions.rows.values.size
     with of_input(numbers):
         event = ReliabilityTable.pool(reading.events)
         tables = [ReliabilityTable.pool(events) for events, _ in class_events(predictions)] if per_class else [event]
     histograms = None
-    if uppers is not None:
+    if every_class:
         squares = None if squared is None else squared.histograms
         histograms = ClassHistograms(sums=reading.histograms, totals=reading.total, squares=squares)
-    several = uppers is not None or per_class
+    several = every_class or per_class
     judged = Judged(
         notion=notion,
         means=PredictionMeans.of_scores(
@@ -310,13 +307,27 @@ def _of_rows(
         choices=_choices(predictions, n),
         numbers=numbers,
     )
-    if labels is None:
-        return judged
+    return judged if labels is None else _in_clusters(judged, predictions, reading, labels, several=several)
+
+
+def _independent_rows(predictions: Predictions, reading: Reading) -> tuple[int, NDArray[np.float64] | None]:
+    """Return the judged rows and their weights; means of several labels are over labels, but rows are independent."""
+    if predictions.layout != "multilabel":
+        return reading.n, reading.events.weights
+    rows = predictions.judged
+    return int(np.count_nonzero(rows)), None if predictions.weights is None else predictions.weights[rows]
+
+
+def _in_clusters(
+    judged: Judged, predictions: Predictions, reading: Reading, labels: ClusterLabels, *, several: bool
+) -> Judged:
+    """Return the same with sums of the rows over clusters; ``several`` says that classes are judged."""
+    _, weights = _independent_rows(predictions, reading)
     if labels.take(np.flatnonzero(predictions.judged)).alone(weights):
         return replace(judged, alone=True)
     found = ClusterSums.of(predictions, reading.events, labels, classes=several, count=True)
     class_tables = [_class_table(events) for events, _ in class_events(predictions)] if several else ()
-    return _by_cluster(replace(judged, clusters=found, class_tables=class_tables), layout)
+    return _by_cluster(replace(judged, clusters=found, class_tables=class_tables), predictions.layout)
 
 
 def _choices(predictions: Predictions, n: int) -> Choices:

@@ -127,7 +127,14 @@ def by_rows(models: Sequence[Read], labels: ClusterLabels | None, settings: Sett
     if labels is not None and not lone:
         sums = [model.in_clusters(labels, settings) for model in models]
         return by_sums(sums, settings, facts, paired=True, flag=flag)
-    suffix = LONE if lone else ""
+    return _by_independent_rows(models, settings, facts, flag, lone=lone)
+
+
+def _by_independent_rows(
+    models: Sequence[Read], settings: Settings, facts: Mapping[str, Any], flag: str, *, lone: bool
+) -> Comparison:
+    """Compare models on the same independent rows; ``lone`` says that clusters of one row each were given."""
+    suffix, n = LONE if lone else "", models[0].n
     tests = {model.name: table_test(ReliabilityTable.pool(model.events), settings.n_bins) for model in models}
     rows = [model.in_rows(settings.n_bins) for model in models]
     return Comparison(
@@ -148,7 +155,7 @@ def by_rows(models: Sequence[Read], labels: ClusterLabels | None, settings: Sett
             )
             for model in rows
         },
-        clusters={"clusters": first.n, "largest_cluster": 1 / first.n} if lone else None,
+        clusters={"clusters": n, "largest_cluster": 1 / n} if lone else None,
     )
 
 

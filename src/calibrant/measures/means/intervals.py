@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant.inputs.scores import Score
 from calibrant.inputs.weights import share_rows
+from calibrant.measures.event import Event
 from calibrant.measures.means.means import PredictionMeans, wilson_interval
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
@@ -17,6 +18,7 @@ from calibrant.statistics.cluster_sums import around_mean
 from calibrant.statistics.design import Clustered, Influence, SamplingDesign
 from calibrant.statistics.intervals import blend, clopper_pearson
 from calibrant.statistics.resampling import alpha_of, normal_quantile
+from calibrant.statistics.sample import MINORITY
 from calibrant.statistics.variance import Variance
 
 _CANCELS: Final = 1e-8  # of the mean's square: a difference of mean squares that is smaller has lost half its digits
@@ -145,6 +147,16 @@ def _around(cells: Cells, score: Score, mean: float) -> tuple[float, float]:
     seen = float(squares[0] @ missed + squares[1] @ hit)
     implied_sum = float(cells.square_weights @ (q * missed + p * hit))
     return seen / float(squares.sum()), implied_sum / float(squares.sum())
+
+
+def surprises(event: Event) -> dict[str, str]:
+    """Return a warning where too few outcomes are expected that scores call unlikely; a detail, or nothing."""
+    cells = event.design.cells
+    likely = float(np.sum(cells.rows * np.minimum(cells.scores, 1 - cells.scores)))
+    if likely >= MINORITY:
+        return {}
+    many = f"{likely:.2g} outcome{'s' * (likely != 1)} that the scores call unlikely"
+    return {"flag": f"{many} expected: fewer than {MINORITY}, the interval may be too short"}
 
 
 # ------------------------------------------------------------ shares

@@ -18,7 +18,6 @@ from calibrant.measures.isotonic import isotonic
 from calibrant.measures.means.base_rates import BaseRates
 from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.sample import MINORITY
 from calibrant.table import ReliabilityTable
 
 DECIDING: Final = 30  # rows whose weights decide a variance, below which every interval is flagged
@@ -200,15 +199,6 @@ def counted_rows(rows: int, weight: float) -> str:
     )
     told = 'pass weights_are="sampling" (--weights-are sampling)'
     return f'{counted}: if they are sampling weights, {told}; if they are counts, "frequency"'
-
-
-def surprises(cells: Cells) -> dict[str, str]:
-    """Return a warning where too few outcomes are expected that scores call unlikely; a detail, or nothing."""
-    likely = float(np.sum(cells.rows * np.minimum(cells.scores, 1 - cells.scores)))
-    if likely >= MINORITY:
-        return {}
-    many = f"{likely:.2g} outcome{'s' * (likely != 1)} that the scores call unlikely"
-    return {"flag": f"{many} expected: fewer than {MINORITY}, the interval may be too short"}
 
 
 def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:

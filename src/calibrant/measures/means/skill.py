@@ -14,6 +14,7 @@ from calibrant.inputs.notions import read
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.means.base_rates import BaseRates
+from calibrant.measures.means.intervals import surprises
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.measure import Measure, exact
 from calibrant.runtime.arrays import Float64s
@@ -161,6 +162,7 @@ BRIER_SKILL = Measure(
     details=_details,
     bound=exact,
     interval=_interval,
+    caution=surprises,
     null=Unavailable("no noise floor: it is not an error"),
     functions=(brier_skill_score,),
 )

@@ -101,13 +101,7 @@ def smooth_calibration_error(
             raise InputError(
                 "mesh_points", "mesh options only for the mesh", got, "pass method='mesh', or leave them out"
             )
-        if kernel == "logit":
-            raise InputError("method", "'mesh' for the logit kernel", "'exact'", "leave method out, or use 'reflected'")
-        number = isinstance(bandwidth, (int, float, np.integer, np.floating)) and not isinstance(bandwidth, bool)
-        if not (isinstance(bandwidth, str) and bandwidth == "auto") and not (number and 1e-9 <= bandwidth < math.inf):
-            raise InputError(
-                "bandwidth", "'auto' or a positive number from 1e-9", repr(bandwidth), "pass a number such as 0.05"
-            )
+        _check_exact(kernel, bandwidth)
     arguments = Arguments(
         probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     )
@@ -133,6 +127,17 @@ def smooth_calibration_error(
     if isinstance(bandwidth, str):
         return smooth.smooth_error(events.scores, residuals, events.total, sums=(sums[0], sums[1])).value
     return smooth.smooth_error_at(events.scores, residuals, events.total, float(bandwidth)).value
+
+
+def _check_exact(kernel: str, bandwidth: Any) -> None:
+    """Reject a kernel and bandwidths that the exact method does not have."""
+    if kernel == "logit":
+        raise InputError("method", "'mesh' for the logit kernel", "'exact'", "leave method out, or use 'reflected'")
+    number = isinstance(bandwidth, (int, float, np.integer, np.floating)) and not isinstance(bandwidth, bool)
+    if not (isinstance(bandwidth, str) and bandwidth == "auto") and not (number and 1e-9 <= bandwidth < math.inf):
+        raise InputError(
+            "bandwidth", "'auto' or a positive number from 1e-9", repr(bandwidth), "pass a number such as 0.05"
+        )
 
 
 def _interval(inference: Inference) -> Interval:
