@@ -311,7 +311,9 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
 
         merged = read_sketches(files, keep_going=keep_going)
         write_sketch(merged.sketch, sketch_path)
-        console.write(f"{sketch_path}: {output.holding(merged.sketch)}, from {output.count(merged.paths)}")
+        content = repr(merged.sketch).removeprefix("<CalibrationSketch: ").removesuffix(">")
+        files_read = f"{len(merged.paths):,} file{'s' * (len(merged.paths) != 1)}"
+        console.write(f"{sketch_path}: {content}, from {files_read}")
         output.warn(merged)
 
 
