@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -105,16 +104,6 @@ def configured(ctx: click.Context, path: str | None) -> Configured | None:
     return Configured(path, tuple(used)) if path is not None and used else None
 
 
-def blamed(message: str, source: Configured | None) -> str:
-    """Return an error that says which of the options it names came from the file."""
-    options = [] if source is None else [f"--{name}" for name in source.options]
-    named = [option for option in options if re.search(rf"{re.escape(option)}(?![\w-])", message)]
-    if source is None or not named:
-        return message
-    verb, them = ("comes", "it") if len(named) == 1 else ("come", "them")
-    return f"{message} ({', '.join(named)} {verb} from {source.path}; --no-config leaves {them} out)"
-
-
 # ---------------------------------------------------------------- the file
 
 
@@ -147,6 +136,8 @@ def _table(ctx: click.Context, path: str) -> _Table | None:
             raise click.UsageError(msg, ctx)
         if os.path.basename(path) == _PROJECT and b"calibrant" not in data:
             return None
+        import tomllib
+
         table: _Table = tomllib.loads(data.decode())
     except OSError as error:
         msg = f"{path}: cannot be read ({error.strerror or error}); check the path, or pass --no-config"
@@ -156,11 +147,11 @@ def _table(ctx: click.Context, path: str) -> _Table | None:
         raise click.UsageError(msg, ctx) from None
     if os.path.basename(path) == _PROJECT:
         tool = table.get("tool")
-        found = tool.get("calibrant") if isinstance(tool, dict) else None
-        if not isinstance(found, dict | None):
-            msg = f"{path}: tool.calibrant: expected a table, got {short(repr(found))}; correct it"
+        part = tool.get("calibrant") if isinstance(tool, dict) else None
+        if not isinstance(part, dict | None):
+            msg = f"{path}: tool.calibrant: expected a table, got {short(repr(part))}; correct it"
             raise click.UsageError(msg, ctx)
-        return found
+        return part
     return table
 
 
@@ -192,7 +183,8 @@ def _values(ctx: click.Context, path: str, table: _Table) -> dict[str, Any]:
 
 def _set(ctx: click.Context, path: str, values: dict[str, Any], name: str, value: Any) -> None:
     if name in values:
-        msg = f"{path}: {_named(name)}: expected one value, got two; remove one, also if it has another spelling"
+        option = name.replace("_", "-")
+        msg = f"{path}: {option}: expected one value, got two; remove one, also if it has another spelling"
         raise click.UsageError(msg, ctx)
     values[name] = value
 
@@ -201,15 +193,7 @@ def _checked(
     ctx: click.Context, path: str, key: str, value: Any, owners: list[dict[str, click.Option]]
 ) -> tuple[str, Any]:
     """Return click's name of an option of a file, and its value, checked."""
-    written = key.rpartition(".")[2].replace("_", "-")
-    option = next((options[written] for options in owners if written in options), None)
-    if option is None:
-        names = dict.fromkeys(name for options in owners for name, option in options.items() if _may_stand(option))
-        msg = f"{path}: {key}: expected the name of an option, got {quoted(short(written))}; {nearest(written, names)}"
-        raise click.UsageError(msg, ctx)
-    if not _may_stand(option):
-        msg = f"{path}: {key}: only the command line names files, hosts and engines, and opens pages; remove it here"
-        raise click.UsageError(msg, ctx)
+    option = _option_of(ctx, path, key, owners)
     types, words = _TYPES.get(option.type.name, _TEXT)
     parts = value if isinstance(value, list) and (option.multiple or option.name in _LISTS) else [value]
     if option.multiple:
@@ -225,6 +209,20 @@ def _checked(
     return str(option.name), parts if option.multiple else value
 
 
+def _option_of(ctx: click.Context, path: str, key: str, owners: list[dict[str, click.Option]]) -> click.Option:
+    """Return the option that a key of a file names, if a file may name it."""
+    written = key.rpartition(".")[2].replace("_", "-")
+    option = next((options[written] for options in owners if written in options), None)
+    if option is None:
+        names = dict.fromkeys(name for options in owners for name, option in options.items() if _may_stand(option))
+        msg = f"{path}: {key}: expected the name of an option, got {quoted(short(written))}; {nearest(written, names)}"
+        raise click.UsageError(msg, ctx)
+    if not _may_stand(option):
+        msg = f"{path}: {key}: only the command line names files, hosts and engines, and opens pages; remove it here"
+        raise click.UsageError(msg, ctx)
+    return option
+
+
 def _may_stand(option: click.Option) -> bool:
     return option.metavar not in _PLACES and option.name not in _TYPED_ONLY
 
@@ -237,7 +235,3 @@ def _options(command: click.Command) -> dict[str, click.Option]:
 
 def _names(option: click.Option) -> list[str]:
     return [name[2:] for name in option.opts if name.startswith("--")]
-
-
-def _named(name: str) -> str:
-    return name.replace("_", "-")

@@ -246,24 +246,22 @@ def _for_models(predictions: FileRows, options: CommandOptions) -> str:
     return f"; or if they are models of one event, type: {shlex.join(words)}"
 
 
-def _for_names(predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
-    """Return what to type if the targets are numbers and the columns have names; None if these do not match."""
-    names, distinct = predictions.class_names or (), _distinct(predictions.targets)
-    if any(re.fullmatch(r"-?\d+", name) for name in names) or not all(
-        re.fullmatch(r"\d+", label) for label in distinct
-    ):
-        return None
-    numbers, width = sorted(map(int, distinct)), len(names)
-    if numbers[0] == 0 and numbers[-1] < width:
-        first = 0
-    elif numbers[0] >= 1 and numbers[-1] == width:
-        first = 1
-    else:
-        return None
-    names_kept = first == 0 and not options.labels and width <= _LISTED and all("," not in label for label in names)
-    # If the labels are indices already, the names of the columns stay.
-    words = ("--class-names", ",".join(names)) if names_kept else ("--labels", f"{first}-{width - 1 + first}")
-    return f"if {first} is {quoted(names[0])}, and so on, type: {command_line(ctx, words)}"
+def _for_name(facts: NameFacts, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
+    """Return what to type if a label is none of the names; None if the library's remedy says more."""
+    names, labels = predictions.class_names or (), _distinct(predictions.targets)
+    if not any(re.fullmatch(r"-?\d+", name) for name in names) and all(re.fullmatch(r"\d+", each) for each in labels):
+        numbers, width = sorted(map(int, labels)), len(names)
+        first = min(numbers[0], 1)
+        if numbers[-1] == width if first else numbers[-1] < width:
+            names_kept = (
+                first == 0 and not options.labels and width <= _LISTED and all("," not in name for name in names)
+            )
+            # If the labels are indices already, the names of the columns stay.
+            words = ("--class-names", ",".join(names)) if names_kept else ("--labels", f"{first}-{width - 1 + first}")
+            return f"if {first} is {quoted(names[0])}, and so on, type: {command_line(ctx, words)}"
+    if len(facts.names) <= _LISTED and not meant(facts.name, facts.names):
+        return "pass --labels as the file spells them, or correct the row"  # the problem lists the names
+    return None
 
 
 def _for_labels(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
@@ -273,13 +271,9 @@ def _for_labels(error: InputError, predictions: FileRows, ctx: click.Context, op
     columns = () if one_event else predictions.columns.get("probs", ())
     labels = _distinct(predictions.targets)
     if isinstance(error.facts, NameFacts):
-        names = error.facts.names
         if columns and not options.labels and (remedy := _for_named_columns(columns, labels, ctx)):
             return remedy
-        remedy = _for_names(predictions, ctx, options)
-        if remedy is None and len(names) <= _LISTED and not meant(error.facts.name, names):
-            return "pass --labels as the file spells them, or correct the row"  # the problem lists the names
-        return remedy
+        return _for_name(error.facts, predictions, ctx, options)
     if error.fault not in _OF_TARGETS:
         return None
     are_names = error.fault is Fault.LABEL_NAMES or all(re.fullmatch(r"-?\d+", label) for label in labels)

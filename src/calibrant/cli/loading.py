@@ -87,18 +87,12 @@ def load_models(
     """Read the predictions of several models: columns of the same files, files of their own, or sketches."""
     from calibrant import files
     from calibrant.files.paths import expand
-    from calibrant.inputs.predictions import check_logits
 
     baseline = [] if options.baseline is None else [options.baseline]
     paths = [path for name in (*options.files, *baseline) for path in expand([name])]
     output.check_targets([*paths, options.targets_file], options)
     if options.models:
-        read = files.read_models(options.files, options, logits=options.logits, progress=step)
-        rows.append(read)
-        for name, argument in read.models.items():
-            if options.logits or read.logits[name]:
-                check_logits(read.arrays[argument])
-        return read
+        return _load_columns(options, step, rows)
     models = [*baseline, *(options.files if len(options.files) > 1 or baseline else paths)]
     if len(models) < 2:
         raise click.UsageError(checks.one_model(options), ctx)
@@ -114,6 +108,19 @@ def load_models(
         {name: _load_model(options, model, step, rows) for name, model in zip(names, models, strict=True)}
     )
     rows[:] = [read]
+    return read
+
+
+def _load_columns(options: CommandOptions, step: Step, rows: list[FileRows]) -> FileModels:
+    """Read the predictions of models that are columns of the same files."""
+    from calibrant import files
+    from calibrant.inputs.predictions import check_logits
+
+    read = files.read_models(options.files, options, logits=options.logits, progress=step)
+    rows.append(read)
+    for name, argument in read.models.items():
+        if options.logits or read.logits[name]:
+            check_logits(read.arrays[argument])
     return read
 
 
