@@ -12,9 +12,8 @@ from typing import Any, Final
 
 import narwhals as nw
 
-from calibrant.frames.cell_keys import Steps
 from calibrant.frames.columns import Columns, Label, Wanted
-from calibrant.inputs.predictions import rounding
+from calibrant.inputs.predictions import rounding, sum_tolerance
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_WEIGHT
 
 #: The columns of `judge_scored` with the scores of whole predictions.
@@ -25,6 +24,9 @@ _SAFE_DIGITS: Final = 18
 
 #: Columns in DuckDB's own SQL: the logarithm of Narwhals would first check each row for values above 0.
 _DUCKDB: Final = {"likelihood": "ln(possible) AS likelihood"}
+
+#: Columns to add to a frame; each step uses the columns of the steps before.
+Steps = list[dict[str, nw.Expr]]
 
 Frame = nw.LazyFrame[Any]
 Table = nw.DataFrame[Any] | nw.LazyFrame[Any]
@@ -164,7 +166,7 @@ def judge_event(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
     frame = frame.with_columns(good=_positive(nw.col("complete") & (p >= 0.0) & (p <= 1.0), columns))
     positive = {"y": t} if wanted.notion == "positive" else {}
     frame = frame.with_columns(p=nw.when(nw.col("good")).then(p).otherwise(0.5), **positive)
-    # The distance of p from 1 - t is p or 1 - p, without a choice for each row: see `cell_keys.key`.
+    # The distance of p from 1 - t is p or 1 - p, without a choice for each row: see `cells.key_of`.
     parts = {"target_prob": ((1.0 - t) - p).abs(), "brier": (p - t) * (p - t)}
     if positive:
         return frame.with_columns(**parts)
@@ -189,7 +191,7 @@ def judge_classes(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
     )
     top, target_prob = nw.col("top"), nw.col("target_prob")
     good = nw.col("complete") & (nw.col("least") >= 0.0) & (top <= 1.0)
-    good = _positive(good & ((nw.col("total") - 1.0).abs() <= columns.tolerance), columns)
+    good = _positive(good & ((nw.col("total") - 1.0).abs() <= sum_tolerance(columns.precision)), columns)
     # If classes tie, the one with the lowest index is predicted.
     lower = added([((p == top) & (t > float(k))).cast(nw.Float64) for k, p in enumerate(scores)])
     frame = frame.with_columns(good=good, lower=lower)
