@@ -27,9 +27,8 @@ from calibrant.clusters import CoarseCells
 from calibrant.errors import InputError, MissingDependencyError
 from calibrant.errors.faults import Fault
 from calibrant.frames import rows
-from calibrant.frames.columns import Columns, Wanted
+from calibrant.frames.columns import Columns, Frame, LazyFrame
 from calibrant.inputs.notions import PER_CLASS
-from calibrant.inputs.predictions import Layout
 from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals
 from calibrant.table import grid as grids
 
@@ -42,7 +41,6 @@ MOST: Final = 4_000_000
 #: Queries of single classes that a lazy engine gets as one.
 _TOGETHER: Final = 50
 
-Frame = nw.LazyFrame[Any]
 Sums = dict[str, NDArray[Any]]
 
 
@@ -144,7 +142,7 @@ def cells_of(keys: NDArray[np.float64], kind: grids.Grid | CoarseCells, *, singl
 # ---------------------------------------------------------------- queries
 
 
-def parts(frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> Iterator[nw.LazyFrame[Any]]:
+def parts(frame: Frame) -> Iterator[LazyFrame]:
     """Yield a lazy frame itself, or a frame in memory in blocks of rows."""
     if isinstance(frame, nw.LazyFrame):
         yield frame
@@ -153,7 +151,7 @@ def parts(frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> Iterator[nw.LazyFrame
             yield frame[start : start + BLOCK].lazy()
 
 
-def fetch(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
+def fetch(frame: LazyFrame) -> nw.DataFrame[Any]:
     """Return the rows of a frame, computed by its engine.
 
     Raises
@@ -171,21 +169,23 @@ def fetch(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
         raise MissingDependencyError("pyarrow", "to fetch the cells of this engine", "report") from error
 
 
-def queries(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, lazy: bool) -> Iterator[nw.LazyFrame[Any]]:
+def queries(frame: LazyFrame, columns: Columns, config: SketchConfig, *, lazy: bool) -> Iterator[LazyFrame]:
     """Yield the queries to fetch: a row of sums for each group, curve and key."""
-    events = _summed(rows.judge(frame, columns, wanted), columns, wanted, scored=True)
-    if not (wanted.classwise or wanted.notion in PER_CLASS):
+    events = _summed(rows.judge(frame, columns, config), columns, config, scored=True)
+    if not config.has_classes:
         yield events
         return
     tables = [events.with_columns(curve=nw.lit("event"))]
-    tables += class_tables(frame, columns, partial(_summed, columns=columns, wanted=wanted, scored=False), lazy=lazy)
+    tables += class_tables(frame, columns, partial(_summed, columns=columns, config=config, scored=False), lazy=lazy)
     names = sorted(tables[0].collect_schema())
     lacking = [nw.lit(0.0).alias(name) for name in names if name not in tables[1].collect_schema()]
     tables[1:] = [table.with_columns(*lacking) for table in tables[1:]]
     yield from together([table.select(names) for table in tables], lazy=lazy)
 
 
-def class_tables(frame: Frame, columns: Columns, summed: Callable[[Frame], Frame], *, lazy: bool = True) -> list[Frame]:
+def class_tables(
+    frame: LazyFrame, columns: Columns, summed: Callable[[LazyFrame], LazyFrame], *, lazy: bool = True
+) -> list[LazyFrame]:
     """Return the sums of the rows of each class, with the column ``curve``: a table for each, or one for all."""
     if lazy and not (frame.implementation.is_duckdb() or frame.implementation.is_polars()):
         # In other engines each table of a union costs a plan or a stage: stack the classes.
@@ -196,7 +196,7 @@ def class_tables(frame: Frame, columns: Columns, summed: Callable[[Frame], Frame
     ]
 
 
-def together(tables: Sequence[Frame], *, lazy: bool = True) -> Iterator[Frame]:
+def together(tables: Sequence[LazyFrame], *, lazy: bool = True) -> Iterator[LazyFrame]:
     """Yield the tables in unions as large as a lazy engine can plan."""
     n_together = _TOGETHER if lazy else 1
     for first in range(0, len(tables), n_together):
@@ -207,7 +207,7 @@ def together(tables: Sequence[Frame], *, lazy: bool = True) -> Iterator[Frame]:
 _SQUARED: Final = ("brier", "brier_square", "likelihood", "likelihood_square", "right")
 
 
-def _summed(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, scored: bool) -> nw.LazyFrame[Any]:
+def _summed(frame: LazyFrame, columns: Columns, config: SketchConfig, *, scored: bool) -> LazyFrame:
     """Group the rows of an event by key and group, and add up their scores, weights and losses.
 
     If ``scored``, the rows have been checked, and have the scores of whole predictions.
@@ -221,9 +221,9 @@ def _summed(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, score
             fault = nw.when(idle).then(WEIGHTLESS).otherwise(fault)
         for name in ("brier", "likelihood"):
             names |= {name: nw.col(name), f"{name}_square": nw.col(name) * nw.col(name)}
-        if columns.classes or wanted.notion != "positive":
+        if columns.classes or config.notion != "positive":
             names["infinite"] = nw.col("infinite")
-        if columns.classes and wanted.notion == "positive":
+        if columns.classes and config.notion == "positive":
             names["right"] = nw.col("right")
         chains.append(rows.losses())
     if columns.weight is not None:
@@ -235,7 +235,7 @@ def _summed(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, score
             # Above 2^53 every float64 is an integer. Invalid weights must not stop an engine that floors to integers.
             chains.append([{"small": nw.when((w > 0.0) & (w < 2.0**53)).then(w).otherwise(0.0)}])
             names["broken"] = (nw.col("small") != nw.col("small").floor()).cast(nw.Float64)
-    chain, key = key_of(wanted.grid, single=columns.single, good=good, fault=fault)
+    chain, key = key_of(config.grid, single=columns.single, good=good, fault=fault)
     frame = rows.with_steps(frame, chain, *chains)
     group_names = [name for name in ("group", "curve") if name in frame.collect_schema()]
     frame = frame.select(*group_names, key=key, **names)
@@ -246,7 +246,10 @@ def _summed(frame: nw.LazyFrame[Any], columns: Columns, wanted: Wanted, *, score
 
 
 def gather(
-    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns, wanted: Wanted, explain: Callable[[], InputError]
+    frame: Frame,
+    columns: Columns,
+    config: SketchConfig,
+    explain: Callable[[], InputError],
 ) -> dict[Any, SketchSums]:
     """Return the sums of each group, by its value; a frame without groups has the one group None.
 
@@ -257,9 +260,9 @@ def gather(
     InputError
         For an empty frame, for invalid rows, and for more groups than can be fetched.
     """
-    config, sums_by_group, rows_seen = config_of(columns, wanted), dict[Any, SketchSums](), 0
+    sums_by_group, rows_seen = dict[Any, SketchSums](), 0
     for part in parts(frame):
-        for query in queries(part, columns, wanted, lazy=isinstance(frame, nw.LazyFrame)):
+        for query in queries(part, columns, config, lazy=isinstance(frame, nw.LazyFrame)):
             table, sums = fetch_sums(query, columns)
             rows_seen += len(table)
             if np.any(sums["key"] == WRONG):
@@ -273,7 +276,7 @@ def gather(
     return sums_by_group
 
 
-def fetch_sums(query: Frame, columns: Columns) -> tuple[nw.DataFrame[Any], Sums]:
+def fetch_sums(query: LazyFrame, columns: Columns) -> tuple[nw.DataFrame[Any], Sums]:
     """Return the rows of sums of a query, and their columns as arrays, without the groups.
 
     Raises
@@ -285,20 +288,6 @@ def fetch_sums(query: Frame, columns: Columns) -> tuple[nw.DataFrame[Any], Sums]
     if len(table) > MOST:
         raise _too_many(columns)
     return table, {name: table.get_column(name).to_numpy() for name in table.columns if name != "group"}
-
-
-def config_of(columns: Columns, wanted: Wanted) -> SketchConfig:
-    """Return the configuration of a sketch of these columns."""
-    layout: Layout = "multiclass" if columns.classes else "binary"
-    n_classes = columns.n_classes if columns.classes else None
-    return SketchConfig(
-        notion=wanted.notion,
-        classwise=wanted.classwise,
-        class_names=columns.names,
-        grid=wanted.grid,
-        layout=layout,
-        n_classes=n_classes,
-    )
 
 
 def _too_many(columns: Columns) -> InputError:

@@ -41,11 +41,12 @@ from calibrant.clusters.sums import SCALARS
 from calibrant.errors import InputError
 from calibrant.frames import cells, rows
 from calibrant.frames.cells import Sums
-from calibrant.frames.columns import Columns, Label, Wanted
+from calibrant.frames.columns import Columns, Frame, Label, LazyFrame
 from calibrant.kernels import dispatch
+from calibrant.sketch.sums import SketchConfig
 
 
-def gather(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns, wanted: Wanted) -> dict[Any, ClusterSums]:
+def gather(frame: Frame, columns: Columns, config: SketchConfig) -> dict[Any, ClusterSums]:
     """Return the sums over buckets of each group, by its value; a frame without groups has the one group None.
 
     The rows have been checked, and some have weight.
@@ -56,19 +57,19 @@ def gather(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns, wante
         As `with_hashes`, and for more distinct scores next to cell edges than can be fetched.
     """
     if isinstance(frame, nw.LazyFrame):
-        return _in_queries(frame, columns, wanted)
-    return _in_blocks(frame, columns, wanted)
+        return _in_queries(frame, columns, config)
+    return _in_blocks(frame, columns, config)
 
 
-def _in_blocks(frame: nw.DataFrame[Any], columns: Columns, wanted: Wanted) -> dict[Any, ClusterSums]:
+def _in_blocks(frame: nw.DataFrame[Any], columns: Columns, config: SketchConfig) -> dict[Any, ClusterSums]:
     frame, columns, groups = _with_codes(frame, columns)
     hashed, name, kind = with_hashes(frame, columns)
     columns = replace(columns, hashes=name)
     event = _Curve(columns, kind, EVENT_CELLS, len(groups))
-    n_classes = columns.n_classes if wanted.classwise else 0
+    n_classes = columns.n_classes if config.classwise else 0
     classes = [_Curve(columns, kind, CLASS_CELLS, len(groups)) for _ in range(n_classes)]
     for part in cells.parts(hashed):
-        event.add(rows.judge_scored(part, columns, wanted))
+        event.add(rows.judge_scored(part, columns, config))
         for k, curve in enumerate(classes):
             curve.add(rows.judge_class(part, columns, k))
     for curve in (event, *classes):
@@ -106,7 +107,7 @@ class _Curve:
         self._held: list[Sums] = []
         self.sums: dict[int, BucketSums] = {}
 
-    def add(self, judged: Frame) -> None:
+    def add(self, judged: LazyFrame) -> None:
         """Add the judged rows of a block."""
         used = ("group", "hash", "p", "y", "w", *rows.SCORES)
         names = [name for name in used if name in judged.collect_schema()]
@@ -147,7 +148,7 @@ class _Curve:
 # ---------------------------------------------------------------- sums in engines
 
 
-def _in_queries(frame: Frame, columns: Columns, wanted: Wanted) -> dict[Any, ClusterSums]:
+def _in_queries(frame: LazyFrame, columns: Columns, config: SketchConfig) -> dict[Any, ClusterSums]:
     """Return the sums over buckets of each group, by its value."""
     counted = _counted(frame, columns)
     counts = _counts(counted, columns)
@@ -155,8 +156,8 @@ def _in_queries(frame: Frame, columns: Columns, wanted: Wanted) -> dict[Any, Clu
     frame, columns = hashed.lazy(), replace(columns, hashes=name)
     query = partial(_Query, columns=columns, counts=counts, counted=counted)
     event = query(coarse=EVENT_CELLS, n_curves=1)
-    sums = _fetched(event, kind, lambda summed: [summed(rows.judge_scored(frame, columns, wanted))])
-    if not wanted.classwise:
+    sums = _fetched(event, kind, lambda summed: [summed(rows.judge_scored(frame, columns, config))])
+    if not config.classwise:
         return {group: ClusterSums(sums[group, ""]) for group in counts}
     each = query(coarse=CLASS_CELLS, n_curves=columns.n_classes)
     sums |= _fetched(each, kind, lambda summed: cells.together(cells.class_tables(frame, columns, summed)))
@@ -174,7 +175,7 @@ class _Query:
         The coarse cells of the scores, and the most buckets.
     n_curves : int
         How many curves each group has.
-    counts, counted : dict and Frame
+    counts, counted : dict and LazyFrame
         The number of clusters of each group: fetched, and in the engine.
     """
 
@@ -182,7 +183,7 @@ class _Query:
     coarse: CoarseCells
     n_curves: int
     counts: dict[Any, int]
-    counted: Frame
+    counted: LazyFrame
 
     @property
     def scored(self) -> bool:
@@ -200,7 +201,7 @@ class _Query:
         """Return whether the clusters of a group share buckets."""
         return self.counts[group] > self.coarse.n_buckets
 
-    def summed(self, frame: Frame, part: int) -> Frame:
+    def summed(self, frame: LazyFrame, part: int) -> LazyFrame:
         """Group judged rows by group, bucket and coarse cell, and add them up: those of one slice of the buckets."""
         frame = self._with_buckets(frame, part)
         options: Any = {"good": nw.lit(True), "fault": nw.lit(cells.WRONG), "outcomes": False}
@@ -210,7 +211,7 @@ class _Query:
         frame = frame.select(*names, "bucket", key=key, **sums)
         return frame.group_by(*names, "bucket", "key").agg(nw.len().alias("n"), *[nw.col(name).sum() for name in sums])
 
-    def _with_buckets(self, frame: Frame, part: int) -> Frame:
+    def _with_buckets(self, frame: LazyFrame, part: int) -> LazyFrame:
         n_buckets, value = self.coarse.n_buckets, nw.col("hash")
         shared = value % n_buckets  # Narwhals' rest is never negative, though a hash may be
         if self.n_slices > 1:
@@ -258,7 +259,7 @@ def _added(sums: Sums, names: Sequence[str], places: NDArray[np.intp], size: int
     return added
 
 
-def _counted(frame: Frame, columns: Columns) -> Frame:
+def _counted(frame: LazyFrame, columns: Columns) -> LazyFrame:
     """Return the number of clusters of each group, ``clusters``; without groups the distinct labels."""
     parts = {f"label{k}": nw.col(label.column) for k, label in enumerate(columns.labels)}
     if columns.group is not None:
@@ -270,7 +271,7 @@ def _counted(frame: Frame, columns: Columns) -> Frame:
     return distinct if columns.group is None else distinct.group_by("group").agg(clusters=nw.len())
 
 
-def _counts(counted: Frame, columns: Columns) -> dict[Any, int]:
+def _counts(counted: LazyFrame, columns: Columns) -> dict[Any, int]:
     """Return the number of clusters of each group, by its value; one more than the buckets means that or more."""
     if columns.group is None:
         return {None: len(cells.fetch(counted.head(EVENT_CELLS.n_buckets + 1)))}
@@ -280,7 +281,7 @@ def _counts(counted: Frame, columns: Columns) -> dict[Any, int]:
 
 
 def _fetched(
-    query: _Query, kind: LabelKind, tables: Callable[[Callable[[Frame], Frame]], Iterable[Frame]]
+    query: _Query, kind: LabelKind, tables: Callable[[Callable[[LazyFrame], LazyFrame]], Iterable[LazyFrame]]
 ) -> dict[tuple[Any, str], BucketSums]:
     """Return the sums over buckets of each group and curve; ``tables`` makes tables of sums of judged rows."""
     made: dict[tuple[Any, str], BucketSums] = {}
@@ -300,9 +301,6 @@ def _fetched(
 # ---------------------------------------------------------------- hashes
 
 
-AnyFrame = nw.DataFrame[Any] | nw.LazyFrame[Any]
-Frame = nw.LazyFrame[Any]
-
 _TIMES: Final = "%Y-%m-%dT%H:%M:%S."
 _HALF: Final = 2**32 - 1  # the bits of a half
 _QUARTER: Final = 2**16 - 1
@@ -313,7 +311,7 @@ _SHIFTS: Final = (30, 27, 31)
 _FACTORS: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
-def with_hashes(frame: AnyFrame, columns: Columns) -> tuple[AnyFrame, str, LabelKind]:
+def with_hashes(frame: Frame, columns: Columns) -> tuple[Frame, str, LabelKind]:
     """Return the frame with a column of the hash of each row's cluster, the column's name, and the kind of labels.
 
     The rows have been checked. A hash is an integer of 64 bits, with or without a sign.
@@ -381,7 +379,7 @@ def _in_memory(
     return frame.with_columns(hashes), name, clusters.kind
 
 
-def _in_polars(frame: Frame, labels: Sequence[Label], name: str) -> Any:
+def _in_polars(frame: LazyFrame, labels: Sequence[Label], name: str) -> Any:
     polars = nw.get_native_namespace(frame)
 
     def hashes(batch: Any) -> Any:
@@ -392,7 +390,7 @@ def _in_polars(frame: Frame, labels: Sequence[Label], name: str) -> Any:
     return nw.to_native(frame).with_columns(rows.map_batches(hashes, polars.UInt64, is_elementwise=True).alias(name))
 
 
-def _in_dask(frame: Frame, labels: Sequence[Label], name: str) -> Any:
+def _in_dask(frame: LazyFrame, labels: Sequence[Label], name: str) -> Any:
     names, table = [label.column for label in labels], nw.to_native(frame)
 
     def hashes(partition: Any) -> Any:
@@ -405,7 +403,7 @@ def _in_dask(frame: Frame, labels: Sequence[Label], name: str) -> Any:
 # ---------------------------------------------------------------- text in engines
 
 
-def _with_text(frame: Frame, labels: Sequence[Label], name: str) -> Frame:
+def _with_text(frame: LazyFrame, labels: Sequence[Label], name: str) -> LazyFrame:
     """Add the text that names each row's cluster."""
     texts = [_text(label) for label in labels]
     if len(labels) == 1:
@@ -485,7 +483,7 @@ def _joined(high: Any, low: Any, shifted: Callable[[Any, int], Any]) -> Any:
 # ---------------------------------------------------------------- engines
 
 
-def _in_duckdb(frame: Frame, labels: Sequence[Label], name: str) -> Any:
+def _in_duckdb(frame: LazyFrame, labels: Sequence[Label], name: str) -> Any:
     relation = nw.to_native(frame)
     if _kind(labels) == "text":
         replaced: dict[Label, Label] = {}
@@ -509,7 +507,7 @@ def _quoted(column: str) -> str:
     return '"' + column.replace('"', '""') + '"'
 
 
-def _in_ibis(frame: Frame, labels: Sequence[Label], name: str) -> Any:
+def _in_ibis(frame: LazyFrame, labels: Sequence[Label], name: str) -> Any:
     table = nw.to_native(frame)
     backend = table.get_backend().name
     if backend != "duckdb":
@@ -529,7 +527,7 @@ def _in_ibis(frame: Frame, labels: Sequence[Label], name: str) -> Any:
     return _mixed(table.mutate(**{name: number}), name, lambda table, columns: table.mutate(**columns), bits)
 
 
-def _in_spark(frame: Frame, labels: Sequence[Label], name: str) -> Any:
+def _in_spark(frame: LazyFrame, labels: Sequence[Label], name: str) -> Any:
     from pyspark.sql import functions
 
     table, column = nw.to_native(frame), functions.col

@@ -14,14 +14,16 @@ from calibrant.clusters import LabelKind, check_notion
 from calibrant.errors import InputError, check_choice, nearest
 from calibrant.errors.faults import Facts, Fault, MissingFacts, Mistake, Place, Suspicion
 from calibrant.inputs.notions import DEFAULTS, NOTIONS
-from calibrant.inputs.predictions import Notion, names_of
+from calibrant.inputs.predictions import names_of
 from calibrant.inputs.weights import NOT_WHOLE
+from calibrant.sketch.sums import SketchConfig
 from calibrant.table import grid as grids
 
 #: The types of targets.
 Writing = Literal["integers", "numbers", "booleans", "words"]
 
-Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
+LazyFrame = nw.LazyFrame[Any]
+Frame = nw.DataFrame[Any] | LazyFrame
 Schema = dict[str, nw.dtypes.DType]
 
 #: What to do about rows that cannot be judged.
@@ -117,15 +119,6 @@ class Columns:
     def target_argument(self) -> str:
         """Return the name of the argument for the targets."""
         return "target" if self.classes else "outcome"
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the sketch of the columns must hold."""
-
-    notion: Notion
-    classwise: bool
-    grid: grids.Grid
 
 
 def as_frame(frame: Any) -> Frame:
@@ -254,8 +247,7 @@ def resolve_columns(
     labels = () if cluster is None else _labels(frame, schema, cluster)
     for column in scores:
         _check_numbers(schema, score_argument, column)
-    if isinstance(frame, nw.DataFrame) and schema[target_column] == nw.Categorical:
-        _check_categories(frame.get_column(target_column), target_argument)
+    _check_categories(frame, schema, target_argument, target_column)
     used = {
         score_argument: scores,
         target_argument: (target_column,),
@@ -309,8 +301,8 @@ def sampled(frame: Frame, columns: Columns) -> tuple[Frame, Columns]:
     return changed, replace(columns, integer_weights=False)
 
 
-def resolve_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) -> Wanted:
-    """Return what the sketch of the columns must hold.
+def resolve_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) -> SketchConfig:
+    """Return the configuration of the sketch of the columns.
 
     Raises
     ------
@@ -335,7 +327,14 @@ def resolve_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) 
         raise InputError("notion", expected, repr(notion), "pass one class's column as score, or another notion")
     if columns.labels:
         check_notion(notion)
-    return Wanted(notion, bool(classwise), grid)
+    return SketchConfig(
+        notion=notion,
+        classwise=bool(classwise),
+        class_names=columns.names,
+        grid=grid,
+        layout="multiclass" if columns.classes else "binary",
+        n_classes=columns.n_classes if columns.classes else None,
+    )
 
 
 def alike_in_engines(frame: Frame, columns: Columns) -> Frame:
@@ -448,10 +447,12 @@ def _check_name(frame: Frame, argument: str, name: str) -> None:
         raise InputError(argument, expected, repr(name), remedy, fault=Fault.COLUMN_NAME)
 
 
-def _check_categories(column: nw.Series[Any], argument: str) -> None:
+def _check_categories(frame: Frame, schema: Schema, argument: str, column: str) -> None:
     """Reject categories that are numbers: they could be names of classes, or indices."""
-    if not all(isinstance(name, str) for name in column.drop_nulls().head(1).to_list()):
-        expected, got = "numbers, booleans or names", f"{column.name!r} with categories that are not text"
+    if not isinstance(frame, nw.DataFrame) or schema[column] != nw.Categorical:
+        return
+    if not all(isinstance(name, str) for name in frame.get_column(column).drop_nulls().head(1).to_list()):
+        expected, got = "numbers, booleans or names", f"{column!r} with categories that are not text"
         raise InputError(argument, expected, got, _CAST, fault=Fault.COLUMN_TYPE)
 
 

@@ -29,7 +29,7 @@ from calibrant.errors.mistakes import look_percent, of_score
 from calibrant.errors.wording import expected_labels, expected_sum, number
 from calibrant.frames import rows
 from calibrant.frames.cells import fetch, parts
-from calibrant.frames.columns import FILTER, Columns, Frame
+from calibrant.frames.columns import FILTER, Columns, Frame, LazyFrame
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_WEIGHT
 
@@ -74,7 +74,7 @@ def explain(frame: Frame, columns: Columns) -> InputError:
     return word(row_fault, columns)
 
 
-def _in_engine(frame: nw.LazyFrame[Any], columns: Columns) -> RowFault:
+def _in_engine(frame: LazyFrame, columns: Columns) -> RowFault:
     faults = _faults(frame, columns)
     table = fetch(faults.group_by("fault").agg(nw.len().alias("n")))
     counts = dict(zip(table.get_column("fault").to_list(), table.get_column("n").to_list(), strict=True))
@@ -106,7 +106,7 @@ def _first(table: nw.DataFrame[Any]) -> dict[str, Any]:
     }
 
 
-def _faults(frame: nw.LazyFrame[Any], columns: Columns) -> nw.LazyFrame[Any]:
+def _faults(frame: LazyFrame, columns: Columns) -> LazyFrame:
     """Return the used columns unchanged, and the kind of each row's first fault."""
     schema, names = frame.collect_schema(), rows.score_names(columns)
     raw = {column: nw.col(name) for column, name in zip(names, columns.scores, strict=True)}

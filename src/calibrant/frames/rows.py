@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import narwhals as nw
 
-from calibrant.frames.columns import Columns, Label, Wanted
+from calibrant.frames.columns import Columns, Frame, Label, LazyFrame
 from calibrant.inputs.predictions import rounding, sum_tolerance
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_WEIGHT
+from calibrant.sketch.sums import SketchConfig
 
 #: The columns of `judge_scored` with the scores of whole predictions.
 SCORES: Final = ("brier", "likelihood", "infinite", "right")
@@ -28,11 +29,8 @@ _DUCKDB: Final = {"likelihood": "ln(possible) AS likelihood"}
 #: Columns to add to a frame; each step uses the columns of the steps before.
 Steps = list[dict[str, nw.Expr]]
 
-Frame = nw.LazyFrame[Any]
-Table = nw.DataFrame[Any] | nw.LazyFrame[Any]
 
-
-def read(frame: Frame, columns: Columns) -> Frame:
+def read(frame: LazyFrame, columns: Columns) -> LazyFrame:
     """Return the used columns, under internal names and as Float64.
 
     They are ``group``, ``w`` and ``hash``, if used; ``t``, the target as a number; ``p``, or ``p0``, ``p1``, ... for
@@ -65,7 +63,7 @@ def is_rounded(columns: Columns, schema: Mapping[str, nw.dtypes.DType]) -> dict[
     return outside
 
 
-def without_rounding(frame: Table, columns: Columns) -> Table:
+def without_rounding(frame: Frame, columns: Columns) -> Frame:
     """Return the frame with 0 and 1 in place of scores that are outside [0, 1] by rounding alone."""
     changed = {}
     for name, outside in is_rounded(columns, frame.collect_schema()).items():
@@ -74,7 +72,7 @@ def without_rounding(frame: Table, columns: Columns) -> Table:
     return frame.with_columns(**changed)
 
 
-def n_rounded(frame: Table, columns: Columns) -> dict[Any, int]:
+def n_rounded(frame: Frame, columns: Columns) -> dict[Any, int]:
     """Return for each group, or for None without groups, how many scores are outside [0, 1] by rounding alone."""
     flags = [outside.cast(nw.Int64) for outside in is_rounded(columns, frame.collect_schema()).values()]
     groups = {} if columns.group is None else {"group": nw.col(columns.group)}
@@ -154,17 +152,17 @@ def added(terms: Sequence[nw.Expr]) -> nw.Expr:
     return rows[0]
 
 
-def judge(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
+def judge(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
     """Judge the rows of a frame: the columns of `judge_event` or `judge_classes`."""
     judge_rows = judge_classes if columns.classes else judge_event
-    return judge_rows(read(frame, columns), columns, wanted)
+    return judge_rows(read(frame, columns), columns, config)
 
 
-def judge_event(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
+def judge_event(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
     """Judge one event: add ``good``, ``p`` (0.5 for invalid rows), ``y``, and the columns of its scores."""
     p, t = nw.col("p"), nw.col("t")
     frame = frame.with_columns(good=_positive(nw.col("complete") & (p >= 0.0) & (p <= 1.0), columns))
-    positive = {"y": t} if wanted.notion == "positive" else {}
+    positive = {"y": t} if config.notion == "positive" else {}
     frame = frame.with_columns(p=nw.when(nw.col("good")).then(p).otherwise(0.5), **positive)
     # The distance of p from 1 - t is p or 1 - p, without a choice for each row: see `cells.key_of`.
     parts = {"target_prob": ((1.0 - t) - p).abs(), "brier": (p - t) * (p - t)}
@@ -177,7 +175,7 @@ def judge_event(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
     return frame.with_columns(y=1.0 - (predicted - t).abs(), p=top)
 
 
-def judge_classes(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
+def judge_classes(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
     """Judge the top label, or the second of two classes: add the columns of `judge_event`, and ``right``."""
     names = score_names(columns)
     scores, t = [nw.col(name) for name in names], nw.col("t")
@@ -196,7 +194,7 @@ def judge_classes(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
     lower = added([((p == top) & (t > float(k))).cast(nw.Float64) for k, p in enumerate(scores)])
     frame = frame.with_columns(good=good, lower=lower)
     right = ((target_prob == top) & (nw.col("lower") == 0.0)).cast(nw.Float64)
-    event, outcome = (nw.col("p1"), t) if wanted.notion == "positive" else (top, right)
+    event, outcome = (nw.col("p1"), t) if config.notion == "positive" else (top, right)
     return frame.with_columns(
         right=right,
         y=outcome,
@@ -217,16 +215,16 @@ def losses() -> Steps:
     return [{"infinite": nothing, "possible": target_prob + nothing}, {"likelihood": nw.col("possible").log()}]
 
 
-def judge_scored(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
+def judge_scored(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
     """Judge the rows with weight: the columns of `judge` and `losses`, and ``right``, 1 or 0 for every notion."""
-    judged = with_steps(positive_alone(judge(frame, columns, wanted), columns), losses())
+    judged = with_steps(positive_alone(judge(frame, columns, config), columns), losses())
     p, y = nw.col("p"), nw.col("y")
-    if wanted.notion != "positive":
+    if config.notion != "positive":
         return judged.with_columns(right=y)  # the judged event itself
     return judged if columns.classes else judged.with_columns(right=1.0 - ((p >= 0.5).cast(nw.Float64) - y).abs())
 
 
-def judge_class(frame: Frame, columns: Columns, k: int) -> Frame:
+def judge_class(frame: LazyFrame, columns: Columns, k: int) -> LazyFrame:
     """Judge the event "this is class k" from the frame's columns: ``p`` and ``y``; ``group``, ``hash``, ``w`` if used.
 
     Nothing is checked here: the top label's query checks all rows.
@@ -241,7 +239,7 @@ def judge_class(frame: Frame, columns: Columns, k: int) -> Frame:
     return positive_alone(frame.select(**parts), columns)
 
 
-def judge_every_class(frame: Frame, columns: Columns) -> Frame:
+def judge_every_class(frame: LazyFrame, columns: Columns) -> LazyFrame:
     """Judge all classes at once, with a row for each row and class; ``curve`` is p0, p1, ..."""
     names = score_names(columns)
     others = {"group": columns.group, "hash": columns.hashes, "w": columns.weight}
@@ -258,12 +256,12 @@ def judge_every_class(frame: Frame, columns: Columns) -> Frame:
     return frame.with_columns(p=nw.when((p >= 0.0) & (p <= 1.0)).then(p).otherwise(0.5), y=in_class)
 
 
-def positive_alone(frame: Frame, columns: Columns) -> Frame:
+def positive_alone(frame: LazyFrame, columns: Columns) -> LazyFrame:
     """Leave out the rows of weight 0."""
     return frame if columns.weight is None else frame.filter(nw.col("w") > 0.0)
 
 
-def with_steps(frame: Frame, *chains: Steps) -> Frame:
+def with_steps(frame: LazyFrame, *chains: Steps) -> LazyFrame:
     """Add the columns of several chains of steps: first the first step of every chain, then the second, ..."""
     for level in zip_longest(*chains, fillvalue=dict[str, nw.Expr]()):
         columns = {name: value for step in level for name, value in step.items()}
