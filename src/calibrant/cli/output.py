@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -25,11 +25,10 @@ from calibrant.errors import CalibrantError
 from calibrant.runtime.process import undone
 
 if TYPE_CHECKING:
-    from calibrant.files import FileRead
+    from calibrant.files import FileRead, FileSketch
     from calibrant.render.terminal import Style
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
-    from calibrant.sketch import CalibrationSketch
 
 _NAMED: Final = 3  # columns that a hint names
 #: The characters that JSON need not escape, and that act on a terminal or are not Unicode; see `render.style.shown`.
@@ -71,21 +70,15 @@ def write(result: Report | Comparison, predictions: FileRead, options: CommandOp
     if event is not None:
         readable["source"] = {"event": event}
     markdown = partial(_markdown, readable, words, options)
-    failures = []
-    works: tuple[Callable[[], Iterable[str]], ...] = (
-        lambda: _write_sketch(predictions, options.sketch_path),
-        lambda: _write_json({**full_summary, **_for_comparisons(result, predictions, options)}, options.json_path),
-        lambda: _write_page(readable, words, options),
-        lambda: _write_markdown(markdown, options.markdown_path),
-        lambda: _write_pictures(result, options),
-    )
-    for work in works:
-        try:
-            for written in work():
-                if not options.quiet:
-                    console.say(written)
-        except CalibrantError as error:
-            failures.append(error)
+    contents: dict[str, Callable[[], bytes]] = {
+        "--sketch": lambda: cast("FileSketch", predictions).sketch.to_bytes(),
+        "--json": lambda: _json({**full_summary, **_for_comparisons(result, predictions, options)}),
+        "--html": lambda: _page(readable, words, options),
+        "--markdown": markdown,
+        "--png": lambda: _picture(result, "png"),
+        "--svg": lambda: _picture(result, "svg"),
+    }
+    failures = _write_files(contents, options)
     # Write to the terminal last: the pipe may be closed.
     if options.markdown_path == "-":
         console.put_utf8(markdown())
@@ -98,6 +91,35 @@ def write(result: Report | Comparison, predictions: FileRead, options: CommandOp
         suggest_clusters(predictions, options)
     if failures:
         raise failures[0]
+
+
+def _write_files(contents: Mapping[str, Callable[[], bytes]], options: CommandOptions) -> list[CalibrantError]:
+    """Write the files that the options name, each as a whole or not at all, and say so; return what fails."""
+    from calibrant.results.writing import append_file, replace_file
+
+    targets = options.outputs
+    if options.open_page and options.html_path is None:
+        targets["--html"] = _temporary_page()
+    shared_file = os.environ.get("GITHUB_STEP_SUMMARY")
+    failures = []
+    for option, content in contents.items():
+        target = targets.get(option, "-")
+        if target == "-":
+            continue
+        try:
+            data = content()
+            if option == "--markdown" and shared_file and os.path.realpath(target) == os.path.realpath(shared_file):
+                append_file(target, b"\n" + data)  # other steps of GitHub may use it
+            else:
+                replace_file(target, data)
+        except CalibrantError as error:
+            failures.append(error)
+            continue
+        if option != "--json" and not options.quiet:
+            console.say(f"wrote {target} ({len(data) / 1000:,.0f} kB)")
+        if option == "--html" and options.open_page and (problem := open_page(target)):
+            console.say(problem)  # with --quiet too: nobody would find the page
+    return failures
 
 
 def _event(result: Report | Comparison, predictions: FileRead, options: CommandOptions) -> str | None:
@@ -127,7 +149,10 @@ def _sources(predictions: FileRead, options: CommandOptions, event: str | None) 
 def write_summary(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
     """Write a summary as JSON if requested, and the text to the terminal unless the JSON goes there."""
     try:
-        _write_json(summary, target)
+        if target is not None and target != "-":
+            from calibrant.results.writing import replace_file
+
+            replace_file(target, _json(summary))
     finally:  # the pipe may be closed
         show(summary, target, text)
 
@@ -162,21 +187,13 @@ def _file_names(omitted: Sequence[tuple[str, str]]) -> dict[str, str]:
     return names if len(names) == len(omitted) else dict(omitted)
 
 
-def _write_json(summary: Mapping[str, Any], target: str | None) -> Iterable[str]:
-    if target not in (None, "-"):
-        from calibrant.results.writing import replace_file
-
-        replace_file(target, _json(summary))
-    return ()
-
-
 def _for_comparisons(result: Report | Comparison, predictions: FileRead, options: CommandOptions) -> dict[str, str]:
     """Return what the JSON file of a report on one event holds too: its sketch, for `calibrant compare`."""
     from calibrant.files import FilePredictions, FileSketch, event_sketch, sketch_as_text
     from calibrant.inputs.notions import PER_CLASS
     from calibrant.report.report import Report
 
-    if options.json_path in (None, "-") or not isinstance(result, Report) or result.notion in PER_CLASS:
+    if not isinstance(result, Report) or result.notion in PER_CLASS:
         return {}
     if not isinstance(predictions, (FilePredictions, FileSketch)):
         return {}
@@ -191,19 +208,10 @@ def _for_comparisons(result: Report | Comparison, predictions: FileRead, options
     return {"sketch": sketch_as_text(sketch)}
 
 
-def _write_page(summary: Mapping[str, Any], words: Mapping[str, Any], options: CommandOptions) -> Iterator[str]:
-    """Write the page to its file, or to a temporary one to open; yield what to say."""
-    if options.html_path is None and not options.open_page:
-        return
+def _page(summary: Mapping[str, Any], words: Mapping[str, Any], options: CommandOptions) -> bytes:
     from calibrant.render import html
-    from calibrant.results.writing import replace_file
 
-    page = html.page(summary, date=options.date, **words).encode()
-    target = options.html_path or _temporary_page()
-    replace_file(target, page)
-    yield _wrote(target, len(page))
-    if options.open_page and (problem := open_page(target)):
-        console.say(problem)  # with --quiet too: nobody would find the page
+    return html.page(summary, date=options.date, **words).encode()
 
 
 def _temporary_page() -> str:
@@ -238,31 +246,6 @@ def _markdown(summary: Mapping[str, Any], words: Mapping[str, Any], options: Com
     return markdown.render(summary, complete=options.all_measures, **words).encode()
 
 
-def _write_markdown(markdown: Callable[[], bytes], target: str | None) -> Iterator[str]:
-    """Write the Markdown to its file; the file of GitHub's step summary is appended to, as other steps may use it."""
-    from calibrant.results.writing import append_file, replace_file
-
-    if target in (None, "-"):
-        return
-    data, shared_file = markdown(), os.environ.get("GITHUB_STEP_SUMMARY")
-    if shared_file and os.path.realpath(target) == os.path.realpath(shared_file):
-        append_file(target, b"\n" + data)
-    else:
-        replace_file(target, data)
-    yield _wrote(target, len(data))
-
-
-def _write_pictures(result: Report | Comparison, options: CommandOptions) -> Iterator[str]:
-    """Write the reliability diagram in each format."""
-    from calibrant.results.writing import replace_file
-
-    for kind, target in (("png", options.png_path), ("svg", options.svg_path)):
-        if target is not None:
-            data = _picture(result, kind)
-            replace_file(target, data)
-            yield _wrote(target, len(data))
-
-
 def _picture(result: Report | Comparison, kind: str) -> bytes:
     """Return the picture: of a report its diagram, or the worst classes; of a comparison the diagrams of all models."""
     from calibrant import plot
@@ -282,18 +265,6 @@ def _picture(result: Report | Comparison, kind: str) -> bytes:
         axes.figure.savefig(picture, format=kind, dpi=_DOTS, metadata=_METADATA[kind])
         plt.close(axes.figure)
     return picture.getvalue()
-
-
-def _write_sketch(predictions: FileRead, target: str | None) -> Iterator[str]:
-    from calibrant.files import FilePredictions, FileSketch, write_sketch
-
-    if target is not None and isinstance(predictions, (FilePredictions, FileSketch)):
-        write_sketch(cast("CalibrationSketch", predictions.sketch), target)
-        yield _wrote(target, os.path.getsize(target))
-
-
-def _wrote(target: str, size: int) -> str:
-    return f"wrote {target} ({size / 1000:,.0f} kB)"
 
 
 def suggest_clusters(predictions: FileRead, options: CommandOptions) -> None:
