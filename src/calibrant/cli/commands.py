@@ -262,7 +262,7 @@ def _run(
             step(0, 0, 0)
             result = evaluate(predictions, options)
         output.write(result, predictions, options)
-        status = status_of(result, options)
+        status = status_of(result, options.conditions, gate=options.gate)
     if status:
         sys.exit(status)
 

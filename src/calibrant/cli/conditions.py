@@ -15,7 +15,6 @@ from calibrant.cli import console
 from calibrant.errors import CalibrantError, nearest, quoted
 
 if TYPE_CHECKING:
-    from calibrant.cli.options import CommandOptions
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
     from calibrant.results import Decision
@@ -148,7 +147,7 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
 # ---------------------------------------------------------------- the exit status
 
 
-def report_status(report: Report, options: CommandOptions) -> int:
+def report_status(report: Report, conditions: Sequence[Condition], *, gate: bool) -> int:
     """Return the exit status of ``report``, and say on standard error why it is not 0.
 
     Raises
@@ -157,21 +156,21 @@ def report_status(report: Report, options: CommandOptions) -> int:
         If the report does not have the number of a condition, or no groups.
     """
     statuses = [0]
-    for condition in options.conditions:
+    for condition in conditions:
         message, caution = _broken(condition, report), _doubt(condition, report)
         if message is not None:
             console.say(f"--fail-if {quoted(condition.text)} holds: {message}")
             statuses.append(FAILED)
         if caution is not None:
             console.say(f"--fail-if {quoted(condition.text)}: {caution}")
-    if options.gate:
+    if gate:
         statuses.append(_gate(report.decision, report.miscalibrated))
         if statuses[-1]:
             console.say(f"--gate: {report.verdict()[0]}")
     return _worst(statuses)
 
 
-def comparison_status(comparison: Comparison, options: CommandOptions) -> int:
+def comparison_status(comparison: Comparison, conditions: Sequence[Condition], *, gate: bool) -> int:
     """Return the exit status of ``compare``: the gate asks whether a model is worse than the first.
 
     Raises
@@ -180,11 +179,11 @@ def comparison_status(comparison: Comparison, options: CommandOptions) -> int:
         If the comparison does not have the number of a condition, or no groups.
     """
     statuses = [0]
-    for condition in options.conditions:
+    for condition in conditions:
         for message in _changed(condition, comparison):
             console.say(f"--fail-if {quoted(condition.text)} holds: {message}")
             statuses.append(FAILED)
-    if options.gate:
+    if gate:
         from calibrant.render.comparison import deciding
 
         summary = comparison.to_dict()

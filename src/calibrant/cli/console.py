@@ -74,7 +74,7 @@ def status_of(run: Callable[[], Any]) -> int:
             status = run()
     except click.ClickException as error:
         if not isinstance(error, _HELP):  # a name with line breaks would add lines of its own
-            vars(error).update(message=error.message.replace("\n", " "))
+            vars(error).update(message=_one_line(error.message))
         text = io.StringIO()
         error.show(text)
         _tell(text.getvalue(), end="")
@@ -134,13 +134,17 @@ def say(message: str) -> None:
 
 def tell(line: str) -> None:
     """Write one line to standard error."""
-    _tell(line.replace("\n", " "))
+    _tell(_one_line(line))
 
 
 def clear_line(is_drawn: bool) -> None:
     """Remove a progress bar from the terminal, if there is one, and show the cursor again."""
     if is_drawn:
         os.write(ERR, b"\r\x1b[2K\x1b[?25h")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split("\n"))
 
 
 def visible(text: str) -> str:
