@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -114,11 +115,10 @@ def _candidates() -> list[str]:
     Outside of both only the working directory counts: anybody may write to a folder above it such as ``/tmp``.
     """
     try:
-        places = [os.getcwd()]
+        folder = Path.cwd()
     except OSError:  # it was removed
         return []
-    while os.path.dirname(places[-1]) != places[-1]:
-        places.append(os.path.dirname(places[-1]))
+    places = [str(place) for place in (folder, *folder.parents)]
     roots = [place for place in places if os.path.lexists(os.path.join(place, ".git"))]
     roots += [place for place in places if place == os.path.expanduser("~")]
     within = places[: places.index(roots[0]) + 1] if roots else places[:1]

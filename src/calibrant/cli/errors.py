@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -53,16 +52,21 @@ _TERMS: Final = Terms(
 #: Faults of single targets: `_for_labels` proposes options against them.
 _OF_TARGETS: Final = (Fault.OUTCOMES, Fault.CLASS_INDICES, Fault.LABEL_TYPE, Fault.LABEL_NAMES)
 _ARGUMENTS: Final = {
-    "class_names": "--class-names",
-    "ignore_index": "--ignore-index",
-    "notion": "--notion",
-    "logits": "--logits",
-    "n_bins": "--n-bins",
-    "bands": "--bands",
     "groups": "--by",
     "clusters": "--cluster",
     "weights": "--weight",
-    "weights_are": "--weights-are",
+    **{
+        option.removeprefix("--").replace("-", "_"): option
+        for option in (
+            "--class-names",
+            "--ignore-index",
+            "--notion",
+            "--logits",
+            "--n-bins",
+            "--bands",
+            "--weights-are",
+        )
+    },
 }
 
 
@@ -169,10 +173,8 @@ def _for_filled_in(error: FileError, options: CommandOptions) -> str:
     if not value or not os.path.isfile(value) or error.fault in (FileFault.UNREADABLE, FileFault.VALUE):
         return ""
     other_files = [name for name in options.files[1:] if name[:1] == value[0]]  # the shell's other files
-    common_letters = [
-        pair[0] for pair in takewhile(lambda pair: len(set(pair)) == 1, zip(value, *other_files, strict=False))
-    ]
-    prefix = "".join(common_letters) if other_files else re.sub(r"[^_]*$", "", value)
+    common = os.path.commonprefix([value, *other_files])  # noqa: RUF071 - characters, as in a pattern
+    prefix = common if other_files else re.sub(r"[^_]*$", "", value)
     return f"; {quoted(value)} is a file: if the shell expanded a pattern, quote it: {option} '{prefix}*'"
 
 

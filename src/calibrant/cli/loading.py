@@ -193,15 +193,16 @@ def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> 
     return compare_models(
         {name: predictions.arrays[argument] for name, argument in predictions.models.items()},
         predictions.targets,
-        notion=options.notion,
-        weights=predictions.weights,
-        ignore_index=options.ignore_index,
-        class_names=predictions.class_names,
-        clusters=predictions.clusters,
-        groups=predictions.groups,
+        **_of_rows(predictions, options),
         logits={name: options.logits or is_logits for name, is_logits in predictions.logits.items()},
         **how,
     )
+
+
+def _of_rows(predictions: FileRows, options: CommandOptions) -> dict[str, Any]:
+    """Return the arguments for rows that `evaluate` and `compare` of the library share."""
+    columns = {name: getattr(predictions, name) for name in ("weights", "class_names", "clusters", "groups")}
+    return {"notion": options.notion, "ignore_index": options.ignore_index, **columns}
 
 
 def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions) -> Report:
@@ -221,13 +222,8 @@ def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions)
             report = evaluate_predictions(
                 predictions.probs,
                 predictions.targets,
-                notion=options.notion,
-                weights=predictions.weights,
-                ignore_index=options.ignore_index,
+                **_of_rows(predictions, options),
                 logits=options.logits or predictions.logits,
-                class_names=predictions.class_names,
-                groups=predictions.groups,
-                clusters=predictions.clusters,
                 **how,
             )
     return replace(report, omitted=dict(predictions.omitted))

@@ -15,7 +15,7 @@ right cell, however an engine rounds the last bit. Otherwise (one score in a mil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
@@ -236,10 +236,14 @@ def _summed(frame: LazyFrame, columns: Columns, config: SketchConfig, *, scored:
             chains.append([{"small": nw.when((w > 0.0) & (w < 2.0**53)).then(w).otherwise(0.0)}])
             names["broken"] = (nw.col("small") != nw.col("small").floor()).cast(nw.Float64)
     chain, key = key_of(config.grid, single=columns.single, good=good, fault=fault)
-    frame = rows.with_steps(frame, chain, *chains)
-    group_names = [name for name in ("group", "curve") if name in frame.collect_schema()]
-    frame = frame.select(*group_names, key=key, **names)
-    return frame.group_by(*group_names, "key").agg(nw.len().alias("n"), *[nw.col(name).sum() for name in names])
+    return added_by((), rows.with_steps(frame, chain, *chains), key, names)
+
+
+def added_by(places: Sequence[str], frame: LazyFrame, key: nw.Expr, sums: Mapping[str, nw.Expr]) -> LazyFrame:
+    """Group rows by group, curve, places and key, and add up ``sums``; ``n`` is the number of rows."""
+    names = [*(name for name in ("group", "curve") if name in frame.collect_schema()), *places]
+    frame = frame.select(*names, key=key, **sums)
+    return frame.group_by(*names, "key").agg(nw.len().alias("n"), *[nw.col(name).sum() for name in sums])
 
 
 # ---------------------------------------------------------------- from sums to sketches
@@ -299,9 +303,11 @@ def _too_many(columns: Columns) -> InputError:
     return InputError(columns.score_argument, expected, got, remedy, fault=Fault.TOO_FINE)
 
 
-def groups_of(table: nw.DataFrame[Any], counted: NDArray[np.bool_]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
-    """Yield the value of each group, and the indices of its rows of sums."""
-    places_counted = np.flatnonzero(counted)
+def groups_of(
+    table: nw.DataFrame[Any], counted: NDArray[np.bool_] | None = None
+) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+    """Yield the value of each group, and the indices of its rows of sums: of all, or of those that count."""
+    places_counted = np.arange(len(table)) if counted is None else np.flatnonzero(counted)
     if not len(places_counted):
         return
     if "group" not in table.columns:

@@ -63,8 +63,7 @@ def gather(frame: Frame, columns: Columns, config: SketchConfig) -> dict[Any, Cl
 
 def _in_blocks(frame: nw.DataFrame[Any], columns: Columns, config: SketchConfig) -> dict[Any, ClusterSums]:
     frame, columns, groups = _with_codes(frame, columns)
-    hashed, name, kind = with_hashes(frame, columns)
-    columns = replace(columns, hashes=name)
+    hashed, columns, kind = with_hashes(frame, columns)
     event = _Curve(columns, kind, EVENT_CELLS, len(groups))
     n_classes = columns.n_classes if config.classwise else 0
     classes = [_Curve(columns, kind, CLASS_CELLS, len(groups)) for _ in range(n_classes)]
@@ -90,7 +89,7 @@ def _with_codes(frame: nw.DataFrame[Any], columns: Columns) -> tuple[nw.DataFram
     while name in used:
         name += "_"
     groups = frame.select(group=nw.col(columns.group)).unique().with_row_index(name)
-    values = {int(place): value for value, (place,) in cells.groups_of(groups, np.ones(len(groups), np.bool_))}
+    values = {int(place): value for value, (place,) in cells.groups_of(groups)}
     frame = frame.select(*used).join(groups, left_on=columns.group, right_on="group", how="left")
     return frame, replace(columns, group=name), [values[place] for place in range(len(groups))]
 
@@ -152,8 +151,8 @@ def _in_queries(frame: LazyFrame, columns: Columns, config: SketchConfig) -> dic
     """Return the sums over buckets of each group, by its value."""
     counted = _counted(frame, columns)
     counts = _counts(counted, columns)
-    hashed, name, kind = with_hashes(frame, columns)
-    frame, columns = hashed.lazy(), replace(columns, hashes=name)
+    hashed, columns, kind = with_hashes(frame, columns)
+    frame = hashed.lazy()
     query = partial(_Query, columns=columns, counts=counts, counted=counted)
     event = query(coarse=EVENT_CELLS, n_curves=1)
     sums = _fetched(event, kind, lambda summed: [summed(rows.judge_scored(frame, columns, config))])
@@ -207,9 +206,7 @@ class _Query:
         options: Any = {"good": nw.lit(True), "fault": nw.lit(cells.WRONG), "outcomes": False}
         chain, key = cells.key_of(self.coarse, single=self.columns.single, **options)
         frame, sums = rows.with_steps(frame, chain), self._sums()
-        names = [name for name in ("group", "curve") if name in frame.collect_schema()]
-        frame = frame.select(*names, "bucket", key=key, **sums)
-        return frame.group_by(*names, "bucket", "key").agg(nw.len().alias("n"), *[nw.col(name).sum() for name in sums])
+        return cells.added_by(("bucket",), frame, key, sums)
 
     def _with_buckets(self, frame: LazyFrame, part: int) -> LazyFrame:
         n_buckets, value = self.coarse.n_buckets, nw.col("hash")
@@ -262,10 +259,7 @@ def _added(sums: Sums, names: Sequence[str], places: NDArray[np.intp], size: int
 def _counted(frame: LazyFrame, columns: Columns) -> LazyFrame:
     """Return the number of clusters of each group, ``clusters``; without groups the distinct labels."""
     parts = {f"label{k}": nw.col(label.column) for k, label in enumerate(columns.labels)}
-    if columns.group is not None:
-        parts["group"] = nw.col(columns.group)
-    if columns.weight is not None:
-        parts["w"] = nw.col(columns.weight).cast(nw.Float64)
+    parts |= rows.others(columns)
     names = [name for name in parts if name != "w"]
     distinct = rows.positive_alone(frame.select(**parts), columns).group_by(*names).agg(rows=nw.len())
     return distinct if columns.group is None else distinct.group_by("group").agg(clusters=nw.len())
@@ -276,8 +270,7 @@ def _counts(counted: LazyFrame, columns: Columns) -> dict[Any, int]:
     if columns.group is None:
         return {None: len(cells.fetch(counted.head(EVENT_CELLS.n_buckets + 1)))}
     table, sums = cells.fetch_sums(counted, columns)
-    groups = cells.groups_of(table, np.ones(len(table), np.bool_))
-    return {group: int(sums["clusters"][place]) for group, (place,) in groups}
+    return {group: int(sums["clusters"][place]) for group, (place,) in cells.groups_of(table)}
 
 
 def _fetched(
@@ -289,7 +282,7 @@ def _fetched(
         for summed in tables(partial(query.summed, part=part)):
             table, sums = cells.fetch_sums(summed, query.columns)
             curve = sums.pop("curve", np.zeros(len(table), "U1")).astype(str)
-            for group, of_group in cells.groups_of(table, np.ones(len(table), np.bool_)):
+            for group, of_group in cells.groups_of(table):
                 for name in np.unique(curve[of_group]).tolist():
                     places = of_group[curve[of_group] == name]
                     of_curve = {column: values[places] for column, values in sums.items()}
@@ -311,8 +304,8 @@ _SHIFTS: Final = (30, 27, 31)
 _FACTORS: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
-def with_hashes(frame: Frame, columns: Columns) -> tuple[Frame, str, LabelKind]:
-    """Return the frame with a column of the hash of each row's cluster, the column's name, and the kind of labels.
+def with_hashes(frame: Frame, columns: Columns) -> tuple[Frame, Columns, LabelKind]:
+    """Return the frame with a column of the hash of each row's cluster, the columns with it, and the kind of labels.
 
     The rows have been checked. A hash is an integer of 64 bits, with or without a sign.
 
@@ -324,8 +317,10 @@ def with_hashes(frame: Frame, columns: Columns) -> tuple[Frame, str, LabelKind]:
     name = "cluster"
     while any(column.casefold().startswith(name) for column in frame.columns):
         name += "_"
+    columns = replace(columns, hashes=name)
     if isinstance(frame, nw.DataFrame):
-        return _in_memory(frame, columns.labels, name)
+        hashed_frame, kind = _in_memory(frame, columns.labels, name)
+        return hashed_frame, columns, kind
     engine = frame.implementation
     engines = (
         (engine.is_polars(), _in_polars),
@@ -337,7 +332,7 @@ def with_hashes(frame: Frame, columns: Columns) -> tuple[Frame, str, LabelKind]:
     hashed = next((in_engine for is_engine, in_engine in engines if is_engine), None)
     if hashed is None:
         raise _no_hash(str(engine))
-    return nw.from_native(hashed(frame, columns.labels, name)), name, _kind(columns.labels)
+    return nw.from_native(hashed(frame, columns.labels, name)), columns, _kind(columns.labels)
 
 
 def _kind(labels: Sequence[Label]) -> LabelKind:
@@ -366,9 +361,7 @@ def _hashed(arrays: Sequence[Any], n: int) -> ClusterLabels:
     return as_clusters([SEPARATOR.join(values) for values in zip(*parts, strict=True)], len(firsts)).take(numbers)
 
 
-def _in_memory(
-    frame: nw.DataFrame[Any], labels: Sequence[Label], name: str
-) -> tuple[nw.DataFrame[Any], str, LabelKind]:
+def _in_memory(frame: nw.DataFrame[Any], labels: Sequence[Label], name: str) -> tuple[nw.DataFrame[Any], LabelKind]:
     try:
         clusters = _hashed([frame.get_column(label.column).to_native() for label in labels], len(frame))
     except InputError as error:
@@ -376,7 +369,7 @@ def _in_memory(
             "cluster", error.expected, error.got, error.remedy, fault=error.fault, facts=error.facts
         ) from None
     hashes = nw.new_series(name, clusters.hashes, nw.UInt64(), backend=frame.implementation)
-    return frame.with_columns(hashes), name, clusters.kind
+    return frame.with_columns(hashes), clusters.kind
 
 
 def _in_polars(frame: LazyFrame, labels: Sequence[Label], name: str) -> Any:

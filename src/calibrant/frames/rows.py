@@ -38,19 +38,22 @@ def read(frame: LazyFrame, columns: Columns) -> LazyFrame:
     """
     names = score_names(columns)
     parts = {column: nw.col(name).cast(nw.Float64) for column, name in zip(names, columns.scores, strict=True)}
-    complete, target = target_of(columns)
-    parts["t"] = target
+    complete, parts["t"] = target_of(columns)
+    parts |= others(columns)
     for label in columns.labels:
         complete = complete & proper_label(label)
-    if columns.hashes is not None:
-        parts["hash"] = nw.col(columns.hashes)
     if columns.weight is not None:
-        parts["w"] = weight = nw.col(columns.weight).cast(nw.Float64)
-        complete = complete & proper_weight(weight)
+        complete = complete & proper_weight(parts["w"])
     if columns.group is not None:
-        parts["group"] = group = nw.col(columns.group)
-        complete = complete & ~missing(group, frame.collect_schema()[columns.group])
+        complete = complete & ~missing(parts["group"], frame.collect_schema()[columns.group])
     return frame.select(complete=complete, **parts)
+
+
+def others(columns: Columns) -> dict[str, nw.Expr]:
+    """Return the columns of groups, hashes of clusters and weights, if there are any, by their internal names."""
+    names = {"group": columns.group, "hash": columns.hashes, "w": columns.weight}
+    used = {name: nw.col(column) for name, column in names.items() if column is not None}
+    return {name: value.cast(nw.Float64) if name == "w" else value for name, value in used.items()}
 
 
 def is_rounded(columns: Columns, schema: Mapping[str, nw.dtypes.DType]) -> dict[str, nw.Expr]:
@@ -230,24 +233,16 @@ def judge_class(frame: LazyFrame, columns: Columns, k: int) -> LazyFrame:
     Nothing is checked here: the top label's query checks all rows.
     """
     score = nw.col(columns.scores[k]).cast(nw.Float64)
-    parts = {"p": nw.when((score >= 0.0) & (score <= 1.0)).then(score).otherwise(0.5), "y": is_class(columns, k)}
-    for name, column in (("group", columns.group), ("hash", columns.hashes)):
-        if column is not None:
-            parts[name] = nw.col(column)
-    if columns.weight is not None:
-        parts["w"] = nw.col(columns.weight).cast(nw.Float64)
-    return positive_alone(frame.select(**parts), columns)
+    p = nw.when((score >= 0.0) & (score <= 1.0)).then(score).otherwise(0.5)
+    return positive_alone(frame.select(p=p, y=is_class(columns, k), **others(columns)), columns)
 
 
 def judge_every_class(frame: LazyFrame, columns: Columns) -> LazyFrame:
     """Judge all classes at once, with a row for each row and class; ``curve`` is p0, p1, ..."""
-    names = score_names(columns)
-    others = {"group": columns.group, "hash": columns.hashes, "w": columns.weight}
-    other_names = [name for name, column in others.items() if column is not None]
+    names, other_names = score_names(columns), list(others(columns))
     frame = positive_alone(read(frame, columns), columns)
-    target = (
-        nw.when(nw.col("complete")).then(nw.col("t")).otherwise(0.0)
-    )  # some engines fail on numbers that are not integers
+    # Some engines fail on numbers that are not integers.
+    target = nw.when(nw.col("complete")).then(nw.col("t")).otherwise(0.0)
     label = nw.concat_str(nw.lit("p"), target.cast(nw.Int64).cast(nw.String))
     frame = frame.select(*names, *other_names, label=label)
     frame = frame.unpivot(names, index=[*other_names, "label"], variable_name="curve", value_name="p")
