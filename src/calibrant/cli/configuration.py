@@ -163,13 +163,14 @@ def _values(ctx: click.Context, path: str, table: _Table) -> dict[str, Any]:
     group = ctx.parent.command if ctx.parent is not None else None
     commands = group.commands if isinstance(group, click.Group) else {str(ctx.command.name): ctx.command}
     options = {name: _options(command) for name, command in commands.items() if "config" in _options(command)}
-    shared, own = {}, {}  # type: dict[str, Any], dict[str, Any]
+    shared: dict[str, Any] = {}
+    of_command: dict[str, Any] = {}
     for key, value in table.items():
         if key in options and isinstance(value, dict):
             for inner, part in value.items():
                 name, checked = _checked(ctx, path, f"{key}.{inner}", part, [options[key]])
                 if key == ctx.command.name:
-                    _set(ctx, path, own, name, checked)
+                    _set(ctx, path, of_command, name, checked)
             continue
         if isinstance(value, dict) and key.replace("_", "-") not in _options(ctx.command):
             msg = f"{path}: [{short(key)}]: expected the name of a command, got another; {nearest(key, options)}"
@@ -178,7 +179,7 @@ def _values(ctx: click.Context, path: str, table: _Table) -> dict[str, Any]:
         name, checked = _checked(ctx, path, key, value, owners)
         if name in {option.name for option in owners[0].values()}:
             _set(ctx, path, shared, name, checked)
-    return {**shared, **own}
+    return {**shared, **of_command}
 
 
 def _set(ctx: click.Context, path: str, values: dict[str, Any], name: str, value: Any) -> None:

@@ -468,7 +468,7 @@ def _event_among(words: Sequence[str]) -> str | None:
 
 
 def _of_event(texts: Sequence[str], held: Held, options: CommandOptions) -> tuple[str, tuple[str, ...]]:
-    """Return how to judge some values as the event, and all others as not the event."""
+    """Return how to name some values as the event, and all others as not the event."""
     condition = held.is_among(texts) if len(texts) > 1 else held.equals(texts[0])
     where = _where(held.is_known(), options) if held.missing else ()
     others = "all other values are" if len(held.present) - len(texts) > 1 else "other values are"
@@ -483,7 +483,7 @@ def _of_event(texts: Sequence[str], held: Held, options: CommandOptions) -> tupl
 def _of_pair(
     pair: Sequence[Sequence[str]], has_others: bool, held: Held, options: CommandOptions
 ) -> tuple[str, tuple[str, ...]]:
-    """Return how to judge two labels, the event second, without the rows of unknown outcomes."""
+    """Return how to name two labels, the event second, without the rows of unknown outcomes."""
     texts = [text for side in pair for text in side]
     where = _where(held.is_among(texts), options) if has_others or held.missing else ()
     others = sum(held.counts.values()) - sum(held.counts[text] for text in texts)

@@ -125,7 +125,7 @@ def _load_columns(options: CommandOptions, step: Step, rows: list[FileRows]) -> 
 
 
 def _load_model(options: CommandOptions, model: str, step: Step, rows: list[FileRows]) -> FilePredictions:
-    """Read the predictions of one model from files of its own, and judge them by themselves for their errors."""
+    """Read the predictions of one model from files of its own, and evaluate their events for their errors."""
     from calibrant import files
     from calibrant.inputs.notions import read, resolve
     from calibrant.inputs.predictions import as_predictions
@@ -153,7 +153,7 @@ def _load_sketches(
     step: Step,
     rows: list[FileRows],
 ) -> FileSketches:
-    """Read sketches; files of rows become sketches that judge the same event."""
+    """Read sketches; files of rows become sketches of the same event."""
     from calibrant import files
 
     if options.on:

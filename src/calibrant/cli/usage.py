@@ -135,14 +135,13 @@ class Command(click.Command):
         helping = self.get_help_option(ctx)
         path = None if helping is not None and words.get(helping.name) else configuration.configure(ctx, words)
         try:
-            rest = super().parse_args(ctx, args)
+            return super().parse_args(ctx, args)
         except (click.NoSuchOption, click.BadParameter):
-            ctx.params["config"] = configuration.configured(ctx, path)
             raise  # `invoke` names the file
         except click.UsageError as error:
             raise _blamed(error, configuration.configured(ctx, path)) from None
-        ctx.params["config"] = configuration.configured(ctx, path)
-        return rest
+        finally:
+            ctx.params["config"] = configuration.configured(ctx, path)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error of usage names the file that an option came from."""

@@ -15,7 +15,7 @@ from calibrant.frames.columns import (
     alike_in_engines,
     as_frame,
     resolve_columns,
-    resolve_judgement,
+    resolve_config,
     sampled,
     with_expression,
 )
@@ -166,7 +166,7 @@ def sketch(
         class_names=class_names,
         cluster=cluster,
     )
-    config = resolve_judgement(columns, notion, classwise, grid)
+    config = resolve_config(columns, notion, classwise, grid)
     check_weights_are(weights_are, given=weight is not None)
     source = alike_in_engines(source, columns)
     if weights_are == "sampling":

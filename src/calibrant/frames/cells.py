@@ -171,7 +171,7 @@ def fetch(frame: LazyFrame) -> nw.DataFrame[Any]:
 
 def queries(frame: LazyFrame, columns: Columns, config: SketchConfig, *, lazy: bool) -> Iterator[LazyFrame]:
     """Yield the queries to fetch: a row of sums for each group, curve and key."""
-    events = _summed(rows.judge(frame, columns, config), columns, config, scored=True)
+    events = _summed(rows.evaluate(frame, columns, config), columns, config, scored=True)
     if not config.has_classes:
         yield events
         return
@@ -189,9 +189,9 @@ def class_tables(
     """Return the sums of the rows of each class, with the column ``curve``: a table for each, or one for all."""
     if lazy and not (frame.implementation.is_duckdb() or frame.implementation.is_polars()):
         # In other engines each table of a union costs a plan or a stage: stack the classes.
-        return [summed(rows.judge_every_class(frame, columns))]
+        return [summed(rows.evaluate_every_class(frame, columns))]
     return [
-        summed(rows.judge_class(frame, columns, k)).with_columns(curve=nw.lit(f"p{k}"))
+        summed(rows.evaluate_class(frame, columns, k)).with_columns(curve=nw.lit(f"p{k}"))
         for k in range(columns.n_classes)
     ]
 
@@ -401,13 +401,13 @@ def _right(sums: Sums, event_cells: Cells, config: SketchConfig, columns: Column
     """Return the weight of the right predictions, or with the prefix "squared_" their squared weight."""
     if "right" in sums:
         return float(sums[f"{prefix}right"].sum())
-    if columns.classes or config.notion == "top-label":  # the judged event itself
+    if columns.classes or config.notion == "top-label":  # the evaluated event itself
         return float(sums[weight][event_cells.outcomes == 1].sum())
     return float(sums[weight][event_cells.outcomes == event_cells.upper].sum())
 
 
 def _infinite(sums: Sums, event_cells: Cells, last: int) -> float:
-    """Return the weight of the predictions with probability 0 for what happened."""
+    """Return the weight of the predictions with probability 0 for the observed outcome."""
     if "infinite" in sums:
         return float(sums["infinite"].sum())
     never, always = event_cells.cells == 0, event_cells.cells == last

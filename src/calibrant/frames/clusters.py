@@ -68,9 +68,9 @@ def _in_blocks(frame: nw.DataFrame[Any], columns: Columns, config: SketchConfig)
     n_classes = columns.n_classes if config.classwise else 0
     classes = [_Curve(columns, kind, CLASS_CELLS, len(groups)) for _ in range(n_classes)]
     for part in cells.parts(hashed):
-        event.add(rows.judge_scored(part, columns, config))
+        event.add(rows.evaluate_scored(part, columns, config))
         for k, curve in enumerate(classes):
-            curve.add(rows.judge_class(part, columns, k))
+            curve.add(rows.evaluate_class(part, columns, k))
     for curve in (event, *classes):
         curve.flush()
     return {
@@ -106,11 +106,11 @@ class _Curve:
         self._held: list[Sums] = []
         self.sums: dict[int, BucketSums] = {}
 
-    def add(self, judged: LazyFrame) -> None:
-        """Add the judged rows of a block."""
+    def add(self, evaluated: LazyFrame) -> None:
+        """Add the evaluated rows of a block."""
         used = ("group", "hash", "p", "y", "w", *rows.SCORES)
-        names = [name for name in used if name in judged.collect_schema()]
-        table = cells.fetch(judged.select(*names))
+        names = [name for name in used if name in evaluated.collect_schema()]
+        table = cells.fetch(evaluated.select(*names))
         self._held.append({name: table.get_column(name).to_numpy() for name in names})
         if sum(len(held["p"]) for held in self._held) >= self._most:
             self.flush()
@@ -155,7 +155,7 @@ def _in_queries(frame: LazyFrame, columns: Columns, config: SketchConfig) -> dic
     frame = hashed.lazy()
     query = partial(_Query, columns=columns, counts=counts, counted=counted)
     event = query(coarse=EVENT_CELLS, n_curves=1)
-    sums = _fetched(event, kind, lambda summed: [summed(rows.judge_scored(frame, columns, config))])
+    sums = _fetched(event, kind, lambda summed: [summed(rows.evaluate_scored(frame, columns, config))])
     if not config.classwise:
         return {group: ClusterSums(sums[group, ""]) for group in counts}
     each = query(coarse=CLASS_CELLS, n_curves=columns.n_classes)
@@ -201,7 +201,7 @@ class _Query:
         return self.counts[group] > self.coarse.n_buckets
 
     def summed(self, frame: LazyFrame, part: int) -> LazyFrame:
-        """Group judged rows by group, bucket and coarse cell, and add them up: those of one slice of the buckets."""
+        """Group evaluated rows by group, bucket and coarse cell, and add them up: those of one slice of the buckets."""
         frame = self._with_buckets(frame, part)
         options: Any = {"good": nw.lit(True), "fault": nw.lit(cells.WRONG), "outcomes": False}
         chain, key = cells.key_of(self.coarse, single=self.columns.single, **options)
@@ -276,7 +276,7 @@ def _counts(counted: LazyFrame, columns: Columns) -> dict[Any, int]:
 def _fetched(
     query: _Query, kind: LabelKind, tables: Callable[[Callable[[LazyFrame], LazyFrame]], Iterable[LazyFrame]]
 ) -> dict[tuple[Any, str], BucketSums]:
-    """Return the sums over buckets of each group and curve; ``tables`` makes tables of sums of judged rows."""
+    """Return the sums over buckets of each group and curve; ``tables`` makes tables of sums of evaluated rows."""
     made: dict[tuple[Any, str], BucketSums] = {}
     for part in range(query.n_slices):
         for summed in tables(partial(query.summed, part=part)):

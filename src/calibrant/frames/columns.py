@@ -26,7 +26,7 @@ LazyFrame = nw.LazyFrame[Any]
 Frame = nw.DataFrame[Any] | LazyFrame
 Schema = dict[str, nw.dtypes.DType]
 
-#: What to do about rows that cannot be judged.
+#: What to do about rows that cannot be evaluated.
 FILTER: Final = "filter the rows out of the frame first"
 
 _FRAMES: Final = "a frame of pandas, Polars, PyArrow, DuckDB, Ibis, Dask or PySpark"
@@ -301,7 +301,7 @@ def sampled(frame: Frame, columns: Columns) -> tuple[Frame, Columns]:
     return changed, replace(columns, integer_weights=False)
 
 
-def resolve_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) -> SketchConfig:
+def resolve_config(columns: Columns, notion: Any, classwise: Any, grid: Any) -> SketchConfig:
     """Return the configuration of the sketch of the columns.
 
     Raises

@@ -1,4 +1,4 @@
-"""Turn the columns of a frame into judged events and their scores, with expressions that every engine has.
+"""Turn the columns of a frame into evaluated events and their scores, with expressions that every engine has.
 
 The definitions are those of `kernels/reference.py`: `read_events` for one event and `read_probs` for classes.
 """
@@ -17,7 +17,7 @@ from calibrant.inputs.predictions import rounding, sum_tolerance
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_WEIGHT
 from calibrant.sketch.sums import SketchConfig
 
-#: The columns of `judge_scored` with the scores of whole predictions.
+#: The columns of `evaluate_scored` with the scores of whole predictions.
 SCORES: Final = ("brier", "likelihood", "infinite", "right")
 
 #: Decimals of so many digits are whole numbers of 64 bits.
@@ -83,8 +83,8 @@ def n_rounded(frame: Frame, columns: Columns) -> dict[Any, int]:
     if columns.group is None:
         return {None: int(table.select(nw.col("n").sum()).collect().item() or 0)}
     table = table.filter(nw.col("n") > 0).group_by("group").agg(nw.col("n").sum())
-    found = table.collect()
-    return dict(zip(found.get_column("group").to_list(), map(int, found.get_column("n").to_list()), strict=True))
+    counts = table.collect()
+    return dict(zip(counts.get_column("group").to_list(), map(int, counts.get_column("n").to_list()), strict=True))
 
 
 def score_names(columns: Columns) -> list[str]:
@@ -129,8 +129,8 @@ def target_of(columns: Columns) -> tuple[nw.Expr, nw.Expr]:
         places = [is_class(columns, k) * float(k) for k in range(1, len(columns.names))]
         return target.cast(nw.String).is_in(columns.names), added(places)
     if columns.writing == "integers":  # Arrow refuses to cast large ones, and none of them is a class
-        known = (target >= 0) & (target < columns.n_classes)
-        target = nw.when(known).then(target).otherwise(columns.n_classes)
+        is_index = (target >= 0) & (target < columns.n_classes)
+        target = nw.when(is_index).then(target).otherwise(columns.n_classes)
     number = target.cast(nw.Float64)
     if columns.n_classes == 2:
         return (number == 0.0) | (number == 1.0), number
@@ -155,14 +155,14 @@ def added(terms: Sequence[nw.Expr]) -> nw.Expr:
     return rows[0]
 
 
-def judge(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
-    """Judge the rows of a frame: the columns of `judge_event` or `judge_classes`."""
-    judge_rows = judge_classes if columns.classes else judge_event
-    return judge_rows(read(frame, columns), columns, config)
+def evaluate(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
+    """Evaluate the rows of a frame: the columns of `evaluate_event` or `evaluate_classes`."""
+    evaluate_rows = evaluate_classes if columns.classes else evaluate_event
+    return evaluate_rows(read(frame, columns), columns, config)
 
 
-def judge_event(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
-    """Judge one event: add ``good``, ``p`` (0.5 for invalid rows), ``y``, and the columns of its scores."""
+def evaluate_event(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
+    """Evaluate one event: add ``good``, ``p`` (0.5 for invalid rows), ``y``, and the columns of its scores."""
     p, t = nw.col("p"), nw.col("t")
     frame = frame.with_columns(good=_positive(nw.col("complete") & (p >= 0.0) & (p <= 1.0), columns))
     positive = {"y": t} if config.notion == "positive" else {}
@@ -178,8 +178,8 @@ def judge_event(frame: LazyFrame, columns: Columns, config: SketchConfig) -> Laz
     return frame.with_columns(y=1.0 - (predicted - t).abs(), p=top)
 
 
-def judge_classes(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
-    """Judge the top label, or the second of two classes: add the columns of `judge_event`, and ``right``."""
+def evaluate_classes(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
+    """Evaluate the top label, or the second of two classes: add the columns of `evaluate_event`, and ``right``."""
     names = score_names(columns)
     scores, t = [nw.col(name) for name in names], nw.col("t")
     is_target = [(t == float(k)).cast(nw.Float64) for k in range(len(scores))]
@@ -218,17 +218,17 @@ def losses() -> Steps:
     return [{"infinite": nothing, "possible": target_prob + nothing}, {"likelihood": nw.col("possible").log()}]
 
 
-def judge_scored(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
-    """Judge the rows with weight: the columns of `judge` and `losses`, and ``right``, 1 or 0 for every notion."""
-    judged = with_steps(positive_alone(judge(frame, columns, config), columns), losses())
+def evaluate_scored(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
+    """Evaluate the rows with weight: the columns of `evaluate` and `losses`, and ``right``, 1 or 0 for every notion."""
+    evaluated = with_steps(positive_alone(evaluate(frame, columns, config), columns), losses())
     p, y = nw.col("p"), nw.col("y")
     if config.notion != "positive":
-        return judged.with_columns(right=y)  # the judged event itself
-    return judged if columns.classes else judged.with_columns(right=1.0 - ((p >= 0.5).cast(nw.Float64) - y).abs())
+        return evaluated.with_columns(right=y)  # the evaluated event itself
+    return evaluated if columns.classes else evaluated.with_columns(right=1.0 - ((p >= 0.5).cast(nw.Float64) - y).abs())
 
 
-def judge_class(frame: LazyFrame, columns: Columns, k: int) -> LazyFrame:
-    """Judge the event "this is class k" from the frame's columns: ``p`` and ``y``; ``group``, ``hash``, ``w`` if used.
+def evaluate_class(frame: LazyFrame, columns: Columns, k: int) -> LazyFrame:
+    """Evaluate the event "this is class k" by the frame's columns: ``p``, ``y``; ``group``, ``hash``, ``w`` if used.
 
     Nothing is checked here: the top label's query checks all rows.
     """
@@ -237,8 +237,8 @@ def judge_class(frame: LazyFrame, columns: Columns, k: int) -> LazyFrame:
     return positive_alone(frame.select(p=p, y=is_class(columns, k), **others(columns)), columns)
 
 
-def judge_every_class(frame: LazyFrame, columns: Columns) -> LazyFrame:
-    """Judge all classes at once, with a row for each row and class; ``curve`` is p0, p1, ..."""
+def evaluate_every_class(frame: LazyFrame, columns: Columns) -> LazyFrame:
+    """Evaluate all classes at once, with a row for each row and class; ``curve`` is p0, p1, ..."""
     names, other_names = score_names(columns), list(others(columns))
     frame = positive_alone(read(frame, columns), columns)
     # Some engines fail on numbers that are not integers.
