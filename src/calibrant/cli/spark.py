@@ -84,7 +84,7 @@ def load(ctx: click.Context, options: CommandOptions, patterns: Sequence[str]) -
     paths, kind, title = _paths(patterns)
     if kind not in _KINDS:
         raise FileError(title, "has a format that --engine spark cannot read", "pass .parquet, .csv or .jsonl files")
-    with _session(options.master) as session, _settled(session, options.timezone), _without_logs():
+    with _session(options.master) as session, _settled(session, options.timezone):
         try:
             frame = _read(session, paths, kind, title)
             selection = _select(frame, title, options)
@@ -204,15 +204,21 @@ def _session(master: str | None) -> Iterator[Any]:
 def _settled(session: Any, timezone: str) -> Iterator[None]:
     """Have a session find the same rows, whoever wrote the files and wherever it runs; it may be the caller's own.
 
-    Most writers of Parquet leave NaN out of the statistics of a row group, and Spark has NaN above all numbers.
+    Most writers of Parquet leave NaN out of the statistics of a row group, and Spark has NaN above all numbers. The
+    loggers of pyspark are silent, because this module words the errors.
     """
-    wanted = {"spark.sql.session.timeZone": timezone, "spark.sql.parquet.filterPushdown": "false"}
-    before = {name: session.conf.get(name) for name in wanted}
-    for name, value in wanted.items():
+    settings = {"spark.sql.session.timeZone": timezone, "spark.sql.parquet.filterPushdown": "false"}
+    before = {name: session.conf.get(name) for name in settings}
+    levels = {logger: logger.level for logger in map(logging.getLogger, _LOGGERS)}
+    for name, value in settings.items():
         session.conf.set(name, value)
+    for logger in levels:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
+        for logger, level in levels.items():
+            logger.setLevel(level)
         with suppress(Exception):  # a session that has ended has none to restore
             for name, value in before.items():
                 session.conf.set(name, value)
@@ -235,20 +241,6 @@ def _silent() -> Iterator[str]:
             os.dup2(stderr_copy, 2)
             os.close(stderr_copy)
             os.close(descriptor)
-
-
-@contextmanager
-def _without_logs() -> Iterator[None]:
-    """Silence the loggers of pyspark: this module words the errors."""
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
 
 
 def _last_line(log: str, error: Exception) -> str:
