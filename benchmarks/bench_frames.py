@@ -23,7 +23,7 @@ from contest import Contest, Goal
 from samples import binary
 
 from calibrant import CalibrationSketch, frames
-from calibrant.frames import cell_keys
+from calibrant.frames import cells as frame_cells
 from calibrant.table import grid as grids
 
 N = 20_000_000
@@ -67,19 +67,19 @@ SUMS = "count(*) AS n, sum(p) AS s, sum(p * p) AS q, sum(b) AS b, sum(b * b) AS 
 
 
 def arithmetic(source: str, precision: str) -> str:
-    """Return the query that finds cells as `calibrant.frames.cell_keys` does: the key that `cells_of` reads."""
+    """Return the query that finds cells as `calibrant.frames.cells` does: the key that `cells_of` reads."""
     depth = "m"
     if precision == "float32":
         below = "(p + (p * (1 - 2.0::DOUBLE ** -24))::FLOAT::DOUBLE) * 0.5::DOUBLE"
         depth = f"u * (m + (m > 0)::DOUBLE * 2.0::DOUBLE ** -25) + (1 - u) * {below}"
-    series = f"(d * {cell_keys.arcsine()[-1]!r}::DOUBLE + {cell_keys.arcsine()[-2]!r}::DOUBLE)"
-    for coefficient in cell_keys.arcsine()[-3::-1]:
+    series = f"(d * {frame_cells.arcsine()[-1]!r}::DOUBLE + {frame_cells.arcsine()[-2]!r}::DOUBLE)"
+    for coefficient in frame_cells.arcsine()[-3::-1]:
         series = f"({series} * d + {coefficient!r}::DOUBLE)"
-    near = f"{cell_keys.NEAR!r}::DOUBLE"
+    near = f"{frame_cells.NEAR!r}::DOUBLE"
     return f"""
         SELECT k, {SUMS}
         FROM (SELECT p, b, -ln(p_y + (p_y = 0)::DOUBLE) AS l,
-                     CASE WHEN hi = lo THEN ((lo + i) * 2 + u) * 2 + y + {cell_keys.DECIDED!r}::DOUBLE
+                     CASE WHEN hi = lo THEN ((lo + i) * 2 + u) * 2 + y + {frame_cells.DECIDED!r}::DOUBLE
                           ELSE (1 - 2 * y) * p END AS k
               FROM (SELECT *, floor(x + {near}) + floor(z + {near}) AS hi,
                            floor(abs(x - {near})) + floor(abs(z - {near})) AS lo
@@ -132,7 +132,7 @@ def answered(
 ) -> tuple[np.ndarray, np.ndarray, dict[str, float]]:
     """Return counts and sums by cell and outcome, and the exact sums, from the result of SQL by hand."""
     if keyed:
-        decoded = cell_keys.cells_of(table["k"], "standard", single=precision == "float32")
+        decoded = frame_cells.cells_of(table["k"], "standard", single=precision == "float32")
         cells, outcomes = decoded.cells, decoded.outcomes
     else:
         cells, outcomes = np.divmod(table["k"].astype(np.int64), 2)

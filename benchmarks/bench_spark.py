@@ -20,7 +20,7 @@ from contest import Contest
 from samples import binary
 
 from calibrant import CalibrationSketch, frames
-from calibrant.frames import cell_keys
+from calibrant.frames import cells as frame_cells
 
 FILES = 4
 WARM = 4  # runs before the clock starts: the machine that Spark runs on compiles what is hot
@@ -57,15 +57,15 @@ def rows(request: pytest.FixtureRequest) -> dict[str, np.ndarray]:
 
 
 def arithmetic(source: str) -> str:
-    """Return the query that finds cells as `calibrant.frames.cell_keys` does: the key that `cells_of` reads."""
-    series = f"(m * {cell_keys.arcsine()[-1]!r}D + {cell_keys.arcsine()[-2]!r}D)"
-    for coefficient in cell_keys.arcsine()[-3::-1]:
+    """Return the query that finds cells as `calibrant.frames.cells` does: the key that `cells_of` reads."""
+    series = f"(m * {frame_cells.arcsine()[-1]!r}D + {frame_cells.arcsine()[-2]!r}D)"
+    for coefficient in frame_cells.arcsine()[-3::-1]:
         series = f"({series} * m + {coefficient!r}D)"
-    near = f"{cell_keys.NEAR!r}D"
+    near = f"{frame_cells.NEAR!r}D"
     return f"""
         SELECT k, {SUMS}
         FROM (SELECT p, b, -ln(p_y + cast(p_y = 0 AS DOUBLE)) AS l,
-                     CASE WHEN hi = lo THEN ((lo + i) * 2D + u) * 2D + y + {cell_keys.DECIDED!r}D
+                     CASE WHEN hi = lo THEN ((lo + i) * 2D + u) * 2D + y + {frame_cells.DECIDED!r}D
                           ELSE (1D - 2D * y) * p END AS k
               FROM (SELECT *, floor(x + {near}) + floor(z + {near}) AS hi,
                            floor(abs(x - {near})) + floor(abs(z - {near})) AS lo

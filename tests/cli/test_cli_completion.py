@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from calibrant import CalibrationSketch
 from calibrant.cli import main
-from calibrant.cli.completion import SHELLS
+from calibrant.cli.commands import SHELLS
 from calibrant.inputs.notions import NOTIONS
 from calibrant.measures.listed import BY_NAME
 

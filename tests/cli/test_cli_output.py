@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import browser, loading, main, output
+from calibrant.cli import loading, main, output
 from calibrant.files import reading
 from calibrant.render import markdown, terminal
 
@@ -361,10 +361,10 @@ def test_open_without_a_file_opens_a_page_that_stays(
 def test_without_a_screen_the_page_is_named(
     opened: list[str], monkeypatch: pytest.MonkeyPatch, platform: str, variables: dict[str, str], shown: bool
 ) -> None:
-    monkeypatch.setattr(browser.sys, "platform", platform)
+    monkeypatch.setattr(output.sys, "platform", platform)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    problem = browser.show("a.html")
+    problem = output.open_page("a.html")
     assert len(opened) == shown
     named = "--open: there is no browser on a screen here; open this page yourself: a.html"
     assert problem == ("" if shown else named)

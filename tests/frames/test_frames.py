@@ -37,7 +37,7 @@ from calibrant.errors import InputError, MissingDependencyError, NothingJudgedEr
 from calibrant.errors.extras import install_command
 from calibrant.errors.faults import Fault, Mistake
 from calibrant.files import Options, read_predictions
-from calibrant.frames import cell_keys, cells, rows, sketch
+from calibrant.frames import cells, rows, sketch
 from calibrant.sketch.sums import SQUARED
 from calibrant.table import grid as grids
 from tests.examples_of import at_most
@@ -820,7 +820,7 @@ def test_the_import_loads_no_engine() -> None:
 
 
 def test_the_polynomial_is_the_arcsine() -> None:
-    coefficients = cell_keys.arcsine()
+    coefficients = cells.arcsine()
     with mpmath.workdps(30):
         for m in np.linspace(2**-30, 0.5 + 2**-25, 400).tolist():
             series = mpmath.mpf(0)
@@ -832,7 +832,7 @@ def test_the_polynomial_is_the_arcsine() -> None:
 
 def arguments(p: np.ndarray, grid: grids.Grid, *, single: bool) -> tuple[np.ndarray, np.ndarray]:
     """Work out, as an engine does, the two numbers whose whole parts count edges."""
-    chain, _ = cell_keys.key(grid, single=single, good=nw.lit(True), fault=nw.lit(0.0))
+    chain, _ = cells.key_of(grid, single=single, good=nw.lit(True), fault=nw.lit(0.0))
     frame = nw.from_native(pl.LazyFrame({"p": p.astype(np.float64), "y": np.zeros(len(p))}))
     table = rows.with_steps(frame, chain).collect()
     return table.get_column("first").to_numpy(), table.get_column("second").to_numpy()
@@ -842,22 +842,22 @@ def arguments(p: np.ndarray, grid: grids.Grid, *, single: bool) -> tuple[np.ndar
 def test_at_an_edge_an_argument_is_a_whole_number_but_for_half_of_what_is_allowed(grid) -> None:
     edges = grids.edges(grid)[1:-1]
     off = np.min([np.abs(part - np.rint(part)) for part in arguments(edges, grid, single=False)], axis=0)
-    assert off.max() < cell_keys.NEAR / 2
+    assert off.max() < cells.NEAR / 2
     assert off.max() < 8e-8
 
 
 @pytest.mark.parametrize("dtype", BOTH)
 def test_a_score_that_is_near_no_edge_does_not_come_back(dtype) -> None:
     columns = {"p": np.random.default_rng(1).random(20_000).astype(dtype), "y": np.zeros(20_000, np.int64)}
-    chain, key = cell_keys.key("standard", single=dtype is np.float32, good=nw.lit(True), fault=nw.lit(0.0))
+    chain, key = cells.key_of("standard", single=dtype is np.float32, good=nw.lit(True), fault=nw.lit(0.0))
     frame = nw.from_native(pl.LazyFrame(columns)).select(p=nw.col("p").cast(nw.Float64), y=nw.lit(0.0))
     keys = rows.with_steps(frame, chain).select(key=key).collect().get_column("key").to_numpy()
-    assert np.count_nonzero(keys < cell_keys.DECIDED) <= 1
+    assert np.count_nonzero(keys < cells.DECIDED) <= 1
 
 
 def test_a_half_is_undecided_so_that_wrong_rows_are_looked_at() -> None:
     first, _ = arguments(np.array([0.5]), "standard", single=False)
-    assert math.floor(first[0] - cell_keys.NEAR) < math.floor(first[0] + cell_keys.NEAR)
+    assert math.floor(first[0] - cells.NEAR) < math.floor(first[0] + cells.NEAR)
 
 
 # ---------------------------------------------------------------- names that are not what they seem

@@ -30,7 +30,7 @@ from calibrant.clusters.labels import hash_text, mix64
 from calibrant.clusters.sums import SCALARS
 from calibrant.errors import InputError
 from calibrant.errors.faults import ClusterFacts, Fault, MissingFacts
-from calibrant.frames import cell_keys, cells, hashes, sketch
+from calibrant.frames import cells, clusters, sketch
 from tests.examples_of import at_most
 from tests.frames.test_frames import CLASSES, ENGINES, EVENT, check_same, dask, ibis
 
@@ -490,9 +490,9 @@ def test_missing_labels_are_counted(name: str, label: list[Any]) -> None:
     places = {"pandas", "polars", "pyarrow"}
     first = ", the first at row 1" if name in places else ""
     match = rf"cluster: expected a label in every row, got missing values \(null or NaN\) in 2 rows{first}; name the"
-    for clusters in ("c", ["c", "y"]):
+    for labels in ("c", ["c", "y"]):
         with pytest.raises(InputError, match=match) as caught:
-            sketch(ENGINES[name](frame), **EVENT, cluster=clusters)
+            sketch(ENGINES[name](frame), **EVENT, cluster=labels)
     error = caught.value
     assert error.fault is Fault.MISSING
     assert isinstance(error.facts, MissingFacts)
@@ -590,7 +590,7 @@ def test_an_engine_that_cannot_hash_says_so() -> None:
     with pytest.raises(
         InputError, match=r"cluster: expected an engine that hashes labels: .*, got Ibis on polars; pass"
     ):
-        hashes.with_hashes(nw.from_native(table), found(table))
+        clusters.with_hashes(nw.from_native(table), found(table))
 
 
 def found(frame: Any) -> Any:
@@ -607,10 +607,10 @@ def found(frame: Any) -> Any:
 @at_most(100)
 def test_halves_of_32_bits_are_split_mix(numbers: list[int]) -> None:
     values: dict[str, int] = {}
-    bits = hashes.BitOperations(values.__getitem__, operator.and_, operator.xor, operator.rshift)
+    bits = clusters.BitOperations(values.__getitem__, operator.and_, operator.xor, operator.rshift)
     for number, expected in zip(numbers, mix64(np.array(numbers, np.uint64)).tolist(), strict=True):
         values |= {"high": number >> 32, "low": number % 2**32}
-        for step in hashes.split_mix(values.__getitem__, bits):
+        for step in clusters.split_mix(values.__getitem__, bits):
             assert all(0 <= value < 2**52 for value in step.values())
             values |= step
         assert values["high"] << 32 | values["low"] == expected
@@ -623,13 +623,13 @@ def test_keys_find_the_coarse_cells_of_scores(coarse: CoarseCells, dtype: type) 
     ends = np.array([0.0, 1.0, 0.5, np.finfo(dtype).tiny], dtype)
     p = np.concatenate([edges, np.nextafter(edges, dtype(0)), np.nextafter(edges, dtype(1)), ends])
     single = dtype is np.float32
-    options = {"good": nw.lit(True), "fault": nw.lit(cell_keys.WRONG), "outcomes": False}
-    chain, key = cell_keys.key(coarse, single=single, **options)
+    options = {"good": nw.lit(True), "fault": nw.lit(cells.WRONG), "outcomes": False}
+    chain, key = cells.key_of(coarse, single=single, **options)
     frame = nw.from_native(pl.LazyFrame({"p": p.astype(np.float64)}))
     for step in chain:
         frame = frame.with_columns(**step)
     keys = frame.select(key=key).collect().get_column("key").to_numpy()
-    found_cells = cell_keys.cells_of(keys, coarse, single=single).cells
+    found_cells = cells.cells_of(keys, coarse, single=single).cells
     assert np.array_equal(found_cells, coarse.of_scores(p))
 
 

@@ -186,7 +186,7 @@ def test_the_sketch_of_a_union_is_the_sum_of_its_parts(spark) -> None:
 def test_the_plan_reads_once_and_joins_nothing(table) -> None:
     frame = nw.from_native(table({"p": np.random.default_rng(1).random(1000), "y": np.ones(1000, np.int64)}))
     found = columns.resolve_columns(frame, **EVENT, probs=None, target=None, weight=None, by=None, class_names=None)
-    wanted = columns.resolve_judgement(found, None, False, "standard")
+    wanted = columns.resolve_config(found, None, False, "standard")
     (query,) = cells.queries(frame, found, wanted, lazy=True)
     plan = nw.to_native(query)._jdf.queryExecution().executedPlan().toString()
     assert plan.count("FileScan") == 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 try:
     import click
@@ -13,13 +15,25 @@ except ModuleNotFoundError:
     sys.exit(f"calibrant: the command needs the extra 'report'; run: {install_command('report')}")
 
 from calibrant import __version__
-from calibrant.cli import checks, completion, console, gates, loading, output, shared
-from calibrant.cli.conditions import ConditionType
-from calibrant.cli.options import ENGINES, CommandOptions
+from calibrant.cli import checks, conditions, console, loading, output
+from calibrant.cli import options as shared
+from calibrant.cli.options import ENGINES, CommandOptions, option
 from calibrant.cli.usage import Commands, Count, Wanted
+from calibrant.errors import CalibrantError
+
+if TYPE_CHECKING:
+    from calibrant.files import FileRows
+
+#: The exit status of bad data.
+BAD_DATA: Final = 1
+
+SHELLS: Final = ("bash", "zsh", "fish")
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
+)
 @click.version_option(__version__, prog_name="calibrant", message="%(prog)s %(version)s")
 def main() -> None:
     """Measure how far predicted probabilities can be trusted.
@@ -36,123 +50,89 @@ def main() -> None:
 
 
 @main.command(short_help="How far the predictions of a model can be trusted.")
-@shared.files
+@shared.predictions
 @shared.score
-@click.option(
-    "--outcome",
-    metavar="COLUMN",
-    help="Whether that event happened: 0 or 1, or SQL such as 'predicted = label'.",
-    shell_complete=completion.columns,
-)
+@option("--outcome", metavar="COLUMN", help="Whether that event happened: 0 or 1, or SQL such as 'predicted = label'.")
 @shared.probs
-@click.option(
-    "--target",
-    metavar="COLUMN",
-    help="The true class: an index from 0, or a name.",
-    shell_complete=completion.columns,
-)
+@option("--target", metavar="COLUMN", help="The true class: an index from 0, or a name.")
 @shared.targets
-@shared.weight
-@shared.by
-@shared.by_values
-@shared.cluster
-@shared.where
-@shared.time_zone
-@click.option("--logits", is_flag=True, help="The numbers are logits, not probabilities.")
-@shared.percent
-@shared.decimal_comma
-@click.option(
-    "--notion",
-    metavar="NOTION",
-    help="The judged event: positive, top-label, classwise or multilabel.",
-    shell_complete=completion.notions,
-)
+@shared.rows
+@option("--logits", is_flag=True, help="The numbers are logits, not probabilities.")
+@shared.numbers
+@option("--notion", metavar="NOTION", help="The judged event: positive, top-label, classwise or multilabel.")
 @shared.n_bins
-@click.option(
+@option(
     "--classwise/--no-classwise",
     default=None,
     help="Judge every class too; default: on for up to 10,000 classes, of streamed rows for fewer than 500.",
 )
-@shared.labels
-@shared.class_names
-@shared.ignore_index
+@shared.classes
 @shared.level
-@click.option(
+@option(
     "--profile",
     metavar="NAME",
     default=CommandOptions.profile,
-    show_default=True,
     callback=shared.profile,
-    shell_complete=completion.profiles,
     help="Whom the report serves: standard, clinical, forecast or all; sets the measures and the page.",
 )
-@click.option(
+@option(
     "--measures",
     metavar="MEASURES",
     callback=shared.measures,
-    shell_complete=completion.measures,
     help="The measures to show instead of the profile's: names separated by commas, such as ece,ks.",
 )
-@click.option("--all", "all_measures", is_flag=True, help="Show every measure of the profile, and all details.")
-@click.option(
+@option("--all", "all_measures", is_flag=True, help="Show every measure of the profile, and all details.")
+@option(
     "--n-resamples",
     type=int,
     default=CommandOptions.n_resamples,
-    show_default=True,
     help="Replicates behind the noise floors; 0 for none.",
 )
-@click.option("--rng", type=int, default=CommandOptions.rng, show_default=True, help="The seed of the replicates.")
-@click.option(
+@option("--rng", type=int, default=CommandOptions.rng, help="The seed of the replicates.")
+@option(
     "--bands",
     metavar="KIND",
     type=click.Choice(("pointwise", "simultaneous")),
     default=CommandOptions.bands,
-    show_default=True,
     help="Where the band of the isotonic curve holds: pointwise, at each score, or simultaneous, at all at once.",
 )
-@click.option(
+@option(
     "--tolerance",
     type=float,
     metavar="ERROR",
     help="The largest harmless error, such as 0.02: the report says whether the error is below it.",
 )
-@click.option(
+@option(
     "--tolerance-of",
     metavar="MEASURE",
     default=CommandOptions.tolerance_of,
-    show_default=True,
-    shell_complete=completion.tolerated,
     help="The error that --tolerance is about: ece, smece, rmsce or mean_gap.",
 )
-@click.option("--exact", is_flag=True, help="Keep every row; by default many rows become a sketch.")
+@option("--exact", is_flag=True, help="Keep every row; by default many rows become a sketch.")
 @shared.keep_going
-@click.option(
+@option(
     "--engine",
     metavar="ENGINE",
     type=click.Choice(ENGINES),
     default=CommandOptions.engine,
-    show_default=True,
     help="The engine that reads the files: embedded (this process) or spark.",
 )
-@click.option("--master", metavar="URL", help="Where Spark runs, such as 'local[2]'; default: this machine.")
-@click.option(
+@option("--master", metavar="URL", help="Where Spark runs, such as 'local[2]'; default: this machine.")
+@option(
     "--sketch",
     "sketch_path",
     metavar="PATH",
-    shell_complete=completion.files,
     help="Write a sketch of the predictions to this .cal file, to merge with others.",
 )
 @shared.outputs
-@shared.config
-@click.option(
+@option(
     "--fail-if",
     "conditions",
     multiple=True,
-    type=ConditionType(),
-    shell_complete=completion.conditions,
+    type=conditions.ConditionType(),
     help="Exit with status 3 if this holds: 'ece > 0.05', 'ece.low > 0.03', 'groups.any(ece.low > 0.05)'.",
 )
-@click.option(
+@option(
     "--gate",
     is_flag=True,
     help="Exit with status 3 if the scores are miscalibrated; with --tolerance: 3 if the error is above it, 4 if not "
@@ -182,95 +162,66 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     holds; 4 for a gate that cannot decide about its tolerance.
     """  # noqa: D301
     options = CommandOptions(**params)
-    checks.check_report(ctx, options)
-    from calibrant.cli.errors import failing
-
-    with failing(ctx, options) as files:
-        with output.progress(quiet=options.quiet) as step:
-            predictions = loading.load(ctx, options, step, files)
-            step(0, 0, 0)
-            result = loading.evaluate(predictions, options)
-        output.write(result, predictions, options)
-        status = gates.report_status(result, options)
-    if status:
-        sys.exit(status)
+    checks.check(ctx, checks.of_report(ctx, options))
+    _run(ctx, options, loading.load, loading.evaluate, conditions.report_status)
 
 
 @main.command(short_help="Which of several models is better calibrated.")
-@shared.files
-@click.option(
+@shared.predictions
+@option(
     "--scores",
     metavar="COLUMNS",
-    shell_complete=completion.models,
     help="Models in one file, separated by commas: a column for each, or a pattern such as 'p_*' for its classes.",
 )
 @shared.score
-@click.option(
+@option(
     "--outcome",
     "--target",
     metavar="COLUMN",
     help="What happened: 0 or 1, SQL such as 'predicted = label', or the true class.",
-    shell_complete=completion.columns,
 )
 @shared.probs
 @shared.targets
-@click.option(
+@option(
     "--on",
     metavar="COLUMN",
     multiple=True,
     help="The column that tells which row of a file is which; repeat for several. Default: their positions.",
-    shell_complete=completion.columns,
 )
-@click.option(
+@option(
     "--baseline",
     metavar="FILE",
     help="The first model, from a file of its own, such as last.json or last.cal of an earlier report.",
-    shell_complete=completion.files,
 )
-@click.option(
+@option(
     "--paired/--independent",
     default=None,
     help="What .cal files have in common: equal --cluster labels name the same things, such as the same patients; or "
     "nothing, as of independent samples. Default: not known, so that errors add up.",
 )
-@shared.weight
-@shared.by
-@shared.by_values
-@shared.cluster
-@shared.where
-@shared.time_zone
-@click.option("--logits", is_flag=True, help="The numbers of all models are logits, not probabilities.")
-@shared.percent
-@shared.decimal_comma
-@click.option(
-    "--notion",
-    metavar="NOTION",
-    help="The judged event: positive or top-label.",
-    shell_complete=completion.notions,
-)
+@shared.rows
+@option("--logits", is_flag=True, help="The numbers of all models are logits, not probabilities.")
+@shared.numbers
+@option("--notion", metavar="NOTION", help="The judged event: positive or top-label.")
 @shared.n_bins
-@shared.labels
-@shared.class_names
-@shared.ignore_index
+@shared.classes
 @shared.level
 @shared.outputs
-@shared.config
-@click.option(
+@option(
     "--tolerance",
     type=float,
     metavar="ERROR",
     help="How much larger the ECE of a later model may be, such as 0.01: the comparison says whether it is.",
 )
-@click.option(
+@option(
     "--fail-if",
     "conditions",
     multiple=True,
-    type=ConditionType(changes=True),
-    shell_complete=completion.conditions,
+    type=conditions.ConditionType(changes=True),
     help="Exit with status 3 if this holds for a later model minus the first: 'ece > 0.01', 'brier.low > 0', "
     "'groups.any(ece.low > 0)'.",
 )
-@click.option(
+@option(
     "--gate",
     is_flag=True,
     help="Exit with status 3 if a model is worse calibrated than the first; with --tolerance: 3 if its ECE is larger "
@@ -293,37 +244,54 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     condition that holds; 4 for a gate that cannot decide about its tolerance.
     """  # noqa: D301
     options = CommandOptions(scores=scores, models=shared.split(scores or ""), **params)
-    checks.check_compare(ctx, options)
-    from calibrant.cli.errors import failing
+    checks.check(ctx, checks.of_compare(ctx, options))
+    _run(ctx, options, loading.load_models, loading.compare, conditions.comparison_status)
 
-    with failing(ctx, options) as files:
+
+def _run(
+    ctx: click.Context,
+    options: CommandOptions,
+    load: Callable[..., Any],
+    evaluate: Callable[..., Any],
+    status_of: Callable[..., int],
+) -> None:
+    """Load the predictions, evaluate them, write the result, and exit with its status."""
+    with _failing(ctx, options) as rows:
         with output.progress(quiet=options.quiet) as step:
-            predictions = loading.load_models(ctx, options, step, files)
+            predictions = load(ctx, options, step, rows)
             step(0, 0, 0)
-            result = loading.compare(predictions, options)
+            result = evaluate(predictions, options)
         output.write(result, predictions, options)
-        status = gates.comparison_status(result, options)
+        status = status_of(result, options.conditions, gate=options.gate)
     if status:
         sys.exit(status)
 
 
+@contextmanager
+def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[list[FileRows]]:
+    """On errors about data, print one line and exit with their status; errors about rows name their place in the files.
+
+    The caller appends the rows of the files to the list, once they are read.
+    """
+    rows: list[FileRows] = []
+    try:
+        yield rows
+    except (CalibrantError, MemoryError, OSError) as error:
+        from calibrant.cli.errors import message
+
+        console.say(" ".join(message(error, rows, ctx, options).split()))
+        sys.exit(BAD_DATA)
+
+
 @main.command(short_help="Add the sketches of several files.")
-@click.argument(
-    "files",
-    nargs=-1,
-    required=True,
-    metavar="FILE...",
-    type=Wanted("Name sketches, such as monday.cal tuesday.cal."),
-    shell_complete=completion.files,
-)
-@click.option(
+@shared.files("Name sketches, such as monday.cal tuesday.cal.")
+@option(
     "--sketch",
     "-o",
     "sketch_path",
     metavar="PATH",
     required=True,
     type=Wanted("Name the file for the sum, such as --sketch week.cal."),
-    shell_complete=completion.files,
     help="The .cal file for the sum; it may be one of the files to add.",
 )
 @shared.keep_going
@@ -337,33 +305,25 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
 
     Exit status: 0; 1 for data that cannot be used; 2 for wrong usage.
     """  # noqa: D301
-    checks.check_sketch(ctx, sketch_path)
-    from calibrant.cli.errors import failing
-
-    with failing(ctx):
+    checks.check(ctx, checks.of_sketch(sketch_path))
+    with _failing(ctx, CommandOptions()):
         from calibrant.files import read_sketches, write_sketch
 
         merged = read_sketches(files, keep_going=keep_going)
         write_sketch(merged.sketch, sketch_path)
-        console.write(f"{sketch_path}: {output.holding(merged.sketch)}, from {output.count(merged.paths)}")
+        content = repr(merged.sketch).removeprefix("<CalibrationSketch: ").removesuffix(">")
+        files_read = f"{len(merged.paths):,} file{'s' * (len(merged.paths) != 1)}"
+        console.write(f"{sketch_path}: {content}, from {files_read}")
         output.warn(merged)
 
 
 @main.command(short_help="What noise alone shows, before there is any data.")
-@click.option("--n", "n", type=Count(min=1), help="The number of predictions.")
-@click.option("--prove", type=float, metavar="ERROR", help="How many predictions prove that the ECE is below this?")
-@click.option(
-    "--bins",
-    "--n-bins",
-    "n_bins",
-    type=Count(1, 1_000_000),
-    default=15,
-    show_default=True,
-    help="The number of bins.",
-)
-@click.option("--level", type=float, default=0.95, show_default=True, help="The share of samples below the floor.")
-@click.option("--n-resamples", type=Count(min=1), default=1000, show_default=True, help="Samples drawn.")
-@click.option("--rng", type=Count(min=0), default=0, show_default=True, help="The seed of the samples.")
+@option("--n", "n", type=Count(min=1), help="The number of predictions.")
+@option("--prove", type=float, metavar="ERROR", help="How many predictions prove that the ECE is below this?")
+@option("--bins", "--n-bins", "n_bins", type=Count(1, 1_000_000), default=15, help="The number of bins.")
+@option("--level", type=float, default=0.95, help="The share of samples below the floor.")
+@option("--n-resamples", type=Count(min=1), default=1000, help="Samples drawn.")
+@option("--rng", type=Count(min=0), default=0, help="The seed of the samples.")
 @shared.json
 @click.pass_context
 def floor(ctx: click.Context, /, **params: Any) -> None:
@@ -375,20 +335,18 @@ def floor(ctx: click.Context, /, **params: Any) -> None:
     calibrant floor --n 500 --bins 15
     calibrant floor --prove 0.02
     """  # noqa: D301
-    checks.check_floor(ctx, params)
-    from calibrant.cli.errors import failing
-
-    with failing(ctx):
+    checks.check(ctx, checks.of_floor(ctx, params))
+    with _failing(ctx, CommandOptions()):
         from calibrant.render import floor as render
 
         json_path = params.pop("json_path")
         with output.progress():
-            summary = {**params, **_laws(**params)}
+            summary = {**params, **_noise(**params)}
         output.write_summary(summary, json_path, lambda: render.render(summary, style=output.style()))
 
 
-def _laws(n: int | None, prove: float | None, n_bins: int, level: float, n_resamples: int, rng: int) -> dict[str, Any]:
-    """Return what each law of scores shows by noise alone, and how many rows prove that the error is small."""
+def _noise(n: int | None, prove: float | None, n_bins: int, level: float, n_resamples: int, rng: int) -> dict[str, Any]:
+    """Return what each distribution of scores shows by noise alone, and how many rows prove that the error is small."""
     from calibrant.inference.floor import SCORE_LAWS, noise_floor, rows_to_prove
     from calibrant.measures import MEASURES
 
@@ -397,16 +355,18 @@ def _laws(n: int | None, prove: float | None, n_bins: int, level: float, n_resam
     for name, (_, _, description) in SCORE_LAWS.items():
         laws[name] = {"description": description}
         if n is not None:
-            found = noise_floor(n, n_bins, scores=name, level=level, n_resamples=n_resamples, rng=rng)
-            floors = {key: {"mean": noise.mean, "upper": noise.upper} for key, noise in found.floors.items()}
-            laws[name] |= {"floors": floors, "rows_for_ece_of_0.01": found.rows_for(0.01)}
+            noise_of_measures = noise_floor(n, n_bins, scores=name, level=level, n_resamples=n_resamples, rng=rng)
+            floors = {
+                key: {"mean": noise.mean, "upper": noise.upper} for key, noise in noise_of_measures.floors.items()
+            }
+            laws[name] |= {"floors": floors, "rows_for_ece_of_0.01": noise_of_measures.rows_for(0.01)}
         if prove is not None:
             laws[name]["rows_to_prove"] = rows_to_prove(prove, n_bins, scores=name, level=level, rng=rng)
     return {"measures": {measure.name: measure.label for measure in MEASURES if measure.name in floors}, "laws": laws}
 
 
 @main.command("completion", short_help="Make the TAB key complete commands, in bash, zsh or fish.")
-@click.argument("shell", type=click.Choice(completion.SHELLS))
+@click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def complete(ctx: click.Context, shell: str) -> None:
     """Print the shell code that lets the TAB key complete commands, options, files and their columns.
@@ -416,5 +376,7 @@ def complete(ctx: click.Context, shell: str) -> None:
     eval "$(calibrant completion zsh)"     a line for ~/.zshrc, after compinit
     calibrant completion fish | source     a line for ~/.config/fish/config.fish
     """  # noqa: D301
-    checks.check_usage(ctx)
-    console.put(completion.script(shell, main))
+    checks.check(ctx, ())
+    from calibrant.cli.completion import script
+
+    console.put(script(shell, main))

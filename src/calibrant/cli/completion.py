@@ -14,7 +14,6 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from calibrant.cli.conditions import FIELDS, OF_GROUPS, ROWS, TEST
 
-SHELLS: Final = ("bash", "zsh", "fish")
 _VARIABLE: Final = "_CALIBRANT_COMPLETE"
 
 # click's own script for bash inserts values without quotes. Names of columns and conditions need quotes, and a name may
@@ -66,78 +65,57 @@ def script(shell: str, command: click.Command) -> str:
     return maker(command, {}, "calibrant", _VARIABLE).source()
 
 
-def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Leave the names of files to the shell."""
-    return [CompletionItem(incomplete, type="file")]
+def proposals(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return what the TAB key proposes for the value of an option or an argument."""
+    before, comma, last = incomplete.rpartition(",")
+    match param.name:
+        case "files" | "targets_file" | "baseline" | "sketch_path":
+            return [CompletionItem(incomplete, type="file")]  # the shell knows their names
+        case "notion":
+            from calibrant.inputs.notions import NOTIONS
+
+            return _starting(NOTIONS if ctx.command.name == "report" else ("positive", "top-label"), incomplete)
+        case "conditions":
+            return _starting(_conditions(incomplete.lstrip()), incomplete.lstrip())
+        case "tolerance_of":
+            from calibrant.inference.decision import TOLERATED
+
+            return _starting(TOLERATED, incomplete)
+        case "profile":
+            from calibrant.measures.profiles import PROFILES
+
+            return _starting(list(PROFILES), incomplete)
+        case "timezone":
+            import zoneinfo
+
+            return _starting(sorted(zoneinfo.available_timezones() - {"localtime"}), incomplete)
+        case "measures":
+            from calibrant.measures.listed import BY_NAME
+
+            names = list(BY_NAME)
+        case "scores":
+            names = _with_patterns(_columns(ctx))
+        case "probs":
+            return _starting(_with_patterns(_columns(ctx)), incomplete)
+        case _ if param.metavar == "COLUMN":
+            return _starting(_columns(ctx), incomplete)
+        case _:
+            return param.type.shell_complete(ctx, param, incomplete)
+    free = [name for name in names if name not in before.split(",")]
+    return [CompletionItem(before + comma + item.value) for item in _starting(free, last)]
 
 
-def notions(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the events that can be judged."""
-    from calibrant.inputs.notions import NOTIONS
-
-    notions_of_command = NOTIONS if ctx.command.name == "report" else ("positive", "top-label")
-    return _starting(notions_of_command, incomplete)
-
-
-def conditions(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the beginnings of conditions: each measure with > and <; after its dot the numbers of a measure."""
+def _conditions(typed: str) -> list[str]:
+    """Return the beginnings of conditions: each measure with > and <; after its dot the numbers of a measure."""
     from calibrant.measures.listed import BY_NAME
 
-    typed = incomplete.lstrip()
     start = OF_GROUPS if typed.startswith(OF_GROUPS) else ""
     name, dot, _ = typed.removeprefix(start).partition(".")
     if dot and name in BY_NAME:
         numbers = [f"{name}.{field} {sign}" for field in FIELDS[1:] for sign in "><"]
     else:
         numbers = [f"{name} {sign}" for name in (*BY_NAME, ROWS) for sign in "><"] + [f"{TEST}.{FIELDS[-1]} <"]
-    return _starting([*(start + number for number in numbers), *([] if start else [OF_GROUPS])], typed)
-
-
-def tolerated(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the errors that a tolerance may be about."""
-    from calibrant.inference.decision import TOLERATED
-
-    return _starting(TOLERATED, incomplete)
-
-
-def measures(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the measures that are not named yet."""
-    from calibrant.measures.listed import BY_NAME
-
-    before, comma, last = incomplete.rpartition(",")
-    free = [name for name in BY_NAME if name not in before.split(",")]
-    return [CompletionItem(before + comma + item.value) for item in _starting(free, last)]
-
-
-def profiles(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the profiles."""
-    from calibrant.measures.profiles import PROFILES
-
-    return _starting(list(PROFILES), incomplete)
-
-
-def timezones(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the time zones."""
-    import zoneinfo
-
-    return _starting(sorted(zoneinfo.available_timezones() - {"localtime"}), incomplete)
-
-
-def columns(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the columns of the files that are typed already."""
-    return _starting(_columns(ctx), incomplete)
-
-
-def patterns(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the columns of the files, and the patterns of a column for each class."""
-    return _starting(_with_patterns(_columns(ctx)), incomplete)
-
-
-def models(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer columns and patterns after each comma, without those that are typed already."""
-    before, comma, last = incomplete.rpartition(",")
-    free = [name for name in _with_patterns(_columns(ctx)) if name not in before.split(",")]
-    return [CompletionItem(before + comma + item.value) for item in _starting(free, last)]
+    return [*(start + number for number in numbers), *([] if start else [OF_GROUPS])]
 
 
 def _columns(ctx: click.Context) -> tuple[str, ...]:

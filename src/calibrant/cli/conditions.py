@@ -1,4 +1,4 @@
-"""The conditions of ``--fail-if``."""
+"""The conditions of ``--fail-if`` and the gate, and the exit status that they make of a result."""
 
 from __future__ import annotations
 
@@ -11,11 +11,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from calibrant.cli import console
 from calibrant.errors import CalibrantError, nearest, quoted
 
 if TYPE_CHECKING:
     from calibrant.report.comparison import Comparison
-    from calibrant.report.report import GroupReport, Report
+    from calibrant.report.report import Report
+    from calibrant.results import Decision
+
+#: The exit status if a condition holds or the gate rejects; 1 is for bad data, 2 for usage (click).
+FAILED: Final = 3
+
+#: The exit status if these rows do not decide the tolerance of the gate.
+OPEN: Final = 4
+
+_STATUS: Final = {"proven": 0, "disproven": FAILED, "open": OPEN}
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     "<=": operator.le,
@@ -97,8 +107,6 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
         self._changes = changes
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Condition:
-        from calibrant.measures.listed import BY_NAME, compared
-
         if isinstance(value, Condition):
             return value
         match = _PATTERN.fullmatch(value)
@@ -107,59 +115,125 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
             if not any(sign in value for sign in _OPERATORS):
                 hint = "quote it, such as --fail-if 'ece > 0.05', or the shell takes the > as its own"
             self.fail(f"{quoted(value)} is not a condition; {hint}", param, ctx)
+        problem = self._problem(match)
+        if problem:
+            self.fail(problem, param, ctx)
+        name, field, sign = match["name"], match["field"] or FIELDS[0], match["sign"]
+        return Condition(value.strip(), name, field, sign, float(match["bound"]), match["groups"] is not None)
+
+    def _problem(self, match: re.Match[str]) -> str:
+        """Return what is wrong with the measure, its number, or the bound of a condition; empty if nothing is."""
+        from calibrant.measures.listed import BY_NAME, compared
+
         name, field, bound = match["name"], match["field"], match["bound"]
         names = (*(measure.name for measure in compared()), ROWS) if self._changes else (*BY_NAME, TEST, ROWS)
         if name not in names:
-            self.fail(f"no measure {quoted(name)}; {nearest(name, names)}", param, ctx)
+            return f"no measure {quoted(name)}; {nearest(name, names)}"
         fields = {TEST: ("p_value",), ROWS: ()}.get(name, FIELDS)
         if self._changes and fields and name != compared()[0].name:  # which alone has a p-value
             fields = FIELDS[:-1]
         if field is not None and field not in fields:
-            known = f"{name} has {', '.join(fields)}" if fields else f"{name} is a number"
-            self.fail(f"no {quoted(field)} of {quoted(name)}; {known}", param, ctx)
+            listed = f"{name} has {', '.join(fields)}" if fields else f"{name} is a number"
+            return f"no {quoted(field)} of {quoted(name)}; {listed}"
         if field is None and name == TEST:
-            self.fail("'test' is not a number; write it like 'test.p_value < 0.01'", param, ctx)
+            return "'test' is not a number; write it like 'test.p_value < 0.01'"
         try:
-            number = float(bound)
+            is_number = not math.isnan(float(bound))  # no comparison with NaN holds
         except ValueError:
-            number = math.nan
-        if math.isnan(number):  # no comparison with NaN holds
-            self.fail(f"{quoted(bound)} is not a number; write it like '{name} {match['sign']} 0.05'", param, ctx)
-        return Condition(value.strip(), name, field or FIELDS[0], match["sign"], number, match["groups"] is not None)
+            is_number = False
+        return "" if is_number else f"{quoted(bound)} is not a number; write it like '{name} {match['sign']} 0.05'"
 
 
-def broken(condition: Condition, result: Report) -> str | None:
-    """Return the message of a condition that holds, or None.
+# ---------------------------------------------------------------- the exit status
+
+
+def report_status(report: Report, conditions: Sequence[Condition], *, gate: bool) -> int:
+    """Return the exit status of ``report``, and say on standard error why it is not 0.
 
     Raises
     ------
     calibrant.errors.CalibrantError
-        If the report does not have the number, or no groups.
+        If the report does not have the number of a condition, or no groups.
     """
-    if condition.of_groups:
-        return _broken_of_groups(condition, result)
-    value = _number(condition, result)
-    if math.isnan(value):
-        msg = f"--fail-if {quoted(condition.text)}: {condition.name} has no value ({_reason(condition, result)})"
-        raise CalibrantError(msg)
-    return f"{condition.name} is {_shown(condition, result)}" if condition.holds(value) else None
+    statuses = [0]
+    for condition in conditions:
+        message, caution = _broken(condition, report), _doubt(condition, report)
+        if message is not None:
+            console.say(f"--fail-if {quoted(condition.text)} holds: {message}")
+            statuses.append(FAILED)
+        if caution is not None:
+            console.say(f"--fail-if {quoted(condition.text)}: {caution}")
+    if gate:
+        statuses.append(_gate(report.decision, report.miscalibrated))
+        if statuses[-1]:
+            console.say(f"--gate: {report.verdict()[0]}")
+    return _worst(statuses)
 
 
-def _broken_of_groups(condition: Condition, result: Report) -> str | None:
-    if not result.groups:
-        msg = f"--fail-if {quoted(condition.text)}: there are no groups; name their column with --by"
-        raise CalibrantError(msg)
-    numbers = {group.name: _number_of_group(condition, group) for group in result.groups}
+def comparison_status(comparison: Comparison, conditions: Sequence[Condition], *, gate: bool) -> int:
+    """Return the exit status of ``compare``: the gate asks whether a model is worse than the first.
+
+    Raises
+    ------
+    calibrant.errors.CalibrantError
+        If the comparison does not have the number of a condition, or no groups.
+    """
+    statuses = [0]
+    for condition in conditions:
+        for message in _changed(condition, comparison):
+            console.say(f"--fail-if {quoted(condition.text)} holds: {message}")
+            statuses.append(FAILED)
+    if gate:
+        from calibrant.render.comparison import deciding
+
+        summary = comparison.to_dict()
+        for pair, plain in zip(comparison.pairs, summary["pairs"], strict=True):
+            if pair.first == comparison.names[0]:
+                statuses.append(_gate(pair.decision, comparison.worse(pair)))
+                if statuses[-1]:
+                    console.say(f"--gate: {deciding(plain, summary)}")
+    return _worst(statuses)
+
+
+def _gate(decision: Decision | None, is_bad: bool | None) -> int:
+    """Return the status of the gate: what is decided about the tolerance, or without one whether a test rejects."""
+    if decision is not None:
+        return _STATUS[decision.state]
+    return FAILED if is_bad else 0
+
+
+def _worst(statuses: list[int]) -> int:
+    return FAILED if FAILED in statuses else max(statuses)
+
+
+# ---------------------------------------------------------------- the numbers of a report
+
+
+def _broken(condition: Condition, report: Report) -> str | None:
+    """Return the message of a condition that holds, or None."""
+    _check_groups(condition, report)
+    parts = {group.name: group for group in report.groups} if condition.of_groups else {"": report}
+    numbers = {name: _number(condition, part) for name, part in parts.items()}
     if all(map(math.isnan, numbers.values())):
-        first = result.groups[0]
-        reason = first.flag if condition.measure == TEST else _reason(condition, first)
-        msg = f"--fail-if {quoted(condition.text)}: {condition.name} has no value in any group ({reason})"
+        first = next(iter(parts.values()))
+        problem = f"{condition.name} has no value{' in any group' * condition.of_groups} ({_reason(condition, first)})"
+        msg = f"--fail-if {quoted(condition.text)}: {problem}"
         raise CalibrantError(msg)
     held = [f"{name} ({value:.6g})" for name, value in numbers.items() if condition.holds(value)]
-    return f"{condition.name} of {_listed(held, len(numbers))}" if held else None
+    if not held:
+        return None
+    if condition.of_groups:
+        return f"{condition.name} of {_listed(held, len(numbers))}"
+    return f"{condition.name} is {_shown(condition, report)}"
 
 
-def doubt(condition: Condition, result: Report) -> str | None:
+def _check_groups(condition: Condition, result: Report | Comparison) -> None:
+    if condition.of_groups and not result.groups:
+        msg = f"--fail-if {quoted(condition.text)}: there are no groups; name their column with --by"
+        raise CalibrantError(msg)
+
+
+def _doubt(condition: Condition, result: Report) -> str | None:
     """Return a warning about a condition that a perfectly calibrated model of so many rows may fulfil, or None."""
     if not condition.plain:
         return None
@@ -187,26 +261,19 @@ def _listed(names: Sequence[str], of: int) -> str:
 # ---------------------------------------------------------------- what differs between two models
 
 
-def changed(condition: Condition, comparison: Comparison) -> list[str]:
+def _changed(condition: Condition, comparison: Comparison) -> list[str]:
     """Return a message for each later model whose difference from the first one fulfils a condition.
 
     A number is the later model's minus the first one's: ``ece > 0.01`` says that the ECE has risen.
-
-    Raises
-    ------
-    calibrant.errors.CalibrantError
-        If the comparison does not have the number, or no groups.
     """
-    if condition.of_groups and not comparison.groups:
-        msg = f"--fail-if {quoted(condition.text)}: there are no groups; name their column with --by"
-        raise CalibrantError(msg)
+    _check_groups(condition, comparison)
     parts = {group.name: group.comparison for group in comparison.groups} if condition.of_groups else {"": comparison}
-    messages, found = [], False
+    messages, has_value = [], False
     for place, pair in enumerate(comparison.pairs):
         if pair.first != comparison.names[0]:
             continue
         numbers = {name: _change(condition, part, place) for name, part in parts.items()}
-        found = found or not all(map(math.isnan, numbers.values()))
+        has_value = has_value or not all(map(math.isnan, numbers.values()))
         held = {name: value for name, value in numbers.items() if condition.holds(value)}
         if not held:
             continue
@@ -215,7 +282,7 @@ def changed(condition: Condition, comparison: Comparison) -> list[str]:
         value = f"in {_listed(named, len(numbers))}" if condition.of_groups else f"is {held['']:{sign}.6g}"
         what = ROWS if condition.measure == ROWS else f"{condition.name} of {pair.second} minus {pair.first}"
         messages.append(f"{what} {value}")
-    if not found:
+    if not has_value:
         msg = f"--fail-if {quoted(condition.text)}: {condition.name} has no value"
         raise CalibrantError(msg)
     return list(dict.fromkeys(messages))
@@ -231,23 +298,22 @@ def _change(condition: Condition, comparison: Comparison, place: int) -> float:
     return -float(getattr(estimate, {"low": "high", "high": "low"}.get(condition.field, condition.field)))
 
 
-def _number(condition: Condition, report: Report | GroupReport) -> float:
-    """Return the number that a condition is about; NaN if it is missing."""
+def _number(condition: Condition, part: Any) -> float:
+    """Return the number that a condition on a report or a group is about; NaN if it is missing."""
     if condition.measure == ROWS:
-        return report.n
+        return float(part.n)
+    if condition.measure != TEST:
+        return float(getattr(part[condition.measure], condition.field))
+    if condition.of_groups:
+        return float(part.adjusted_p_value)
+    return math.nan if part.test is None else float(part.test.p_value)
+
+
+def _reason(condition: Condition, part: Any) -> str:
+    """Return why a report or a group does not have the number of a condition."""
     if condition.measure == TEST:
-        return math.nan if report.test is None else report.test.p_value
-    return float(getattr(report[condition.measure], condition.field))
-
-
-def _number_of_group(condition: Condition, group: GroupReport) -> float:
-    return group.adjusted_p_value if condition.measure == TEST else _number(condition, group)
-
-
-def _reason(condition: Condition, report: Report | GroupReport) -> str:
-    if condition.measure == TEST:
-        return "there is no test"
-    estimate = report[condition.measure]
+        return str(part.flag) if condition.of_groups else "there is no test"
+    estimate = part[condition.measure]
     return str(estimate.details.get("reason", estimate.method))
 
 

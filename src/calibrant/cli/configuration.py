@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -105,16 +105,6 @@ def configured(ctx: click.Context, path: str | None) -> Configured | None:
     return Configured(path, tuple(used)) if path is not None and used else None
 
 
-def blamed(message: str, source: Configured | None) -> str:
-    """Return an error that says which of the options it names came from the file."""
-    options = [] if source is None else [f"--{name}" for name in source.options]
-    named = [option for option in options if re.search(rf"{re.escape(option)}(?![\w-])", message)]
-    if source is None or not named:
-        return message
-    verb, them = ("comes", "it") if len(named) == 1 else ("come", "them")
-    return f"{message} ({', '.join(named)} {verb} from {source.path}; --no-config leaves {them} out)"
-
-
 # ---------------------------------------------------------------- the file
 
 
@@ -125,11 +115,10 @@ def _candidates() -> list[str]:
     Outside of both only the working directory counts: anybody may write to a folder above it such as ``/tmp``.
     """
     try:
-        places = [os.getcwd()]
+        folder = Path.cwd()
     except OSError:  # it was removed
         return []
-    while os.path.dirname(places[-1]) != places[-1]:
-        places.append(os.path.dirname(places[-1]))
+    places = [str(place) for place in (folder, *folder.parents)]
     roots = [place for place in places if os.path.lexists(os.path.join(place, ".git"))]
     roots += [place for place in places if place == os.path.expanduser("~")]
     within = places[: places.index(roots[0]) + 1] if roots else places[:1]
@@ -147,6 +136,8 @@ def _table(ctx: click.Context, path: str) -> _Table | None:
             raise click.UsageError(msg, ctx)
         if os.path.basename(path) == _PROJECT and b"calibrant" not in data:
             return None
+        import tomllib
+
         table: _Table = tomllib.loads(data.decode())
     except OSError as error:
         msg = f"{path}: cannot be read ({error.strerror or error}); check the path, or pass --no-config"
@@ -156,11 +147,11 @@ def _table(ctx: click.Context, path: str) -> _Table | None:
         raise click.UsageError(msg, ctx) from None
     if os.path.basename(path) == _PROJECT:
         tool = table.get("tool")
-        found = tool.get("calibrant") if isinstance(tool, dict) else None
-        if not isinstance(found, dict | None):
-            msg = f"{path}: tool.calibrant: expected a table, got {short(repr(found))}; correct it"
+        part = tool.get("calibrant") if isinstance(tool, dict) else None
+        if not isinstance(part, dict | None):
+            msg = f"{path}: tool.calibrant: expected a table, got {short(repr(part))}; correct it"
             raise click.UsageError(msg, ctx)
-        return found
+        return part
     return table
 
 
@@ -172,13 +163,14 @@ def _values(ctx: click.Context, path: str, table: _Table) -> dict[str, Any]:
     group = ctx.parent.command if ctx.parent is not None else None
     commands = group.commands if isinstance(group, click.Group) else {str(ctx.command.name): ctx.command}
     options = {name: _options(command) for name, command in commands.items() if "config" in _options(command)}
-    shared, own = {}, {}  # type: dict[str, Any], dict[str, Any]
+    shared: dict[str, Any] = {}
+    of_command: dict[str, Any] = {}
     for key, value in table.items():
         if key in options and isinstance(value, dict):
             for inner, part in value.items():
                 name, checked = _checked(ctx, path, f"{key}.{inner}", part, [options[key]])
                 if key == ctx.command.name:
-                    _set(ctx, path, own, name, checked)
+                    _set(ctx, path, of_command, name, checked)
             continue
         if isinstance(value, dict) and key.replace("_", "-") not in _options(ctx.command):
             msg = f"{path}: [{short(key)}]: expected the name of a command, got another; {nearest(key, options)}"
@@ -187,12 +179,13 @@ def _values(ctx: click.Context, path: str, table: _Table) -> dict[str, Any]:
         name, checked = _checked(ctx, path, key, value, owners)
         if name in {option.name for option in owners[0].values()}:
             _set(ctx, path, shared, name, checked)
-    return {**shared, **own}
+    return {**shared, **of_command}
 
 
 def _set(ctx: click.Context, path: str, values: dict[str, Any], name: str, value: Any) -> None:
     if name in values:
-        msg = f"{path}: {_named(name)}: expected one value, got two; remove one, also if it has another spelling"
+        option = name.replace("_", "-")
+        msg = f"{path}: {option}: expected one value, got two; remove one, also if it has another spelling"
         raise click.UsageError(msg, ctx)
     values[name] = value
 
@@ -201,15 +194,7 @@ def _checked(
     ctx: click.Context, path: str, key: str, value: Any, owners: list[dict[str, click.Option]]
 ) -> tuple[str, Any]:
     """Return click's name of an option of a file, and its value, checked."""
-    written = key.rpartition(".")[2].replace("_", "-")
-    option = next((options[written] for options in owners if written in options), None)
-    if option is None:
-        names = dict.fromkeys(name for options in owners for name, option in options.items() if _may_stand(option))
-        msg = f"{path}: {key}: expected the name of an option, got {quoted(short(written))}; {nearest(written, names)}"
-        raise click.UsageError(msg, ctx)
-    if not _may_stand(option):
-        msg = f"{path}: {key}: only the command line names files, hosts and engines, and opens pages; remove it here"
-        raise click.UsageError(msg, ctx)
+    option = _option_of(ctx, path, key, owners)
     types, words = _TYPES.get(option.type.name, _TEXT)
     parts = value if isinstance(value, list) and (option.multiple or option.name in _LISTS) else [value]
     if option.multiple:
@@ -225,6 +210,20 @@ def _checked(
     return str(option.name), parts if option.multiple else value
 
 
+def _option_of(ctx: click.Context, path: str, key: str, owners: list[dict[str, click.Option]]) -> click.Option:
+    """Return the option that a key of a file names, if a file may name it."""
+    written = key.rpartition(".")[2].replace("_", "-")
+    option = next((options[written] for options in owners if written in options), None)
+    if option is None:
+        names = dict.fromkeys(name for options in owners for name, option in options.items() if _may_stand(option))
+        msg = f"{path}: {key}: expected the name of an option, got {quoted(short(written))}; {nearest(written, names)}"
+        raise click.UsageError(msg, ctx)
+    if not _may_stand(option):
+        msg = f"{path}: {key}: only the command line names files, hosts and engines, and opens pages; remove it here"
+        raise click.UsageError(msg, ctx)
+    return option
+
+
 def _may_stand(option: click.Option) -> bool:
     return option.metavar not in _PLACES and option.name not in _TYPED_ONLY
 
@@ -237,7 +236,3 @@ def _options(command: click.Command) -> dict[str, click.Option]:
 
 def _names(option: click.Option) -> list[str]:
     return [name[2:] for name in option.opts if name.startswith("--")]
-
-
-def _named(name: str) -> str:
-    return name.replace("_", "-")

@@ -144,7 +144,7 @@ def clear_line(is_drawn: bool) -> None:
 
 
 def _one_line(text: str) -> str:
-    return text.replace("\n", " ")
+    return " ".join(text.split("\n"))
 
 
 def visible(text: str) -> str:

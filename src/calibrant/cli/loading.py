@@ -4,84 +4,78 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import replace
-from functools import partial
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from calibrant.cli import checks, output, spark
+from calibrant.cli import checks, output
 from calibrant.cli.options import ENGINES, CommandOptions
+from calibrant.files.column_options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from calibrant.files import FileModels, FilePredictions, FileRows, FileSketch, FileSketches
+    from calibrant.files import FileModels, FilePredictions, FileRows, FileSketch, FileSketches, Judging
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
 
     Step = Callable[[int, int, int], None]
 
 #: The options that no longer have an effect once a sketch exists.
-_FIXED_BY_SKETCH: Final = (
-    "score",
-    "outcome",
-    "probs",
-    "target",
-    "targets_file",
-    "weight",
-    "by",
-    "by_values",
-    "clusters",
-    "where",
-    "timezone",
-    "logits",
-    "percent",
-    "decimal_comma",
-    "notion",
-    "classwise",
-    "labels",
-    "class_names",
-    "ignore_index",
-    "exact",
-    "master",
+_FIXED_BY_SKETCH: Final = {field.name for field in fields(Options)} - {"weights_are", "models", "on"} | {
+    *("targets_file", "logits", "notion", "classwise", "ignore_index", "exact", "master")
+}
+
+#: The options that are arguments of `evaluate` of the same names.
+_OF_EVALUATION: Final = (
+    *("n_bins", "level", "profile", "measures", "n_resamples", "rng", "bands"),
+    *("tolerance", "tolerance_of", "weights_are"),
 )
 
 
 def load(ctx: click.Context, options: CommandOptions, step: Step, rows: list[FileRows]) -> FilePredictions | FileSketch:
     """Read the files; append to ``rows`` what an error may be about."""
     from calibrant import files
+    from calibrant.errors import FileError
     from calibrant.files.paths import expand
+
+    remote = options.engine == "spark" and any("://" in name for name in options.files)  # only Spark finds these
+    paths = list(options.files) if remote else expand(options.files)
+    if not remote:
+        output.check_targets([*paths, options.targets_file], options)
+        if files.is_sketch_file(paths[0]):
+            _check_sketch_options(ctx, options)
+            saved = files.read_sketches(paths, keep_going=options.keep_going)
+            if saved.sketch.n == 0:
+                raise FileError(saved.paths[0], "holds a sketch without rows", "name a sketch of predictions")
+            return saved
+    if options.engine == "spark":
+        from calibrant.cli import spark
+
+        return spark.load(ctx, options, paths)
+    judging = files.Judging(options.notion, options.classwise, weights_are=options.weights_are)
+    how = {"sketch": options.sketch_path is not None, "keep_going": options.keep_going}
+    return _read(paths, options, judging, step, rows, keep=True if options.exact else None, **how)
+
+
+def _read(
+    paths: Sequence[str], options: CommandOptions, judging: Judging, step: Step, rows: list[FileRows], **how: Any
+) -> FilePredictions | FileSketch:
+    """Read the predictions of files, and check the logits of rows that are kept; ``rows`` holds the rows then."""
+    from calibrant import files
     from calibrant.inputs.predictions import check_logits
 
-    if options.engine == "spark" and any("://" in name for name in options.files):  # only Spark finds these
-        return spark.load(ctx, options, options.files)
-    paths = expand(options.files)
-    output.check_targets([*paths, options.targets_file], options)
-    if files.is_sketch_file(paths[0]):
-        _check_sketch_options(ctx, options)
-        return _check_rows(files.read_sketches(paths, keep_going=options.keep_going))
-    if options.engine == "spark":
-        return spark.load(ctx, options, paths)
-    judging = files.Judging(
-        options.notion, options.classwise, options.ignore_index, options.logits, weights_are=options.weights_are
-    )
+    judging = replace(judging, ignore_index=options.ignore_index, logits=options.logits)
     try:
         loaded = files.read_predictions(
-            paths,
-            options,
-            judging,
-            targets_file=options.targets_file,
-            keep=True if options.exact else None,
-            sketch=options.sketch_path is not None,
-            keep_going=options.keep_going,
-            progress=step,
+            paths, options, judging, targets_file=options.targets_file, progress=step, **how
         )
     except files.BadRows as bad:
-        rows.append(bad.rows)
+        rows[:] = [bad.rows]
         raise bad.error from None
     if isinstance(loaded, files.FilePredictions):
-        rows.append(loaded)
+        rows[:] = [loaded]
         if options.logits or loaded.logits:
             check_logits(loaded.probs)
     return loaded
@@ -93,21 +87,15 @@ def load_models(
     """Read the predictions of several models: columns of the same files, files of their own, or sketches."""
     from calibrant import files
     from calibrant.files.paths import expand
-    from calibrant.inputs.predictions import check_logits
 
     baseline = [] if options.baseline is None else [options.baseline]
     paths = [path for name in (*options.files, *baseline) for path in expand([name])]
     output.check_targets([*paths, options.targets_file], options)
     if options.models:
-        read = files.read_models(options.files, options, logits=options.logits, progress=step)
-        rows.append(read)
-        for name, argument in read.models.items():
-            if options.logits or read.logits[name]:
-                check_logits(read.arrays[argument])
-        return read
+        return _load_columns(options, step, rows)
     models = [*baseline, *(options.files if len(options.files) > 1 or baseline else paths)]
     if len(models) < 2:
-        raise checks.one_model(ctx, options)
+        raise click.UsageError(checks.one_model(options), ctx)
     names = files.model_names(models)
     of_rows = [model for model in models if not files.is_sketch_file(expand([model])[0])]
     if len(of_rows) < len(models):
@@ -116,32 +104,40 @@ def load_models(
         option = "--paired" if options.paired else "--independent"
         msg = f"{option} is for .cal files, and rows are always compared in pairs; leave it out"
         raise click.UsageError(msg, ctx)
-    reads = {name: _load_model(options, model, step, rows) for name, model in zip(names, models, strict=True)}
-    read = files.matched(reads)
+    read = files.matched(
+        {name: _load_model(options, model, step, rows) for name, model in zip(names, models, strict=True)}
+    )
     rows[:] = [read]
     return read
 
 
+def _load_columns(options: CommandOptions, step: Step, rows: list[FileRows]) -> FileModels:
+    """Read the predictions of models that are columns of the same files."""
+    from calibrant import files
+    from calibrant.inputs.predictions import check_logits
+
+    read = files.read_models(options.files, options, logits=options.logits, progress=step)
+    rows.append(read)
+    for name, argument in read.models.items():
+        if options.logits or read.logits[name]:
+            check_logits(read.arrays[argument])
+    return read
+
+
 def _load_model(options: CommandOptions, model: str, step: Step, rows: list[FileRows]) -> FilePredictions:
-    """Read the predictions of one model from files of its own, and judge them by themselves for their errors."""
+    """Read the predictions of one model from files of its own, and evaluate their events for their errors."""
     from calibrant import files
     from calibrant.inputs.notions import read, resolve
-    from calibrant.inputs.predictions import as_predictions, check_logits
+    from calibrant.inputs.predictions import as_predictions
 
-    judging = files.Judging(options.notion, False, options.ignore_index, options.logits)
-    targets = options.targets_file
-    found = files.read_predictions([model], options, judging, targets_file=targets, keep=True, progress=step)
-    loaded = cast("FilePredictions", found)  # whose rows are kept
-    rows[:] = [loaded]
-    logits = options.logits or loaded.logits
-    if logits:
-        check_logits(loaded.probs)
+    loaded = _read([model], options, files.Judging(options.notion, False), step, rows, keep=True)
+    loaded = cast("FilePredictions", loaded)  # whose rows are kept
     predictions = as_predictions(
         loaded.probs,
         loaded.targets,
         weights=loaded.weights,
         ignore_index=options.ignore_index,
-        logits=logits,
+        logits=options.logits or loaded.logits,
         class_names=loaded.class_names,
         weights_are=options.weights_are,
     )
@@ -157,7 +153,7 @@ def _load_sketches(
     step: Step,
     rows: list[FileRows],
 ) -> FileSketches:
-    """Read sketches; files of rows become sketches that judge the same event."""
+    """Read sketches; files of rows become sketches of the same event."""
     from calibrant import files
 
     if options.on:
@@ -167,18 +163,12 @@ def _load_sketches(
         _check_sketch_options(ctx, options)
     doubts: list[str] = []
     first, sketches = next(iter(saved.values())), {}
-    notion = options.notion or first.notion
+    judging = files.Judging(options.notion or first.notion, False, grid=first.grid, weights_are=options.weights_are)
     for name, model in models.items():
         if name in saved:
             sketches[name] = saved[name]
             continue
-        judging = files.Judging(notion, False, options.ignore_index, options.logits, first.grid, options.weights_are)
-        targets = options.targets_file
-        try:
-            read = files.read_predictions([model], options, judging, targets_file=targets, keep=False, progress=step)
-        except files.BadRows as bad:
-            rows[:] = [bad.rows]
-            raise bad.error from None
+        read = _read([model], options, judging, step, rows, keep=False)
         sketches[name] = cast("FileSketch", read).sketch
         doubts += [f"{model}: {doubt}" for doubt in read.doubts]
     counts = tuple(sketch.n for sketch in sketches.values())
@@ -193,12 +183,7 @@ def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> 
     from calibrant.files import FileSketches
     from calibrant.report.compare_models import compare as compare_models
 
-    how: dict[str, Any] = {
-        "n_bins": options.n_bins,
-        "level": options.level,
-        "tolerance": options.tolerance,
-        "weights_are": options.weights_are,
-    }
+    how: dict[str, Any] = {name: getattr(options, name) for name in ("n_bins", "level", "tolerance", "weights_are")}
     if isinstance(predictions, FileSketches):
         comparison = compare_models(predictions.sketches, paired=options.paired, **how)
         if options.by and not comparison.groups:
@@ -208,15 +193,16 @@ def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> 
     return compare_models(
         {name: predictions.arrays[argument] for name, argument in predictions.models.items()},
         predictions.targets,
-        notion=options.notion,
-        weights=predictions.weights,
-        ignore_index=options.ignore_index,
-        class_names=predictions.class_names,
-        clusters=predictions.clusters,
-        groups=predictions.groups,
+        **_of_rows(predictions, options),
         logits={name: options.logits or is_logits for name, is_logits in predictions.logits.items()},
         **how,
     )
+
+
+def _of_rows(predictions: FileRows, options: CommandOptions) -> dict[str, Any]:
+    """Return the arguments for rows that `evaluate` and `compare` of the library share."""
+    columns = {name: getattr(predictions, name) for name in ("weights", "class_names", "clusters", "groups")}
+    return {"notion": options.notion, "ignore_index": options.ignore_index, **columns}
 
 
 def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions) -> Report:
@@ -227,45 +213,28 @@ def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions)
 
     # The choices of an evaluation log are no classes: the second choice of one question is not that of another.
     classwise = False if options.classwise is None and predictions.protocol else options.classwise
-    report_of = partial(
-        evaluate_predictions,
-        n_bins=options.n_bins,
-        level=options.level,
-        profile=options.profile,
-        measures=options.measures,
-        n_resamples=options.n_resamples,
-        rng=options.rng,
-        bands=options.bands,
-        tolerance=options.tolerance,
-        tolerance_of=options.tolerance_of,
-        classwise=classwise,
-        weights_are=options.weights_are,
-    )
+    how: dict[str, Any] = {name: getattr(options, name) for name in _OF_EVALUATION} | {"classwise": classwise}
     if isinstance(predictions, FileSketch):
-        report = report_of(predictions.sketch)
+        report = evaluate_predictions(predictions.sketch, **how)
     else:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", re.escape(UNIT_LOGITS))  # among the doubts, with the name of the column
-            report = report_of(
+            report = evaluate_predictions(
                 predictions.probs,
                 predictions.targets,
-                notion=options.notion,
-                weights=predictions.weights,
-                ignore_index=options.ignore_index,
+                **_of_rows(predictions, options),
                 logits=options.logits or predictions.logits,
-                class_names=predictions.class_names,
-                groups=predictions.groups,
-                clusters=predictions.clusters,
+                **how,
             )
     return replace(report, omitted=dict(predictions.omitted))
 
 
 def _check_sketch_options(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that cannot change a sketch."""
-    flags = {param.name: max(param.opts, key=len) for param in ctx.command.params}
-    values = {name: getattr(options, name) for name in _FIXED_BY_SKETCH if name in flags}
-    changed = (name for name, value in values.items() if value != getattr(CommandOptions, name))
-    useless = [flags[name] for name in changed if values[name] is not False]
+    names = {str(param.name): max(param.opts, key=len) for param in ctx.command.params}
+    values = {name: getattr(options, name) for name in _FIXED_BY_SKETCH}
+    changed = [name for name, value in values.items() if value is not False and value != getattr(CommandOptions, name)]
+    useless = [option for name, option in names.items() if name in changed]
     if options.engine != ENGINES[0]:
         useless.append("--engine")
     if options.classwise is False:
@@ -274,11 +243,3 @@ def _check_sketch_options(ctx: click.Context, options: CommandOptions) -> None:
         verb = "has" if len(useless) == 1 else "have"
         msg = f"{', '.join(useless)} {verb} no effect on a sketch, which holds no rows; leave it out"
         raise click.UsageError(msg if verb == "has" else msg.replace("leave it out", "leave them out"), ctx)
-
-
-def _check_rows(sketch: FileSketch) -> FileSketch:
-    from calibrant.errors import FileError
-
-    if sketch.sketch.n == 0:
-        raise FileError(sketch.paths[0], "holds a sketch without rows", "name a sketch of predictions")
-    return sketch

@@ -1,7 +1,8 @@
-"""The output of the command: the report, its files and pages, and a progress bar."""
+"""The output of the command: the report, its files, pages and pictures, and a progress bar."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -11,29 +12,33 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from calibrant.cli import browser, console, picture
+from calibrant.cli import console
 from calibrant.cli.options import ENGINES, CommandOptions
+from calibrant.errors import CalibrantError
 from calibrant.runtime.process import undone
 
 if TYPE_CHECKING:
-    from calibrant.files import FileRead
+    from calibrant.files import FileRead, FileSketch
     from calibrant.render.terminal import Style
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
-    from calibrant.sketch import CalibrationSketch
 
 _NAMED: Final = 3  # columns that a hint names
 #: The characters that JSON need not escape, and that act on a terminal or are not Unicode; see `render.style.shown`.
 _ACTING: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _PATIENCE: Final = 1.0  # seconds before a progress bar appears
+
+_DOTS: Final = 200  # of a picture, to the inch
+#: No date and no version in a picture, so that the same result gives the same bytes.
+_METADATA: Final[dict[str, dict[str, Any]]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 
 
 def write(result: Report | Comparison, predictions: FileRead, options: CommandOptions) -> None:
@@ -44,57 +49,41 @@ def write(result: Report | Comparison, predictions: FileRead, options: CommandOp
     calibrant.errors.FileError
         The first error, if files cannot be written; the other files are written first.
     """
-    from calibrant.errors import CalibrantError
-    from calibrant.render import comparison, methods, terminal
+    from calibrant.render import methods, terminal
     from calibrant.report.report import Report
 
     render: Callable[..., str]
-    say = _silent if options.quiet else console.say
-    needs_page = options.html_path is not None or options.open_page
+    event = _event(result, predictions, options)
+    sources = _sources(predictions, options, event)
     if isinstance(result, Report):
-        curves = options.json_path is not None or needs_page
+        curves = any((options.json_path, options.html_path, options.open_page))
         summary = result.to_dict(curves=curves, groups=options.json_path is not None)
+        summary["methods"] = methods.paragraph({**summary, "source": sources})
         render = partial(terminal.render, complete=options.all_measures)
     else:
+        from calibrant.render import comparison
+
         summary, render = result.to_dict(), comparison.render
-    event = _event(summary, predictions, options)
-    sources = {"files": list(predictions.paths), "columns": predictions.columns_read, "where": options.where}
-    sources["event"] = event
-    if options.timezone_used is not None:
-        sources["timezone"] = options.timezone_used
-    used = predictions.described()
-    if isinstance(result, Report):
-        summary["methods"] = methods.paragraph({**summary, "source": sources})
     full_summary = {**summary, "source": sources}
-    if predictions.protocol:
-        sources["protocol"] = predictions.protocol
-        used = f"{used}; {predictions.protocol}"
-    if options.config is not None:
-        sources["config"] = asdict(options.config)
-        used = "; ".join(filter(None, (used, str(options.config))))
     words = _for_readers(predictions, options)
     readable = {**summary, "omitted": _file_names(predictions.omitted)}
     if event is not None:
         readable["source"] = {"event": event}
     markdown = partial(_markdown, readable, words, options)
-    failures = []
-    works: tuple[Callable[[], Iterable[str]], ...] = (
-        lambda: _write_sketch(predictions, options.sketch_path),
-        lambda: _write_json({**full_summary, **_for_comparisons(result, predictions, options)}, options.json_path),
-        lambda: _write_page(readable, words, options),
-        lambda: _write_markdown(markdown, options.markdown_path),
-        lambda: _write_pictures(result, options),
-    )
-    for work in works:
-        try:
-            for written in work():
-                say(written)
-        except CalibrantError as error:
-            failures.append(error)
+    contents: dict[str, Callable[[], bytes]] = {
+        "--sketch": lambda: cast("FileSketch", predictions).sketch.to_bytes(),
+        "--json": lambda: _json({**full_summary, **_for_comparisons(result, predictions, options)}),
+        "--html": lambda: _page(readable, words, options),
+        "--markdown": markdown,
+        "--png": lambda: _picture(result, "png"),
+        "--svg": lambda: _picture(result, "svg"),
+    }
+    failures = _write_files(contents, options)
     # Write to the terminal last: the pipe may be closed.
     if options.markdown_path == "-":
         console.put_utf8(markdown())
     elif options.json_path == "-" or not options.quiet:
+        used = "; ".join(filter(None, (predictions.described(), predictions.protocol, str(options.config or ""))))
         title = _title(predictions.paths)
         show(full_summary, options.json_path, lambda: render(full_summary, title=title, used=used, style=style()))
     if not options.quiet:
@@ -104,10 +93,39 @@ def write(result: Report | Comparison, predictions: FileRead, options: CommandOp
         raise failures[0]
 
 
-def _event(summary: Mapping[str, Any], predictions: FileRead, options: CommandOptions) -> str | None:
-    """Return the judged event by its column and its label, such as "churned = 1"; None if no column holds it."""
+def _write_files(contents: Mapping[str, Callable[[], bytes]], options: CommandOptions) -> list[CalibrantError]:
+    """Write the files that the options name, each as a whole or not at all, and say so; return what fails."""
+    from calibrant.results.writing import append_file, replace_file
+
+    targets = options.outputs
+    if options.open_page and options.html_path is None:
+        targets["--html"] = _temporary_page()
+    shared_file = os.environ.get("GITHUB_STEP_SUMMARY")
+    failures = []
+    for option, content in contents.items():
+        target = targets.get(option, "-")
+        if target == "-":
+            continue
+        try:
+            data = content()
+            if option == "--markdown" and shared_file and os.path.realpath(target) == os.path.realpath(shared_file):
+                append_file(target, b"\n" + data)  # other steps of GitHub may use it
+            else:
+                replace_file(target, data)
+        except CalibrantError as error:
+            failures.append(error)
+            continue
+        if option != "--json" and not options.quiet:
+            console.say(f"wrote {target} ({len(data) / 1000:,.0f} kB)")
+        if option == "--html" and options.open_page and (problem := open_page(target)):
+            console.say(problem)  # with --quiet too: nobody would find the page
+    return failures
+
+
+def _event(result: Report | Comparison, predictions: FileRead, options: CommandOptions) -> str | None:
+    """Return the evaluated event by its column and its label, such as "churned = 1"; None if no column holds it."""
     column = predictions.sources.get("targets")
-    if summary["notion"] != "positive" or summary["n_classes"] is not None or column is None:
+    if result.notion != "positive" or result.n_classes is not None or column is None:
         return None
     labels = options.labels or ()
     if not labels and re.search("[=<>(]", column):  # a condition in SQL
@@ -115,14 +133,26 @@ def _event(summary: Mapping[str, Any], predictions: FileRead, options: CommandOp
     return f"{column} = {labels[1] if len(labels) == 2 else 1}"
 
 
-def _silent(_message: str) -> None:
-    """Say nothing."""
+def _sources(predictions: FileRead, options: CommandOptions, event: str | None) -> dict[str, Any]:
+    """Return where the predictions come from, for the JSON."""
+    sources = {"files": list(predictions.paths), "columns": predictions.columns_read, "where": options.where}
+    sources["event"] = event
+    if options.timezone_used is not None:
+        sources["timezone"] = options.timezone_used
+    if predictions.protocol:
+        sources["protocol"] = predictions.protocol
+    if options.config is not None:
+        sources["config"] = asdict(options.config)
+    return sources
 
 
 def write_summary(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
     """Write a summary as JSON if requested, and the text to the terminal unless the JSON goes there."""
     try:
-        _write_json(summary, target)
+        if target is not None and target != "-":
+            from calibrant.results.writing import replace_file
+
+            replace_file(target, _json(summary))
     finally:  # the pipe may be closed
         show(summary, target, text)
 
@@ -157,22 +187,13 @@ def _file_names(omitted: Sequence[tuple[str, str]]) -> dict[str, str]:
     return names if len(names) == len(omitted) else dict(omitted)
 
 
-def _write_json(summary: Mapping[str, Any], target: str | None) -> Iterable[str]:
-    from calibrant.results.writing import replace_file
-
-    if target not in (None, "-"):
-        replace_file(target, _json(summary))
-    return ()
-
-
 def _for_comparisons(result: Report | Comparison, predictions: FileRead, options: CommandOptions) -> dict[str, str]:
     """Return what the JSON file of a report on one event holds too: its sketch, for `calibrant compare`."""
     from calibrant.files import FilePredictions, FileSketch, event_sketch, sketch_as_text
     from calibrant.inputs.notions import PER_CLASS
     from calibrant.report.report import Report
 
-    is_file = options.json_path not in (None, "-")
-    if not is_file or not isinstance(result, Report) or result.notion in PER_CLASS:
+    if not isinstance(result, Report) or result.notion in PER_CLASS:
         return {}
     if not isinstance(predictions, (FilePredictions, FileSketch)):
         return {}
@@ -187,21 +208,36 @@ def _for_comparisons(result: Report | Comparison, predictions: FileRead, options
     return {"sketch": sketch_as_text(sketch)}
 
 
-def _write_page(summary: Mapping[str, Any], words: Mapping[str, Any], options: CommandOptions) -> Iterator[str]:
-    """Write the page to its file, or to a temporary one to open; yield what to say."""
-    if options.html_path is None and not options.open_page:
-        return
+def _page(summary: Mapping[str, Any], words: Mapping[str, Any], options: CommandOptions) -> bytes:
     from calibrant.render import html
-    from calibrant.results.writing import replace_file
 
-    page = html.page(summary, date=options.date, **words).encode()
-    target = options.html_path or browser.temporary_page()
-    replace_file(target, page)
-    yield _wrote(target, len(page))
-    if options.open_page:
-        problem = browser.show(target)
-        if problem:
-            console.say(problem)  # with --quiet too: nobody would find the page
+    return html.page(summary, date=options.date, **words).encode()
+
+
+def _temporary_page() -> str:
+    """Return the path of a new file for a page, which only this user may read.
+
+    Nothing removes it: the browser reads it after the command has ended. The system clears its temporary files.
+    """
+    import tempfile
+
+    descriptor, path = tempfile.mkstemp(prefix="calibrant-", suffix=".html")
+    os.close(descriptor)
+    return path
+
+
+def open_page(path: str) -> str:
+    """Open a page in a browser; return why not if none can be shown here, else an empty text."""
+    import webbrowser
+
+    has_screen = any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
+    is_remote = any(os.environ.get(name) for name in ("SSH_CONNECTION", "SSH_TTY"))
+    # A browser that runs in this terminal would hide the report.
+    if (has_screen or (sys.platform in ("darwin", "win32") and not is_remote)) and webbrowser.open(
+        Path(path).resolve().as_uri()
+    ):
+        return ""
+    return f"--open: there is no browser on a screen here; open this page yourself: {path}"
 
 
 def _markdown(summary: Mapping[str, Any], words: Mapping[str, Any], options: CommandOptions) -> bytes:
@@ -210,41 +246,25 @@ def _markdown(summary: Mapping[str, Any], words: Mapping[str, Any], options: Com
     return markdown.render(summary, complete=options.all_measures, **words).encode()
 
 
-def _write_markdown(markdown: Callable[[], bytes], target: str | None) -> Iterator[str]:
-    """Write the Markdown to its file; the file of GitHub's step summary is appended to, as other steps may use it."""
-    from calibrant.results.writing import append_file, replace_file
+def _picture(result: Report | Comparison, kind: str) -> bytes:
+    """Return the picture: of a report its diagram, or the worst classes; of a comparison the diagrams of all models."""
+    from calibrant import plot
+    from calibrant.plot import canvas
+    from calibrant.report.report import Report
 
-    if target in (None, "-"):
-        return
-    data, shared_file = markdown(), os.environ.get("GITHUB_STEP_SUMMARY")
-    if shared_file and os.path.realpath(target) == os.path.realpath(shared_file):
-        append_file(target, b"\n" + data)
-    else:
-        replace_file(target, data)
-    yield _wrote(target, len(data))
+    matplotlib = canvas.matplotlib()
+    matplotlib.use("agg")  # this process opens no windows
+    from matplotlib import pyplot as plt
 
-
-def _write_pictures(result: Report | Comparison, options: CommandOptions) -> Iterator[str]:
-    """Write the reliability diagram in each format."""
-    from calibrant.results.writing import replace_file
-
-    for kind, target in (("png", options.png_path), ("svg", options.svg_path)):
-        if target is not None:
-            data = picture.draw(result, kind)
-            replace_file(target, data)
-            yield _wrote(target, len(data))
-
-
-def _write_sketch(predictions: FileRead, target: str | None) -> Iterator[str]:
-    from calibrant.files import FilePredictions, FileSketch, write_sketch
-
-    if target is not None and isinstance(predictions, (FilePredictions, FileSketch)):
-        write_sketch(cast("CalibrationSketch", predictions.sketch), target)
-        yield _wrote(target, os.path.getsize(target))
-
-
-def _wrote(target: str, size: int) -> str:
-    return f"wrote {target} ({size / 1000:,.0f} kB)"
+    picture = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "calibrant"}):  # the ids in the file follow from it
+        if not isinstance(result, Report):
+            axes: Any = plot.compare(result)
+        else:
+            axes = plot.classwise(result)[0] if result.diagram is None else plot.reliability_diagram(result)
+        axes.figure.savefig(picture, format=kind, dpi=_DOTS, metadata=_METADATA[kind])
+        plt.close(axes.figure)
+    return picture.getvalue()
 
 
 def suggest_clusters(predictions: FileRead, options: CommandOptions) -> None:
@@ -272,24 +292,12 @@ def warn(predictions: FileRead) -> None:
             console.tell(f"  {path}: {reason}")
 
 
-def holding(sketch: CalibrationSketch) -> str:
-    """Return the content of a sketch in words."""
-    return repr(sketch).removeprefix("<CalibrationSketch: ").removesuffix(">")
-
-
-def count(paths: Sequence[str]) -> str:
-    """Return the number of files in words."""
-    return f"{len(paths):,} file{'s' * (len(paths) != 1)}"
-
-
 def _title(paths: Sequence[str]) -> str:
     return paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
 
 
 def check_targets(read: Sequence[str | None], options: CommandOptions) -> None:
     """Reject an output that would overwrite a file that is read."""
-    from calibrant.errors import CalibrantError
-
     for option, target in options.outputs.items():
         if target == "-" or not os.path.exists(target):
             continue

@@ -11,21 +11,29 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from calibrant.cli.options import CommandOptions
-from calibrant.errors import is_missing, quoted
+from calibrant.errors import CalibrantError, FileError, InputError, MissingDependencyError, is_missing, quoted
 from calibrant.errors.faults import Fault, LabelFacts, MissingFacts, Mistake
+from calibrant.files import FileSketch
+from calibrant.files.columns import Selection, Unnamed, select
+from calibrant.files.cuts import Cuts
+from calibrant.files.groups import BETWEEN, MOST_VALUES, PARTS
+from calibrant.files.likely import look
+from calibrant.files.local import first_line, located
+from calibrant.files.logs import is_log
+from calibrant.files.paths import check_bytes, expand, is_utf8, kind_of
+from calibrant.files.sketches import MOST_CURVES
+from calibrant.files.sources import table_of
+from calibrant.files.sql import period, without_quoted
+from calibrant.files.suggestions import ask, is_doubtful, proposed
+from calibrant.files.text import separator
+from calibrant.files.values import check_per_cents
 from calibrant.runtime.process import sweep, undone
-
-if TYPE_CHECKING:
-    from calibrant.errors import InputError
-    from calibrant.files import FileSketch
-    from calibrant.files.columns import Selection
-    from calibrant.files.cuts import Cuts
-    from calibrant.sketch import CalibrationSketch
+from calibrant.sketch import CalibrationSketch
 
 _KINDS: Final = ("parquet", "csv", "json")
 _HEAD: Final = 2_000  # rows to read for the likely columns
@@ -72,28 +80,32 @@ _SETTINGS: Final = {
 
 def load(ctx: click.Context, options: CommandOptions, patterns: Sequence[str]) -> FileSketch:
     """Read files on Spark, and return the sketch of their predictions."""
-    from calibrant.errors import FileError
-    from calibrant.files import FileSketch
-
     _check_options(ctx, options)
     paths, kind, title = _paths(patterns)
     if kind not in _KINDS:
         raise FileError(title, "has a format that --engine spark cannot read", "pass .parquet, .csv or .jsonl files")
-    with _session(options.master) as session, _settled(session, options.timezone), _without_logs():
+    with _session(options.master) as session, _settled(session, options.timezone):
         try:
             frame = _read(session, paths, kind, title)
-            selection, frame = _select(frame, title, options)
+            selection = _select(frame, title, options)
+            rows = _Rows(frame, title)
+            if options.where is not None:
+                rows.keep(options.where)
             if "://" not in patterns[0]:
                 _check_alike(patterns, kind, [name for name in selection.used if name in frame.columns])
-            sketch, selection = _sketch(frame, selection, title, options)
+            sketch, selection = _sketch(rows, selection, options)
         except Exception as error:
             raise _explained(error, title, options) from error
     return FileSketch(sketch=sketch, sources=selection.sources(), paths=tuple(patterns), rows=(sketch.n,))
 
 
 def _check_options(ctx: click.Context, options: CommandOptions) -> None:
-    unsupported = {"--targets": options.targets_file, "--logits": options.logits, "--keep-going": options.keep_going}
-    unsupported["--decimal-comma"] = options.decimal_comma
+    unsupported = {
+        "--targets": options.targets_file,
+        "--logits": options.logits,
+        "--keep-going": options.keep_going,
+        "--decimal-comma": options.decimal_comma,
+    }
     for option, value in unsupported.items():
         if value:
             msg = f"{option} is not available with --engine spark; leave one of them out"
@@ -109,12 +121,6 @@ def _paths(patterns: Sequence[str]) -> tuple[list[str], str, str]:
 
     Spark resolves names with a scheme (``s3a://``, ``hdfs://``). Others are local files that every worker must see.
     """
-    from calibrant.errors import FileError
-    from calibrant.files.local import located
-    from calibrant.files.logs import is_log
-    from calibrant.files.paths import check_bytes, expand, is_utf8, kind_of
-    from calibrant.files.text import separator
-
     remote = [pattern for pattern in patterns if "://" in pattern]
     if remote and len(remote) < len(patterns):
         raise FileError(remote[0], "is in another place than the other files", "pass files from one place at a time")
@@ -143,10 +149,6 @@ def _title(paths: Sequence[str]) -> str:
 
 def _check_alike(patterns: Sequence[str], kind: str, used: Sequence[str]) -> None:
     """Reject files whose columns Spark would misread, or read as nulls."""
-    from calibrant.errors import FileError
-    from calibrant.files.paths import expand
-    from calibrant.files.sources import table_of
-
     paths = expand(patterns) if kind != "json" else []  # Spark merges the keys of JSON lines itself
     columns = {path: table_of(path, kind, None).columns for path in paths}
     for path, names in columns.items():
@@ -166,8 +168,6 @@ def _check_alike(patterns: Sequence[str], kind: str, used: Sequence[str]) -> Non
 @contextmanager
 def _session(master: str | None) -> Iterator[Any]:
     """Yield a session. A session that is started here is silent, and is stopped at the end."""
-    from calibrant.errors import CalibrantError, MissingDependencyError
-
     try:
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
@@ -204,15 +204,21 @@ def _session(master: str | None) -> Iterator[Any]:
 def _settled(session: Any, timezone: str) -> Iterator[None]:
     """Have a session find the same rows, whoever wrote the files and wherever it runs; it may be the caller's own.
 
-    Most writers of Parquet leave NaN out of the statistics of a row group, and Spark has NaN above all numbers.
+    Most writers of Parquet leave NaN out of the statistics of a row group, and Spark has NaN above all numbers. The
+    loggers of pyspark are silent, because this module words the errors.
     """
-    wanted = {"spark.sql.session.timeZone": timezone, "spark.sql.parquet.filterPushdown": "false"}
-    before = {name: session.conf.get(name) for name in wanted}
-    for name, value in wanted.items():
+    settings = {"spark.sql.session.timeZone": timezone, "spark.sql.parquet.filterPushdown": "false"}
+    before = {name: session.conf.get(name) for name in settings}
+    levels = {logger: logger.level for logger in map(logging.getLogger, _LOGGERS)}
+    for name, value in settings.items():
         session.conf.set(name, value)
+    for logger in levels:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
+        for logger, level in levels.items():
+            logger.setLevel(level)
         with suppress(Exception):  # a session that has ended has none to restore
             for name, value in before.items():
                 session.conf.set(name, value)
@@ -237,23 +243,7 @@ def _silent() -> Iterator[str]:
             os.close(descriptor)
 
 
-@contextmanager
-def _without_logs() -> Iterator[None]:
-    """Silence the loggers of pyspark: this module words the errors."""
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-
-
 def _last_line(log: str, error: Exception) -> str:
-    from calibrant.files.local import first_line
-
     with open(log, encoding="utf-8", errors="replace") as stream:
         lines = [line.strip() for line in stream if re.search(r"exception|error", line, re.IGNORECASE)]
     return lines[0][:200].rstrip(".") if lines else first_line(error)
@@ -283,12 +273,8 @@ def _read(session: Any, paths: list[str], kind: str, title: str) -> Any:
     )
 
 
-def _select(frame: Any, title: str, options: CommandOptions) -> tuple[Selection, Any]:
-    """Choose the columns, and return them with the rows that meet the condition."""
-    from calibrant.errors import FileError
-    from calibrant.files.columns import Unnamed, select
-    from calibrant.files.likely import look
-    from calibrant.files.suggestions import ask, is_doubtful, proposed
+def _select(frame: Any, title: str, options: CommandOptions) -> Selection:
+    """Return the columns to read."""
 
     def first_cells() -> dict[str, list[Any]]:
         rows = frame.limit(_HEAD).collect()
@@ -305,190 +291,220 @@ def _select(frame: Any, title: str, options: CommandOptions) -> tuple[Selection,
         raise FileError(title, problem, "write probabilities, or leave --engine spark out")
     if len(selection.targets) > 1:
         raise FileError(title, "holds one-hot targets", "name a column of class indices with --target")
-    if options.where is not None:
-        frame = frame.where(options.where)
-        _check_repeatable(frame, "--where", options.where, title)
-    return selection, frame
+    return selection
 
 
-def _sketch(
-    frame: Any, selection: Selection, title: str, options: CommandOptions
-) -> tuple[CalibrationSketch, Selection]:
+def _sketch(rows: _Rows, selection: Selection, options: CommandOptions) -> tuple[CalibrationSketch, Selection]:
     """Return the sketch, and the selection with the numbers that are cut into groups."""
-    from pyspark.sql import functions
-
     from calibrant import frames
-    from calibrant.errors import FileError, InputError
-    from calibrant.files.sketches import MOST_CURVES
-    from calibrant.files.values import check_per_cents
-    from calibrant.sketch import CalibrationSketch
 
     probs: Sequence[str] = selection.probs
     if len(probs) == 1:
-        frame, probs = _with_values(frame, "--score", probs, title)
-    frame, (target,) = _with_values(frame, "--outcome", selection.targets, title)
-    frame, labels = _with_values(frame, "--cluster", selection.clusters, title)
-    frame, group, selection = _with_group(frame, selection, title, options)
-    kinds = dict(frame.dtypes)
-    if len(probs) == 1 and kinds[probs[0]].startswith("array"):
-        if probs[0] not in selection.probs:
-            problem = f"--score {quoted(selection.probs[0])} is not one value of each row"
-            raise FileError(title, problem, "write one number of each row")
-        frame, probs = _spread(frame, probs[0], title)
+        probs = rows.add("--score", probs)
+    (target,) = rows.add("--outcome", selection.targets)
+    clusters = rows.add("--cluster", selection.clusters)
+    group = None
+    if selection.groups:
+        group, cuts = rows.add_groups(selection.groups, by_values=options.by_values)
+        selection = replace(selection, cuts=cuts)
+    probs = rows.split_lists(probs, selection.probs)
     if options.ignore_index is not None:
-        target_column = functions.col(_quoted(target))
-        frame = frame.where(target_column.isNull() | (target_column != options.ignore_index))
-    if selection.labels and kinds[target] != "string":
-        frame = frame.withColumn(target, _spelled(functions, target, kinds[target]))
+        label = rows.column(target)
+        rows.frame = rows.frame.where(label.isNull() | (label != options.ignore_index))
+    if selection.labels and dict(rows.frame.dtypes)[target] != "string":
+        rows.frame = rows.frame.withColumn(target, rows.spelled(target))
     if selection.percent:
-        for name in probs:
-            if kinds.get(name) == "string":
-                shown = selection.probs[0] if len(probs) == 1 else name
-                problem = f"column {quoted(shown)} holds text, and --engine spark cannot parse '85%'"
-                raise FileError(title, problem, "write numbers, or leave --engine spark out")
-        maxima = [functions.max(functions.col(_quoted(name))) for name in probs]
-        largest = (value for value in frame.agg(*maxima).first() or () if value is not None)
-        check_per_cents(title, selection.probs, max(map(float, largest), default=0))
-        for name in probs:
-            frame = frame.withColumn(name, functions.col(_quoted(name)) / 100)
+        rows.divide_per_cents(probs, selection.probs)
     several = len(probs) > 1
-    classwise = options.classwise
-    if classwise is None:
-        classwise = several and group is None and len(probs) < MOST_CURVES
-    named = {"probs": list(probs), "target": target} if several else {"score": probs[0], "outcome": target}
-    words = selection.labels or dict(frame.dtypes)[target] == "string"
-    names = selection.class_names if several or words else None
-    weight_and_group = {"weight": selection.weights, "by": group}
-    used = dict.fromkeys((*probs, target, *labels, *filter(None, weight_and_group.values())))
+    named: dict[str, Any] = (
+        {"probs": list(probs), "target": target} if several else {"score": probs[0], "outcome": target}
+    )
+    classwise = several and group is None and len(probs) < MOST_CURVES
+    has_names = several or selection.labels or dict(rows.frame.dtypes)[target] == "string"
+    used = dict.fromkeys((*probs, target, *clusters, *filter(None, (selection.weights, group))))
     arguments: Any = {
         **named,
-        **weight_and_group,
+        "weight": selection.weights,
+        "by": group,
         "weights_are": options.weights_are,
-        "cluster": labels or None,
+        "cluster": clusters or None,
         "notion": options.notion,
-        "classwise": bool(classwise),
-        "class_names": names,
+        "classwise": classwise if options.classwise is None else options.classwise,
+        "class_names": selection.class_names if has_names else None,
     }
     try:
-        sketches = frames.sketch(frame.select(*[functions.col(_quoted(name)) for name in used]), **arguments)
+        sketches = frames.sketch(rows.frame.select(*map(rows.column, used)), **arguments)
     except InputError as error:
-        if isinstance(error.__cause__, Exception) and _is_of_spark(error.__cause__):
-            raise error.__cause__ from None  # about the files, which Spark reads only now
-        said = {"score": selection.probs[0], "outcome": selection.targets[0], "target": selection.targets[0]}
-        column = {**said, **weight_and_group}.get(error.argument)
-        place = f"column {quoted(column)}" if column else error.argument
-        for argument, chosen in (("cluster", selection.clusters), ("by", selection.groups)):
-            if error.argument.startswith(argument):
-                place = f"--{argument} {', '.join(chosen)}"
-        raise FileError(title, f"{place}: expected {error.expected}, got {error.got}", _remedy(error)) from error
-    sketch = CalibrationSketch.of_groups(sketches) if isinstance(sketches, dict) else sketches
-    return sketch, selection
+        raise _of_frame(error, selection, rows.title) from error
+    return CalibrationSketch.of_groups(sketches) if isinstance(sketches, dict) else sketches, selection
 
 
-def _with_group(
-    frame: Any, selection: Selection, title: str, options: CommandOptions
-) -> tuple[Any, str | None, Selection]:
-    """Return the frame with a column of groups, its name, and the selection with the numbers that are cut."""
-    from pyspark.sql import functions
+class _Rows:
+    """The rows of files on Spark, to which columns are added.
 
-    from calibrant.files.groups import BETWEEN
+    Attributes
+    ----------
+    frame : pyspark.sql.DataFrame
+        The rows, with the columns added so far.
+    title : str
+        The name of the files in errors.
+    """
 
-    if not selection.groups:
-        return frame, None, selection
-    frame, names = _with_values(frame, "--by", selection.groups, title)
-    columns, cuts = [], {}
-    for column, name in zip(names, selection.groups, strict=True):
-        cut = None if options.by_values else _cut(frame, column)
-        if cut is not None:
-            cuts[name], frame = cut
-        columns.append(_group_name(functions, column, dict(frame.dtypes)[column], alone=len(names) == 1))
-    group = _unused("group", frame)
-    if len(names) == 1:
-        return frame.withColumn(group, columns[0]), group, replace(selection, cuts=cuts)
-    between = [functions.lit(BETWEEN)] * len(columns)
-    parts = [part for pair in zip(between, columns, strict=True) for part in pair][1:]
-    return frame.withColumn(group, functions.concat(*parts)), group, replace(selection, cuts=cuts)
+    def __init__(self, frame: Any, title: str) -> None:
+        from pyspark.sql import functions
+
+        self.frame, self.title, self._functions = frame, title, functions
+
+    def column(self, name: str) -> Any:
+        """Return a column, whatever characters its name has."""
+        return self._functions.col("`" + name.replace("`", "``") + "`")
+
+    def keep(self, condition: str) -> None:
+        """Keep the rows that meet a condition in SQL."""
+        self.frame = self.frame.where(condition)
+        self._check_repeatable("--where", condition)
+
+    def add(self, option: str, values: Sequence[str]) -> list[str]:
+        """Add a column for each value that is SQL, not a column; return the names of all columns."""
+        from pyspark.errors import PySparkException
+
+        names: list[str] = []
+        for sql in values:
+            name = sql
+            if sql not in self.frame.columns:
+                name = self._unused(f"{option} {len(names)}")
+                value = self._functions.expr(period(sql, spark=True))
+                try:
+                    self.frame.where(value.isNull())  # fails for what is not one value of each row
+                    self.frame = self.frame.withColumn(name, value)
+                except PySparkException as error:
+                    raise FileError(self.title, f"{option} {quoted(sql)}: {_message(error)}", _SPARK_SQL) from error
+                self._check_repeatable(option, sql)
+            names.append(name)
+        return names
+
+    def _unused(self, name: str) -> str:
+        while name in self.frame.columns:
+            name += "_"
+        return name
+
+    def _check_repeatable(self, option: str, sql: str) -> None:
+        """Reject SQL whose value changes from run to run: with chance, or with the time."""
+        plan = getattr(self.frame, "_jdf", None)  # a remote session has no plan here
+        changes = plan is not None and not plan.queryExecution().analyzed().deterministic()
+        named = [match[0].rstrip("() ") for match in _VOLATILE.finditer(without_quoted(sql))]
+        if changes or any(name not in self.frame.columns for name in named):
+            problem = f"{option} {quoted(sql)}: {', '.join(named) or 'a function'} may differ from run to run"
+            raise FileError(self.title, f"{problem}, and is not allowed", "write a fixed value")
+
+    def add_groups(self, values: Sequence[str], *, by_values: bool) -> tuple[str, dict[str, Cuts]]:
+        """Add a column of groups; return its name, and how the numbers of which values are cut."""
+        columns, cuts = [], {}
+        names = self.add("--by", values)
+        for name, value in zip(names, values, strict=True):
+            cut = None if by_values else self._cut(name)
+            if cut is not None:
+                cuts[value] = cut
+            columns.append(self._group_name(name, alone=len(names) == 1))
+        group = self._unused("group")
+        between = self._functions.lit(BETWEEN)
+        parts = [part for column in columns for part in (between, column)][1:]
+        self.frame = self.frame.withColumn(group, self._functions.concat(*parts) if len(parts) > 1 else parts[0])
+        return group, cuts
+
+    def _group_name(self, name: str, *, alone: bool) -> Any:
+        """Return the names of groups as `calibrant.inputs.groups.group_name`, which Python calls for a column alone."""
+        functions, column, kind = self._functions, self.column(name), dict(self.frame.dtypes)[name]
+        if kind.startswith("timestamp"):
+            text = functions.date_format(column, "yyyy-MM-dd HH:mm:ss.SSSSSS")
+            return functions.regexp_replace(functions.regexp_replace(text, r"[.]?0*$", ""), " 00:00:00$", "")
+        if alone:
+            return column
+        if kind == "boolean":
+            return functions.initcap(column.cast("string"))
+        if kind in ("float", "double"):
+            return functions.when(~functions.isnan(column), self.spelled(name))
+        return self.spelled(name) if kind.startswith("decimal") else column
+
+    def _cut(self, name: str) -> Cuts | None:
+        """Replace a column of many numbers by its groups, and return their cuts; None for any other column."""
+        functions, value = self._functions, self.column(name)
+        is_number = re.match(r"tinyint|smallint|int|bigint|float|double|decimal", dict(self.frame.dtypes)[name])
+        if not is_number or self.frame.select(value).distinct().limit(MOST_VALUES + 1).count() <= MOST_VALUES:
+            return None
+        wide = self.frame.withColumn(name, value.cast("double"))
+        uppers = sorted(set(wide.approxQuantile(name, [k / PARTS for k in range(1, PARTS + 1)], 0.0)))
+        place = functions.when(value.isNull(), None)
+        for k, upper in enumerate(uppers):
+            place = place.when(value <= upper, k)
+        ends = wide.groupBy(place.alias("place")).agg(functions.min(value), functions.max(value)).collect()
+        bounds = sorted(tuple(row) for row in ends if row[0] is not None)
+        cuts = Cuts.of([low for _, low, _ in bounds], [high for _, _, high in bounds])
+        texts = functions.array(*map(functions.lit, cuts.names))
+        self.frame = wide.withColumn(name, texts[place])
+        return cuts
+
+    def split_lists(self, names: Sequence[str], shown: Sequence[str]) -> Sequence[str]:
+        """Add a column for each entry of a single column of lists of equal length; return the columns of scores.
+
+        Errors call the columns as ``shown``, by which SQL is told from a column.
+        """
+        name = names[0]
+        if len(names) > 1 or not dict(self.frame.dtypes)[name].startswith("array"):
+            return names
+        if name not in shown:
+            problem = f"--score {quoted(shown[0])} is not one value of each row"
+            raise FileError(self.title, problem, "write one number of each row")
+        lists, size = self.column(name), self._functions.size(self.column(name))
+        first = self.frame.where(lists.isNotNull()).select(size).first()
+        if first is None:
+            raise FileError(self.title, f"column {quoted(name)} holds no lists", "write the predictions again")
+        other_length = self.frame.where(size != first[0]).select(size).first()
+        if other_length is not None:
+            problem = f"column {quoted(name)} has lists of {other_length[0]} and of {first[0]} values"
+            raise FileError(self.title, problem, "give every row a value for each class")
+        entries = [f"{name}[{k}]" for k in range(first[0])]
+        self.frame = self.frame.withColumns({entry: lists[k] for k, entry in enumerate(entries)})
+        return entries
+
+    def divide_per_cents(self, names: Sequence[str], shown: Sequence[str]) -> None:
+        """Divide columns by 100; errors call them as ``shown``."""
+        kinds = dict(self.frame.dtypes)
+        texts = [name for name in names if kinds[name] == "string"]
+        if texts:
+            problem = f"column {quoted(shown[0] if len(names) == 1 else texts[0])} holds text"
+            problem = f"{problem}, and --engine spark cannot parse '85%'"
+            raise FileError(self.title, problem, "write numbers, or leave --engine spark out")
+        maxima = [self._functions.max(self.column(name)) for name in names]
+        largest = (value for value in self.frame.agg(*maxima).first() or () if value is not None)
+        check_per_cents(self.title, shown, max(map(float, largest), default=0))
+        for name in names:
+            self.frame = self.frame.withColumn(name, self.column(name) / 100)
+
+    def spelled(self, name: str) -> Any:
+        """Return labels as text, with 1.0 written as 1."""
+        column, kind = self.column(name), dict(self.frame.dtypes)[name]
+        if kind in ("float", "double") or kind.startswith("decimal"):
+            integer = column.cast("bigint")
+            return self._functions.when(column == integer, integer.cast("string")).otherwise(column.cast("string"))
+        return column.cast("string")
 
 
-def _group_name(functions: Any, name: str, kind: str, *, alone: bool) -> Any:
-    """Return the names of groups as `calibrant.inputs.groups.group_name` writes them; of a column alone Python does."""
-    column = functions.col(_quoted(name))
-    if kind.startswith("timestamp"):
-        text = functions.date_format(column, "yyyy-MM-dd HH:mm:ss.SSSSSS")
-        return functions.regexp_replace(functions.regexp_replace(text, r"[.]?0*$", ""), " 00:00:00$", "")
-    if alone:
-        return column
-    if kind == "boolean":
-        return functions.initcap(column.cast("string"))
-    if kind in ("float", "double"):
-        return functions.when(~functions.isnan(column), _spelled(functions, name, kind))
-    return _spelled(functions, name, kind) if kind.startswith("decimal") else column
+# ---------------------------------------------------------------- errors
 
 
-def _cut(frame: Any, name: str) -> tuple[Cuts, Any] | None:
-    """Return the cuts of a column of many numbers, and the frame with its groups instead; None for any other."""
-    from pyspark.sql import functions
-
-    from calibrant.files.cuts import Cuts
-    from calibrant.files.groups import MOST_VALUES, PARTS
-
-    value = functions.col(_quoted(name))
-    numbers = re.match(r"tinyint|smallint|int|bigint|float|double|decimal", dict(frame.dtypes)[name])
-    if not numbers or frame.select(value).distinct().limit(MOST_VALUES + 1).count() <= MOST_VALUES:
-        return None
-    wide = frame.withColumn(name, value.cast("double"))
-    uppers = sorted(set(wide.approxQuantile(name, [k / PARTS for k in range(1, PARTS + 1)], 0.0)))
-    place = functions.when(value.isNull(), None)
-    for k, upper in enumerate(uppers):
-        place = place.when(value <= upper, k)
-    ends = wide.groupBy(place.alias("place")).agg(functions.min(value), functions.max(value)).collect()
-    bounds = sorted(tuple(row) for row in ends if row[0] is not None)
-    cuts = Cuts.of([low for _, low, _ in bounds], [high for _, _, high in bounds])
-    texts = functions.array(*map(functions.lit, cuts.names))
-    return cuts, wide.withColumn(name, texts[place])
-
-
-def _unused(name: str, frame: Any) -> str:
-    while name in frame.columns:
-        name += "_"
-    return name
-
-
-def _with_values(frame: Any, option: str, wanted: Sequence[str], title: str) -> tuple[Any, list[str]]:
-    """Return the frame with a column for each expression among those wanted, and the names of their columns."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql import functions
-
-    from calibrant.errors import FileError
-    from calibrant.files.sql import period
-
-    names: list[str] = []
-    for sql in wanted:
-        name = sql
-        if sql not in frame.columns:
-            name = _unused(f"{option} {len(names)}", frame)
-            value = functions.expr(period(sql, spark=True))
-            try:
-                frame.where(value.isNull())  # fails for what is not one value of each row
-                frame = frame.withColumn(name, value)
-            except PySparkException as error:
-                raise FileError(title, f"{option} {quoted(sql)}: {_message(error)}", _SPARK_SQL) from error
-            _check_repeatable(frame, option, sql, title)
-        names.append(name)
-    return frame, names
-
-
-def _check_repeatable(frame: Any, option: str, sql: str, title: str) -> None:
-    """Reject SQL whose value changes from run to run: with chance, or with the time."""
-    from calibrant.errors import FileError
-    from calibrant.files.sql import without_quoted
-
-    plan = getattr(frame, "_jdf", None)  # a remote session has no plan here
-    changes = plan is not None and not plan.queryExecution().analyzed().deterministic()
-    named = [match[0].rstrip("() ") for match in _VOLATILE.finditer(without_quoted(sql))]
-    if changes or any(name not in frame.columns for name in named):
-        problem = f"{option} {quoted(sql)}: {', '.join(named) or 'a function'} may differ from run to run"
-        raise FileError(title, f"{problem}, and is not allowed", "write a fixed value")
+def _of_frame(error: InputError, selection: Selection, title: str) -> Exception:
+    """Return the error of a frame as one about the files, with their columns and the options to type."""
+    if isinstance(error.__cause__, Exception) and _is_of_spark(error.__cause__):
+        return error.__cause__  # about the files, which Spark reads only now
+    target = selection.targets[0]
+    columns = {"score": selection.probs[0], "outcome": target, "target": target, "weight": selection.weights}
+    column = columns.get(error.argument)
+    place = f"column {quoted(column)}" if column else error.argument
+    for argument, values in (("cluster", selection.clusters), ("by", selection.groups)):
+        if error.argument.startswith(argument):
+            place = f"--{argument} {', '.join(values)}"
+    return FileError(title, f"{place}: expected {error.expected}, got {error.got}", _remedy(error))
 
 
 def _remedy(error: InputError) -> str:
@@ -503,45 +519,12 @@ def _remedy(error: InputError) -> str:
     return _OF_FAULTS.get(error.fault, error.remedy)
 
 
-def _spread(frame: Any, name: str, title: str) -> tuple[Any, tuple[str, ...]]:
-    """Return the frame with a column for each entry of a column of lists of equal length."""
-    from pyspark.sql import functions
-
-    from calibrant.errors import FileError
-
-    lists = functions.col(_quoted(name))
-    first = frame.where(lists.isNotNull()).select(functions.size(lists)).first()
-    if first is None:
-        raise FileError(title, f"column {quoted(name)} holds no lists", "write the predictions again")
-    other_length = frame.where(functions.size(lists) != first[0]).select(functions.size(lists)).first()
-    if other_length is not None:
-        problem = f"column {quoted(name)} has lists of {other_length[0]} and of {first[0]} values"
-        raise FileError(title, problem, "give every row a value for each class")
-    names = tuple(f"{name}[{k}]" for k in range(first[0]))
-    return frame.withColumns({column: lists[k] for k, column in enumerate(names)}), names
-
-
-def _spelled(functions: Any, target: str, kind: str) -> Any:
-    """Return labels as text, with 1.0 written as 1."""
-    column = functions.col(_quoted(target))
-    if kind in ("float", "double") or kind.startswith("decimal"):
-        integer = column.cast("bigint")
-        return functions.when(column == integer, integer.cast("string")).otherwise(column.cast("string"))
-    return column.cast("string")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _is_of_spark(error: Exception) -> bool:
     return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
 
 
 def _explained(error: Exception, title: str, options: CommandOptions) -> Exception:
     """Return an error of Spark as one line that names the file; any other error unchanged."""
-    from calibrant.errors import FileError
-
     if not _is_of_spark(error):
         return error
     condition = getattr(error, "getCondition", lambda: None)() or ""
@@ -553,8 +536,6 @@ def _explained(error: Exception, title: str, options: CommandOptions) -> Excepti
 
 def _message(error: Exception) -> str:
     """Return the first line of the innermost cause of an error of Spark, without its codes."""
-    from calibrant.files.local import first_line
-
     cause = getattr(error, "java_exception", None)
     while cause is not None and cause.getCause() is not None:
         cause = cause.getCause()

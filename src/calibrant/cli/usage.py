@@ -9,7 +9,8 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -26,42 +27,18 @@ FAULTS: Final = "calibrant.faults"
 
 #: The sections of a command's help, each with the names of its options.
 SECTIONS: Final = {
-    "Columns": (
-        "scores",
-        "score",
-        "outcome",
-        "probs",
-        "target",
-        "targets_file",
-        "weight",
-        "by",
-        "by_values",
-        "clusters",
-        "on",
-        "baseline",
-        "paired",
-    ),
-    "What the columns hold": ("logits", "percent", "decimal_comma", "labels", "class_names", "weights_are"),
-    "What is judged": ("where", "timezone", "ignore_index", "notion", "classwise", "n_bins"),
-    "Intervals": ("level", "n_resamples", "rng", "bands"),
-    "Decisions": ("tolerance", "tolerance_of", "gate", "conditions"),
-    "Many rows and files": ("exact", "keep_going", "engine", "master"),
-    "Output": (
-        "profile",
-        "measures",
-        "all_measures",
-        "quiet",
-        "json_path",
-        "html_path",
-        "title",
-        "date",
-        "open_page",
-        "markdown_path",
-        "png_path",
-        "svg_path",
-        "sketch_path",
-    ),
-    "Options from a file": ("config", "no_config"),
+    title: names.split()
+    for title, names in {
+        "Columns": "scores score outcome probs target targets_file weight by by_values clusters on baseline paired",
+        "What the columns hold": "logits percent decimal_comma labels class_names weights_are",
+        "What is judged": "where timezone ignore_index notion classwise n_bins",
+        "Intervals": "level n_resamples rng bands",
+        "Decisions": "tolerance tolerance_of gate conditions",
+        "Many rows and files": "exact keep_going engine master",
+        "Output": "profile measures all_measures quiet json_path html_path title date open_page markdown_path png_path "
+        "svg_path sketch_path",
+        "Options from a file": "config no_config",
+    }.items()
 }
 
 _MANY: Final = 10  # a command with so many options needs sections
@@ -107,34 +84,37 @@ class Command(click.Command):
             return [*faults, error]
         params = self.get_params(ctx)
         for param in iter_params_for_processing(order, params):
-            if param.name == "config":  # its value is what came from the file, once that is read
+            name = param.name or ""
+            if name == "config":  # its value is what came from the file, once that is read
                 ctx.params.setdefault("config", None)
                 continue
-            words = values.get(param.name or "")
+            words = values.get(name)
             if ctx.ignore_unknown_options and isinstance(param, click.Argument) and isinstance(words, tuple):
                 unknown = [word for word in words if word.startswith("-") and word in typed and word != "-"]
                 faults += [self._unknown(ctx, word, typed) for word in unknown]
-                values[param.name or ""] = tuple(word for word in words if word not in unknown)
-            try:
-                param.handle_parse_result(ctx, values, [])
-            except click.BadParameter as error:
-                each = [self._fault_of(ctx, param, (word,)) for word in words or ()] if param.multiple else []
-                faults += list(filter(None, each)) or [error]
-                if param.expose_value and param.name:
-                    ctx.params[param.name] = param.get_default(ctx) if param.nargs == 1 and not param.multiple else ()
+                values[name] = tuple(word for word in words if word not in unknown)
+            faults += self._faults_of(ctx, param, values)
         # click marks what is missing by a value of its own until it has parsed all.
         for param in params:
             if param.expose_value and param.name and isinstance(ctx.params.get(param.name), enum.Enum):
                 ctx.params[param.name] = None
         return faults
 
-    def _fault_of(self, ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> click.UsageError | None:
-        """Return the error of one value of a repeated option."""
+    def _faults_of(
+        self, ctx: click.Context, param: click.Parameter, values: Mapping[str, Any]
+    ) -> list[click.UsageError]:
+        """Return the errors of an option, of each of its values if it is repeated; it has its default then."""
         try:
-            param.handle_parse_result(ctx, {str(param.name): value}, [])
+            param.handle_parse_result(ctx, values, [])
         except click.BadParameter as error:
-            return error
-        return None
+            name = param.name or ""
+            words = values.get(name) or () if param.multiple else ()
+            singles = [{name: (word,)} for word in words] if len(words) > 1 else []
+            faults = [fault for single in singles for fault in self._faults_of(ctx, param, single)]
+            if param.expose_value and name:
+                ctx.params[name] = param.get_default(ctx) if param.nargs == 1 and not param.multiple else ()
+            return faults or [error]
+        return []
 
     def _unknown(self, ctx: click.Context, name: str, typed: list[str]) -> click.UsageError:
         """Return the error of an unknown option, with a proposal."""
@@ -155,14 +135,13 @@ class Command(click.Command):
         helping = self.get_help_option(ctx)
         path = None if helping is not None and words.get(helping.name) else configuration.configure(ctx, words)
         try:
-            rest = super().parse_args(ctx, args)
+            return super().parse_args(ctx, args)
         except (click.NoSuchOption, click.BadParameter):
-            ctx.params["config"] = configuration.configured(ctx, path)
             raise  # `invoke` names the file
         except click.UsageError as error:
             raise _blamed(error, configuration.configured(ctx, path)) from None
-        ctx.params["config"] = configuration.configured(ctx, path)
-        return rest
+        finally:
+            ctx.params["config"] = configuration.configured(ctx, path)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error of usage names the file that an option came from."""
@@ -209,16 +188,14 @@ class Commands(click.Group):
         if args is None:
             console.prepare()
 
-        def run() -> Any:
-            return super(Commands, self).main(args, prog_name, complete_var, standalone_mode=False, **extra)
-
+        run = partial(super().main, args, prog_name, complete_var, standalone_mode=False, **extra)
         if not standalone_mode:
             return run()
         sys.exit(console.status_of(run))
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """List the commands in the order of their use."""
-        return list(self.commands)
+        return [*self.commands]
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -296,8 +273,13 @@ class Wanted(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic
 
 def _blamed(error: click.UsageError, source: configuration.Configured | None) -> click.UsageError:
     """Return the error, which says which of the options it names came from a file."""
-    whole = error.format_message()
-    vars(error).update(message=error.message + configuration.blamed(whole, source)[len(whole) :])
+    text = error.format_message()
+    options = [] if source is None else [f"--{name}" for name in source.options]
+    named = [option for option in options if re.search(rf"{re.escape(option)}(?![\w-])", text)]
+    if source is not None and named:
+        verb, them = ("comes", "it") if len(named) == 1 else ("come", "them")
+        origin = f" ({', '.join(named)} {verb} from {source.path}; --no-config leaves {them} out)"
+        vars(error).update(message=error.message + origin)
     return error
 
 

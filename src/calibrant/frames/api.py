@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, overload
 
 from calibrant.errors import CalibrantError, InputError, NothingJudgedError
 from calibrant.errors.faults import Fault
-from calibrant.frames import buckets, cells, faults, rows
+from calibrant.frames import cells, clusters, faults, rows
 from calibrant.frames.columns import (
+    Columns,
+    Frame,
     alike_in_engines,
     as_frame,
     resolve_columns,
-    resolve_judgement,
+    resolve_config,
     sampled,
     with_expression,
 )
@@ -21,6 +23,7 @@ from calibrant.inputs.groups import group_name
 from calibrant.inputs.predictions import Notion, check_weights_are
 from calibrant.inputs.weights import WeightsAre
 from calibrant.sketch import CalibrationSketch
+from calibrant.sketch.sums import SketchConfig, SketchSums
 from calibrant.table import grid as grids
 
 if TYPE_CHECKING:
@@ -163,23 +166,13 @@ def sketch(
         class_names=class_names,
         cluster=cluster,
     )
-    wanted = resolve_judgement(columns, notion, classwise, grid)
+    config = resolve_config(columns, notion, classwise, grid)
     check_weights_are(weights_are, given=weight is not None)
     source = alike_in_engines(source, columns)
     if weights_are == "sampling":
         source, columns = sampled(source, columns)
-    config = cells.config_of(columns, wanted)
     with _engine_errors():
-        try:
-            sums_by_group = cells.gather(source, columns, wanted, lambda: faults.explain(source, columns))
-        except InputError as error:
-            counts = rows.n_rounded(source, columns) if error.fault is Fault.OUTSIDE_RANGE else {}
-            if not any(counts.values()):
-                raise
-            source = rows.without_rounding(source, columns)
-            sums_by_group = cells.gather(source, columns, wanted, lambda: faults.explain(source, columns))
-            for group, part in sums_by_group.items():
-                part.totals.rounded = counts.get(group, 0)
+        sums_by_group, source = _gathered(source, columns, config)
         if not sums_by_group:
             remedy = "leave weight out to count every row once"
             raise NothingJudgedError("weight", "at least one above 0", "only zeros", remedy)
@@ -187,8 +180,8 @@ def sketch(
             remedy = "pass counts, or leave weights_are out: weights that are not whole are sampling weights"
             raise InputError("weight", "whole numbers, as frequencies", "fractions", remedy)
         if columns.labels:
-            clusters = buckets.gather(source, columns, wanted)
-            sums_by_group = {group: part._replace(clusters=clusters[group]) for group, part in sums_by_group.items()}
+            of_clusters = clusters.gather(source, columns, config)
+            sums_by_group = {group: part._replace(clusters=of_clusters[group]) for group, part in sums_by_group.items()}
     if by is None:
         return CalibrationSketch.of_parts(config, sums_by_group[None])
     named = {group_name(name): part for name, part in sums_by_group.items()}
@@ -196,6 +189,21 @@ def sketch(
         remedy = "convert the column to one type first"
         raise InputError("by", "distinct names", f"several in {by!r} with the same text", remedy)
     return {name: CalibrationSketch.of_parts(config, named[name]) for name in sorted(named)}
+
+
+def _gathered(source: Frame, columns: Columns, config: SketchConfig) -> tuple[dict[Any, SketchSums], Frame]:
+    """Return the sums of each group, and the frame; scores that are outside [0, 1] by rounding alone are 0 or 1."""
+    try:
+        return cells.gather(source, columns, config, lambda: faults.explain(source, columns)), source
+    except InputError as error:
+        counts = rows.n_rounded(source, columns) if error.fault is Fault.OUTSIDE_RANGE else {}
+        if not any(counts.values()):
+            raise
+    clipped = rows.without_rounding(source, columns)
+    sums_by_group = cells.gather(clipped, columns, config, lambda: faults.explain(clipped, columns))
+    for group, part in sums_by_group.items():
+        part.totals.rounded = counts.get(group, 0)
+    return sums_by_group, clipped
 
 
 @contextmanager

@@ -14,16 +14,19 @@ from calibrant.clusters import LabelKind, check_notion
 from calibrant.errors import InputError, check_choice, nearest
 from calibrant.errors.faults import Facts, Fault, MissingFacts, Mistake, Place, Suspicion
 from calibrant.inputs.notions import DEFAULTS, NOTIONS
-from calibrant.inputs.predictions import Notion, names_of, sum_tolerance
+from calibrant.inputs.predictions import names_of
 from calibrant.inputs.weights import NOT_WHOLE
+from calibrant.sketch.sums import SketchConfig
 from calibrant.table import grid as grids
 
 #: The types of targets.
 Writing = Literal["integers", "numbers", "booleans", "words"]
 
-Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
+LazyFrame = nw.LazyFrame[Any]
+Frame = nw.DataFrame[Any] | LazyFrame
+Schema = dict[str, nw.dtypes.DType]
 
-#: What to do about rows that cannot be judged.
+#: What to do about rows that cannot be evaluated.
 FILTER: Final = "filter the rows out of the frame first"
 
 _FRAMES: Final = "a frame of pandas, Polars, PyArrow, DuckDB, Ibis, Dask or PySpark"
@@ -103,11 +106,6 @@ class Columns:
         return self.precision != "float64"
 
     @property
-    def tolerance(self) -> float:
-        """Return how far the sum of a row's probabilities may be from 1."""
-        return sum_tolerance(self.precision)
-
-    @property
     def n_classes(self) -> int:
         """Return the number of values that a target may have."""
         return len(self.scores) if self.classes else 2
@@ -121,15 +119,6 @@ class Columns:
     def target_argument(self) -> str:
         """Return the name of the argument for the targets."""
         return "target" if self.classes else "outcome"
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the sketch of the columns must hold."""
-
-    notion: Notion
-    classwise: bool
-    grid: grids.Grid
 
 
 def as_frame(frame: Any) -> Frame:
@@ -246,60 +235,56 @@ def resolve_columns(
         For arguments that contradict each other, a missing column, and a column of the wrong type.
     """
     classes = probs is not None or target is not None
-    other_arguments = {"score": score, "outcome": outcome} if classes else {"probs": probs, "target": target}
-    for name, value in other_arguments.items():
-        if value is not None:
-            raise InputError(name, "one event or classes", "columns for both", _BOTH_FORMS)
-    needed = {"probs": probs, "target": target} if classes else {"score": score, "outcome": outcome}
-    for name, value in needed.items():
-        if value is None:
-            raise InputError(name, "the name of a column", "None", _BOTH_FORMS)
-    schema: dict[str, nw.dtypes.DType] = dict(frame.collect_schema())
+    of_classes, of_event = {"probs": probs, "target": target}, {"score": score, "outcome": outcome}
+    form = _form(of_classes, of_event) if classes else _form(of_event, of_classes)
+    score_argument, target_argument = form
+    schema: Schema = dict(frame.collect_schema())
     scores = _scores(schema, probs) if classes else (_named(schema, "score", score),)
-    argument = "target" if classes else "outcome"
-    target_column = _named(schema, argument, target if classes else outcome)
+    target_column = _named(schema, target_argument, form[target_argument])
     names = None if class_names is None else _names(class_names, len(scores) if classes else 2)
-    weight_column = None if weight is None else _named(schema, "weight", weight)
-    if weight_column is not None:
-        _check_numbers(schema, "weight", weight_column)
-    group = None if by is None else _named(schema, "by", by)
-    if group is not None and (schema[group].is_nested() or str(schema[group]) == "Float16"):
-        got, remedy = _kind(schema, group), "pass a column with one value a row"
-        raise InputError("by", "a column of names", got, remedy, fault=Fault.COLUMN_TYPE, facts=_NESTED)
+    weight_column = None if weight is None else _weight(schema, weight)
+    group = None if by is None else _group(schema, by)
     labels = () if cluster is None else _labels(frame, schema, cluster)
     for column in scores:
-        _check_numbers(schema, "probs" if classes else "score", column)
-    if isinstance(frame, nw.DataFrame) and schema[target_column] == nw.Categorical:
-        _check_categories(frame.get_column(target_column), argument)
+        _check_numbers(schema, score_argument, column)
+    _check_categories(frame, schema, target_argument, target_column)
     used = {
-        "probs" if classes else "score": scores,
-        argument: (target_column,),
+        score_argument: scores,
+        target_argument: (target_column,),
         "weight": (weight_column,),
         "by": (group,),
         "cluster": tuple(label.column for label in labels),
     }
-    for argument_name, columns in used.items():
-        for column in filter(None, columns):
-            _check_name(frame, argument_name, column)
+    for argument, columns in used.items():
+        for used_column in filter(None, columns):
+            _check_name(frame, argument, used_column)
+    weight_type = nw.Int64() if weight_column is None else schema[weight_column]
     return Columns(
         scores=scores,
         target=target_column,
         weight=weight_column,
         group=group,
-        writing=_writing(schema, argument, target_column, names),
-        precision=_precision([schema[s] for s in scores]),
-        integer_weights=weight_column is None
-        or schema[weight_column].is_integer()
-        or schema[weight_column] == nw.Boolean,
+        writing=_writing(schema, target_argument, target_column, names),
+        precision=_precision(schema, scores),
+        integer_weights=weight_type.is_integer() or weight_type == nw.Boolean,
         names=names,
         classes=classes,
         labels=labels,
     )
 
 
-def sampled(
-    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns
-) -> tuple[nw.DataFrame[Any] | nw.LazyFrame[Any], Columns]:
+def _form(form: dict[str, Any], other_form: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments for one event or for classes; reject those that lack, and those of the other form."""
+    for name, value in other_form.items():
+        if value is not None:
+            raise InputError(name, "one event or classes", "columns for both", _BOTH_FORMS)
+    for name, value in form.items():
+        if value is None:
+            raise InputError(name, "the name of a column", "None", _BOTH_FORMS)
+    return form
+
+
+def sampled(frame: Frame, columns: Columns) -> tuple[Frame, Columns]:
     """Return the frame with sampling weights: no weight is a whole number, as `weights` has it.
 
     Raises
@@ -316,8 +301,8 @@ def sampled(
     return changed, replace(columns, integer_weights=False)
 
 
-def resolve_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) -> Wanted:
-    """Return what the sketch of the columns must hold.
+def resolve_config(columns: Columns, notion: Any, classwise: Any, grid: Any) -> SketchConfig:
+    """Return the configuration of the sketch of the columns.
 
     Raises
     ------
@@ -342,7 +327,14 @@ def resolve_judgement(columns: Columns, notion: Any, classwise: Any, grid: Any) 
         raise InputError("notion", expected, repr(notion), "pass one class's column as score, or another notion")
     if columns.labels:
         check_notion(notion)
-    return Wanted(notion, bool(classwise), grid)
+    return SketchConfig(
+        notion=notion,
+        classwise=bool(classwise),
+        class_names=columns.names,
+        grid=grid,
+        layout="multiclass" if columns.classes else "binary",
+        n_classes=columns.n_classes if columns.classes else None,
+    )
 
 
 def alike_in_engines(frame: Frame, columns: Columns) -> Frame:
@@ -369,7 +361,7 @@ def alike_in_engines(frame: Frame, columns: Columns) -> Frame:
 # ---------------------------------------------------------------- clusters
 
 
-def _labels(frame: Frame, schema: dict[str, nw.dtypes.DType], cluster: Any) -> tuple[Label, ...]:
+def _labels(frame: Frame, schema: Schema, cluster: Any) -> tuple[Label, ...]:
     names = [cluster] if isinstance(cluster, (str, bytes)) or not isinstance(cluster, Iterable) else list(cluster)
     if not names:
         raise InputError("cluster", "a column, or a list of columns", "an empty list", "leave it out, or name a column")
@@ -401,7 +393,7 @@ def _names_clusters(frame: Frame, label: Label, *, alone: bool) -> bool:
 # ---------------------------------------------------------------- one column
 
 
-def _scores(schema: dict[str, nw.dtypes.DType], probs: Any) -> tuple[str, ...]:
+def _scores(schema: Schema, probs: Any) -> tuple[str, ...]:
     if isinstance(probs, (str, bytes)) or not isinstance(probs, Iterable):
         remedy = "pass a list such as ['p_0', 'p_1'], or for one event score='...', outcome='...'"
         raise InputError("probs", "a list of columns, one for each class", repr(probs), remedy)
@@ -415,7 +407,7 @@ def _scores(schema: dict[str, nw.dtypes.DType], probs: Any) -> tuple[str, ...]:
     return names
 
 
-def _named(schema: dict[str, nw.dtypes.DType], argument: str, name: Any) -> str:
+def _named(schema: Schema, argument: str, name: Any) -> str:
     if not isinstance(name, str):
         raise InputError(argument, "the name of a column", repr(name), "pass it as a string")
     if name not in schema:
@@ -425,16 +417,26 @@ def _named(schema: dict[str, nw.dtypes.DType], argument: str, name: Any) -> str:
     return name
 
 
+def _weight(schema: Schema, name: Any) -> str:
+    column = _named(schema, "weight", name)
+    _check_numbers(schema, "weight", column)
+    return column
+
+
+def _group(schema: Schema, name: Any) -> str:
+    column = _named(schema, "by", name)
+    if schema[column].is_nested() or str(schema[column]) == "Float16":
+        got, remedy = _kind(schema, column), "pass a column with one value a row"
+        raise InputError("by", "a column of names", got, remedy, fault=Fault.COLUMN_TYPE, facts=_NESTED)
+    return column
+
+
 def _check_name(frame: Frame, argument: str, name: str) -> None:
     """Reject a column name that the engine cannot find, or takes for another column."""
     engine = frame.implementation
     if engine.is_duckdb() or engine.is_pyspark():
-        names = [str(column) for column in nw.to_native(frame).columns]
-        if engine.is_duckdb():  # DuckDB names are case-insensitive
-            names, sought = [column.casefold() for column in names], name.casefold()
-        else:
-            sought = name
-        if names.count(sought) > 1:
+        spelled = str.casefold if engine.is_duckdb() else str  # DuckDB names are case-insensitive
+        if [spelled(str(column)) for column in nw.to_native(frame).columns].count(spelled(name)) > 1:
             expected, remedy = "one column of this name", "rename them in the frame first"
             raise InputError(argument, expected, f"several {name!r}", remedy, fault=Fault.COLUMN_NAME)
     pattern = engine.is_polars() and name.startswith("^") and name.endswith("$")
@@ -445,20 +447,22 @@ def _check_name(frame: Frame, argument: str, name: str) -> None:
         raise InputError(argument, expected, repr(name), remedy, fault=Fault.COLUMN_NAME)
 
 
-def _check_categories(column: nw.Series[Any], argument: str) -> None:
+def _check_categories(frame: Frame, schema: Schema, argument: str, column: str) -> None:
     """Reject categories that are numbers: they could be names of classes, or indices."""
-    if not all(isinstance(name, str) for name in column.drop_nulls().head(1).to_list()):
-        expected, got = "numbers, booleans or names", f"{column.name!r} with categories that are not text"
+    if not isinstance(frame, nw.DataFrame) or schema[column] != nw.Categorical:
+        return
+    if not all(isinstance(name, str) for name in frame.get_column(column).drop_nulls().head(1).to_list()):
+        expected, got = "numbers, booleans or names", f"{column!r} with categories that are not text"
         raise InputError(argument, expected, got, _CAST, fault=Fault.COLUMN_TYPE)
 
 
-def _kind(schema: dict[str, nw.dtypes.DType], column: str) -> str:
+def _kind(schema: Schema, column: str) -> str:
     if schema[column] == nw.Unknown:
         return f"{column!r} of unknown type: only nulls, or objects"
     return f"{column!r} of type {schema[column]}"
 
 
-def _check_numbers(schema: dict[str, nw.dtypes.DType], argument: str, column: str) -> None:
+def _check_numbers(schema: Schema, argument: str, column: str) -> None:
     dtype = schema[column]
     if dtype.is_numeric() or (argument == "weight" and dtype == nw.Boolean):
         return
@@ -468,14 +472,14 @@ def _check_numbers(schema: dict[str, nw.dtypes.DType], argument: str, column: st
     raise InputError(argument, "a column of numbers", got, remedy, fault=Fault.COLUMN_TYPE, facts=facts)
 
 
-def _precision(dtypes: Sequence[nw.dtypes.DType]) -> str:
-    kinds = {str(dtype) for dtype in dtypes}
+def _precision(schema: Schema, scores: Sequence[str]) -> str:
+    kinds = {str(schema[column]) for column in scores}
     if kinds == {"Float16"}:
         return "float16"
     return "float32" if kinds <= {"Float16", "Float32"} else "float64"
 
 
-def _writing(schema: dict[str, nw.dtypes.DType], argument: str, column: str, names: tuple[str, ...] | None) -> Writing:
+def _writing(schema: Schema, argument: str, column: str, names: tuple[str, ...] | None) -> Writing:
     dtype = schema[column]
     if dtype == nw.Boolean:
         return "booleans"

@@ -29,13 +29,17 @@ from calibrant.errors.mistakes import look_percent, of_score
 from calibrant.errors.wording import expected_labels, expected_sum, number
 from calibrant.frames import rows
 from calibrant.frames.cells import fetch, parts
-from calibrant.frames.columns import FILTER, Columns
+from calibrant.frames.columns import FILTER, Columns, Frame, LazyFrame
+from calibrant.inputs.predictions import sum_tolerance
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_WEIGHT
 
 #: The kinds of faults, in the order of reports: only the first of a row counts, and only the first of a frame.
 _GROUP, _NO_TARGET, _TARGET, _NO_CLUSTER, _CLUSTER, _NO_WEIGHT, _WEIGHT, _NO_SCORE, _SCORE, _SUM = range(10)
 _NONE: Final = -1
 _HEAD: Final = 200  # rows to read for the likely mistake
+
+_WEIGHTS: Final = "finite numbers of 0 or more"
+_CORRECT: Final = "correct the rows, or filter them out of the frame"
 
 
 @dataclass(frozen=True)
@@ -52,10 +56,6 @@ class RowFault:
         at = "" if self.row is None else f" at row {self.row}"
         return f"{value}{at}" if self.n == 1 else f"others in {self.n:,} rows, such as {value}{at}"
 
-    def place(self, column: int | None = None, width: int = 1) -> Place:
-        """Return the place of the first row with the fault."""
-        return Place(self.row, column, width)
-
     @property
     def missing(self) -> str:
         """Return the number of missing values in words."""
@@ -63,29 +63,18 @@ class RowFault:
         return f"missing values (null or NaN) in {self.n:,} row{'s' * (self.n != 1)}{first}"
 
 
-def explain(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> InputError:
+def explain(frame: Frame, columns: Columns) -> InputError:
     """Return the error of a frame with invalid rows: the fault, the number of rows, and one of them."""
     row_fault = _in_memory(frame, columns) if isinstance(frame, nw.DataFrame) else _in_engine(frame, columns)
-    if row_fault.kind in (_GROUP, _NO_TARGET, _TARGET):
-        return _of_target(row_fault, columns)
-    if row_fault.kind in (_NO_CLUSTER, _CLUSTER):
-        return _of_cluster(row_fault, columns)
-    if row_fault.kind in (_NO_WEIGHT, _WEIGHT):
-        expected, remedy = "finite numbers of 0 or more", "correct the rows, or filter them out of the frame"
-        if row_fault.kind == _NO_WEIGHT:
-            missing = MissingFacts(entry="number", place=row_fault.place(), n_rows=row_fault.n)
-            return InputError("weight", expected, row_fault.missing, remedy, fault=Fault.MISSING, facts=missing)
-        weight = WeightFacts(value=row_fault.values["w"], place=row_fault.place(), n_rows=row_fault.n)
-        if 0 < weight.value < math.inf:
-            expected = f"0, or numbers from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
-            remedy = "divide all weights, also those of other frames, by the same number"
-        return InputError(
-            "weight", expected, row_fault.among(number(weight.value)), remedy, fault=Fault.WEIGHT, facts=weight
-        )
-    return _of_scores(row_fault, frame, columns)
+    if row_fault.kind in (_GROUP, _NO_TARGET, _NO_CLUSTER, _NO_WEIGHT, _NO_SCORE):
+        return _of_missing(row_fault, columns)
+    if row_fault.kind == _SCORE:
+        return _of_score(row_fault, frame, columns)
+    word = {_TARGET: _of_target, _CLUSTER: _of_cluster, _WEIGHT: _of_weight, _SUM: _of_sum}[row_fault.kind]
+    return word(row_fault, columns)
 
 
-def _in_engine(frame: nw.LazyFrame[Any], columns: Columns) -> RowFault:
+def _in_engine(frame: LazyFrame, columns: Columns) -> RowFault:
     faults = _faults(frame, columns)
     table = fetch(faults.group_by("fault").agg(nw.len().alias("n")))
     counts = dict(zip(table.get_column("fault").to_list(), table.get_column("n").to_list(), strict=True))
@@ -117,7 +106,7 @@ def _first(table: nw.DataFrame[Any]) -> dict[str, Any]:
     }
 
 
-def _faults(frame: nw.LazyFrame[Any], columns: Columns) -> nw.LazyFrame[Any]:
+def _faults(frame: LazyFrame, columns: Columns) -> LazyFrame:
     """Return the used columns unchanged, and the kind of each row's first fault."""
     schema, names = frame.collect_schema(), rows.score_names(columns)
     raw = {column: nw.col(name) for column, name in zip(names, columns.scores, strict=True)}
@@ -144,7 +133,7 @@ def _faults(frame: nw.LazyFrame[Any], columns: Columns) -> nw.LazyFrame[Any]:
     outside = [~((score >= 0.0) & (score <= 1.0)) for score in scores]
     checks.append((_SCORE, nw.any_horizontal(*outside, ignore_nulls=False)))
     if columns.classes:
-        checks.append((_SUM, ~((rows.added(scores) - 1.0).abs() <= columns.tolerance)))
+        checks.append((_SUM, ~((rows.added(scores) - 1.0).abs() <= sum_tolerance(columns.precision))))
     fault = nw.lit(_NONE)
     for kind, check in reversed(checks):
         fault = nw.when(check.fill_null(False)).then(nw.lit(kind)).otherwise(fault)
@@ -154,21 +143,31 @@ def _faults(frame: nw.LazyFrame[Any], columns: Columns) -> nw.LazyFrame[Any]:
 # ---------------------------------------------------------------- in words
 
 
+def _of_missing(row_fault: RowFault, columns: Columns) -> InputError:
+    label = "a label in every row"
+    entries: dict[int, tuple[str, Any, str, str]] = {
+        _GROUP: ("by", "name", "a name in every row", "fill the missing names in the frame, such as with 'unknown'"),
+        _NO_TARGET: (columns.target_argument, "label", label, FILTER),
+        _NO_CLUSTER: ("cluster", "cluster", label, f"name the clusters of such rows, or {FILTER}"),
+        _NO_WEIGHT: ("weight", "number", _WEIGHTS, _CORRECT),
+        _NO_SCORE: (columns.score_argument, "number", "numbers in every row", FILTER),
+    }
+    argument, entry, expected, remedy = entries[row_fault.kind]
+    got, place = row_fault.missing, Place(row_fault.row)
+    if row_fault.kind == _NO_SCORE:
+        values = [row_fault.values[name] for name in rows.score_names(columns)]
+        column = values.index(None)
+        place = Place(row_fault.row, column, len(values))
+        got += f", in column {columns.scores[column]!r}" if columns.classes else ""
+    facts = MissingFacts(entry=entry, place=place, n_rows=row_fault.n)
+    return InputError(argument, expected, got, remedy, fault=Fault.MISSING, facts=facts)
+
+
 def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
     argument = columns.target_argument
-    if row_fault.kind in (_GROUP, _NO_TARGET):
-        missing = MissingFacts(
-            entry="name" if row_fault.kind == _GROUP else "label", place=row_fault.place(), n_rows=row_fault.n
-        )
-        if row_fault.kind == _NO_TARGET:
-            return InputError(
-                argument, "a label in every row", row_fault.missing, FILTER, fault=Fault.MISSING, facts=missing
-            )
-        remedy = "fill the missing names in the frame, such as with 'unknown'"
-        return InputError("by", "a name in every row", row_fault.missing, remedy, fault=Fault.MISSING, facts=missing)
     value = row_fault.values["t"]
     if columns.writing == "words" and columns.names is not None:
-        names = NameFacts(name=str(value), names=columns.names, place=row_fault.place(), n_rows=row_fault.n)
+        names = NameFacts(name=str(value), names=columns.names, place=Place(row_fault.row), n_rows=row_fault.n)
         got, remedy = row_fault.among(repr(value)), nearest(str(value), columns.names)
         return InputError(argument, "names among class_names", got, remedy, fault=Fault.UNKNOWN_NAME, facts=names)
     n_classes = columns.n_classes if columns.classes else None
@@ -183,7 +182,7 @@ def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
         remedy = "map them to 0 and 1 in the frame, or pass probs=[...] for classes"
     suspicion = None if mistake is None else Suspicion(mistake)
     facts = LabelFacts(
-        value=value, n_classes=n_classes, suspicion=suspicion, place=row_fault.place(), n_rows=row_fault.n
+        value=value, n_classes=n_classes, suspicion=suspicion, place=Place(row_fault.row), n_rows=row_fault.n
     )
     fault = Fault.CLASS_INDICES if columns.classes else Fault.OUTCOMES
     return InputError(
@@ -191,11 +190,16 @@ def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
     )
 
 
+def _of_weight(row_fault: RowFault, _columns: Columns) -> InputError:
+    expected, remedy, value = _WEIGHTS, _CORRECT, row_fault.values["w"]
+    if 0 < value < math.inf:
+        expected = f"0, or numbers from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
+        remedy = "divide all weights, also those of other frames, by the same number"
+    facts = WeightFacts(value=value, place=Place(row_fault.row), n_rows=row_fault.n)
+    return InputError("weight", expected, row_fault.among(number(value)), remedy, fault=Fault.WEIGHT, facts=facts)
+
+
 def _of_cluster(row_fault: RowFault, columns: Columns) -> InputError:
-    if row_fault.kind == _NO_CLUSTER:
-        missing = MissingFacts(entry="cluster", place=row_fault.place(), n_rows=row_fault.n)
-        expected, remedy = "a label in every row", f"name the clusters of such rows, or {FILTER}"
-        return InputError("cluster", expected, row_fault.missing, remedy, fault=Fault.MISSING, facts=missing)
     for k, label in enumerate(columns.labels):
         value = row_fault.values[f"cluster{k}"]
         try:
@@ -206,22 +210,20 @@ def _of_cluster(row_fault: RowFault, columns: Columns) -> InputError:
 
 
 def _of_label(row_fault: RowFault, value: Any, expected: str, remedy: str) -> InputError:
-    facts = ClusterFacts(value=value, expected=expected, remedy=remedy, place=row_fault.place(), n_rows=row_fault.n)
+    facts = ClusterFacts(value=value, expected=expected, remedy=remedy, place=Place(row_fault.row), n_rows=row_fault.n)
     return InputError("cluster", expected, row_fault.among(number(value)), remedy, fault=Fault.VALUE, facts=facts)
 
 
-def _of_scores(row_fault: RowFault, frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> InputError:
-    argument, values = columns.score_argument, [row_fault.values[name] for name in rows.score_names(columns)]
-    if row_fault.kind == _SUM:
-        total = sum(map(float, values))
-        facts = SumFacts(total=total, tolerance=columns.tolerance, place=row_fault.place(), n_rows=row_fault.n)
-        got, remedy = row_fault.among(f"{total:.6g}"), "divide each row by its sum, or make a sketch for each label"
-        return InputError(argument, expected_sum(columns.tolerance), got, remedy, fault=Fault.ROW_SUM, facts=facts)
-    if row_fault.kind == _NO_SCORE:
-        column = values.index(None)
-        got = row_fault.missing + (f", in column {columns.scores[column]!r}" if columns.classes else "")
-        missing = MissingFacts(entry="number", place=row_fault.place(column, len(values)), n_rows=row_fault.n)
-        return InputError(argument, "numbers in every row", got, FILTER, fault=Fault.MISSING, facts=missing)
+def _of_sum(row_fault: RowFault, columns: Columns) -> InputError:
+    total = sum(float(row_fault.values[name]) for name in rows.score_names(columns))
+    tolerance = sum_tolerance(columns.precision)
+    facts = SumFacts(total=total, tolerance=tolerance, place=Place(row_fault.row), n_rows=row_fault.n)
+    got, remedy = row_fault.among(f"{total:.6g}"), "divide each row by its sum, or make a sketch for each label"
+    return InputError("probs", expected_sum(tolerance), got, remedy, fault=Fault.ROW_SUM, facts=facts)
+
+
+def _of_score(row_fault: RowFault, frame: Frame, columns: Columns) -> InputError:
+    values = [row_fault.values[name] for name in rows.score_names(columns)]
     column = next(k for k, value in enumerate(values) if not 0 <= value <= 1)
     got = row_fault.among(number(values[column])) + (
         f" in column {columns.scores[column]!r}" if columns.classes else ""
@@ -234,14 +236,13 @@ def _of_scores(row_fault: RowFault, frame: nw.DataFrame[Any] | nw.LazyFrame[Any]
         Mistake.LOGITS: f"if they are logits, compute the probabilities in the frame first ({how})",
     }
     score = ScoreFacts(
-        value=values[column], suspicion=suspicion, place=row_fault.place(column, len(values)), n_rows=row_fault.n
+        value=values[column], suspicion=suspicion, place=Place(row_fault.row, column, len(values)), n_rows=row_fault.n
     )
-    return InputError(
-        argument, "values in [0, 1]", got, remedies[suspicion.mistake], fault=Fault.OUTSIDE_RANGE, facts=score
-    )
+    argument, remedy = columns.score_argument, remedies[suspicion.mistake]
+    return InputError(argument, "values in [0, 1]", got, remedy, fault=Fault.OUTSIDE_RANGE, facts=score)
 
 
-def _suspect(value: float, frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Columns) -> Suspicion:
+def _suspect(value: float, frame: Frame, columns: Columns) -> Suspicion:
     """Return the mistake behind a score outside [0, 1]."""
     head = fetch(frame.lazy().head(_HEAD).select(*[nw.col(name).cast(nw.Float64) for name in columns.scores]))
     look = np.stack([head.get_column(name).to_numpy() for name in columns.scores], axis=1).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Turn the columns of a frame into judged events and their scores, with expressions that every engine has.
+"""Turn the columns of a frame into evaluated events and their scores, with expressions that every engine has.
 
 The definitions are those of `kernels/reference.py`: `read_events` for one event and `read_probs` for classes.
 """
@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import narwhals as nw
 
-from calibrant.frames.cell_keys import Steps
-from calibrant.frames.columns import Columns, Label, Wanted
-from calibrant.inputs.predictions import rounding
+from calibrant.frames.columns import Columns, Frame, Label, LazyFrame
+from calibrant.inputs.predictions import rounding, sum_tolerance
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_WEIGHT
+from calibrant.sketch.sums import SketchConfig
 
-#: The columns of `judge_scored` with the scores of whole predictions.
+#: The columns of `evaluate_scored` with the scores of whole predictions.
 SCORES: Final = ("brier", "likelihood", "infinite", "right")
 
 #: Decimals of so many digits are whole numbers of 64 bits.
@@ -26,11 +26,11 @@ _SAFE_DIGITS: Final = 18
 #: Columns in DuckDB's own SQL: the logarithm of Narwhals would first check each row for values above 0.
 _DUCKDB: Final = {"likelihood": "ln(possible) AS likelihood"}
 
-Frame = nw.LazyFrame[Any]
-Table = nw.DataFrame[Any] | nw.LazyFrame[Any]
+#: Columns to add to a frame; each step uses the columns of the steps before.
+Steps = list[dict[str, nw.Expr]]
 
 
-def read(frame: Frame, columns: Columns) -> Frame:
+def read(frame: LazyFrame, columns: Columns) -> LazyFrame:
     """Return the used columns, under internal names and as Float64.
 
     They are ``group``, ``w`` and ``hash``, if used; ``t``, the target as a number; ``p``, or ``p0``, ``p1``, ... for
@@ -38,19 +38,22 @@ def read(frame: Frame, columns: Columns) -> Frame:
     """
     names = score_names(columns)
     parts = {column: nw.col(name).cast(nw.Float64) for column, name in zip(names, columns.scores, strict=True)}
-    complete, target = target_of(columns)
-    parts["t"] = target
+    complete, parts["t"] = target_of(columns)
+    parts |= others(columns)
     for label in columns.labels:
         complete = complete & proper_label(label)
-    if columns.hashes is not None:
-        parts["hash"] = nw.col(columns.hashes)
     if columns.weight is not None:
-        parts["w"] = weight = nw.col(columns.weight).cast(nw.Float64)
-        complete = complete & proper_weight(weight)
+        complete = complete & proper_weight(parts["w"])
     if columns.group is not None:
-        parts["group"] = group = nw.col(columns.group)
-        complete = complete & ~missing(group, frame.collect_schema()[columns.group])
+        complete = complete & ~missing(parts["group"], frame.collect_schema()[columns.group])
     return frame.select(complete=complete, **parts)
+
+
+def others(columns: Columns) -> dict[str, nw.Expr]:
+    """Return the columns of groups, hashes of clusters and weights, if there are any, by their internal names."""
+    names = {"group": columns.group, "hash": columns.hashes, "w": columns.weight}
+    used = {name: nw.col(column) for name, column in names.items() if column is not None}
+    return {name: value.cast(nw.Float64) if name == "w" else value for name, value in used.items()}
 
 
 def is_rounded(columns: Columns, schema: Mapping[str, nw.dtypes.DType]) -> dict[str, nw.Expr]:
@@ -63,7 +66,7 @@ def is_rounded(columns: Columns, schema: Mapping[str, nw.dtypes.DType]) -> dict[
     return outside
 
 
-def without_rounding(frame: Table, columns: Columns) -> Table:
+def without_rounding(frame: Frame, columns: Columns) -> Frame:
     """Return the frame with 0 and 1 in place of scores that are outside [0, 1] by rounding alone."""
     changed = {}
     for name, outside in is_rounded(columns, frame.collect_schema()).items():
@@ -72,7 +75,7 @@ def without_rounding(frame: Table, columns: Columns) -> Table:
     return frame.with_columns(**changed)
 
 
-def n_rounded(frame: Table, columns: Columns) -> dict[Any, int]:
+def n_rounded(frame: Frame, columns: Columns) -> dict[Any, int]:
     """Return for each group, or for None without groups, how many scores are outside [0, 1] by rounding alone."""
     flags = [outside.cast(nw.Int64) for outside in is_rounded(columns, frame.collect_schema()).values()]
     groups = {} if columns.group is None else {"group": nw.col(columns.group)}
@@ -80,8 +83,8 @@ def n_rounded(frame: Table, columns: Columns) -> dict[Any, int]:
     if columns.group is None:
         return {None: int(table.select(nw.col("n").sum()).collect().item() or 0)}
     table = table.filter(nw.col("n") > 0).group_by("group").agg(nw.col("n").sum())
-    found = table.collect()
-    return dict(zip(found.get_column("group").to_list(), map(int, found.get_column("n").to_list()), strict=True))
+    counts = table.collect()
+    return dict(zip(counts.get_column("group").to_list(), map(int, counts.get_column("n").to_list()), strict=True))
 
 
 def score_names(columns: Columns) -> list[str]:
@@ -126,8 +129,8 @@ def target_of(columns: Columns) -> tuple[nw.Expr, nw.Expr]:
         places = [is_class(columns, k) * float(k) for k in range(1, len(columns.names))]
         return target.cast(nw.String).is_in(columns.names), added(places)
     if columns.writing == "integers":  # Arrow refuses to cast large ones, and none of them is a class
-        known = (target >= 0) & (target < columns.n_classes)
-        target = nw.when(known).then(target).otherwise(columns.n_classes)
+        is_index = (target >= 0) & (target < columns.n_classes)
+        target = nw.when(is_index).then(target).otherwise(columns.n_classes)
     number = target.cast(nw.Float64)
     if columns.n_classes == 2:
         return (number == 0.0) | (number == 1.0), number
@@ -152,19 +155,19 @@ def added(terms: Sequence[nw.Expr]) -> nw.Expr:
     return rows[0]
 
 
-def judge(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
-    """Judge the rows of a frame: the columns of `judge_event` or `judge_classes`."""
-    judge_rows = judge_classes if columns.classes else judge_event
-    return judge_rows(read(frame, columns), columns, wanted)
+def evaluate(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
+    """Evaluate the rows of a frame: the columns of `evaluate_event` or `evaluate_classes`."""
+    evaluate_rows = evaluate_classes if columns.classes else evaluate_event
+    return evaluate_rows(read(frame, columns), columns, config)
 
 
-def judge_event(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
-    """Judge one event: add ``good``, ``p`` (0.5 for invalid rows), ``y``, and the columns of its scores."""
+def evaluate_event(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
+    """Evaluate one event: add ``good``, ``p`` (0.5 for invalid rows), ``y``, and the columns of its scores."""
     p, t = nw.col("p"), nw.col("t")
     frame = frame.with_columns(good=_positive(nw.col("complete") & (p >= 0.0) & (p <= 1.0), columns))
-    positive = {"y": t} if wanted.notion == "positive" else {}
+    positive = {"y": t} if config.notion == "positive" else {}
     frame = frame.with_columns(p=nw.when(nw.col("good")).then(p).otherwise(0.5), **positive)
-    # The distance of p from 1 - t is p or 1 - p, without a choice for each row: see `cell_keys.key`.
+    # The distance of p from 1 - t is p or 1 - p, without a choice for each row: see `cells.key_of`.
     parts = {"target_prob": ((1.0 - t) - p).abs(), "brier": (p - t) * (p - t)}
     if positive:
         return frame.with_columns(**parts)
@@ -175,8 +178,8 @@ def judge_event(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
     return frame.with_columns(y=1.0 - (predicted - t).abs(), p=top)
 
 
-def judge_classes(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
-    """Judge the top label, or the second of two classes: add the columns of `judge_event`, and ``right``."""
+def evaluate_classes(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
+    """Evaluate the top label, or the second of two classes: add the columns of `evaluate_event`, and ``right``."""
     names = score_names(columns)
     scores, t = [nw.col(name) for name in names], nw.col("t")
     is_target = [(t == float(k)).cast(nw.Float64) for k in range(len(scores))]
@@ -189,12 +192,12 @@ def judge_classes(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
     )
     top, target_prob = nw.col("top"), nw.col("target_prob")
     good = nw.col("complete") & (nw.col("least") >= 0.0) & (top <= 1.0)
-    good = _positive(good & ((nw.col("total") - 1.0).abs() <= columns.tolerance), columns)
+    good = _positive(good & ((nw.col("total") - 1.0).abs() <= sum_tolerance(columns.precision)), columns)
     # If classes tie, the one with the lowest index is predicted.
     lower = added([((p == top) & (t > float(k))).cast(nw.Float64) for k, p in enumerate(scores)])
     frame = frame.with_columns(good=good, lower=lower)
     right = ((target_prob == top) & (nw.col("lower") == 0.0)).cast(nw.Float64)
-    event, outcome = (nw.col("p1"), t) if wanted.notion == "positive" else (top, right)
+    event, outcome = (nw.col("p1"), t) if config.notion == "positive" else (top, right)
     return frame.with_columns(
         right=right,
         y=outcome,
@@ -215,39 +218,31 @@ def losses() -> Steps:
     return [{"infinite": nothing, "possible": target_prob + nothing}, {"likelihood": nw.col("possible").log()}]
 
 
-def judge_scored(frame: Frame, columns: Columns, wanted: Wanted) -> Frame:
-    """Judge the rows with weight: the columns of `judge` and `losses`, and ``right``, 1 or 0 for every notion."""
-    judged = with_steps(positive_alone(judge(frame, columns, wanted), columns), losses())
+def evaluate_scored(frame: LazyFrame, columns: Columns, config: SketchConfig) -> LazyFrame:
+    """Evaluate the rows with weight: the columns of `evaluate` and `losses`, and ``right``, 1 or 0 for every notion."""
+    evaluated = with_steps(positive_alone(evaluate(frame, columns, config), columns), losses())
     p, y = nw.col("p"), nw.col("y")
-    if wanted.notion != "positive":
-        return judged.with_columns(right=y)  # the judged event itself
-    return judged if columns.classes else judged.with_columns(right=1.0 - ((p >= 0.5).cast(nw.Float64) - y).abs())
+    if config.notion != "positive":
+        return evaluated.with_columns(right=y)  # the evaluated event itself
+    return evaluated if columns.classes else evaluated.with_columns(right=1.0 - ((p >= 0.5).cast(nw.Float64) - y).abs())
 
 
-def judge_class(frame: Frame, columns: Columns, k: int) -> Frame:
-    """Judge the event "this is class k" from the frame's columns: ``p`` and ``y``; ``group``, ``hash``, ``w`` if used.
+def evaluate_class(frame: LazyFrame, columns: Columns, k: int) -> LazyFrame:
+    """Evaluate the event "this is class k" by the frame's columns: ``p``, ``y``; ``group``, ``hash``, ``w`` if used.
 
     Nothing is checked here: the top label's query checks all rows.
     """
     score = nw.col(columns.scores[k]).cast(nw.Float64)
-    parts = {"p": nw.when((score >= 0.0) & (score <= 1.0)).then(score).otherwise(0.5), "y": is_class(columns, k)}
-    for name, column in (("group", columns.group), ("hash", columns.hashes)):
-        if column is not None:
-            parts[name] = nw.col(column)
-    if columns.weight is not None:
-        parts["w"] = nw.col(columns.weight).cast(nw.Float64)
-    return positive_alone(frame.select(**parts), columns)
+    p = nw.when((score >= 0.0) & (score <= 1.0)).then(score).otherwise(0.5)
+    return positive_alone(frame.select(p=p, y=is_class(columns, k), **others(columns)), columns)
 
 
-def judge_every_class(frame: Frame, columns: Columns) -> Frame:
-    """Judge all classes at once, with a row for each row and class; ``curve`` is p0, p1, ..."""
-    names = score_names(columns)
-    others = {"group": columns.group, "hash": columns.hashes, "w": columns.weight}
-    other_names = [name for name, column in others.items() if column is not None]
+def evaluate_every_class(frame: LazyFrame, columns: Columns) -> LazyFrame:
+    """Evaluate all classes at once, with a row for each row and class; ``curve`` is p0, p1, ..."""
+    names, other_names = score_names(columns), list(others(columns))
     frame = positive_alone(read(frame, columns), columns)
-    target = (
-        nw.when(nw.col("complete")).then(nw.col("t")).otherwise(0.0)
-    )  # some engines fail on numbers that are not integers
+    # Some engines fail on numbers that are not integers.
+    target = nw.when(nw.col("complete")).then(nw.col("t")).otherwise(0.0)
     label = nw.concat_str(nw.lit("p"), target.cast(nw.Int64).cast(nw.String))
     frame = frame.select(*names, *other_names, label=label)
     frame = frame.unpivot(names, index=[*other_names, "label"], variable_name="curve", value_name="p")
@@ -256,12 +251,12 @@ def judge_every_class(frame: Frame, columns: Columns) -> Frame:
     return frame.with_columns(p=nw.when((p >= 0.0) & (p <= 1.0)).then(p).otherwise(0.5), y=in_class)
 
 
-def positive_alone(frame: Frame, columns: Columns) -> Frame:
+def positive_alone(frame: LazyFrame, columns: Columns) -> LazyFrame:
     """Leave out the rows of weight 0."""
     return frame if columns.weight is None else frame.filter(nw.col("w") > 0.0)
 
 
-def with_steps(frame: Frame, *chains: Steps) -> Frame:
+def with_steps(frame: LazyFrame, *chains: Steps) -> LazyFrame:
     """Add the columns of several chains of steps: first the first step of every chain, then the second, ..."""
     for level in zip_longest(*chains, fillvalue=dict[str, nw.Expr]()):
         columns = {name: value for step in level for name, value in step.items()}
