@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable
-from calibrant.measures.cumulative.brownian import RANGE_MEAN, brownian_range_quantile, brownian_range_sf
+from calibrant.measures.cumulative.intervals import RANGE_MEAN, brownian_range_quantile, brownian_range_sf
 from tests.examples_of import at_most
 
 CLOSE = 1e-12

@@ -34,8 +34,7 @@ from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.differences.paired import Weighting
 from calibrant.measures.gap import mean_gap_law
-from calibrant.measures.isotonic import clustered as corp
-from calibrant.measures.isotonic import intervals as independent_corp
+from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.line.clustered import log_odds_line
 from calibrant.measures.means.intervals import (
     accuracy_interval,
@@ -727,8 +726,8 @@ def test_intervals_without_bins_are_those_of_the_research_program(record, monkey
     # That program searches its ends to .002 of their logarithms.
     assert smooth.interval(rows, smece[0], 0.9, rejected=True) == pytest.approx(smece[1:], rel=0.003)
     assert smooth.interval(rows, smece[0], 0.9, rejected=False)[0] == 0
-    fit, _ = independent_corp.in_sample(rows.cells)
-    found = corp.difference(rows, rows.cells.scores, fit)
+    fit, _ = corp.in_sample(rows.cells)
+    found = corp.difference_by_cluster(rows, rows.cells.scores, fit)
     assert (found.value, found.error) == pytest.approx(part, rel=1e-6)
 
 
@@ -740,10 +739,10 @@ def test_ten_copies_of_rows_keep_the_intervals_without_bins():
     for interval in (
         lambda rows: cumulative.interval(rows, ks, resampling),
         lambda rows: smooth.interval(rows, 0.05, 0.9, rejected=True),
-        lambda rows: independent_corp.miscalibration_interval(
+        lambda rows: corp.miscalibration_interval(
             corp.ClusterForecasts(rows, resampling), 0.02, 0.01, 0.9, rejected=True
         ),
-        lambda rows: independent_corp.discrimination_interval(corp.ClusterForecasts(rows, resampling), 0.1, 0.9),
+        lambda rows: corp.discrimination_interval(corp.ClusterForecasts(rows, resampling), 0.1, 0.9),
     ):
         assert interval(copies) == pytest.approx(interval(once), abs=0.004)
     one, other = (log_odds_line(rows) for rows in (once, copies))
@@ -757,7 +756,9 @@ def test_no_fit_that_judges_a_bucket_knows_its_outcomes():
     changed = clustered(p, np.where(labels == labels[0], 1 - y, y), labels)
     moved = np.flatnonzero((rows.y != changed.y).any(axis=1))
     assert len(moved) == 1
-    for before, after in zip(corp.out_of_fold(rows, seed), corp.out_of_fold(changed, seed), strict=True):
+    for before, after in zip(
+        corp.out_of_fold_by_cluster(rows, seed), corp.out_of_fold_by_cluster(changed, seed), strict=True
+    ):
         np.testing.assert_array_equal(before[moved], after[moved])
     folds = corp.fold_of(rows, seed)
     assert np.bincount(folds).tolist() == [6] * 5
@@ -767,10 +768,10 @@ def test_no_fit_that_judges_a_bucket_knows_its_outcomes():
 def test_the_part_of_singletons_is_that_of_independent_rows():
     p, y = distinct(seed=7)
     rows = clustered(p, y, np.arange(240))
-    fit, base = independent_corp.in_sample(rows.cells)
+    fit, base = corp.in_sample(rows.cells)
     for first in (rows.cells.scores, base):
-        found = corp.difference(rows, first, fit)
-        plain = independent_corp.difference(rows.cells, rows.cells.counts, rows.cells.positives, first, fit)
+        found = corp.difference_by_cluster(rows, first, fit)
+        plain = corp.difference(rows.cells, rows.cells.counts, rows.cells.positives, first, fit)
         assert found.df == pytest.approx(239, rel=EXACT)
         assert found.value == pytest.approx(plain.value, abs=EXACT)
         assert found.error == pytest.approx(plain.error * math.sqrt(240 / 239), rel=CLOSE)
@@ -779,11 +780,11 @@ def test_the_part_of_singletons_is_that_of_independent_rows():
 
 def test_the_rank_sum_of_the_buckets_sees_discrimination():
     p, y, labels = dependent(15, 60)
-    assert corp.rank_p_value(clustered(p, y, labels)) < 1e-4
-    assert corp.rank_p_value(clustered(1 - p, y, labels)) > 1 - 1e-4
+    assert corp.rank_p_value_by_cluster(clustered(p, y, labels)) < 1e-4
+    assert corp.rank_p_value_by_cluster(clustered(1 - p, y, labels)) > 1 - 1e-4
     rng = np.random.default_rng(0)
     u = rng.random(len(p))  # scores that tell nothing
-    assert 0.001 < corp.rank_p_value(clustered(u, y, labels)) < 0.999
+    assert 0.001 < corp.rank_p_value_by_cluster(clustered(u, y, labels)) < 0.999
 
 
 def test_the_bands_hold_the_curves():
@@ -832,11 +833,9 @@ def test_hard_cases_have_intervals_without_bins(name):
     ends = [
         cumulative.interval(rows, float(law.observed.cumulative()[0]), resampling),
         smooth.interval(rows, 0.05, 0.9, rejected=True),
-        independent_corp.miscalibration_interval(
-            corp.ClusterForecasts(rows, resampling), 0.02, 0.01, 0.9, rejected=True
-        ),
-        independent_corp.discrimination_interval(corp.ClusterForecasts(rows, resampling), 0.1, 0.9),
-        independent_corp.discrimination_interval(corp.ClusterForecasts(rows, Resampling.of(0.9, 0, 0)), 0.1, 0.9),
+        corp.miscalibration_interval(corp.ClusterForecasts(rows, resampling), 0.02, 0.01, 0.9, rejected=True),
+        corp.discrimination_interval(corp.ClusterForecasts(rows, resampling), 0.1, 0.9),
+        corp.discrimination_interval(corp.ClusterForecasts(rows, Resampling.of(0.9, 0, 0)), 0.1, 0.9),
     ]
     assert all(-math.inf < low <= high < math.inf for low, high in ends)
     slope, variance = log_odds_line(rows)
@@ -1215,8 +1214,8 @@ def test_design_effects_along_the_scores_are_those_of_the_kernel():
 def test_the_parts_of_ten_copies_are_those_of_the_rows():
     p, y = distinct(seed=10)
     once, copies = clustered(p, y, np.arange(240)), clustered(*(np.repeat(x, 10) for x in (p, y, np.arange(240))))
-    fit, _ = independent_corp.in_sample(once.cells)
-    parts = [corp.difference(rows, rows.cells.scores, fit) for rows in (once, copies)]
+    fit, _ = corp.in_sample(once.cells)
+    parts = [corp.difference_by_cluster(rows, rows.cells.scores, fit) for rows in (once, copies)]
     for name in ("value", "error", "growth", "rest"):
         one, other = (getattr(part, name) for part in parts)
         assert other == pytest.approx(one, rel=0.02), name  # N / (N - 1) of 240 and of 2,400 rows
@@ -1225,9 +1224,9 @@ def test_the_parts_of_ten_copies_are_those_of_the_rows():
 
 
 def test_each_end_of_a_part_has_its_own_quantile():
-    inside = independent_corp.Part(0.05, 0.01, 1e-4, 1e-5, df=3.0)
-    outside = independent_corp.Part(0.04, 0.01, 1e-4, 1e-5, df=7.0)
-    low, high = independent_corp.part_interval(inside, outside, 0.001, 0.9, shown=True)
+    inside = corp.Part(0.05, 0.01, 1e-4, 1e-5, df=3.0)
+    outside = corp.Part(0.04, 0.01, 1e-4, 1e-5, df=7.0)
+    low, high = corp.part_interval(inside, outside, 0.001, 0.9, shown=True)
     assert low == pytest.approx(0.04 - t_quantile(0.9, 7.0) * 0.01, rel=EXACT)
     assert high == score_end(0.045, 1e-4, 1e-5 + 1e-6, t_quantile(0.9, 3.0))
 

@@ -26,8 +26,7 @@ from calibrant.measures.cumulative import clustered as cumulative
 from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.gap import mean_gap_law
-from calibrant.measures.isotonic import clustered as corp
-from calibrant.measures.isotonic import intervals as independent_corp
+from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.line.clustered import log_odds_line
 from calibrant.measures.line.intervals import Line
 from calibrant.measures.means.intervals import accuracy_interval, gap_variance
@@ -145,19 +144,17 @@ def judged(rows, resampling, *, slow):
         at_value = law.replicates(lambda draws: null(draws.cell_gaps)[1], resampling)
         p["smece"] = p_value(at_value, null.threshold)
         ends["smece"] = smooth.interval(rows, value, level, rejected=p["smece"] <= tail)
-        fit, base = independent_corp.in_sample(rows.fine)
+        fit, base = corp.in_sample(rows.fine)
         parts = [
-            independent_corp.difference(rows.fine, rows.fine.counts, rows.fine.positives, first, fit).value
+            corp.difference(rows.fine, rows.fine.counts, rows.fine.positives, first, fit).value
             for first in (rows.fine.scores, base)
         ]
         factors = law.refinement(resampling) * law.replicates(GapSums.miscalibrations, resampling)
         p["miscalibration"] = p_value(factors, parts[0])
         forecasts, rejected = corp.ClusterForecasts(rows, resampling), p["miscalibration"] <= tail
         sd = float(factors.std())
-        ends["miscalibration"] = independent_corp.miscalibration_interval(
-            forecasts, parts[0], sd, level, rejected=rejected
-        )
-        ends["discrimination"] = independent_corp.discrimination_interval(forecasts, parts[1], level)
+        ends["miscalibration"] = corp.miscalibration_interval(forecasts, parts[0], sd, level, rejected=rejected)
+        ends["discrimination"] = corp.discrimination_interval(forecasts, parts[1], level)
     return p, ends
 
 

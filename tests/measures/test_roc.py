@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import calibrant
 from calibrant.errors import InputError
-from calibrant.measures.ranking.area import area_influence
+from calibrant.measures.ranking.auroc import area_influence
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.intervals import linked_interval
 from calibrant.statistics.resampling import normal_quantile

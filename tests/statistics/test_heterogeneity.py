@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 import calibrant
 from calibrant import ReliabilityTable
 from calibrant.measures.line.intervals import compare_slopes
-from calibrant.measures.means.ratio import FEW_EXPECTED, compare_ratios
-from calibrant.measures.ranking.area import compare_areas
+from calibrant.measures.means.oe_ratio import FEW_EXPECTED, compare_ratios
+from calibrant.measures.ranking.auroc import compare_areas
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.heterogeneity import Compare, Deviations, GroupRows, Heterogeneity, heterogeneity
 from calibrant.statistics.sample import rare, rarer_rows

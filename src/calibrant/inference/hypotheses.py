@@ -14,9 +14,8 @@ from calibrant.inference.replicates import cumulative_p_value, resampling_of
 from calibrant.inference.rows import EventRows
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.cumulative import cumulative
-from calibrant.measures.cumulative.brownian import brownian_range_sf
 from calibrant.measures.cumulative.cumulative import cumulated_range
-from calibrant.measures.cumulative.intervals import brownian_sf
+from calibrant.measures.cumulative.intervals import brownian_range_sf, brownian_sf
 from calibrant.measures.line.intervals import CERTAIN
 from calibrant.measures.line.line import cox_fit, in_the_large
 from calibrant.results import TestResult

@@ -22,10 +22,9 @@ from calibrant.measures.binned.ece import ECE
 from calibrant.measures.binned.intervals import bin_diagram
 from calibrant.measures.context import Inference
 from calibrant.measures.differences.clustered import Answers
-from calibrant.measures.differences.clustered_unpaired import ClusterSummed, pair_of
 from calibrant.measures.differences.pair import ComparedModel, ModelPair, absolute_difference
 from calibrant.measures.differences.paired import Model, RowPair, Weighting
-from calibrant.measures.differences.unpaired import Summed, SummedPair
+from calibrant.measures.differences.unpaired import ClusterSummed, Summed, SummedPair, pair_of
 from calibrant.measures.event import Event
 from calibrant.measures.listed import compared_by
 from calibrant.measures.means.means import PredictionMeans

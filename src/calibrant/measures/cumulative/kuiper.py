@@ -12,7 +12,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.cumulative import cumulative
-from calibrant.measures.cumulative.brownian import range_law
+from calibrant.measures.cumulative.intervals import range_law
 from calibrant.measures.event import Event, Unavailable, certified
 from calibrant.measures.measure import Measure
 from calibrant.runtime.arrays import Float64s

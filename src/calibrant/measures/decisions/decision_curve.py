@@ -12,8 +12,8 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
 from calibrant.measures.binned.binned import LEAST_ROWS
 from calibrant.measures.binned.clustered import LEAST_CLUSTERS
-from calibrant.measures.decisions.clustered import net_benefit_interval as by_cluster
 from calibrant.measures.decisions.decisions import Treated
+from calibrant.measures.decisions.intervals import clustered_interval as by_cluster
 from calibrant.measures.decisions.intervals import net_benefit_interval
 from calibrant.measures.event import Event
 from calibrant.measures.measure import NOT_ASKED

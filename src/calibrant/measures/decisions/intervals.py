@@ -6,8 +6,11 @@ import numpy as np
 
 from calibrant.inputs.weights import effective_n
 from calibrant.measures.binned.binned import LEAST_ROWS, enough_rows
+from calibrant.measures.binned.clustered import LEAST_CLUSTERS
 from calibrant.measures.decisions.decisions import Treated
 from calibrant.runtime.arrays import Float64s
+from calibrant.statistics.cluster_sums import coarse_places, variance_of
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.resampling import normal_quantile
 
 
@@ -34,3 +37,43 @@ def treated_rows(treated: Treated) -> Float64s:
     """Return the treated rows as equal ones, (T,): their number, with whole weights."""
     weight, square = treated.positives + treated.negatives, treated.square_positives + treated.square_negatives
     return effective_n(weight, np.where(square > 0, square, 1.0))
+
+
+def clustered_interval(rows: Clustered, treated: Treated, level: float) -> tuple[Float64s, Float64s]:
+    """Return the ends at each threshold, (T,) each.
+
+    They are NaN where fewer than 30 rows are treated, or rows of fewer than 10 clusters (Kish).
+    """
+    positives, negatives = treated_of_buckets(rows, treated)
+    sums = rows.centred(positives - negatives * treated.odds)
+    weights = positives + negatives
+    squares = np.sum(weights**2, axis=0)
+    clusters = weights.sum(axis=0) ** 2 / np.where(squares > 0, squares, 1.0)
+    held = enough_rows(treated_rows(treated), LEAST_ROWS) & enough_rows(clusters, LEAST_CLUSTERS)
+    half, square = np.full(len(held), np.nan), value_squares(treated)
+    for i in np.flatnonzero(held):
+        half[i] = variance_of(sums[:, i], float(square[i]), rows.sizes).half_width(level) / rows.total
+    return treated.net_benefit - half, treated.net_benefit + half
+
+
+def treated_of_buckets(rows: Clustered, treated: Treated) -> tuple[Float64s, Float64s]:
+    """Return the treated weight of each bucket with outcome 1 and with outcome 0, (H, T) each.
+
+    In the coarse cell that a threshold cuts, or that ends at it, each bucket has the treated share of all rows there.
+    """
+    kinds = rows.fine.table.scores.dtype
+    scores = treated.thresholds.astype(np.float32 if kinds == np.float16 else kinds)
+    places, cells = rows.buckets.cells.of_scores(scores), coarse_places(rows.fine, rows.buckets)[rows.cells.first]
+    first = np.searchsorted(cells, places, side="right")  # of the cells above the threshold
+    cut = np.searchsorted(cells, places, side="left") < first
+    own = np.maximum(first - 1, 0)
+    sums = []
+    for columns, total in ((rows.y, treated.positives), (rows.n - rows.y, treated.negatives)):
+        above = np.zeros((len(columns), columns.shape[1] + 1))
+        np.cumsum(columns[:, ::-1], axis=1, out=above[:, 1:])
+        full = above[:, columns.shape[1] - first]
+        inside = columns[:, own] * cut
+        weight = inside.sum(axis=0)
+        share = np.divide(total - full.sum(axis=0), weight, out=np.zeros(len(weight)), where=weight > 0)
+        sums.append(full + inside * np.clip(share, 0.0, 1.0))
+    return sums[0], sums[1]

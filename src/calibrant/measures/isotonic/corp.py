@@ -17,7 +17,7 @@ from calibrant.measures.event import Event, Unavailable, certified
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.isotonic import isotonic
-from calibrant.measures.isotonic.clustered import ClusterForecasts
+from calibrant.measures.isotonic.intervals import ClusterForecasts
 from calibrant.measures.means.intervals import rate_rows, uncertainty_interval
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import ScoreDecomposition
