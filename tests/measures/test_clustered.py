@@ -20,7 +20,7 @@ from calibrant.inference import clustered_tests
 from calibrant.inference.hypotheses import spiegelhalter_test
 from calibrant.inputs.scores import event_row_scores
 from calibrant.kernels import dispatch
-from calibrant.measures import clustered_classes as classwise
+from calibrant.measures import class_inference as classwise
 from calibrant.measures.binned import clustered as bins
 from calibrant.measures.binned import intervals as binned
 from calibrant.measures.binned import null
@@ -28,14 +28,14 @@ from calibrant.measures.binned.binned import bin_table, debiased_square_error
 from calibrant.measures.binned.clustered import ClusterBins, coarse_bins
 from calibrant.measures.binned.sums import RowBins
 from calibrant.measures.class_inference import ClassBins
-from calibrant.measures.cumulative import clustered as cumulative
+from calibrant.measures.cumulative import intervals as cumulative
 from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.differences.paired import Weighting
 from calibrant.measures.gap import mean_gap_law
 from calibrant.measures.isotonic import intervals as corp
-from calibrant.measures.line.clustered import log_odds_line
+from calibrant.measures.line.intervals import line_by_cluster as log_odds_line
 from calibrant.measures.means.intervals import (
     accuracy_interval,
     gap_variance,
@@ -718,11 +718,11 @@ def test_intervals_without_bins_are_those_of_the_research_program(record, monkey
     rows = clustered(*dependent(seed, n_clusters, slope))
     law = ClusterNull.of(rows, 15)
     value = float(law.observed.cumulative()[0])
-    low, high = cumulative.interval(rows, value, Resampling.of(0.9, 4000, 0))
+    low, high = cumulative.interval_by_cluster(rows, value, Resampling.of(0.9, 4000, 0))
     assert (value, high) == pytest.approx((ks[0], ks[2]), rel=CLOSE)
     # A quantile of 4,000 draws at 95 % has a standard error of sqrt(.05 .95 / 4000) / density = .0034 / .1 deviations.
     assert low == pytest.approx(ks[1], abs=0.004)
-    assert cumulative.interval(rows, value, Resampling.of(0.9, 0, 0)) == (0.0, pytest.approx(ks[2], rel=CLOSE))
+    assert cumulative.interval_by_cluster(rows, value, Resampling.of(0.9, 0, 0)) == (0.0, pytest.approx(ks[2], rel=CLOSE))
     # That program searches its ends to .002 of their logarithms.
     assert smooth.interval(rows, smece[0], 0.9, rejected=True) == pytest.approx(smece[1:], rel=0.003)
     assert smooth.interval(rows, smece[0], 0.9, rejected=False)[0] == 0
@@ -737,7 +737,7 @@ def test_ten_copies_of_rows_keep_the_intervals_without_bins():
     resampling = Resampling.of(0.9, 200, 0)
     ks = float(ClusterNull.of(once, 15).observed.cumulative()[0])
     for interval in (
-        lambda rows: cumulative.interval(rows, ks, resampling),
+        lambda rows: cumulative.interval_by_cluster(rows, ks, resampling),
         lambda rows: smooth.interval(rows, 0.05, 0.9, rejected=True),
         lambda rows: corp.miscalibration_interval(
             corp.ClusterForecasts(rows, resampling), 0.02, 0.01, 0.9, rejected=True
@@ -831,7 +831,7 @@ def test_hard_cases_have_intervals_without_bins(name):
     rows, resampling = clustered(*HARD[name]), Resampling.of(0.9, 40, 0)
     law = ClusterNull.of(rows, 15)
     ends = [
-        cumulative.interval(rows, float(law.observed.cumulative()[0]), resampling),
+        cumulative.interval_by_cluster(rows, float(law.observed.cumulative()[0]), resampling),
         smooth.interval(rows, 0.05, 0.9, rejected=True),
         corp.miscalibration_interval(corp.ClusterForecasts(rows, resampling), 0.02, 0.01, 0.9, rejected=True),
         corp.discrimination_interval(corp.ClusterForecasts(rows, resampling), 0.1, 0.9),

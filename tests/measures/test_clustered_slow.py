@@ -18,17 +18,17 @@ from scipy.stats import binom
 from calibrant.clusters import CLASS_CELLS, BucketSums, as_clusters
 from calibrant.inference import clustered_tests
 from calibrant.inputs.scores import event_row_scores
-from calibrant.measures import clustered_classes as classwise
+from calibrant.measures import class_inference as classwise
 from calibrant.measures.binned import intervals
 from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.class_inference import ClassBins
-from calibrant.measures.cumulative import clustered as cumulative
+from calibrant.measures.cumulative import intervals as cumulative
 from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.gap import mean_gap_law
 from calibrant.measures.isotonic import intervals as corp
-from calibrant.measures.line.clustered import log_odds_line
 from calibrant.measures.line.intervals import Line
+from calibrant.measures.line.intervals import line_by_cluster as log_odds_line
 from calibrant.measures.means.intervals import accuracy_interval, gap_variance
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.simulated import ClusterNull, GapSums
@@ -134,7 +134,7 @@ def judged(rows, resampling, *, slow):
         "accuracy": accuracy_interval(rows, means_of, level),
         "ece": intervals.absolute_interval(found, observed[0], level, rejected=p["ece"] <= tail),
         "square": intervals.square_interval(found, found.square, level, rejected=p["square"] <= tail),
-        "ks": cumulative.interval(rows, observed[2], resampling),
+        "ks": cumulative.interval_by_cluster(rows, observed[2], resampling),
         "slope": (line.low, line.high),
     }
     if slow:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from calibrant import CalibrationSketch, ReliabilityTable, VariationalError, variational_calibration_error
 from calibrant.errors import InputError
-from calibrant.measures.isotonic.variational_error import SignedGaps
+from calibrant.measures.isotonic.variational import SignedGaps
 from calibrant.statistics.cells import Cells
 
 #: Sums of at most 1,000 numbers of at most 1 in another order, divided by their number.

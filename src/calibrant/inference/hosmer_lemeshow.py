@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
-from calibrant.inference.moments import degrees, score_sums_of, standardised, units_of
 from calibrant.inference.replicates import GroupsOf, group_p_value, resampling_of
-from calibrant.inference.rows import EventRows
+from calibrant.inference.rows import EventRows, degrees, score_sums_of, standardised, units_of
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import quantile_bin_of, sample_quantile_bin_of, uniform_bin_of
 from calibrant.results import TestResult

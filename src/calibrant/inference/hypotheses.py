@@ -9,9 +9,8 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.inference import clustered_tests
-from calibrant.inference.moments import degrees, null_spreads, standardised, units_of
 from calibrant.inference.replicates import cumulative_p_value, resampling_of
-from calibrant.inference.rows import EventRows
+from calibrant.inference.rows import EventRows, degrees, null_spreads, standardised, units_of
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.cumulative import cumulative
 from calibrant.measures.cumulative.cumulative import cumulated_range

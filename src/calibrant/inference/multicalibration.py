@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from calibrant.clusters import BucketSums, ClusterLabels, labels_of
 from calibrant.errors import InputError
 from calibrant.inference.hypotheses import kuiper_of
-from calibrant.inference.moments import null_spreads, units_of
 from calibrant.inference.replicates import resampling_of
-from calibrant.inference.rows import EventRows
+from calibrant.inference.rows import EventRows, null_spreads, units_of
 from calibrant.inputs.arrays import as_array
 from calibrant.inputs.groups import as_groups
 from calibrant.inputs.notions import PER_CLASS

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inference.moments import ROUNDING
+from calibrant.inference.rows import ROUNDING
 from calibrant.measures.binned.clustered import ClusterBins
 from calibrant.measures.line.intervals import CERTAIN
 from calibrant.measures.line.line import log_odds

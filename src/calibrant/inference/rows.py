@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.results import TestResult
+from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments, CalibrationSketch, table_of
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered
@@ -105,3 +107,37 @@ class EventRows:
         """Return the result of a test of these rows."""
         facts = {**details, **self.table.provenance, **self.cluster_facts}
         return TestResult(statistic, p_value, self.method(method), self.table.n, facts)
+
+
+#: Relative to the number of predictions: a sum of residuals below it is 0.
+ROUNDING: Final = 1e-12
+
+
+def standardised(deviation: float, variance: float, total: float) -> float:
+    """Return a deviation in standard deviations: 0 or infinite if the variance is 0."""
+    if variance > 0:
+        return float(deviation / math.sqrt(variance))
+    return 0.0 if abs(deviation) <= ROUNDING * total else math.copysign(math.inf, deviation)
+
+
+def units_of(table: ReliabilityTable) -> Float64s | float:
+    """Return the mean weight of a prediction in each row; 1 if weights are frequencies."""
+    return 1.0 if table.square_weights is None else table.square_weights.sum(axis=0) / table.counts
+
+
+def score_sums_of(table: ReliabilityTable) -> Float64s:
+    """Return the sum of the scores in each row."""
+    sums = table.score_sums
+    return np.asarray(table.counts * table.scores.astype(np.float64) if sums is None else sums)
+
+
+def null_spreads(table: ReliabilityTable) -> Float64s:
+    """Return the sum of p (1 - p) in each row."""
+    if table.square_scores is not None:
+        return np.asarray(np.maximum(score_sums_of(table) - table.square_scores, 0.0))
+    return np.asarray(score_sums_of(table) * (1 - table.scores.astype(np.float64)))
+
+
+def degrees(freedom: int) -> str:
+    """Return a number of degrees in words."""
+    return f"{freedom} degree" + "s" * (freedom != 1)

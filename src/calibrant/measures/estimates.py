@@ -12,8 +12,7 @@ import numpy as np
 from calibrant.clusters import ClusterSums
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.histograms import table_histograms
-from calibrant.measures.class_inference import DEPENDENCE, ClassBins
-from calibrant.measures.clustered_classes import ClusterClassBins
+from calibrant.measures.class_inference import DEPENDENCE, ClassBins, ClusterClassBins
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.measure import NOT_ASKED, Measure, OverClasses

@@ -19,6 +19,7 @@ from calibrant.measures.binned.ece import ECE
 from calibrant.measures.binned.histograms import table_histograms
 from calibrant.measures.binned.parts import diagram_of
 from calibrant.measures.context import Inference
+from calibrant.measures.decisions.decision_curve import decision_curve_of, murphy_curve_of
 from calibrant.measures.estimates import class_bins, estimate, flagged, over_classes
 from calibrant.measures.event import Classes, Event
 from calibrant.measures.gap import MEAN_GAP, gap_p_value
@@ -26,8 +27,8 @@ from calibrant.measures.line.cox import line_of
 from calibrant.measures.line.intervals import falls, without_ends
 from calibrant.measures.listed import of_profile
 from calibrant.measures.measure import Measure, OverClasses
-from calibrant.measures.panels import panels
 from calibrant.measures.profiles import STANDARD, Profile
+from calibrant.measures.ranking.ranking import roc_curve
 from calibrant.report import evaluated
 from calibrant.report.evaluated import Judged
 from calibrant.report.report import Report
@@ -368,3 +369,16 @@ def _cluster_facts(judged: Judged, evidence: Evidence) -> dict[str, Any] | None:
         return None
     details = evidence.estimates[MEAN_GAP.name].details
     return {**details_of(judged.clusters.event), "effective_rows": details.get("effective_rows")}
+
+
+_MAKERS: Final[Mapping[str, Callable[[Event, float | None], Panel | None]]] = {
+    "decision_curve": decision_curve_of,
+    "murphy_curve": lambda event, _: murphy_curve_of(event),
+    "roc_curve": lambda event, _: roc_curve(event.table),
+}
+
+
+def panels(event: Event, profile: Profile, level: float | None) -> dict[str, Panel]:
+    """Return the further curves of a profile, without those that the data do not have; ``level`` is of intervals."""
+    made = {name: _MAKERS[name](event, level) for name in profile.panels}
+    return {name: panel for name, panel in made.items() if panel is not None}

@@ -29,9 +29,7 @@ from calibrant.kernels.loading import of_input
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.certified import ece_bound
 from calibrant.measures.binned.histograms import ClassHistograms, table_histograms
-from calibrant.measures.class_inference import ClassBins, inferred
-from calibrant.measures.clustered_classes import ClusterClassBins
-from calibrant.measures.clustered_classes import inferred as inferred_by_cluster
+from calibrant.measures.class_inference import ClassBins, ClusterClassBins, inferred, inferred_by_cluster
 from calibrant.measures.event import Classes
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.means.base_rates import BaseRates

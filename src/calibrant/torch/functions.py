@@ -17,8 +17,8 @@ from calibrant.measures.loess.ici import check_span, integrated_calibration_inde
 from calibrant.measures.loess.loess import SPAN
 from calibrant.measures.means.oe_ratio import observed_expected_ratio
 from calibrant.measures.ranking.ranking import Placements, area_bound
-from calibrant.measures.smooth import kernel_errors
-from calibrant.measures.smooth.lipschitz_error import lipschitz_error
+from calibrant.measures.smooth.kernel import truthful_square
+from calibrant.measures.smooth.lipschitz import lipschitz_error
 from calibrant.table import ReliabilityTable
 from calibrant.torch.arguments import check_notion
 from calibrant.torch.tables import State, TableMetric
@@ -191,7 +191,7 @@ class TruthfulCalibrationError(_TableFunction):
     plot_upper_bound = 1.0
 
     def _measured(self, table: ReliabilityTable) -> float:
-        return kernel_errors.truthful_square(table)
+        return truthful_square(table)
 
 
 class LipschitzCalibrationError(_TableFunction):

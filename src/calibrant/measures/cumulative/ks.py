@@ -6,8 +6,8 @@ import numpy as np
 
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.cumulative import cumulative
-from calibrant.measures.cumulative.clustered import interval as interval_by_cluster
 from calibrant.measures.cumulative.intervals import cumulative_law, interval
+from calibrant.measures.cumulative.intervals import interval_by_cluster as interval_by_cluster
 from calibrant.measures.event import certified
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure

@@ -10,7 +10,6 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
-from calibrant.measures.line.clustered import log_odds_line as line_by_cluster
 from calibrant.measures.line.intervals import (
     CERTAIN,
     Line,
@@ -19,6 +18,7 @@ from calibrant.measures.line.intervals import (
     log_odds_line,
     slope_influence,
 )
+from calibrant.measures.line.intervals import line_by_cluster as line_by_cluster
 from calibrant.measures.line.line import cox_fit, in_the_large
 from calibrant.measures.measure import Measure
 from calibrant.sketch import Arguments

@@ -6,7 +6,7 @@ from typing import Any
 
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
-from calibrant.measures.smooth import kernel_errors
+from calibrant.measures.smooth.kernel import truthful_square
 from calibrant.sketch import Arguments
 
 
@@ -66,4 +66,4 @@ def truthful_calibration_error(
     arguments = Arguments(
         probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     )
-    return kernel_errors.truthful_square(event_table(arguments, "the truthful calibration error"))
+    return truthful_square(event_table(arguments, "the truthful calibration error"))
