@@ -20,9 +20,9 @@ from tests.reading_of import read_predictions
 pytest.importorskip("duckdb", reason="the report extra is not installed")
 from calibrant.cli import main
 from calibrant.errors import FileError
-from calibrant.files.agreement import Agreement
 from calibrant.files.columns import Unnamed
-from calibrant.files.roles import event_of, order_of, says_label, says_predicted, says_right, says_true
+from calibrant.files.likely import event_of, order_of, says_label, says_predicted, says_right, says_true
+from calibrant.files.predictions import Agreement
 
 CASES = Path(__file__).parents[2] / ".." / "shared" / "cases"
 cases = pytest.mark.skipif(not CASES.is_dir(), reason="the folder of cases is not here")

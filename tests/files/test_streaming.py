@@ -41,7 +41,7 @@ from calibrant.files import (
     stored,
     write_sketch,
 )
-from calibrant.files.background import Background
+from calibrant.files.chunks import Background
 from calibrant.files.engine import Engines, Stopped
 from calibrant.files.paths import check_text
 from calibrant.files.sources import open_sources

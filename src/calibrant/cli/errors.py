@@ -325,7 +325,7 @@ def _for_targets(error: InputError, predictions: FileRows, ctx: click.Context, o
 
 def _for_events(labels: Sequence[str], predictions: FileRows, ctx: click.Context) -> str:
     """Return what to type for each of two labels that may be the event of the scores."""
-    from calibrant.files.roles import event_of
+    from calibrant.files.likely import event_of
 
     scores = [names[0] for name, names in predictions.columns.items() if name.startswith("probs")]
     event = event_of(labels, scores[0] if len(scores) == 1 else "")
@@ -335,7 +335,7 @@ def _for_events(labels: Sequence[str], predictions: FileRows, ctx: click.Context
 
 def _for_classes(columns: Sequence[str], labels: Sequence[str], ctx: click.Context) -> str | None:
     """Return what to type for columns that name the labels, as they are or in part; None where they do not."""
-    from calibrant.files.roles import order_of
+    from calibrant.files.likely import order_of
 
     order = order_of(columns, labels)
     return None if order is None else f"the columns are named like the labels; type: {_typed(ctx, ','.join(order))}"

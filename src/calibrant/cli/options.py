@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from calibrant.cli.conditions import Condition
-from calibrant.files.column_options import Options
+from calibrant.files.columns import Options
 
 if TYPE_CHECKING:
     from calibrant.cli.configuration import Configured

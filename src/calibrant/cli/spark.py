@@ -23,8 +23,7 @@ from calibrant.runtime.process import sweep, undone
 if TYPE_CHECKING:
     from calibrant.errors import InputError
     from calibrant.files import FileSketch
-    from calibrant.files.columns import Selection
-    from calibrant.files.cuts import Cuts
+    from calibrant.files.columns import Cuts, Selection
     from calibrant.sketch import CalibrationSketch
 
 _KINDS: Final = ("parquet", "csv", "json")
@@ -391,7 +390,7 @@ def _with_group(
     """Return the frame with a column of groups, its name, and the selection with the numbers that are cut."""
     from pyspark.sql import functions
 
-    from calibrant.files.groups import BETWEEN
+    from calibrant.files.values import BETWEEN
 
     if not selection.groups:
         return frame, None, selection
@@ -429,8 +428,8 @@ def _cut(frame: Any, name: str) -> tuple[Cuts, Any] | None:
     """Return the cuts of a column of many numbers, and the frame with its groups instead; None for any other."""
     from pyspark.sql import functions
 
-    from calibrant.files.cuts import Cuts
-    from calibrant.files.groups import MOST_VALUES, PARTS
+    from calibrant.files.columns import Cuts
+    from calibrant.files.values import MOST_VALUES, PARTS
 
     value = functions.col(_quoted(name))
     numbers = re.match(r"tinyint|smallint|int|bigint|float|double|decimal", dict(frame.dtypes)[name])

@@ -6,7 +6,7 @@ from calibrant.runtime.lazy import names_of
 
 if TYPE_CHECKING:
     from calibrant.files.chunks import Judging
-    from calibrant.files.column_options import Options
+    from calibrant.files.columns import Options
     from calibrant.files.held import Held
     from calibrant.files.matching import matched, model_names
     from calibrant.files.predictions import (
@@ -68,7 +68,7 @@ __all__ = [
 __getattr__, __dir__ = names_of(
     __name__,
     {
-        "calibrant.files.column_options": ("Options",),
+        "calibrant.files.columns": ("Options",),
         "calibrant.files.chunks": ("Judging",),
         "calibrant.files.held": ("Held",),
         "calibrant.files.matching": (

@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, FileError, quoted
-from calibrant.files.column_options import Options
-from calibrant.files.columns import Selection, select
-from calibrant.files.groups import cut
-from calibrant.files.local import located
-from calibrant.files.paths import kind_of, reading
-from calibrant.files.values import PERCENT_REMEDY, Column, Percents, Words, check_per_cents, is_signed
+from calibrant.files.columns import Options, Selection, select
+from calibrant.files.local import located, reading
+from calibrant.files.paths import kind_of
+from calibrant.files.values import PERCENT_REMEDY, Column, Percents, Words, check_per_cents, cut, is_signed
 
 _IN_MEMORY = 1 << 26  # bytes of an array that is stored column after column; of a larger one a file holds the copy
 _STEP = 1 << 20  # bytes

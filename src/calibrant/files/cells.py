@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from calibrant.errors import FileError, FileFault, quoted
 from calibrant.files.columns import Selection
 from calibrant.files.engine import Table, load
-from calibrant.files.groups import cut, joined
-from calibrant.files.paths import reading
+from calibrant.files.local import reading
 from calibrant.files.sql import literal, where_option
 from calibrant.files.values import (
     PERCENT_REMEDY,
@@ -25,9 +24,11 @@ from calibrant.files.values import (
     Words,
     check_per_cents,
     combined,
+    cut,
     is_missing,
     is_short,
     is_signed,
+    joined,
     shown,
 )
 from calibrant.inputs.groups import group_name, without_zeros

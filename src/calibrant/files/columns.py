@@ -1,60 +1,74 @@
-"""Which columns hold what: the ones that options name, else the ones with a usual name."""
+"""Which columns hold what: the ones that options name, else the ones with a usual name.
+
+The command reads its options without importing NumPy or what reads files.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from calibrant.errors import SHOWN, FileError, FileFault, meant, quoted
-from calibrant.files.column_options import Options
-from calibrant.files.cuts import Cuts
 
-PROBS_NAMES = (
-    "probs",
-    "prob",
-    "probability",
-    "probabilities",
-    "proba",
-    "predictions",
-    "predicted_probability",
-    "pred_prob",
-    "y_prob",
-    "y_proba",
-    "y_score",
-    "score",
-    "scores",
-    "confidence",
-    "confidences",
-    "softmax",
-    "p",
-    "logits",
-    "logit",
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from calibrant.inputs.weights import WeightsAre
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller asked for, by the names of the command line's options."""
+
+    score: str | None = None
+    outcome: str | None = None
+    probs: str | None = None
+    target: str | None = None
+    weight: str | None = None
+    weights_are: WeightsAre | None = None
+    where: str | None = None
+    timezone: str = "UTC"
+    class_names: tuple[str, ...] | None = None
+    models: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+    by_values: bool = False
+    on: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+    percent: bool = False
+    decimal_comma: bool = False
+    labels: tuple[str, ...] | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names and patterns of columns."""
+        single = (self.score, self.outcome, self.probs, self.target, self.weight)
+        return (*filter(None, single), *self.models, *self.by, *self.clusters, *self.on)
+
+
+PROBS_NAMES = tuple(
+    re.findall(
+        r"\w+",
+        """
+        probs prob probability probabilities proba predictions predicted_probability pred_prob y_prob y_proba
+        y_score score scores confidence confidences softmax p logits logit
+        """,
+    )
 )
-TARGETS_NAMES = (
-    "target",
-    "targets",
-    "label",
-    "labels",
-    "true_label",
-    "true_labels",
-    "y",
-    "y_true",
-    "outcome",
-    "outcomes",
-    "ground_truth",
-    "groundtruth",
-    "truth",
-    "gt",
-    "correct",
-    "is_correct",
-    "event",
-    "obs",
-    "observed",
-    "class",
+TARGETS_NAMES = tuple(
+    re.findall(
+        r"\w+",
+        """
+        target targets label labels true_label true_labels y y_true outcome outcomes ground_truth groundtruth truth
+        gt correct is_correct event obs observed class
+        """,
+    )
 )
 PROBS_PREFIXES = ("p_", "prob_", "probs_", "proba_", "probability_", "logit_", "logits_")
 LOGITS = re.compile(r"logits?(_.*)?", re.IGNORECASE)
@@ -88,6 +102,36 @@ class Unnamed(FileError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.path, self.problem, self.words, self.options, self.readings))
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """Numbers cut into groups: the largest number of each, in order, and the groups' names."""
+
+    uppers: NDArray[np.float64]
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{len(self.names)} groups of about equal size; --by-values keeps every number"
+
+    @classmethod
+    def of(cls, lowers: Sequence[float], uppers: Sequence[float]) -> Cuts:
+        """Return groups from their smallest and largest numbers, named by these, as short as tells them apart."""
+        import numpy as np
+
+        for digits in range(3, 18):
+            ends = [(_short(low, digits), _short(high, digits)) for low, high in zip(lowers, uppers, strict=True)]
+            if len({high for _, high in ends}) == len(ends) and all(
+                before != low for (_, before), (low, _) in itertools.pairwise(ends)
+            ):
+                break
+        names = tuple(low if low == high else f"{low} to {high}" for low, high in ends)
+        return cls(np.array(uppers, np.float64), names)
+
+
+def _short(number: float, digits: int) -> str:
+    """Return a number with so many digits; a whole one with all of its own."""
+    return f"{number:.0f}" if number.is_integer() and abs(number) < 1e15 else f"{number:.{digits}g}"
 
 
 @dataclass(frozen=True, kw_only=True)

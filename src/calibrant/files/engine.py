@@ -22,26 +22,23 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, is_missing, meant, quoted
-from calibrant.files import expressions
 from calibrant.files.columns import Selection, listed
-from calibrant.files.local import first_line, located, temporary_folder
-from calibrant.files.paths import (
-    kind_of,
-    open_bytes,
-    reading,
-    starts_with_mark,
-    utf8_path,
-)
+from calibrant.files.local import first_line, located, reading, temporary_folder
+from calibrant.files.paths import kind_of, open_bytes, starts_with_mark, utf8_path
 from calibrant.files.sql import (
     NUMBERS,
+    columns_of,
     engine_path,
     entries,
     identifier,
     label_fields,
     literal,
+    makes_several,
     number_of,
     number_of_label,
+    parse_expression,
     period,
+    refusal,
     sql_name,
     struct_paths,
     where_option,
@@ -433,16 +430,16 @@ class EngineTable(Table):
             self._check_tree(connection, option, sql)
 
     def _check_tree(self, connection: Any, option: str, sql: str) -> None:
-        tree = expressions.parse(connection, sql)
+        tree = parse_expression(connection, sql)
         if tree is None:
             raise FileError(self.path, f"{option} {quoted(sql)} is nested too deeply", "write it with fewer brackets")
-        if option != "--where" and expressions.makes_several(tree):
+        if option != "--where" and makes_several(tree):
             raise self._not_one_value(option, sql)
-        refused = expressions.refusal(tree, self.columns, connection)
+        refused = refusal(tree, self.columns, connection)
         if refused is not None:
             raise FileError(self.path, f"{option} {quoted(sql)}: {refused[0]}", refused[1])
         known = {name.lower() for name in self.columns}
-        for name in expressions.columns_of(tree):
+        for name in columns_of(tree):
             ends = itertools.accumulate(name.lower().split("."), "{}.{}".format)
             if known.isdisjoint(ends):  # the engine would find more, such as rowid
                 raise self._no_column(option, sql, name)

@@ -20,14 +20,15 @@ from calibrant.files.choices import (
     Row,
     choices_protocol,
     choices_rows,
+    dotted,
     first_object,
+    harness_protocol,
+    harness_rows,
     is_choices,
+    is_harness,
 )
-from calibrant.files.column_options import Options
-from calibrant.files.columns import Selection, listed
-from calibrant.files.harness import harness_protocol, harness_rows, is_harness
+from calibrant.files.columns import Options, Selection, listed
 from calibrant.files.inspect_log import InspectLog, is_inspect
-from calibrant.files.json_shapes import dotted
 from calibrant.files.local import conversion_error, new_copy, original, point, stand_in
 from calibrant.files.paths import kind_of
 

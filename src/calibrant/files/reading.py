@@ -16,14 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import FileError, InputError, quoted
-from calibrant.files.agreement import Agreement
-from calibrant.files.background import Background
-from calibrant.files.by import looked_at
-from calibrant.files.chunks import Chunk, End, Judging, Plan, Progress, TooMany, chunks, kind_of_rows, width_of
-from calibrant.files.column_options import Options
-from calibrant.files.columns import are_logits, listed
+from calibrant.files.chunks import (
+    Background,
+    Chunk,
+    End,
+    Judging,
+    Plan,
+    Progress,
+    TooMany,
+    chunks,
+    kind_of_rows,
+    looked_at,
+    width_of,
+)
+from calibrant.files.columns import Options, are_logits, listed
 from calibrant.files.engine import Engines
 from calibrant.files.predictions import (
+    Agreement,
     BadRows,
     FileModels,
     FilePredictions,

@@ -23,26 +23,21 @@ from calibrant.files.arrays import (
     rows_at_a_time,
     rows_of,
 )
-from calibrant.files.cell_formats import are_fractions
 from calibrant.files.cells import pieces
-from calibrant.files.column_options import Options
-from calibrant.files.columns import Selection, Unnamed, are_logits, check_same, select
+from calibrant.files.choices import first_keys
+from calibrant.files.columns import Options, Selection, Unnamed, are_logits, check_same, select
 from calibrant.files.engine import Engines, Table
-from calibrant.files.groups import joined
 from calibrant.files.held import Held, Unusable, arrow_values, held, parts_of, unit_of, unusable
-from calibrant.files.ids import cluster_hint, parts_of_ids
-from calibrant.files.json_shapes import first_keys
-from calibrant.files.likely import FEW, ROWS, Likely, look, look_at
-from calibrant.files.local import convert, is_workbook, located
+from calibrant.files.likely import FEW, ROWS, Likely, cluster_hint, look, look_at, parts_of_ids, says_predicted
+from calibrant.files.local import are_fractions, convert, is_workbook, located, reading
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
-from calibrant.files.paths import check_bytes, expand, kind_of, reading
+from calibrant.files.paths import check_bytes, expand, kind_of
 from calibrant.files.predictions import Omitted
-from calibrant.files.roles import says_predicted
 from calibrant.files.sql import sql_name
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
 from calibrant.files.suggestions import ask, best_pair, is_doubtful, proposed
 from calibrant.files.text import CsvTable, JsonTable, header
-from calibrant.files.values import Piece, combined
+from calibrant.files.values import Piece, combined, joined
 
 _NO_OPTIONS = Options()
 

@@ -24,12 +24,14 @@ from typing import Final
 import numpy as np
 
 from calibrant.errors import quoted
-from calibrant.files.column_options import Options
-from calibrant.files.columns import Reading, Selection, Unnamed
-from calibrant.files.likely import ROUNDING, Likely, fraction, look
-from calibrant.files.roles import (
+from calibrant.files.columns import Options, Reading, Selection, Unnamed
+from calibrant.files.likely import (
+    ROUNDING,
+    Likely,
     event_of,
+    fraction,
     is_about_a_prediction,
+    look,
     order_of,
     says_confidence,
     says_label,
