@@ -480,11 +480,11 @@ def _with_values(frame: Any, option: str, wanted: Sequence[str], title: str) -> 
 def _check_repeatable(frame: Any, option: str, sql: str, title: str) -> None:
     """Reject SQL whose value changes from run to run: with chance, or with the time."""
     from calibrant.errors import FileError
-    from calibrant.files.sql import without_quoted
+    from calibrant.files.sql import QUOTED
 
     plan = getattr(frame, "_jdf", None)  # a remote session has no plan here
     changes = plan is not None and not plan.queryExecution().analyzed().deterministic()
-    named = [match[0].rstrip("() ") for match in _VOLATILE.finditer(without_quoted(sql))]
+    named = [match[0].rstrip("() ") for match in _VOLATILE.finditer(QUOTED.sub("", sql))]
     if changes or any(name not in frame.columns for name in named):
         problem = f"{option} {quoted(sql)}: {', '.join(named) or 'a function'} may differ from run to run"
         raise FileError(title, f"{problem}, and is not allowed", "write a fixed value")

@@ -7,7 +7,14 @@ from calibrant.runtime.lazy import names_of
 if TYPE_CHECKING:
     from calibrant.files.chunks import Judging
     from calibrant.files.columns import Options
-    from calibrant.files.held import Held
+    from calibrant.files.hints import (
+        Held,
+        likely_outcome,
+        likely_prediction,
+        likely_score,
+        unusable_values,
+        values_of,
+    )
     from calibrant.files.matching import matched, model_names
     from calibrant.files.predictions import (
         BadRows,
@@ -21,14 +28,7 @@ if TYPE_CHECKING:
     )
     from calibrant.files.reading import read_models, read_predictions
     from calibrant.files.sketches import event_sketch, is_sketch_file, read_sketches, sketch_as_text, write_sketch
-    from calibrant.files.sources import (
-        column_names,
-        likely_outcome,
-        likely_prediction,
-        likely_score,
-        unusable_values,
-        values_of,
-    )
+    from calibrant.files.sources import column_names
     from calibrant.files.sql import sql_name, where_option
     from calibrant.files.values import BadTarget, shown
 
@@ -70,7 +70,14 @@ __getattr__, __dir__ = names_of(
     {
         "calibrant.files.columns": ("Options",),
         "calibrant.files.chunks": ("Judging",),
-        "calibrant.files.held": ("Held",),
+        "calibrant.files.hints": (
+            "Held",
+            "likely_outcome",
+            "likely_prediction",
+            "likely_score",
+            "unusable_values",
+            "values_of",
+        ),
         "calibrant.files.matching": (
             "matched",
             "model_names",
@@ -96,14 +103,7 @@ __getattr__, __dir__ = names_of(
             "sketch_as_text",
             "write_sketch",
         ),
-        "calibrant.files.sources": (
-            "column_names",
-            "likely_outcome",
-            "likely_prediction",
-            "likely_score",
-            "unusable_values",
-            "values_of",
-        ),
+        "calibrant.files.sources": ("column_names",),
         "calibrant.files.sql": (
             "sql_name",
             "where_option",

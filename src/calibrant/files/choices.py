@@ -84,7 +84,7 @@ class Choices:
         else:
             problem = "several choices are right" if self.right else self.why
             missing["target"] = (problem, _JUDGE_THE_ANSWER)
-        for column, measure in (("acc_norm_probs", _characters), ("acc_bytes_probs", _bytes)):
+        for column, measure in (("acc_norm_probs", len), ("acc_bytes_probs", _bytes)):
             lengths = [measure(text) for text in self.texts]
             if lengths and all(lengths):
                 per_length = [value / length for value, length in zip(self.likelihoods, lengths, strict=True)]
@@ -93,10 +93,6 @@ class Choices:
                 problem = "a choice is empty" if lengths else "the log does not hold the texts of the choices"
                 missing[column] = (problem, "judge the log-likelihoods without lengths: leave --probs out")
         return Row(cells, missing)
-
-
-def _characters(text: str) -> int:
-    return len(text)
 
 
 def _bytes(text: str) -> int:
@@ -213,11 +209,6 @@ def is_choices(first: Mapping[str, Any]) -> bool:
     return isinstance(choices, list) and isinstance(values, list) and "target" in first
 
 
-def choices_protocol(path: str) -> Protocol:  # noqa: ARG001
-    """Return that the questions come without a harness."""
-    return Protocol(harness="choices with log-probabilities")
-
-
 def choices_rows(path: str) -> Iterator[Row]:
     """Yield the rows of JSON lines with ``choices``, ``logprobs`` and ``target``; other keys are columns too.
 
@@ -226,29 +217,32 @@ def choices_rows(path: str) -> Iterator[Row]:
     FileError
         For a row without them, a log-probability that is no number, and a target that is no choice.
     """
-    expected = 'write {"question_id": ..., "choices": [texts], "logprobs": [numbers], "target": index or text}'
     for where, value in objects(path):
-        texts, values = value.pop("choices", None), value.pop("logprobs", None)
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len(texts) < 2:
-            raise FileError(path, f"{where}: 'choices' is no list of two texts or more", expected)
-        likelihoods = finite(values)
-        if likelihoods is None or len(likelihoods) != len(texts):
-            raise FileError(path, f"{where}: 'logprobs' is no list of {len(texts)} numbers", expected)
-        target = value.pop("target", None)
-        right = target if isinstance(target, int) and not isinstance(target, bool) else None
-        if isinstance(target, str) and texts.count(target) == 1:
-            right = texts.index(target)
-        if right is None or not 0 <= right < len(texts):
-            shown = quoted(target) if isinstance(target, str) else repr(target)
-            raise FileError(path, f"{where}: 'target' is {shown}, not one of the {len(texts)} choices", expected)
-        question = next((value[name] for name in _IDS if isinstance(value.get(name), (int, str))), None)
-        cells = {name: cell for name, cell in value.items() if name not in ("chosen", "correct", *NORMALISATIONS)}
-        row = Choices(likelihoods, (right,), texts).row(cells)
-        if question is None:
-            row.missing[QUESTION] = ("the question has no id", "write its id as question_id")
-        else:
-            cells[QUESTION] = str(question)
-        yield row
+        yield _choices_row(path, where, value)
+
+
+def _choices_row(path: str, where: str, value: dict[str, Any]) -> Row:
+    expected = 'write {"question_id": ..., "choices": [texts], "logprobs": [numbers], "target": index or text}'
+    texts, values, target = (value.pop(key, None) for key in ("choices", "logprobs", "target"))
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len(texts) < 2:
+        raise FileError(path, f"{where}: 'choices' is no list of two texts or more", expected)
+    likelihoods = finite(values)
+    if likelihoods is None or len(likelihoods) != len(texts):
+        raise FileError(path, f"{where}: 'logprobs' is no list of {len(texts)} numbers", expected)
+    if isinstance(target, str):
+        right, shown = texts.index(target) if texts.count(target) == 1 else -1, quoted(target)
+    else:
+        right, shown = target if type(target) is int else -1, repr(target)
+    if not 0 <= right < len(texts):
+        raise FileError(path, f"{where}: 'target' is {shown}, not one of the {len(texts)} choices", expected)
+    question = next((value[name] for name in _IDS if isinstance(value.get(name), (int, str))), None)
+    cells = {name: cell for name, cell in value.items() if name not in ("chosen", "correct", *NORMALISATIONS)}
+    row = Choices(likelihoods, (right,), texts).row(cells)
+    if question is None:
+        row.missing[QUESTION] = ("the question has no id", "write its id as question_id")
+    else:
+        cells[QUESTION] = str(question)
+    return row
 
 
 def finite(values: Any) -> list[float] | None:
@@ -347,16 +341,24 @@ def _row(path: str, where: str, sample: Mapping[str, Any], cells: dict[str, Any]
     acc = _truth(sample, "acc")
     right, why = _right(sample, chosen, len(pairs), texts, acc)
     row = Choices(likelihoods, right, texts, why).row(cells, acc)
-    if acc is not None and right and (chosen in right) != bool(acc):
+    if right:
+        row.missing.update(_contradictions(sample, cells, right, acc))
+    return row
+
+
+def _contradictions(
+    sample: Mapping[str, Any], cells: Mapping[str, Any], right: tuple[int, ...], acc: float | None
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the columns that contradict a metric of the log, each with the reason and what to do."""
+    if acc is not None and (cells["chosen"] in right) != bool(acc):
         problem = f"its acc is {acc:g}, which does not follow from its log-likelihoods and target"
-        columns = ("probs", "target", "chosen_probability")
-        row.missing.update(dict.fromkeys(columns, (problem, "name the score and the outcome: --score, --outcome")))
+        for column in ("probs", "target", "chosen_probability"):
+            yield column, (problem, "name the score and the outcome: --score, --outcome")
     for metric in ("acc_norm", "acc_bytes"):
         value, column = _truth(sample, metric), f"{metric}_probs"
-        if value is not None and right and column in cells and (np.argmax(cells[column]) in right) != bool(value):
+        if value is not None and column in cells and (np.argmax(cells[column]) in right) != bool(value):
             problem = f"its {metric} is {value:g}, which does not follow from the texts of the choices"
-            row.missing[column] = (problem, "judge the log-likelihoods without lengths: leave --probs out")
-    return row
+            yield column, (problem, "judge the log-likelihoods without lengths: leave --probs out")
 
 
 # ---------------------------------------------------------------- the right choice
@@ -370,15 +372,11 @@ def _right(
     The log writes the target as text, whether it is a place or the choice itself. What does not agree with ``acc`` is
     not the target.
     """
-    for metric in _PAIRS:
-        pair = sample.get(metric)
-        if isinstance(pair, list) and len(pair) == 2:
-            places = pair[0] if isinstance(pair[0], list) else [pair[0]]
-            if places and all(type(place) is int for place in places):
-                return _inside(places, count)
+    places = _stated_places(sample)
+    if places is not None:
+        inside = tuple(place for place in dict.fromkeys(places) if 0 <= place < count)
+        return inside, "" if inside else f"its target is not among the {count} choices"
     target = str(sample["target"]).strip()
-    if re.fullmatch(r"\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]", target):
-        return _inside([int(place) for place in re.findall(r"\d+", target)], count)
     candidates = {int(target)} if re.fullmatch(r"\d{1,9}", target) and int(target) < count else set()
     alike = [place for place, text in enumerate(texts) if text.strip() == target]
     candidates |= set(alike) if len(alike) == 1 else set()
@@ -390,9 +388,16 @@ def _right(
     return (), f"its target {quoted(target[:40])} does not say which of the {count} choices is right"
 
 
-def _inside(places: Sequence[int], count: int) -> tuple[tuple[int, ...], str]:
-    inside = tuple(place for place in dict.fromkeys(places) if 0 <= place < count)
-    return inside, "" if inside else f"its target is not among the {count} choices"
+def _stated_places(sample: Mapping[str, Any]) -> list[int] | None:
+    """Return the places of the right choices, of several too, where the log has them as numbers."""
+    for pair in map(sample.get, _PAIRS):
+        if isinstance(pair, list) and len(pair) == 2:
+            places = pair[0] if isinstance(pair[0], list) else [pair[0]]
+            if places and all(type(place) is int for place in places):
+                return places
+    target = str(sample["target"]).strip()
+    are_places = re.fullmatch(r"\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]", target)
+    return [int(place) for place in re.findall(r"\d+", target)] if are_places else None
 
 
 def _texts(sample: Mapping[str, Any], count: int, delimiter: Any) -> list[str]:

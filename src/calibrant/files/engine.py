@@ -144,15 +144,14 @@ class Engines:
     def connect(self, purpose: str) -> Any:
         """Open a connection of its own to the engine; opening the engine itself takes as long as a small file."""
         if self._engine is None:
-            self._engine = open_engine(purpose, [*self.paths, *self._without_marks().values()], self.timezone)
+            self._engine = open_engine(purpose, [*self.paths, *self.without_marks().values()], self.timezone)
         return self._engine.cursor()
 
-    def without_mark(self, path: str) -> str:
-        """Return the path of JSON lines without a byte-order mark, which DuckDB refuses: of a copy, if need be."""
-        return self._without_marks().get(path, path)
+    def without_marks(self) -> dict[str, str]:
+        """Return the copies of JSON files with a byte-order mark, which DuckDB refuses, by the files' paths.
 
-    def _without_marks(self) -> dict[str, str]:
-        """Return the copies of all files with a mark; they are settled before the engine is open."""
+        They are made before the engine is open.
+        """
         if self._copies is None:
             self._copies = {}
             for path in self.paths:
@@ -242,14 +241,8 @@ class Table(ABC):
 
     def head(self, rows: int, columns: tuple[str, ...] | None = None) -> dict[str, list[Any]]:
         """Return the cells of the first rows at most, by column, whatever they hold; by default of all columns."""
-        first = next(iter(self.batches(self.whatever(columns or self.columns))), None)
+        first = next(iter(self.batches(Selection(probs=columns or self.columns))), None)
         return {} if first is None else first.slice(0, rows).to_pydict()
-
-    def whatever(self, columns: tuple[str, ...]) -> Selection:
-        """Return the selection of columns, whatever they hold."""
-        return Selection(
-            probs=columns, targets=(), weights=None, logits=False, class_names=None, labels=False, noun="column"
-        )
 
     def row_of(self, index: int) -> int:
         """Return the 1-based data row of a row that was yielded."""
@@ -296,10 +289,6 @@ class EngineTable(Table):
     def learn(self, selection: Selection) -> bool:  # noqa: ARG002
         """Find the casts of the used columns, none where a file has types; return whether there may be rows."""
         return True
-
-    def number_of(self, text: str, kind: str = "DOUBLE") -> str:
-        """Return the SQL of the number that a text holds."""
-        return number_of(text, kind, comma=self.comma)
 
     def text_of(self, column: str) -> str:
         """Return the SQL of the text of a cell, or of an expression."""
@@ -373,7 +362,7 @@ class EngineTable(Table):
 
     def holds_text(self, column: str) -> bool:
         """Whether no cell of a column is a number."""
-        numbers = self.ask(f"SELECT count({self.number_of(self.text_of(column))}) FROM {self.relation()}")
+        numbers = self.ask(f"SELECT count({number_of(self.text_of(column), comma=self.comma)}) FROM {self.relation()}")
         return int(numbers[0][0]) == 0
 
     def cell(self, column: str, index: int) -> str | None:
@@ -387,21 +376,28 @@ class EngineTable(Table):
         asked |= dict.fromkeys(selection.targets, "--outcome") | dict.fromkeys(selection.probs, "--score")
         return {name: option for name, option in asked.items() if name not in self.columns}
 
+    def own_sql(self, selection: Selection) -> dict[str, str]:
+        """Return the condition and the expressions, with the options that they are given by."""
+        return ({} if self.where is None else {self.where: "--where"}) | self.expressions(selection)
+
+    def used_names(self, selection: Selection) -> list[str]:
+        """Return the used columns that hold names: of groups, clusters and rows."""
+        return [name for name in (*selection.groups, *selection.clusters, *selection.keys) if name in self.columns]
+
     def used_numbers(self, selection: Selection) -> list[str]:
         """Return the used columns that must hold numbers: all but a single column of targets."""
         weights = (selection.weights,) if selection.weights else ()
         names = (*selection.probs, *weights, *(selection.targets if len(selection.targets) > 1 else ()))
         return [name for name in names if name in self.columns]
 
-    def mentioned(self, sql: str) -> list[str]:
-        """Return the columns that a condition or an expression may use."""
-        sql = sql.lower()
-        return [name for name in self.columns if name.lower().replace('"', '""') in sql]
+    def mentioned(self, *expressions: str) -> list[str]:
+        """Return the columns that conditions or expressions may use."""
+        texts = [sql.lower() for sql in expressions]
+        return [name for sql in texts for name in self.columns if name.lower().replace('"', '""') in sql]
 
     def _check_sql(self, selection: Selection) -> None:
         """Reject SQL of the user's own that is not exactly one expression, or says what is not listed."""
-        where = {} if self.where is None else {self.where: "--where"}
-        self._sql = where | self.expressions(selection)
+        self._sql = self.own_sql(selection)
         errors: list[FileError] = []
         for sql, option in self._sql.items():
             try:
@@ -417,31 +413,28 @@ class EngineTable(Table):
 
     def _check_one(self, option: str, sql: str) -> None:
         """Reject what is not exactly one expression."""
-        try:
-            _parse(sql, option)
-        except Exception as error:
-            if not _parses(f"[\n{sql}\n]", option):
-                raise self._wrong_sql(option, sql, error) from error
-            if option != "--where":
-                raise self._not_one_value(option, sql) from None
+        error = _syntax_error(sql, option)
+        if error is not None and _syntax_error(f"[\n{sql}\n]", option) is not None:
+            raise self._wrong_sql(option, sql, error) from error
+        if error is not None and option == "--where":
             problem = f"{option} {quoted(sql)} is not one expression but several"
-            raise FileError(self.path, problem, "join conditions with AND") from None
-        with self._engines.running(self._engines.connect(f"for {option}")) as connection:
-            self._check_tree(connection, option, sql)
-
-    def _check_tree(self, connection: Any, option: str, sql: str) -> None:
-        tree = parse_expression(connection, sql)
-        if tree is None:
-            raise FileError(self.path, f"{option} {quoted(sql)} is nested too deeply", "write it with fewer brackets")
-        if option != "--where" and makes_several(tree):
+            raise FileError(self.path, problem, "join conditions with AND")
+        if error is not None:
             raise self._not_one_value(option, sql)
-        refused = refusal(tree, self.columns, connection)
+        with self._engines.running(self._engines.connect(f"for {option}")) as connection:
+            tree = parse_expression(connection, sql)
+            if tree is None:
+                problem = f"{option} {quoted(sql)} is nested too deeply"
+                raise FileError(self.path, problem, "write it with fewer brackets")
+            if option != "--where" and makes_several(tree):
+                raise self._not_one_value(option, sql)
+            refused = refusal(tree, self.columns, connection)
         if refused is not None:
             raise FileError(self.path, f"{option} {quoted(sql)}: {refused[0]}", refused[1])
-        known = {name.lower() for name in self.columns}
+        columns = {name.lower() for name in self.columns}
         for name in columns_of(tree):
-            ends = itertools.accumulate(name.lower().split("."), "{}.{}".format)
-            if known.isdisjoint(ends):  # the engine would find more, such as rowid
+            beginnings = itertools.accumulate(name.lower().split("."), "{}.{}".format)
+            if columns.isdisjoint(beginnings):  # the engine would find more, such as rowid
                 raise self._no_column(option, sql, name)
 
     def _check_expressions(self, connection: Any, selection: Selection) -> None:
@@ -565,17 +558,13 @@ class EngineTable(Table):
         return self.ask(query)[0][0]
 
 
-def _parse(sql: str, option: str) -> None:
-    """Raise an error of the engine for what is not exactly one expression."""
-    load("duckdb", f"for {option}").SQLExpression(sql)
-
-
-def _parses(sql: str, option: str) -> bool:
+def _syntax_error(sql: str, option: str) -> Exception | None:
+    """Return the error of the engine for what is not exactly one expression; None for one."""
     try:
-        _parse(sql, option)
-    except Exception:
-        return False
-    return True
+        load("duckdb", f"for {option}").SQLExpression(sql)
+    except Exception as error:
+        return error
+    return None
 
 
 def _no_long(name: str) -> str:

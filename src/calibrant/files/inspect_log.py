@@ -47,8 +47,9 @@ class Archive:
         self.path = path
         with reading(path, _DAMAGED, "is no readable zip archive"):
             self._archive = zipfile.ZipFile(original(path))
-        self._members = {info.filename: info for info in self._archive.infolist()}
-        size = sum(info.file_size for info in self._members.values())
+        #: The members by their names.
+        self.members = {info.filename: info for info in self._archive.infolist()}
+        size = sum(info.file_size for info in self.members.values())
         if size > _IN_ALL * max_memory():
             self._archive.close()
             raise self._too_large("it", size)
@@ -59,11 +60,6 @@ class Archive:
     def __exit__(self, *_: object) -> None:
         self._archive.close()
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the members."""
-        return list(self._members)
-
     def read(self, name: str) -> bytes:
         """Return the content of a member.
 
@@ -72,7 +68,7 @@ class Archive:
         FileError
             For a member that is damaged, encrypted, too large, or compressed in another way than deflate and zstd.
         """
-        info = self._members[name]
+        info = self.members[name]
         if info.file_size > max_memory() // 4:
             raise self._too_large(name, info.file_size)
         if info.flag_bits & 1:
@@ -165,7 +161,7 @@ class InspectLog:
         self._samples: list[Any] | None = None  # in an archive, each is a member
         if original(path).lower().endswith(".eval"):
             with Archive(path) as archive:
-                name = next((name for name in _HEADERS if name in archive.names), None)
+                name = next((name for name in _HEADERS if name in archive.members), None)
                 if name is None:
                     problem = f"is an archive without {_HEADERS[0]}, which {NAME} writes"
                     raise FileError(path, problem, "give a log of inspect, or rename the file")
@@ -226,7 +222,7 @@ class InspectLog:
     def _all(self) -> Iterator[tuple[str, dict[str, Any]]]:
         if self._samples is None:
             with Archive(self.path) as archive:
-                found = [match for match in map(_SAMPLE.fullmatch, archive.names) if match]
+                found = [match for match in map(_SAMPLE.fullmatch, archive.members) if match]
                 for match in sorted(found, key=lambda match: (int(match[2]), _order(match[1]))):
                     yield match[0], self._json(match[0], archive.read(match[0]))
             return
@@ -320,21 +316,23 @@ def _token_probabilities(sample: Mapping[str, Any]) -> float | str:
         return "the answer has no log-probabilities of tokens"
     if not matches:
         return "the answer does not contain ANSWER: and a letter"
-    place, token = matches[-1].start(1), 0
-    while place >= len(texts[token]):
-        place -= len(texts[token])
-        token += 1
+    token = int(np.searchsorted(np.cumsum([len(text) for text in texts]), matches[-1].start(1), side="right"))
     letter, letters = matches[-1][1].upper(), [chr(ord("A") + k) for k in range(len(choices))]
-    candidates: dict[str, float] = {}
-    for each in [tokens[token], *(tokens[token].get("top_logprobs") or ())]:
-        value = each.get("logprob") if isinstance(each, dict) else None
-        text = each.get("token") if isinstance(each, dict) else None
-        if isinstance(text, str) and isinstance(value, (int, float)) and math.isfinite(value):
-            candidates.setdefault(text, float(value))
-    known = {name: [value for text, value in candidates.items() if text.strip() == name] for name in letters}
-    unknown = [name for name, values in known.items() if not values]
+    candidates = _candidates(tokens[token])
+    of_letters = {name: [value for text, value in candidates.items() if text.strip() == name] for name in letters}
+    unknown = [name for name, values in of_letters.items() if not values]
     if letter not in letters or texts[token].strip() != letter or unknown:
         names = ", ".join(unknown) or letter
         return f"the log has no log-probability of the choice {names}: generate with top_logprobs of 20"
-    totals = [float(np.logaddexp.reduce(values)) for values in known.values()]
+    totals = [float(np.logaddexp.reduce(values)) for values in of_letters.values()]
     return softmax(totals)[letters.index(letter)]
+
+
+def _candidates(token: Mapping[str, Any]) -> dict[str, float]:
+    """Return the finite log-probabilities of a token and of those that might have stood in its place, by their text."""
+    candidates: dict[str, float] = {}
+    for each in (token, *(token.get("top_logprobs") or ())):
+        text, value = (each.get("token"), each.get("logprob")) if isinstance(each, dict) else (None, None)
+        if isinstance(text, str) and isinstance(value, (int, float)) and math.isfinite(value):
+            candidates.setdefault(text, float(value))
+    return candidates

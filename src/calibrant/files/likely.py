@@ -295,26 +295,29 @@ def look_at(table: Table, rows: int = ROWS) -> Likely:
 
 def _kind(cells: Sequence[Any]) -> str:
     present = [cell for cell in cells if not is_missing_cell(cell)]
-    if not present:
-        return ""
-    if isinstance(present[0], dict):
+    if not present or isinstance(present[0], dict):
         return ""
     if isinstance(present[0], list):
         return "rows" if _are_rows(present) else ""
+    most_labels = min(_CLASSES, len(present) // 2)
     numbers = [_number(cell) for cell in present]
-    if any(math.isnan(number) for number in numbers):
-        distinct = len({str(cell).strip().lower() for cell in present})
-        if distinct == 2:
-            return "words"
-        return "label" if distinct <= min(_CLASSES, len(present) // 2) else "text" if distinct <= _CLASSES else ""
+    if not any(map(math.isnan, numbers)):
+        return _kind_of_numbers(numbers, most_labels)
+    n_words = len({str(cell).strip().lower() for cell in present})
+    if n_words == 2:
+        return "words"
+    return "label" if n_words <= most_labels else "text" if n_words <= _CLASSES else ""
+
+
+def _kind_of_numbers(numbers: Sequence[float], most_labels: int) -> str:
     values = set(numbers)
-    if min(values) >= 0 and max(values) <= 1:
-        ends = sum(number in (0, 1) for number in numbers)
-        if len(values) == 1 and ends:
-            return "constant"
-        return "outcome" if ends >= 0.95 * len(numbers) and len(values) <= 3 else "score"
-    integers = all(number.is_integer() for number in values)
-    return "label" if integers and len(values) <= min(_CLASSES, len(present) // 2) else ""
+    if min(values) < 0 or max(values) > 1:
+        are_whole = all(number.is_integer() for number in values)
+        return "label" if are_whole and len(values) <= most_labels else ""
+    n_ends = sum(number in (0, 1) for number in numbers)
+    if len(values) == 1 and n_ends:
+        return "constant"
+    return "outcome" if n_ends >= 0.95 * len(numbers) and len(values) <= 3 else "score"
 
 
 def _are_rows(lists: Sequence[list[Any]]) -> bool:
@@ -429,17 +432,21 @@ def cluster_hint(cells: Mapping[str, Sequence[Any]]) -> tuple[tuple[str, ...], .
     present = np.array([[not is_missing_cell(cell) for cell in cells[name]] for name in parts]).all(axis=0)
     if not present.any():
         return ()
-    codes = [np.unique([str(cell).strip() for cell in cells[name]], return_inverse=True)[1][present] for name in parts]
+    texts = {name: [str(cell).strip() for cell in cells[name]] for name in parts}
+    codes = {name: np.unique(column, return_inverse=True)[1][present] for name, column in texts.items()}
+    finest = _finest(codes, int(present.sum()))
+    return (finest,) if finest else ()
+
+
+def _finest(codes: Mapping[str, NDArray[np.intp]], rows: int) -> tuple[str, ...]:
+    """Return the combination of columns with the most different values, if these are repeated; else none."""
     finest: tuple[int, int, tuple[str, ...]] = (1, 0, ())
-    for chosen in (some for k in range(2, _TOGETHER + 1) for some in combinations(range(len(parts)), k)):
-        names = tuple(parts[place] for place in chosen)
-        together = np.ravel_multi_index(
-            [codes[place] for place in chosen], [codes[place].max() + 1 for place in chosen]
-        )
-        found = len(np.unique(together)), sum(not _has_word(name, _WHEN) for name in names), names
-        if found[1] and found[:2] > finest[:2] and found[0] <= present.sum() / _REPEATED:
-            finest = found
-    return (finest[2],) if finest[2] else ()
+    for names in (some for k in range(2, _TOGETHER + 1) for some in combinations(codes, k)):
+        together = np.ravel_multi_index([codes[name] for name in names], [codes[name].max() + 1 for name in names])
+        candidate = len(np.unique(together)), sum(not _has_word(name, _WHEN) for name in names), names
+        if candidate[1] and candidate[:2] > finest[:2] and candidate[0] <= rows / _REPEATED:
+            finest = candidate
+    return finest[2]
 
 
 def is_repeated(cells: Sequence[Any]) -> bool:

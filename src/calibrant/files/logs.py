@@ -7,7 +7,7 @@ cannot tell is missing in the copy; it is an error only if the caller reads this
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
@@ -18,7 +18,6 @@ from calibrant.files.choices import (
     QUESTION,
     Protocol,
     Row,
-    choices_protocol,
     choices_rows,
     dotted,
     first_object,
@@ -114,7 +113,7 @@ def _reader(path: str) -> tuple[Protocol, Iterator[Row]] | None:
     if is_harness(first):
         return harness_protocol(path), harness_rows(path)
     if is_choices(first):
-        return choices_protocol(path), choices_rows(path)
+        return Protocol(harness="choices with log-probabilities"), choices_rows(path)
     return None
 
 
@@ -188,6 +187,28 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
     if not logs:
         return options
     (first_path, first), *_ = logs.items()
+    _check_kinds(paths, logs)
+    if not any("filter" in sql for sql in (options.where or "", *options.by)):
+        _check_filters(logs)
+    if options.score is None and options.probs is None and not options.models:
+        with_choices = filter(lambda log: log.width, logs.values())
+        options = _with_scores(first_path, next(with_choices, first), options)
+    computed = {options.score, options.probs, *options.models} & {"chosen_probability", *NORMALISATIONS}
+    if options.percent and computed:
+        problem = f"--percent is given, and {min(filter(None, computed))} is a probability that log-likelihoods give"
+        raise FileError(first_path, problem, "leave --percent out, or name a stated confidence with --score")
+    if options.outcome is not None or options.target is not None:
+        return options
+    if not {options.probs, *options.models}.isdisjoint(NORMALISATIONS):
+        return replace(options, target="target")
+    # Each of several scorers has its own outcome, such as scores.match.correct.
+    of_scorer = f"{(options.score or '').rpartition('.')[0]}.correct"
+    return replace(options, outcome=of_scorer if of_scorer in first.columns else "correct")
+
+
+def _check_kinds(paths: Sequence[str], logs: Mapping[str, EvaluationLog]) -> None:
+    """Reject logs of different harnesses, and other files among logs."""
+    first_path, first = next(iter(logs.items()))
     for path in paths:
         if conversion_error(path) is not None:  # `check_bytes` raises it
             continue
@@ -196,25 +217,14 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
             what = f"a log of {harness}" if harness else "no evaluation log"
             problem = f"is {what}, and {first_path} is a log of {first.protocol.harness}"
             raise FileError(path, problem, "give logs of one kind at a time", fault=FileFault.OTHER_KIND)
-    if not any("filter" in sql for sql in (options.where or "", *options.by)):
-        for path, log in logs.items():
-            if len(log.filters) > 1:
-                problem = f"holds a row for each of {len(log.filters)} filters: {listed(log.filters)}"
-                raise FileError(path, problem, f"choose one: --where \"filter = '{log.filters[0]}'\"")
-    if options.score is None and options.probs is None and not options.models:
-        options = _with_scores(first_path, next((log for log in logs.values() if log.width), first), options)
-    computed = {options.score, options.probs, *options.models} & {"chosen_probability", *NORMALISATIONS}
-    if options.percent and computed:
-        problem = f"--percent is given, and {min(filter(None, computed))} is a probability that log-likelihoods give"
-        raise FileError(first_path, problem, "leave --percent out, or name a stated confidence with --score")
-    if options.outcome is None and options.target is None:
-        scores = (options.probs, *options.models)
-        of_choices = any(name in NORMALISATIONS for name in scores)
-        # Each of several scorers has its own outcome, such as scores.match.correct.
-        own = f"{(options.score or '').rpartition('.')[0]}.correct"
-        outcome = own if own in first.columns else "correct"
-        options = replace(options, target="target") if of_choices else replace(options, outcome=outcome)
-    return options
+
+
+def _check_filters(logs: Mapping[str, EvaluationLog]) -> None:
+    """Reject several rows of each question."""
+    for path, log in logs.items():
+        if len(log.filters) > 1:
+            problem = f"holds a row for each of {len(log.filters)} filters: {listed(log.filters)}"
+            raise FileError(path, problem, f"choose one: --where \"filter = '{log.filters[0]}'\"")
 
 
 def _with_scores(path: str, log: EvaluationLog, options: Options) -> Options:

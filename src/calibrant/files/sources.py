@@ -21,21 +21,18 @@ from calibrant.files.arrays import (
     open_npy,
     open_npz,
     rows_at_a_time,
-    rows_of,
 )
 from calibrant.files.cells import pieces
 from calibrant.files.choices import first_keys
-from calibrant.files.columns import Options, Selection, Unnamed, are_logits, check_same, select
+from calibrant.files.columns import Options, Selection, Unnamed, check_same, select
 from calibrant.files.engine import Engines, Table
-from calibrant.files.held import Held, Unusable, arrow_values, held, parts_of, unit_of, unusable
-from calibrant.files.likely import FEW, ROWS, Likely, cluster_hint, look, look_at, parts_of_ids, says_predicted
+from calibrant.files.likely import FEW, ROWS, cluster_hint, look, look_at, parts_of_ids
 from calibrant.files.local import are_fractions, convert, is_workbook, located, reading
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
 from calibrant.files.paths import check_bytes, expand, kind_of
 from calibrant.files.predictions import Omitted
-from calibrant.files.sql import sql_name
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
-from calibrant.files.suggestions import ask, best_pair, is_doubtful, proposed
+from calibrant.files.suggestions import ask, is_doubtful, proposed
 from calibrant.files.text import CsvTable, JsonTable, header
 from calibrant.files.values import Piece, combined, joined
 
@@ -182,20 +179,8 @@ def open_sources(
     """
     engines = engines or Engines()
     engines.paths = paths = expand(patterns)
-    for name in options.columns:
-        if len(name) > _LONGEST_NAME:
-            problem = f"a column is asked for by a name of {len(name):,} characters"
-            raise FileError(paths[0], problem, f"give a name or an expression of at most {_LONGEST_NAME:,}")
     kind = kind_of(paths[0])
-    if kind == "sketch":
-        raise FileError(paths[0], "holds a sketch, no predictions", "pass it to: calibrant report")
-    if targets_file is not None and kind != "npy":
-        raise FileError(paths[0], "has its targets inside, and --targets names a file", "use --targets with .npy only")
-    if options.decimal_comma and kind not in ("csv", "json"):
-        raise FileError(paths[0], f"--decimal-comma is for text, and a .{kind} holds numbers", "leave it out")
-    if options.where is not None and kind in ("npy", "npz"):
-        problem = f"--where is not available for .{kind}"
-        raise FileError(paths[0], problem, "filter the arrays before they are saved")
+    _check_options(paths[0], kind, options, targets_file)
     if kind == "npy":
         return _open_arrays(paths, options, targets_file, keep_going)
     if kind == "json":
@@ -236,17 +221,39 @@ def open_sources(
     )
 
 
+def _check_options(path: str, kind: str, options: Options, targets_file: str | None) -> None:
+    """Reject names that are too long, and options that a kind of file does not have."""
+    for name in options.columns:
+        if len(name) > _LONGEST_NAME:
+            problem = f"a column is asked for by a name of {len(name):,} characters"
+            raise FileError(path, problem, f"give a name or an expression of at most {_LONGEST_NAME:,}")
+    if kind == "sketch":
+        raise FileError(path, "holds a sketch, no predictions", "pass it to: calibrant report")
+    if targets_file is not None and kind != "npy":
+        raise FileError(path, "has its targets inside, and --targets names a file", "use --targets with .npy only")
+    if options.decimal_comma and kind not in ("csv", "json"):
+        raise FileError(path, f"--decimal-comma is for text, and a .{kind} holds numbers", "leave it out")
+    if options.where is not None and kind in ("npy", "npz"):
+        problem = f"--where is not available for .{kind}"
+        raise FileError(path, problem, "filter the arrays before they are saved")
+
+
+def _check_array_options(path: str, options: Options) -> None:
+    """Reject options that name columns: a single array has no names."""
+    if options.models:
+        raise FileError(path, "holds a single array", "save the models' arrays and the targets in one .npz")
+    asked = {name: getattr(options, name) for name in ("score", "outcome", "probs", "target", "weight")}
+    several = {"by": options.by, "cluster": options.clusters, "on": options.on}
+    asked |= {name: next(iter(values), None) for name, values in several.items()}
+    for name, value in asked.items():
+        if value is not None:
+            problem = f"a .npy has no names, got --{name} {quoted(value)}"
+            raise FileError(path, problem, "save a .npz with named arrays")
+
+
 def _open_arrays(paths: list[str], options: Options, targets_file: str | None, keep_going: bool) -> Opened:
     """Open arrays of probabilities, and the array of their targets."""
-    if options.models:
-        raise FileError(paths[0], "holds a single array", "save the models' arrays and the targets in one .npz")
-    for name in ("score", "outcome", "probs", "target", "weight", "by", "cluster", "on"):
-        several = {"cluster": options.clusters, "by": options.by, "on": options.on}
-        value = next(iter(several[name]), None) if name in several else getattr(options, name)
-        if value is not None:
-            raise FileError(
-                paths[0], f"a .npy has no names, got --{name} {quoted(value)}", "save a .npz with named arrays"
-            )
+    _check_array_options(paths[0], options)
     if targets_file is None:
         raise FileError(paths[0], "a .npy holds no targets", "name the .npy of the targets with --targets FILE")
     logits = all("logits" in os.path.basename(path).lower() for path in paths)
@@ -262,7 +269,6 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
     selection = Selection(
         probs=("probs",),
         targets=("targets",),
-        weights=None,
         logits=logits,
         percent=options.percent,
         class_names=names,
@@ -382,107 +388,3 @@ def _repeated_columns(path: str, taken: Collection[str | None]) -> tuple[tuple[s
     except CalibrantError:  # reading the file says what is wrong
         return ()
     return cluster_hint({name: values for name, values in cells.items() if name not in taken})
-
-
-def likely_outcome(path: str, score: str) -> str | None:
-    """Return the column of a table that says most likely what came of a score, for the words of an error."""
-    likely = _look_at_file(path)
-    pair = best_pair([score], likely.outcomes, likely)
-    return pair and pair[1]
-
-
-def likely_score(path: str, outcome: str) -> str | None:
-    """Return the column of a table that holds most likely the probability of an outcome, for the words of an error."""
-    likely = _look_at_file(path)
-    pair = best_pair(likely.scores, [outcome], likely)
-    return pair and pair[0]
-
-
-def likely_prediction(path: str, truth: str) -> str | None:
-    """Return the column that holds most likely the predicted labels beside the true ones, for the words of an error.
-
-    Its name says so, and its labels recur in the true ones.
-    """
-    likely = _look_at_file(path)
-    true = set(likely.words(truth)) if truth in likely.cells else set()
-    for name in filter(says_predicted, likely.cells):
-        labels = likely.words(name)
-        if name != truth and labels and 2 * len(true.intersection(labels)) > len(labels):
-            return name
-    return None
-
-
-def values_of(paths: Sequence[str], column: str, options: Options) -> Held:
-    """Count the values of a column, or an expression, of the rows that the options ask for: for the words of errors."""
-    return held(_tables(paths, replace(options, outcome=column)), column)
-
-
-def unusable_values(
-    paths: Sequence[str],
-    options: Options,
-    logits: bool,
-    ignore_index: int | None = None,
-    targets_file: str | None = None,
-) -> list[Unusable]:
-    """Count the values of all columns of numbers that cannot be used, by kind: for the words of errors.
-
-    Columns that are not there have errors of their own; the others are looked at all the same. Rows with the label
-    ``ignore_index`` are left out.
-    """
-    are_arrays = kind_of(paths[0]) in ("npy", "npz")
-    if are_arrays:
-        columns: Sequence[str] = array_names(paths[0]) if targets_file is None else ("probs", "targets")
-    else:
-        columns = _tables(paths, options)[0].columns
-    given = {"score": options.score, "outcome": options.outcome, "weight": options.weight}
-    asked = {name: value for name, value in given.items() if value is not None and value in columns}
-    if not are_arrays and options.score is not None and not re.fullmatch(r"\w+", options.score):
-        asked["score"] = options.score  # or an expression
-    scores = [name for name in options.models if name in columns] or list(filter(None, [asked.get("score")]))
-    outcome, target = asked.get("outcome"), options.outcome or options.target
-    names_none = options.score is None and not options.models
-    if names_none or (options.outcome is None and options.target is None):
-        rest: dict[str, Any] = {"by": (), "clusters": (), "on": (), "weight": None}
-        try:
-            selection = select(paths[0], columns, replace(options, **rest))
-        except FileError:
-            pass
-        else:
-            scores = list(selection.probs)
-            # Of several classes, and of lists of them, the outcomes are labels.
-            is_label = len(scores) > 1 or options.target is not None or selection.class_names is not None
-            target = selection.targets[0] if len(selection.targets) == 1 else None
-            outcome = None if is_label else target
-    ignored = None if ignore_index is None or target not in columns else (str(target), ignore_index)
-    if ignored is not None and not are_arrays:
-        is_kept = f"TRY_CAST({sql_name(ignored[0])} AS DOUBLE) IS DISTINCT FROM {ignore_index}"
-        options = replace(options, where=is_kept if options.where is None else f"({options.where}) AND {is_kept}")
-    named_logits = bool(scores) and set(scores) <= set(columns) and are_logits(scores)
-    use = "logit" if logits or named_logits else "per cent" if options.percent else "probability"
-
-    def count(name: str, use: str) -> Unusable | None:
-        parts = (
-            ((arrow_values(values), unit_of(values.dtype)) for values in rows_of(paths, targets_file, name, ignored))
-            if are_arrays
-            else parts_of(_tables(paths, options), name)
-        )
-        return unusable(parts, name, use, options.decimal_comma)
-
-    found = [count(name, use) for name in scores]
-    if outcome is not None and options.labels is None and None not in found:
-        found.append(count(outcome, "outcome"))
-    if "weight" in asked:
-        found.append(count(asked["weight"], "weight"))
-    return [each for each in found if each is not None and each.counts]
-
-
-def _tables(paths: Sequence[str], options: Options) -> list[Table]:
-    engines = Engines(paths, options.timezone)
-    return [table_of(path, kind_of(path), options.where, engines, options) for path in paths]
-
-
-def _look_at_file(path: str) -> Likely:
-    try:
-        return look_at(table_of(path, kind_of(path), None))
-    except FileError:
-        return look({})

@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from calibrant.errors import nearest
@@ -36,7 +36,8 @@ _LABEL = re.compile(r"label|class|categor|name|token", re.IGNORECASE)
 #: How the periods of dates are written; of months and weeks alone SQL has the numbers, of all years together.
 _PERIODS = {"month": "%Y-%m", "week": "%G-W%V"}
 _PERIOD = re.compile(r"\s*(?P<unit>month|week)\s*\((?P<of>.+)\)\s*", re.IGNORECASE | re.DOTALL)
-_QUOTED = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`""")
+#: Texts and names in quotes.
+QUOTED = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`""")
 
 
 def identifier(name: str) -> str:
@@ -76,13 +77,8 @@ def period(sql: str, *, spark: bool = False) -> str:
 
 def _is_closed(sql: str) -> bool:
     """Whether no bracket closes that was opened before: ``a) + month(b`` is a part of two calls."""
-    depths = itertools.accumulate({"(": 1, ")": -1}.get(character, 0) for character in without_quoted(sql))
+    depths = itertools.accumulate({"(": 1, ")": -1}.get(character, 0) for character in QUOTED.sub("", sql))
     return min(depths, default=0) >= 0
-
-
-def without_quoted(sql: str) -> str:
-    """Return SQL without its texts and names in quotes."""
-    return _QUOTED.sub("", sql)
 
 
 def struct_paths(types: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
@@ -233,6 +229,7 @@ _VOLATILE: Final = frozenset(
 )
 
 #: How often one expression may join texts, each as long as the row or as a text in quotes; and bytes of the latter.
+_JOINS: Final = ("||", "concat", "concat_ws")
 _MOST_JOINED: Final = 20
 _LONGEST_CONSTANT: Final = 1_000
 _LONGEST_FORMAT: Final = 100
@@ -315,32 +312,37 @@ def makes_several(tree: Node) -> bool:
 
 def refusal(tree: Node, columns: Sequence[str], connection: Any) -> tuple[str, str] | None:
     """Return what is not allowed in an expression and what to do instead; None for one that may run."""
-    joined, known = 0, {name.lower() for name in columns}
+    joined, names = 0, {name.lower() for name in columns}
     for node in nodes(tree):
-        kind = node["class"]
-        if kind not in _NODES:
-            return _OF_NODES.get(kind, (f"{kind.lower()} is not allowed", _MADE_BEFORE))
-        if kind == "OPERATOR" and node["type"] not in _OPERATORS:
-            return f"{node['type'].lower().replace('_', ' ')} is not allowed", _MADE_BEFORE
-        if kind == "CAST" and (unlisted := _unlisted_type(node)) is not None:
-            return f"a cast to {unlisted} is not allowed", "cast to a number, a text, a date or a time"
-        if kind == "COLUMN_REF":
-            name = ".".join(node["column_names"]).lower()
-            if name in _VOLATILE and name not in known:
-                return _of_function(name, connection)
-        if kind == "CONSTANT" and len((_constant(node) or "").encode()) > _LONGEST_CONSTANT:
-            return f"a text of more than {_LONGEST_CONSTANT:,} bytes is not allowed", _MADE_BEFORE
-        if kind == "FUNCTION":
-            name, arguments = node["function_name"].lower(), _arguments(node)
-            if node.get("schema") or node.get("catalog"):
-                return f"{node['schema']}.{name}(...) is not allowed", f"write {name}(...) with all its arguments"
-            if name not in _FUNCTIONS:
-                return _of_function(name, connection)
-            if (wrong := _wrong_arguments(name, arguments)) is not None:
-                return wrong
-            joined += len(arguments) - 1 if name in ("||", "concat", "concat_ws") else 0
+        if (refused := _refused_node(node, names, connection)) is not None:
+            return refused
+        if node["class"] == "FUNCTION" and node["function_name"].lower() in _JOINS:
+            joined += len(_arguments(node)) - 1
     if joined > _MOST_JOINED:
         return f"texts joined more than {_MOST_JOINED} times are not allowed", _MADE_BEFORE
+    return None
+
+
+def _refused_node(node: Node, names: Collection[str], connection: Any) -> tuple[str, str] | None:
+    """Return why one node is not allowed, and what to do instead; ``names`` are those of columns in lower case."""
+    match node["class"]:
+        case kind if kind not in _NODES:
+            return _OF_NODES.get(kind, (f"{kind.lower()} is not allowed", _MADE_BEFORE))
+        case "OPERATOR" if node["type"] not in _OPERATORS:
+            return f"{node['type'].lower().replace('_', ' ')} is not allowed", _MADE_BEFORE
+        case "CAST" if (unlisted := _unlisted_type(node)) is not None:
+            return f"a cast to {unlisted} is not allowed", "cast to a number, a text, a date or a time"
+        case "COLUMN_REF":
+            name = ".".join(node["column_names"]).lower()
+            return _of_function(name, connection) if name in _VOLATILE and name not in names else None
+        case "CONSTANT" if len((_constant(node) or "").encode()) > _LONGEST_CONSTANT:
+            return f"a text of more than {_LONGEST_CONSTANT:,} bytes is not allowed", _MADE_BEFORE
+        case "FUNCTION":
+            name = node["function_name"].lower()
+            if node.get("schema") or node.get("catalog"):
+                return f"{node['schema']}.{name}(...) is not allowed", f"write {name}(...) with all its arguments"
+            listed = name in _FUNCTIONS
+            return _wrong_arguments(name, _arguments(node)) if listed else _of_function(name, connection)
     return None
 
 
@@ -360,23 +362,25 @@ def _of_function(name: str, connection: Any) -> tuple[str, str]:
 def _wrong_arguments(name: str, arguments: list[Node]) -> tuple[str, str] | None:
     """Return what makes the arguments of a function unbounded, or its value one of today."""
     texts = [_constant(argument) for argument in arguments]
-    if name == "replace" and len(texts) == 3:
-        old, new = texts[1:]
-        if old is None or new is None or len(new.encode()) > len(old.encode()):
-            return "replace(text, old, new) takes two texts in quotes, the new one no longer than the old", _MADE_BEFORE
-    if name == "regexp_replace" and (
-        len(texts) < 3 or not re.fullmatch(r"\\[0-9]|", "x" if texts[2] is None else texts[2])
-    ):
-        return r"regexp_replace takes '' or a group such as '\1' as its third argument", _MADE_BEFORE
-    if name == "strftime" and not any(text is not None and len(text) <= _LONGEST_FORMAT for text in texts):
-        problem = f"strftime takes its format as a text in quotes of up to {_LONGEST_FORMAT} characters"
-        return problem, "write such as strftime(date, '%Y-%m')"
-    if name in ("->>", "json_extract", "json_extract_string") and (
-        len(texts) < 2 or texts[1] is None or "*" in texts[1]
-    ):
-        return f"{name} takes one path as a text in quotes, without *", "name one key"
-    if name == "age" and len(arguments) != 2:
-        return "age takes two dates; of one it is the time until today", "write age(later, earlier)"
+    match name, texts:
+        case "replace", [_, str(old), str(new)] if len(new.encode()) <= len(old.encode()):
+            return None
+        case "replace", [_, _, _]:
+            problem = "replace(text, old, new) takes two texts in quotes, the new one no longer than the old"
+            return problem, _MADE_BEFORE
+        case "regexp_replace", [_, _, str(new), *_] if re.fullmatch(r"\\[0-9]|", new):
+            return None
+        case "regexp_replace", _:
+            return r"regexp_replace takes '' or a group such as '\1' as its third argument", _MADE_BEFORE
+        case "strftime", _ if not any(text is not None and len(text) <= _LONGEST_FORMAT for text in texts):
+            problem = f"strftime takes its format as a text in quotes of up to {_LONGEST_FORMAT} characters"
+            return problem, "write such as strftime(date, '%Y-%m')"
+        case "->>" | "json_extract" | "json_extract_string", [_, str(path), *_] if "*" not in path:
+            return None
+        case "->>" | "json_extract" | "json_extract_string", _:
+            return f"{name} takes one path as a text in quotes, without *", "name one key"
+        case "age", _ if len(arguments) != 2:
+            return "age takes two dates; of one it is the time until today", "write age(later, earlier)"
     return None
 
 

@@ -202,7 +202,7 @@ class ArrowTable(Table):
 
         def batches() -> Iterator[Any]:
             try:
-                for batch in self.batches(self.whatever(columns)):
+                for batch in self.batches(Selection(probs=columns)):
                     yield batch.cast(schema)
             except FileError as error:
                 self.failure = error  # the engine turns it into one of its own
@@ -248,9 +248,8 @@ class FilteredTable(EngineTable):
 
     def learn(self, selection: Selection) -> bool:
         """Note the columns that are used: the others of an Arrow file are not read."""
-        sql = [*self.expressions(selection), *([] if self.where is None else [self.where])]
         paths = [name for name in selection.used if name in self._paths]
-        mentioned = {*selection.used, *(name for each in (*sql, *paths) for name in self.mentioned(each))}
+        mentioned = {*selection.used, *self.mentioned(*self.own_sql(selection), *paths)}
         self._streamed = tuple(name for name in self._stored.columns if name in mentioned)
         self._asked = {name: each for name, each in self._paths.items() if name in mentioned}
         return True
