@@ -57,7 +57,7 @@ class StoredArray:
         problem = None
         if self.dtype.hasobject:
             problem, remedy = "holds Python objects", "save it as numbers or strings"
-        elif self.ndim == 0:
+        elif not self.shape:
             problem, remedy = "is a single value", "save a row for each prediction"
         elif self.dtype.kind not in "fiubUS":
             problem, remedy = f"is of type {self.dtype}", "save numbers or strings"
@@ -69,10 +69,6 @@ class StoredArray:
             remedy = f"save rows of at most {_MOST_ROW:,} bytes"
         if problem is not None:
             raise FileError(path, f"{what} {problem}", remedy)
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
 
     @property
     def width(self) -> int:
@@ -174,19 +170,13 @@ class ArrayColumns:
     def column(self, argument: str, what: str, array: NDArray[Any]) -> Column:
         """Return the next rows of an array: groups and labels as words, per cents as fractions, others unchanged."""
         is_text, selection = array.dtype.kind in "US", self._selection
-        if argument == "targets" and array.ndim > 1:
-            return array
         if argument.startswith(("clusters", "keys")):
             return array
         if argument.startswith(GROUPS):
-            cuts, words = selection.cuts.get(argument.removeprefix(GROUPS)), Words.of(array)
-            return words if cuts is None else cut(words, cuts)
+            return cut(Words.of(array), selection.cuts.get(argument.removeprefix(GROUPS)))
         if argument == "targets":
-            labels = selection.class_names if selection.labels else None
-            if not (labels or is_text):
-                return array
-            words = Words.of(array)
-            return words.spelled(labels) if labels else words
+            are_words = array.ndim == 1 and (is_text or selection.spellings)
+            return Words.of(array).spelled(selection.spellings) if are_words else array
         is_probs = argument.startswith("probs")
         if is_probs and selection.percent:
             return self._fractions(what, Words.of(array.reshape(-1)) if is_text else array, array.shape)
@@ -310,7 +300,7 @@ def _check_lengths(path: str, loaded: dict[str, StoredArray], selection: Selecti
         remedy = "save arrays of the same length"
         if other in selection.targets and array.shape == probs.shape[:0:-1] + probs.shape[:1]:
             remedy = f"{quoted(other)} looks transposed: save {other}.T"
-        elif probs.ndim == 2 and len(array) == probs.shape[1]:
+        elif len(probs.shape) == 2 and len(array) == probs.shape[1]:
             remedy = f"{quoted(name)} looks transposed: save {name}.T, a row for each prediction"
         problem = f"array {quoted(other)} has {len(array):,} rows and {quoted(name)} has {len(probs):,}"
         raise FileError(path, problem, remedy)

@@ -168,6 +168,11 @@ class Selection:
     timezone: str = "UTC"
 
     @property
+    def spellings(self) -> tuple[str, ...] | None:
+        """How targets are spelled that are to be strings; None for other targets."""
+        return self.class_names or None if self.labels else None
+
+    @property
     def used(self) -> tuple[str, ...]:
         """Every column to read, each once."""
         others = (name for name in (self.weights, *self.groups, *self.clusters, *self.keys) if name)

@@ -23,7 +23,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import IO, Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -104,11 +104,8 @@ _stack = contextlib.ExitStack()  # lives as long as the process
 @cache
 def temporary_folder() -> str:
     """Return a folder that is removed at the end of the process, also by a signal."""
-
-    def start() -> tempfile.TemporaryDirectory[str]:
-        return tempfile.TemporaryDirectory(prefix="calibrant-")  # Python removes it at its end
-
-    folder = _stack.enter_context(undone(start, lambda: folder.cleanup()))
+    make = partial(tempfile.TemporaryDirectory, prefix="calibrant-")  # Python removes it at its end
+    folder = _stack.enter_context(undone(make, lambda: folder.cleanup()))
     sweep(folder.name)
     return folder.name
 

@@ -68,6 +68,11 @@ class FileRead:
         return ", ".join(f"{argument}: {source}" for argument, source in self.columns_read.items())
 
 
+def _optional_array(argument: str) -> property:
+    """Return a property: the array of an argument, None where no column was named for it."""
+    return property(lambda rows: rows.arrays.get(argument))
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileRows(FileRead):
     """Arrays of the rows of one or more files, and the way back to the files.
@@ -98,17 +103,9 @@ class FileRows(FileRead):
     def targets(self) -> NDArray[Any]:
         return self.arrays["targets"]
 
-    @property
-    def weights(self) -> NDArray[Any] | None:
-        return self.arrays.get("weights")
-
-    @property
-    def groups(self) -> NDArray[Any] | None:
-        return self.arrays.get("groups")
-
-    @property
-    def clusters(self) -> NDArray[Any] | None:
-        return self.arrays.get("clusters")
+    weights = _optional_array("weights")
+    groups = _optional_array("groups")
+    clusters = _optional_array("clusters")
 
     def locate(self, row: int) -> tuple[str, int]:
         """Return the file and the data row of a row of the arrays.

@@ -74,8 +74,10 @@ class Words:
         found: NDArray[Any] = self.names[self.codes]
         return found
 
-    def spelled(self, labels: tuple[str, ...]) -> Words:
-        """Return the words as strings, and ``1.0`` as ``1`` where a label is spelled so."""
+    def spelled(self, labels: tuple[str, ...] | None) -> Words:
+        """Return the words as strings, and ``1.0`` as ``1`` where a label is spelled so; without labels as they are."""
+        if labels is None:
+            return self
         return Words(np.array([_spell(name, labels) for name in self.names], dtype=object), self.codes)
 
 
@@ -114,21 +116,14 @@ def join_into_array(columns: list[Column]) -> NDArray[Any]:
     return whole
 
 
-class Vocabulary:
-    """Numbers for names of groups, in the order in which they come; names that are spelled alike have one number."""
+def group_numbers(words: Words, numbers: dict[str, int]) -> NDArray[np.int32]:
+    """Return the number of each row's group; a new name, in the order in which they come, gets the next number.
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    @property
-    def names(self) -> list[str]:
-        return list(self._numbers)
-
-    def codes(self, words: Words) -> NDArray[np.int32]:
-        """Return the number of each row's name."""
-        numbers = [self._numbers.setdefault(group_name(name), len(self._numbers)) for name in words.names]
-        codes: NDArray[np.int32] = np.array(numbers, np.int32)[words.codes]
-        return codes
+    Names that are spelled alike have one number.
+    """
+    of_names = [numbers.setdefault(group_name(name), len(numbers)) for name in words.names]
+    codes: NDArray[np.int32] = np.array(of_names, np.int32)[words.codes]
+    return codes
 
 
 def combined(columns: Sequence[Column]) -> Column:
@@ -391,8 +386,10 @@ class Values:
         return bits.view(np.float64)
 
 
-def cut(words: Words, cuts: Cuts) -> Words:
-    """Return the group of each row; a number that is missing stays missing."""
+def cut(words: Words, cuts: Cuts | None) -> Words:
+    """Return the group of each row, without cuts its own name; a number that is missing stays missing."""
+    if cuts is None:
+        return words
     numbers = np.asarray(words.names if words.names.dtype.kind in "iuf" else words.names.astype(str), np.float64)
     places = np.minimum(np.searchsorted(cuts.uppers, numbers), len(cuts.uppers) - 1)
     names = np.array([*cuts.names, np.nan], object)
