@@ -260,7 +260,7 @@ def _of_scores(likely: Likely, scores: Sequence[str], truths: Sequence[str], opt
     readings = [each for score, truth in pairs for each in _of_pair(likely, score, truth, truths, predicted)]
     if options.models or options.percent:  # models are columns, and the expressions are of fractions
         readings = [each for each in readings if each.options[1] in scores]
-    if len(scores) > 1:
+    if len(scores) != 1:
         return readings
     return _with_right(likely, scores[0], [truth for _, truth in pairs], readings, _taken(options))
 
