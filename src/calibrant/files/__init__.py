@@ -7,14 +7,7 @@ from calibrant.runtime.lazy import names_of
 if TYPE_CHECKING:
     from calibrant.files.chunks import Judging
     from calibrant.files.columns import Options
-    from calibrant.files.hints import (
-        Held,
-        likely_outcome,
-        likely_prediction,
-        likely_score,
-        unusable_values,
-        values_of,
-    )
+    from calibrant.files.hints import Held, likely_outcome, likely_prediction, likely_score, unusable_values, values_of
     from calibrant.files.matching import matched, model_names
     from calibrant.files.predictions import (
         BadRows,
@@ -78,10 +71,7 @@ __getattr__, __dir__ = names_of(
             "unusable_values",
             "values_of",
         ),
-        "calibrant.files.matching": (
-            "matched",
-            "model_names",
-        ),
+        "calibrant.files.matching": ("matched", "model_names"),
         "calibrant.files.predictions": (
             "BadRows",
             "FileModels",
@@ -92,10 +82,7 @@ __getattr__, __dir__ = names_of(
             "FileSketches",
             "Omitted",
         ),
-        "calibrant.files.reading": (
-            "read_models",
-            "read_predictions",
-        ),
+        "calibrant.files.reading": ("read_models", "read_predictions"),
         "calibrant.files.sketches": (
             "event_sketch",
             "is_sketch_file",
@@ -104,13 +91,7 @@ __getattr__, __dir__ = names_of(
             "write_sketch",
         ),
         "calibrant.files.sources": ("column_names",),
-        "calibrant.files.sql": (
-            "sql_name",
-            "where_option",
-        ),
-        "calibrant.files.values": (
-            "BadTarget",
-            "shown",
-        ),
+        "calibrant.files.sql": ("sql_name", "where_option"),
+        "calibrant.files.values": ("BadTarget", "shown"),
     },
 )

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from calibrant.errors import FileError, FileFault, quoted
 from calibrant.files.columns import Selection
-from calibrant.files.engine import Table, load
-from calibrant.files.local import reading
+from calibrant.files.engine import Table
+from calibrant.files.local import load, reading
 from calibrant.files.sql import literal, where_option
 from calibrant.files.values import (
     PERCENT_REMEDY,

@@ -349,20 +349,15 @@ def with_cuts(opened: Opened, options: Options, check: Callable[[], None], keep_
     for source in opened.sources:
         for name, values in columns.items():
             with suppress(FileError) if keep_going else nullcontext():
-                _look(source, name, values, check)
+                for words in _column(source, name, check):
+                    values.add(words)
+                    if not values.numbers:
+                        break
     cuts = {name: cut for name, values in columns.items() if (cut := values.cuts()) is not None}
     if not cuts:
         return opened
     first = replace(first, cuts=cuts)
     return replace(opened, first=first, described={**opened.described, "groups": first.sources()["groups"]})
-
-
-def _look(source: Source, name: str, values: Values, check: Callable[[], None]) -> None:
-    """Count the values of one column of a file, while they are numbers."""
-    for words in _column(source, name, check):
-        values.add(words)
-        if not values.numbers:
-            return
 
 
 def _column(source: Source, name: str, check: Callable[[], None]) -> Iterator[Words]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import importlib
 import itertools
 import os
 import re
@@ -16,14 +15,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from calibrant.errors import CalibrantError, FileError, MissingDependencyError, is_missing, meant, quoted
+from calibrant.errors import CalibrantError, FileError, meant, quoted
 from calibrant.files.columns import Selection, listed
-from calibrant.files.local import first_line, located, reading, temporary_folder
+from calibrant.files.local import first_line, load, located, reading, temporary_folder
 from calibrant.files.paths import kind_of, open_bytes, starts_with_mark, utf8_path
 from calibrant.files.sql import (
     NUMBERS,
@@ -84,16 +82,6 @@ _HELD = {
 def batch_rows(columns: int) -> int:
     """Return how many rows to read at a time."""
     return max(1024, min(65_536, CELLS // max(columns, 1)))
-
-
-def load(library: str, purpose: str) -> ModuleType:
-    """Import a library of the ``report`` extra, or say how to install it."""
-    try:
-        return importlib.import_module(library)
-    except ModuleNotFoundError as error:
-        if not is_missing(error, library):
-            raise
-        raise MissingDependencyError(library.partition(".")[0], purpose, "report") from error
 
 
 class Stopped(Exception):

@@ -17,9 +17,9 @@ from typing import IO, Any, Final
 
 import numpy as np
 
-from calibrant.errors import FileError, MissingDependencyError, is_missing
+from calibrant.errors import FileError
 from calibrant.files.choices import Protocol, Row, parse, scalars, softmax
-from calibrant.files.local import original, reading
+from calibrant.files.local import load, original, reading
 from calibrant.files.paths import open_bytes
 from calibrant.inputs.memory import max_memory
 
@@ -111,12 +111,7 @@ def _compressed(stream: IO[bytes], info: zipfile.ZipInfo) -> bytes:
 
 def _zstd(data: bytes) -> Any:
     """Return a stream that decompresses; Python reads zstd from version 3.14 on, PyArrow in all versions."""
-    try:
-        import pyarrow as pa
-    except ModuleNotFoundError as error:
-        if not is_missing(error, "pyarrow"):
-            raise
-        raise MissingDependencyError("pyarrow", "to read zstd", "report") from error
+    pa = load("pyarrow", "to read zstd")
     return pa.CompressedInputStream(pa.BufferReader(data), "zstd")
 
 

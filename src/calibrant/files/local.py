@@ -24,6 +24,7 @@ import xml.etree.ElementTree as ElementTree
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from types import ModuleType
 from typing import IO, Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -91,6 +92,17 @@ def reading(
             raise MemoryError from error
         # numpy alone raises seven unrelated types on damaged files: no shorter list would be complete.
         raise FileError(path, f"{problem} ({first_line(error)})", remedy) from error
+
+
+def load(library: str, purpose: str, extra: str = "report") -> ModuleType:
+    """Import a library of an extra, or say how to install it."""
+    try:
+        return importlib.import_module(library)
+    except ModuleNotFoundError as error:
+        if not is_missing(error, library):
+            raise
+        package = library.partition(".")[0].replace("_", "-")
+        raise MissingDependencyError(package, purpose, extra) from error
 
 
 def is_remote(name: str) -> bool:
@@ -226,12 +238,7 @@ def conversion_error(path: str) -> CalibrantError | None:
 
 def _to_csv(path: str, source: str) -> str:
     """Copy the only sheet that has cells to a CSV, and return its path."""
-    try:
-        importlib.import_module("python_calamine")
-    except ModuleNotFoundError as error:
-        if not is_missing(error, "python_calamine"):
-            raise
-        raise MissingDependencyError("python-calamine", f"to read {os.path.basename(path)}", "excel") from error
+    load("python_calamine", f"to read {os.path.basename(path)}", "excel")
     copy = new_copy(".csv")
     filled = _read_apart(path, {"source": os.path.abspath(source), "copy": copy, "memory": max_memory()})
     if len(filled) > 1:

@@ -18,8 +18,8 @@ import numpy as np
 
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files.columns import Selection
-from calibrant.files.engine import Engines, EngineTable, Table, batch_rows, load
-from calibrant.files.local import located, reading
+from calibrant.files.engine import Engines, EngineTable, Table, batch_rows
+from calibrant.files.local import load, located, reading
 from calibrant.files.paths import utf8_path
 from calibrant.files.sql import engine_path, identifier, literal, period, with_paths
 from calibrant.inputs.memory import max_memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -71,8 +71,8 @@ class Words:
 
     def array(self) -> NDArray[Any]:
         """Return the name of each row."""
-        found: NDArray[Any] = self.names[self.codes]
-        return found
+        names: NDArray[Any] = self.names[self.codes]
+        return names
 
     def spelled(self, labels: tuple[str, ...] | None) -> Words:
         """Return the words as strings, and ``1.0`` as ``1`` where a label is spelled so; without labels as they are."""
@@ -107,13 +107,13 @@ def join(columns: list[Column]) -> Column:
 def join_into_array(columns: list[Column]) -> NDArray[Any]:
     """Join columns into one array. Each is freed once it is copied: ``columns`` is empty afterwards."""
     dtype, tail = np.result_type(*(column.dtype for column in columns)), columns[0].shape[1:]
-    whole, start = np.empty((sum(map(len, columns)), *tail), dtype), 0
+    joined, start = np.empty((sum(map(len, columns)), *tail), dtype), 0
     columns.reverse()
     while columns:
         column = columns.pop()
-        whole[start : start + len(column)] = column.array() if isinstance(column, Words) else column
+        joined[start : start + len(column)] = column.array() if isinstance(column, Words) else column
         start += len(column)
-    return whole
+    return joined
 
 
 def group_numbers(words: Words, numbers: dict[str, int]) -> NDArray[np.int32]:
@@ -128,13 +128,15 @@ def group_numbers(words: Words, numbers: dict[str, int]) -> NDArray[np.int32]:
 
 def combined(columns: Sequence[Column]) -> Column:
     """Return one label for each row of one or several columns: the texts of its values, joined."""
-    if len(columns) == 1:
-        return columns[0]
-    (names, codes), *others = map(_texts, columns)
+    return columns[0] if len(columns) == 1 else _crossed(map(_texts, columns), lambda one, more: one + SEPARATOR + more)
+
+
+def _crossed(columns: Iterable[tuple[list[Any], NDArray[np.intp]]], pair_name: Callable[[Any, Any], Any]) -> Words:
+    """Return the joined names of the pairs that occur in rows; a column has names, and the place of each row's name."""
+    (names, codes), *others = columns
     for more, places in others:
-        found, codes = np.unique(codes * len(more) + places, return_inverse=True)
-        pairs = zip(*(side.tolist() for side in np.divmod(found, len(more))), strict=True)
-        names = [names[a] + SEPARATOR + more[b] for a, b in pairs]
+        pairs, codes = np.unique(codes * len(more) + places, return_inverse=True)
+        names = [pair_name(names[pair // len(more)], more[pair % len(more)]) for pair in pairs.tolist()]
     return Words(np.array(names, object), codes)
 
 
@@ -158,8 +160,8 @@ def labels_of_column(column: Column) -> ClusterLabels:
 def class_indices(labels: Words, names: Sequence[str]) -> NDArray[Any]:
     """Return the class of each label, or the labels where one is not among the names."""
     places = {name: place for place, name in enumerate(names)}
-    found: NDArray[Any] = np.array([places.get(name, -1) for name in labels.names.tolist()], np.int32)[labels.codes]
-    return labels.array() if found.min(initial=0) < 0 else found
+    classes: NDArray[Any] = np.array([places.get(name, -1) for name in labels.names.tolist()], np.int32)[labels.codes]
+    return labels.array() if classes.min(initial=0) < 0 else classes
 
 
 def truth_values(targets: Column, selection: Selection) -> Column:
@@ -398,16 +400,9 @@ def cut(words: Words, cuts: Cuts | None) -> Words:
 
 def joined(columns: Sequence[Column]) -> Words:
     """Return one name for each row of one or several columns."""
-    first, *others = (column if isinstance(column, Words) else Words.of(column) for column in columns)
-    if not others:
-        return first
-    names, codes = [_quoted(name) for name in first.names], first.codes.astype(np.intp)
-    for words in others:
-        found, codes = np.unique(codes * len(words.names) + words.codes, return_inverse=True)
-        pairs = zip(*(side.tolist() for side in np.divmod(found, len(words.names))), strict=True)
-        more = [_quoted(name) for name in words.names]
-        names = [_join(names[a], more[b]) for a, b in pairs]
-    return Words(np.array(names, object), codes)
+    words = [column if isinstance(column, Words) else Words.of(column) for column in columns]
+    quoted_names = ((list(map(_quoted, each.names)), each.codes.astype(np.intp)) for each in words)
+    return words[0] if len(words) == 1 else _crossed(quoted_names, _join)
 
 
 def _join(name: Any, other: Any) -> Any:
