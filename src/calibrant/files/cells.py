@@ -310,5 +310,5 @@ def _texts(column: Any) -> NDArray[np.object_]:
 def _as_integers(values: NDArray[Any]) -> NDArray[Any]:
     """Return floats as integers if all of them are whole."""
     # NaN compares unequal; beyond 2^53 a double no longer tells neighbours apart.
-    whole = np.all((np.trunc(values) == values) & (np.abs(values) < 2.0**53))
-    return values.astype(np.int64) if whole else values
+    are_whole = np.all((np.trunc(values) == values) & (np.abs(values) < 2.0**53))
+    return values.astype(np.int64) if are_whole else values

@@ -107,7 +107,7 @@ class Background(Generic[Item]):
         return False
 
 
-#: The least numbers in a chunk, and its least rows where every class is judged. PyArrow writes row groups of as many
+#: The least numbers in a chunk, and its least rows where every class is evaluated. PyArrow writes row groups of as many
 #: rows, so that columns of one event are handed on without a copy.
 _CHUNK: Final = 1 << 20
 _CHUNK_OF_CLASSES: Final = 16_384
@@ -118,7 +118,7 @@ Progress = Callable[[int, int, int], None]
 
 @dataclass(frozen=True)
 class Judging:
-    """What is judged, as in `calibrant.evaluate`; ``classwise`` is None for classes if they are few enough."""
+    """What is evaluated, as in `calibrant.evaluate`; ``classwise`` is None for classes if they are few enough."""
 
     notion: Notion | None = None
     classwise: bool | None = None
@@ -154,7 +154,7 @@ class End:
 class Plan:
     """What a sketch of predictions with so many probabilities in a row has: `curves` for all rows and each group.
 
-    ``classes`` are the classes with a curve; the event that is judged may have another one.
+    ``classes`` are the classes with a curve; the event that is evaluated may have another one.
     """
 
     classwise: bool
@@ -164,7 +164,7 @@ class Plan:
 
     @classmethod
     def of(cls, width: int, judging: Judging, selection: Selection) -> Plan:
-        """Decide by the first rows of all whether classes are judged."""
+        """Decide by the first rows of all whether classes are evaluated."""
         several, classwise = width > 1, judging.classwise
         if classwise is None:
             classwise = several and not selection.groups and width < MOST_CURVES
@@ -291,9 +291,9 @@ def with_years(opened: Opened, engines: Engines) -> Opened:
             with suppress(FileError), closing(source.pieces(asked)) as pieces:
                 for piece in pieces:
                     engines.check()
-                    words, found = cast("Words", piece["groups"]), np.asarray(piece["clusters"])
+                    words, years_of_rows = cast("Words", piece["groups"]), np.asarray(piece["clusters"])
                     for code in np.unique(words.codes):
-                        held = np.unique(found[words.codes == code]).tolist()
+                        held = np.unique(years_of_rows[words.codes == code]).tolist()
                         years.setdefault(group_name(words.names[code]), set()).update(held)
         pooled = next((held for held in years.values() if len(held) > 1), None)
         if pooled is not None:
@@ -306,14 +306,14 @@ def with_years(opened: Opened, engines: Engines) -> Opened:
 
 def _years(opened: Opened, engines: Engines) -> dict[str, str]:
     """Return the SQL of the years of dates of which `--by` takes a part, by its expressions."""
-    found: dict[str, str] = {}
+    years: dict[str, str] = {}
     for name in opened.first.groups:
         if opened.first.noun == "column" and not re.fullmatch(r"\w+", name) and period(name) == name:
             with engines.running(engines.connect("for --by")) as connection, suppress(Exception):
                 tree = parse_expression(connection, name)
                 year = None if tree is None else year_of(tree, name)
-                found |= {} if year is None else {name: year}
-    return found
+                years |= {} if year is None else {name: year}
+    return years
 
 
 def with_questions(opened: Opened, options: Options, check: Callable[[], None], keep_going: bool) -> Opened:

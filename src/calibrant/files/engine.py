@@ -328,9 +328,9 @@ class EngineTable(Table):
             if fields is None:
                 continue
             table, rows = self.relation(), entries(name, kind)
-            found = f"SELECT DISTINCT CAST(unnest({rows}).{identifier(fields[0])} AS VARCHAR) AS label FROM {table}"
-            found = f"SELECT label FROM ({found}) WHERE label IS NOT NULL"
-            labels = self.ask(f"{found} ORDER BY label LIMIT {_MOST_LABELS + 1}")
+            query = f"SELECT DISTINCT CAST(unnest({rows}).{identifier(fields[0])} AS VARCHAR) AS label FROM {table}"
+            query = f"SELECT label FROM ({query}) WHERE label IS NOT NULL"
+            labels = self.ask(f"{query} ORDER BY label LIMIT {_MOST_LABELS + 1}")
             if 1 < len(labels) <= _MOST_LABELS:
                 number = dict((kind if kind.id == "map" else kind.child).children)[fields[1]]
                 paths |= {f"{name}.{each}": (number_of_label(rows, fields, each), number) for (each,) in labels}

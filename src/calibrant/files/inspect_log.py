@@ -217,8 +217,8 @@ class InspectLog:
     def _all(self) -> Iterator[tuple[str, dict[str, Any]]]:
         if self._samples is None:
             with Archive(self.path) as archive:
-                found = [match for match in map(_SAMPLE.fullmatch, archive.members) if match]
-                for match in sorted(found, key=lambda match: (int(match[2]), _order(match[1]))):
+                members = [match for match in map(_SAMPLE.fullmatch, archive.members) if match]
+                for match in sorted(members, key=lambda match: (int(match[2]), _order(match[1]))):
                     yield match[0], self._json(match[0], archive.read(match[0]))
             return
         for number, sample in enumerate(self._samples, 1):
@@ -254,24 +254,24 @@ def _row(sample: Mapping[str, Any], shared: Mapping[str, str]) -> Row:
     missing: dict[str, tuple[str, str]] = {}
     scores = sample.get("scores")
     scores = {name: score for name, score in scores.items() if isinstance(score, dict)} if scores else {}
-    judged = {name: _score(score) for name, score in scores.items()}
-    cells["scores"] = {name: values for name, (values, _) in judged.items()} or None
-    if len(judged) == 1:
-        ((values, why),) = judged.values()
+    scored = {name: _score(score) for name, score in scores.items()}
+    cells["scores"] = {name: values for name, (values, _) in scored.items()} or None
+    if len(scored) == 1:
+        ((values, why),) = scored.values()
         cells |= scalars({name: value for name, value in values.items() if name not in _OWN[:-2]})
         if why:
             missing["correct"] = (why, _LEAVE_OUT)
-    elif judged:
-        example = f"--outcome {_column_of(next(iter(judged)))}"
-        missing["correct"] = (f"it has several scorers ({', '.join(judged)})", f"name the one to judge: {example}")
+    elif scored:
+        example = f"--outcome {_column_of(next(iter(scored)))}"
+        missing["correct"] = (f"it has several scorers ({', '.join(scored)})", f"name the one to judge: {example}")
     else:
         why = "it ended with an error" if sample.get("error") else "it has no score"
         missing["correct"] = (why, _LEAVE_OUT)
-    found = _token_probabilities(sample)
-    if isinstance(found, str):
-        missing["chosen_probability"] = (found, "name a stated confidence: --score COLUMN --percent")
+    probability = _token_probabilities(sample)
+    if isinstance(probability, str):
+        missing["chosen_probability"] = (probability, "name a stated confidence: --score COLUMN --percent")
     else:
-        cells["chosen_probability"] = found
+        cells["chosen_probability"] = probability
     return Row(cells, missing)
 
 

@@ -131,8 +131,8 @@ def _usual_event(labels: Sequence[str]) -> str | None:
 
 def _named_event(labels: Sequence[str], score: str) -> str | None:
     words = words_of(score)
-    found = [label for label in labels if label and not label.isdecimal() and _is_within(words_of(label), words)]
-    longest = max(found, key=len, default=None)  # "no_disease", not the "disease" in it
+    named = [label for label in labels if label and not label.isdecimal() and _is_within(words_of(label), words)]
+    longest = max(named, key=len, default=None)  # "no_disease", not the "disease" in it
     return longest
 
 
@@ -165,8 +165,8 @@ def order_of(columns: Sequence[str], labels: Sequence[str]) -> tuple[str, ...] |
                 for word in spelled
             ]
             alike |= _matched(rests, labels, places, may_lack=False)
-    found = exact or alike
-    return found.pop() if len(found) == 1 else None
+    orders = exact or alike
+    return orders.pop() if len(orders) == 1 else None
 
 
 def _same_side(one: str, other: str) -> bool:
@@ -179,10 +179,10 @@ def _matched(
 ) -> set[tuple[str, ...]]:
     """Return the labels in the order of the columns, if each label has one place, and each place one label."""
     of_place = {of_label[0]: label for label, of_label in zip(labels, places, strict=True) if len(of_label) == 1}
-    whole = len(of_place) == len(rests) or (may_lack and len(of_place) > 1)
+    is_complete = len(of_place) == len(rests) or (may_lack and len(of_place) > 1)
     order = tuple(of_place.get(place, rest) for place, rest in enumerate(rests))
     plain = len(set(order)) == len(order) and all(label and "," not in label for label in order)
-    return {order} if len(of_place) == len(labels) and whole and plain else set()
+    return {order} if len(of_place) == len(labels) and is_complete and plain else set()
 
 
 def _rests(columns: Sequence[str]) -> list[tuple[str, ...]]:
@@ -192,13 +192,13 @@ def _rests(columns: Sequence[str]) -> list[tuple[str, ...]]:
     """
     names = list(columns)
     start = os.path.commonprefix(names)  # noqa: RUF071 - these are no paths
-    found = [tuple(names)]
+    candidates = [tuple(names)]
     for beginning in {re.sub(r"[A-Za-z0-9]*$", "", start), re.sub(r"[0-9]*$", "", start)}:
         rests = [name[len(beginning) :] for name in names]
         end = os.path.commonprefix([rest[::-1] for rest in rests])[::-1]  # noqa: RUF071
         ending = re.sub(r"^[A-Za-z0-9]*", "", end)
-        found.append(tuple(rest[: len(rest) - len(ending)] for rest in rests))
-    return list(dict.fromkeys(found))
+        candidates.append(tuple(rest[: len(rest) - len(ending)] for rest in rests))
+    return list(dict.fromkeys(candidates))
 
 
 def _plain(name: str) -> str:
@@ -342,11 +342,11 @@ def _tables(scores: Mapping[str, NDArray[np.float64]]) -> tuple[tuple[str, ...],
         for stop in np.flatnonzero(np.abs(sums[:, 0] - sums[start, 0] - 1) < ROUNDING)
         if stop > start + 1 and np.all(np.abs(sums[stop] - sums[start] - 1) < ROUNDING)
     ]
-    found: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []
     for start, stop in sorted(ends, key=lambda each: each[0] - each[1]):
-        if all(stop <= first or start >= last for first, last in found):
-            found.append((start, stop))
-    return tuple(tuple(names[start:stop]) for start, stop in found)
+        if all(stop <= first or start >= last for first, last in places):
+            places.append((start, stop))
+    return tuple(tuple(names[start:stop]) for start, stop in places)
 
 
 def _label(cell: Any) -> str:

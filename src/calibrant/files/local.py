@@ -293,8 +293,8 @@ def fetch(url: str) -> list[str]:
         return [url]
     protocol = urlsplit(url).scheme.lower()
     if protocol not in _PACKAGES:
-        known = ", ".join(f"{name}://" for name in _PACKAGES)
-        raise FileError(url, f"unknown protocol {protocol}://", f"give one of {known}, or a file of this machine")
+        protocols = ", ".join(f"{name}://" for name in _PACKAGES)
+        raise FileError(url, f"unknown protocol {protocol}://", f"give one of {protocols}, or a file of this machine")
     package = _PACKAGES[protocol]
     if not package:
         _copy(url, lambda: _open_web(url))

@@ -96,8 +96,8 @@ def is_log(path: str) -> bool:
 
 def log_columns(path: str) -> tuple[str, ...]:
     """Return the columns of a log, from its first row; empty for another file."""
-    if path not in _logs and (found := _reader(path)) is not None:
-        return tuple(dotted(next(found[1], Row({})).cells))
+    if path not in _logs and (reader := _reader(path)) is not None:
+        return tuple(dotted(next(reader[1], Row({})).cells))
     return tuple(sorted(_logs[path].columns)) if path in _logs else ()
 
 
@@ -120,10 +120,10 @@ def _reader(path: str) -> tuple[Protocol, Iterator[Row]] | None:
 def _convert(path: str, check_stopped: Callable[[], None]) -> str | None:
     """Copy a log to JSON lines, and return the path of the copy; None for another file."""
     _logs.pop(path, None)  # of an earlier version of the file
-    found = _reader(path)
-    if found is None:
+    reader = _reader(path)
+    if reader is None:
         return None
-    protocol, rows = found
+    protocol, rows = reader
     copy, count = new_copy(".jsonl"), 0
     columns: set[str] = set()
     missing: dict[str, tuple[int, str, str]] = {}
@@ -230,11 +230,11 @@ def _check_filters(logs: Mapping[str, EvaluationLog]) -> None:
 def _with_scores(path: str, log: EvaluationLog, options: Options) -> Options:
     if "probs" in log.columns:
         return replace(options, probs="probs")
-    found = [name for name in ("confidence", "chosen_probability") if name in log.columns]
-    if len(found) == 1:
-        return replace(options, score=found[0])
-    if found:
-        raise FileError(path, f"holds {' and '.join(found)}", "name the one to judge", ("--score", found[0]))
+    names = [name for name in ("confidence", "chosen_probability") if name in log.columns]
+    if len(names) == 1:
+        return replace(options, score=names[0])
+    if names:
+        raise FileError(path, f"holds {' and '.join(names)}", "name the one to judge", ("--score", names[0]))
     stated = [name for name in sorted(log.columns) if name.endswith(".confidence")]
     if stated:
         raise FileError(path, f"holds {' and '.join(stated)}", "name the one to judge", ("--score", stated[0]))

@@ -126,8 +126,8 @@ def _order(first: FilePredictions, other: FilePredictions) -> NDArray[np.intp] |
             raise FileError(path, problem, "name more columns, --on once for each, that name one row together")
         places.append((distinct, index))
     (mine, _), (theirs, index) = places
-    for one, values, another, known in ((first, keys, other, theirs), (other, others, first, mine)):
-        missing = ~np.isin(values, known)
+    for one, values, another, other_keys in ((first, keys, other, theirs), (other, others, first, mine)):
+        missing = ~np.isin(values, other_keys)
         if missing.any():
             row, number = int(np.argmax(missing)), int(missing.sum())
             path, data_row = one.locate(row)

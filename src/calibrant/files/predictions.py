@@ -225,7 +225,7 @@ def doubt_about_logits(column: str, is_named_so: bool) -> str:
 
 
 class BadRows(Exception):
-    """Rows of a file that cannot be judged: what is wrong with them, and the way back to the file."""
+    """Rows of a file that cannot be evaluated: what is wrong with them, and the way back to the file."""
 
     def __init__(self, error: InputError, rows: FileRows) -> None:
         super().__init__(str(error))
@@ -267,7 +267,7 @@ class Agreement:
     log_chance: float = 0.0
 
     def with_rows(self, probs: NDArray[Any], targets: NDArray[Any], ignore_index: int | None) -> Agreement:
-        """Return the agreement of these rows too. Rows that cannot be judged agree with nothing."""
+        """Return the agreement of these rows too. Rows that cannot be evaluated agree with nothing."""
         if not self.holds or targets.ndim != 1 or targets.dtype.kind not in "fiub" or probs.dtype.kind not in "fiub":
             return replace(self, holds=False)
         if ignore_index is not None:
@@ -277,15 +277,14 @@ class Agreement:
         probs = probs if probs.dtype.kind == "f" else probs.astype(np.float64)
         inside = np.all((probs >= 0) & (probs <= 1))
         if probs.ndim == 1:
-            happened = targets == 1
-            of_0 = max(self.of_0, float(np.max(probs, where=~happened, initial=-math.inf)))
-            of_1 = min(self.of_1, float(np.min(probs, where=happened, initial=math.inf)))
-            holds = inside and np.all(happened | (targets == 0)) and of_0 < of_1
-            seen = np.where(happened, probs, 1.0 - probs)
+            observed = targets == 1
+            of_0 = max(self.of_0, float(np.max(probs, where=~observed, initial=-math.inf)))
+            of_1 = min(self.of_1, float(np.min(probs, where=observed, initial=math.inf)))
+            holds = inside and np.all(observed | (targets == 0)) and of_0 < of_1
+            seen = np.where(observed, probs, 1.0 - probs)
         else:
-            width = probs.shape[1]
-            known = inside and np.all((targets >= 0) & (targets < width) & (targets == np.floor(targets)))
-            if not known:
+            are_classes = (targets >= 0) & (targets < probs.shape[1]) & (targets == np.floor(targets))
+            if not (inside and np.all(are_classes)):
                 return replace(self, holds=False)
             of_0, of_1 = self.of_0, self.of_1
             seen = np.take_along_axis(probs, targets.astype(np.intp)[:, None], axis=1)[:, 0]

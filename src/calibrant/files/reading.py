@@ -89,7 +89,7 @@ def read_predictions(
     options : Options
         Which columns are read as what.
     judging : Judging, optional
-        What a sketch judges.
+        What a sketch evaluates.
     targets_file : str or None
         The ``.npy`` of the targets, where the probabilities are in ``.npy``.
     keep : bool or None
@@ -112,7 +112,7 @@ def read_predictions(
     FileError
         Naming the file, the row or column, and the remedy.
     BadRows
-        For rows that cannot be judged: an `InputError`, with the way back to the file.
+        For rows that cannot be evaluated: an `InputError`, with the way back to the file.
     MissingDependencyError
         Where the ``report`` extra is not installed and the file needs it.
     """
@@ -161,7 +161,7 @@ class _Sums:
         Raises
         ------
         calibrant.errors.InputError
-            As `CalibrationSketch.update`, at the first row that cannot be judged; the sums are then of no use.
+            As `CalibrationSketch.update`, at the first row that cannot be evaluated; the sums are then of no use.
         """
         groups = arrays.get("groups")
         if groups is None:
@@ -194,8 +194,8 @@ class _Sums:
         )
 
     @property
-    def judged(self) -> bool:
-        """Whether a row was judged."""
+    def has_evaluated(self) -> bool:
+        """Whether a row was evaluated."""
         return any(sketch.n for sketch in self._sketches.values())
 
     def total(self, names: Sequence[str]) -> CalibrationSketch:
@@ -218,7 +218,7 @@ class _State:
     #: By argument: the first file, and the shape and kind of its values, which all files share.
     kinds: dict[str, tuple[str, tuple[tuple[int, ...], bool]]] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)  # the groups' names, and their numbers
-    unjudged: Chunk | None = None  # the first rows, while none is judged
+    unevaluated: Chunk | None = None  # the first rows, while none is evaluated
     not_logits: BadRows | None = None  # set while every row so far looks like probabilities
     surely_logits: bool = False
     unit_rows: int = 0  # logits of one event so far, while all lie in [0, 1]
@@ -280,14 +280,14 @@ class _Reader:
         self._check_names(chunk)
         self._note_agreement(chunk)
         if state.kept is None:
-            self._judge(chunk)
+            self._evaluate(chunk)
         else:
             self._keep_rows(chunk, state.kept)
 
     def _keep_rows(self, chunk: Chunk, kept: list[Chunk]) -> None:
         """Keep rows; once they are too many, add all of them to the sketch."""
         state = self._state
-        if self._keep_going:  # judge them for the errors alone
+        if self._keep_going:  # evaluate them for the errors alone
             arrays = {name: column for name, column in chunk.arrays.items() if name != "groups"}
             self._add(chunk, _Sums(self._judging, state.plan, self._opened.first.class_names), arrays)
         kept.append(chunk)
@@ -302,9 +302,9 @@ class _Reader:
         if not self._keep and (rows > MOST_ROWS or rows * width_of(chunk.arrays) > MOST_NUMBERS):
             state.kept = None
             for each in kept:
-                self._judge(each)
+                self._evaluate(each)
 
-    def _judge(self, chunk: Chunk) -> None:
+    def _evaluate(self, chunk: Chunk) -> None:
         """Add rows to the sketch."""
         state = self._state
         arrays: dict[str, Any] = {**chunk.arrays}
@@ -313,7 +313,7 @@ class _Reader:
         state.plan.check(chunk.source, len(state.groups), kept=state.kept is not None)
         self._check_logits(chunk)
         self._add(chunk, state.sums, arrays)
-        state.unjudged = None if state.sums.judged else state.unjudged or chunk
+        state.unevaluated = None if state.sums.has_evaluated else state.unevaluated or chunk
 
     def _add(self, chunk: Chunk, sums: _Sums, arrays: dict[str, Any]) -> None:
         try:
@@ -436,7 +436,7 @@ class _Reader:
         Raises
         ------
         FileError, BadRows
-            Where all files were left out, or hold no rows, or no row was judged, or all logits are probabilities.
+            Where all files were left out, or hold no rows, or no row was evaluated, or all logits are probabilities.
         """
         if not sum(self._counts.values()) and self._failure is not None:
             raise self._failure
@@ -459,11 +459,11 @@ class _Reader:
         """Return the sketch of all rows, those that were kept among them."""
         state = self._state
         for chunk in kept:
-            self._judge(chunk)
+            self._evaluate(chunk)
         if state.not_logits is not None and not state.surely_logits:
             raise state.not_logits
-        if state.unjudged is not None:
-            self._explain(state.unjudged)
+        if state.unevaluated is not None:
+            self._explain(state.unevaluated)
         return state.sums.total(list(state.groups))
 
     def _check_some(self, paths: Sequence[str]) -> None:
@@ -503,7 +503,7 @@ class _Reader:
                     yield doubt_about_logits(names[0], is_named_so)
 
     def _explain(self, chunk: Chunk) -> None:
-        """Raise the error of rows without a judged one."""
+        """Raise the error of rows without an evaluated one."""
         arrays: dict[str, Any] = {**chunk.arrays, "targets": self._targets(chunk.arrays["targets"])}
         try:
             as_predictions(

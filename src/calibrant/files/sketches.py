@@ -102,14 +102,14 @@ def event_sketch(
     weights_are: WeightsAre | None,
     groups: int,
 ) -> CalibrationSketch:
-    """Return the sketch of the judged event, without curves of classes: all that a later comparison needs.
+    """Return the sketch of the evaluated event, without curves of classes: all that a later comparison needs.
 
     Parameters
     ----------
     read : FilePredictions or FileSketch
-        The rows that a report judged, or their sketch.
+        The rows that a report evaluated, or their sketch.
     notion, ignore_index, logits, weights_are
-        How they were judged, as in `calibrant.evaluate`.
+        How they were evaluated, as in `calibrant.evaluate`.
     groups : int
         How many groups the report has. More than a ``.cal`` holds are left out.
     """

@@ -262,8 +262,8 @@ def parse_expression(connection: Any, sql: str) -> Node | None:
     if answer["error"]:
         raise ValueError(answer["error_message"])
     (expression,) = answer["statements"][0]["node"]["select_list"]
-    found: Node = expression
-    return found
+    tree: Node = expression
+    return tree
 
 
 def nodes(tree: Node) -> Iterator[Node]:
@@ -286,7 +286,7 @@ def columns_of(tree: Node) -> list[str]:
 
 def year_of(tree: Node, sql: str) -> str | None:
     """Return the SQL of the year of a date of which an expression takes a part without it, such as the quarter."""
-    found = None
+    date = None
     for node in nodes(tree):
         if node["class"] != "FUNCTION":
             continue
@@ -297,10 +297,10 @@ def year_of(tree: Node, sql: str) -> str | None:
         if part in _YEARS or _LETTERS_OF_YEARS.search(words):
             return None
         if part in _OF_A_YEAR or _LETTERS_OF_A_YEAR.search(words):
-            found = found or next((each for each in arguments if each["class"] != "CONSTANT"), None)
-    if found is None or not (length := found.get("query_location_length")):  # DuckDB 1 does not say the length
+            date = date or next((each for each in arguments if each["class"] != "CONSTANT"), None)
+    if date is None or not (length := date.get("query_location_length")):  # DuckDB 1 does not say the length
         return None
-    start = found["query_location"] - len("SELECT (\n")
+    start = date["query_location"] - len("SELECT (\n")
     return f"year({sql.encode()[start : start + length].decode()})"
 
 
@@ -351,10 +351,10 @@ def _of_function(name: str, connection: Any) -> tuple[str, str]:
     if name in _VOLATILE:
         return f"{name} is not allowed, as it may differ from run to run", "write a fixed value"
     kinds = "SELECT DISTINCT function_type FROM duckdb_functions() WHERE lower(function_name) = ?"
-    found = {kind for (kind,) in connection.execute(kinds, [name]).fetchall()}
-    if not found:
+    kinds_of_function = {kind for (kind,) in connection.execute(kinds, [name]).fetchall()}
+    if not kinds_of_function:
         return f"there is no function {name}", nearest(name, sorted(_FUNCTIONS))
-    if "aggregate" in found:
+    if "aggregate" in kinds_of_function:
         return f"{name.removesuffix('_star')} is not allowed, as aggregates are about many rows", _MADE_BEFORE
     return f"the function {name} is not allowed; docs/service.md lists those that are", _MADE_BEFORE
 

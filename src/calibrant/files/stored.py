@@ -482,7 +482,7 @@ def _buffers(kind: Any, views: Iterator[tuple[int, ...]]) -> int:
     kind = getattr(kind, "storage_type", kind)  # of an extension
     if types.is_string_view(kind) or types.is_binary_view(kind):
         return 2 + next(views, (0,))[0]
-    own = next((count for of_type, count in _OWN_BUFFERS.items() if getattr(types, of_type)(kind)), 2)
+    count_of_own = next((count for of_type, count in _OWN_BUFFERS.items() if getattr(types, of_type)(kind)), 2)
     if types.is_union(kind) and kind.mode == "sparse":
-        own = 1
-    return own + sum(_buffers(kind.field(k).type, views) for k in range(kind.num_fields))
+        count_of_own = 1
+    return count_of_own + sum(_buffers(kind.field(k).type, views) for k in range(kind.num_fields))

@@ -197,12 +197,12 @@ def _unmatched(likely: Likely, options: Options) -> str:
 def _readings(likely: Likely, options: Options) -> list[Reading]:
     """Return the readings that names and values allow, each as the options that are not yet there."""
     truth = options.outcome or options.target
-    given = {("--score", options.score), ("--probs", options.probs), ("--outcome", truth), ("--target", truth)}
-    given |= {("--score", name) for name in options.models}
+    stated = {("--score", options.score), ("--probs", options.probs), ("--outcome", truth), ("--target", truth)}
+    stated |= {("--score", name) for name in options.models}
     readings: dict[tuple[str, ...], Reading] = {}
     for reading in _all_readings(likely, options):
         pairs = zip(reading.options[::2], reading.options[1::2], strict=True)
-        left = tuple(word for pair in pairs if pair not in given for word in pair)
+        left = tuple(word for pair in pairs if pair not in stated for word in pair)
         readings.setdefault(left, replace(reading, options=left))
     return [reading for left, reading in readings.items() if left]
 

@@ -415,7 +415,7 @@ class JsonTable(EngineTable):
             timer.start()
             try:
                 answer = connection.sql(f"SELECT * FROM {table}")
-                found = dict(zip(answer.columns, answer.types, strict=True))
+                kinds = dict(zip(answer.columns, answer.types, strict=True))
             except Exception as error:
                 if too_many.is_set():
                     raise self._too_many_keys() from None
@@ -424,7 +424,7 @@ class JsonTable(EngineTable):
                 timer.cancel()
                 counting.interrupt()
                 timer.join()
-        types = {name: str(kind) for name, kind in found.items()}
+        types = {name: str(kind) for name, kind in kinds.items()}
         if len(types) > MOST_KEYS:
             raise self._too_many_keys()
         numbered = (match[1].lower() for match in map(_NUMBERED.fullmatch, types) if match)
@@ -432,7 +432,7 @@ class JsonTable(EngineTable):
             self.columns = tuple(sorted(key for (key,) in self.ask(self._keys())))
             self.check_names()
         self._types = types
-        inner = {name: each for name, each in self.paths_of(found).items() if name not in types}
+        inner = {name: each for name, each in self.paths_of(kinds).items() if name not in types}
         if len(inner) > MOST_INNER:
             problem = f"has more keys within objects than the {MOST_INNER:,} that are read"
             raise FileError(self.path, problem, "write the predictions as keys of their own, or as Parquet")

@@ -346,8 +346,8 @@ class Values:
             return
         numbers = names.astype(str).astype(np.float64) if names.dtype.kind in "OUS" else names.astype(np.float64)
         counts = np.bincount(words.codes, minlength=len(names))
-        known = ~np.isnan(numbers) & (counts > 0)
-        self._waiting.append((numbers[known] + 0.0, counts[known]))  # of -0.0 and 0.0 one value
+        is_known = ~np.isnan(numbers) & (counts > 0)
+        self._waiting.append((numbers[is_known] + 0.0, counts[is_known]))  # of -0.0 and 0.0 one value
         if sum(len(numbers) for numbers, _ in self._waiting) >= _COUNTED:
             self._merge()
 
