@@ -84,8 +84,8 @@ class Choices:
         else:
             problem = "several choices are right" if self.right else self.why
             missing["target"] = (problem, _JUDGE_THE_ANSWER)
-        for column, measure in (("acc_norm_probs", len), ("acc_bytes_probs", _bytes)):
-            lengths = [measure(text) for text in self.texts]
+        for column, in_bytes in (("acc_norm_probs", False), ("acc_bytes_probs", True)):
+            lengths = [len(text.encode("utf-8", "surrogatepass") if in_bytes else text) for text in self.texts]
             if lengths and all(lengths):
                 per_length = [value / length for value, length in zip(self.likelihoods, lengths, strict=True)]
                 cells[column] = softmax(per_length)
@@ -93,10 +93,6 @@ class Choices:
                 problem = "a choice is empty" if lengths else "the log does not hold the texts of the choices"
                 missing[column] = (problem, "judge the log-likelihoods without lengths: leave --probs out")
         return Row(cells, missing)
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def softmax(values: Sequence[float]) -> list[float]:
@@ -330,7 +326,7 @@ def _row(path: str, where: str, sample: Mapping[str, Any], cells: dict[str, Any]
         if correct is None:
             missing["correct"] = ("the log has no acc and no exact_match of 0 or 1", "name it: --outcome COLUMN")
         return Row(cells if correct is None else cells | {"correct": int(correct)}, missing)
-    if _holds(sample, "acc_mutual_info") and len(pairs) % 2 == 0:
+    if "acc_mutual_info" in (*sample, *(sample.get("metrics") or ())) and len(pairs) % 2 == 0:
         pairs = pairs[: len(pairs) // 2]  # log-likelihoods without the question follow
     likelihoods = finite([pair[0] for pair in pairs])
     if likelihoods is None:
@@ -419,10 +415,6 @@ def _truth(sample: Mapping[str, Any], *metrics: str) -> float | None:
     """Return the first of some metrics that is 0 or 1."""
     values = (sample.get(metric) for metric in metrics)
     return next((float(value) for value in values if isinstance(value, (int, float)) and value in (0, 1)), None)
-
-
-def _holds(sample: Mapping[str, Any], metric: str) -> bool:
-    return metric in sample or metric in (sample.get("metrics") or ())
 
 
 # ---------------------------------------------------------------- the run

@@ -110,19 +110,11 @@ def settle(engine: Any, timezone: str) -> None:
 
 
 class Engines:
-    """The engine of several tables, in memory. DuckDB ignores Ctrl-C, so another thread must interrupt it.
-
-    Attributes
-    ----------
-    paths : sequence of str
-        The files that it may read; they are settled once it is open.
-    timezone : str
-        The zone of times that have one.
-    """
+    """The engine of several tables, in memory. DuckDB ignores Ctrl-C, so another thread must interrupt it."""
 
     def __init__(self, paths: Sequence[str] = (), timezone: str = "UTC") -> None:
-        self.paths = paths
-        self.timezone = timezone
+        self.paths = paths  #: the files that it may read; they are settled once it is open
+        self.timezone = timezone  #: of times that have one
         self._engine: Any = None
         self._copies: dict[str, str] | None = None
         self._running: list[Any] = []
@@ -178,42 +170,20 @@ class Engines:
 
 
 class Table(ABC):
-    """A file that yields record batches of chosen columns; the base of the readers.
+    """A file that yields record batches of chosen columns; the base of the readers."""
 
-    Parameters
-    ----------
-    path : str
-        The file.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        The names of all columns.
-    rows : int or None
-        The number of rows, where the file says it.
-    integers : frozenset of str
-        Columns of floats that become integers where they are whole.
-    has_types : bool
-        Whether the file says what its columns hold, other than text.
-    dtypes : dict of str to dtype
-        What a column of numbers, or of lists of them, is read as; where it is not known, it is 64-bit floats.
-    objects : tuple of str
-        The columns of objects of numbers; their keys are columns too.
-    expected : dict of str to str
-        What a column's cells should have been, where it is not numbers.
-    """
-
-    has_types = True
+    has_types = True  #: whether the file says what its columns hold, other than text
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.where: str | None = None
         self.columns: tuple[str, ...] = ()
-        self.rows: int | None = None
-        self.integers: frozenset[str] = frozenset()
+        self.rows: int | None = None  #: where the file says how many it has
+        self.integers: frozenset[str] = frozenset()  #: columns of floats that become integers where they are whole
+        #: What a column of numbers, or of lists of them, is read as; where it is not known, it is 64-bit floats.
         self.dtypes: dict[str, np.dtype[Any]] = {}
-        self.expected: dict[str, str] = {}
-        self.objects: tuple[str, ...] = ()
+        self.objects: tuple[str, ...] = ()  #: columns of objects of numbers; their keys are columns too
+        self.expected: dict[str, str] = {}  #: what a column's cells should have been, where it is not numbers
 
     @abstractmethod
     def batches(self, selection: Selection) -> Iterator[Any]:
@@ -250,17 +220,7 @@ class Table(ABC):
 
 
 class EngineTable(Table):
-    """A file that DuckDB reads; the subclasses say as what.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    where : str or None
-        A condition over its columns.
-    engines : Engines or None
-        Where the engines that work on it are entered.
-    """
+    """A file that DuckDB reads, under a condition over its columns; the subclasses say as what."""
 
     def __init__(self, path: str, where: str | None, engines: Engines | None = None) -> None:
         super().__init__(path)

@@ -262,7 +262,7 @@ def _row(sample: Mapping[str, Any], shared: Mapping[str, str]) -> Row:
         if why:
             missing["correct"] = (why, _LEAVE_OUT)
     elif scored:
-        example = f"--outcome {_column_of(next(iter(scored)))}"
+        example = f"--outcome scores.{next(iter(scored))}.correct"
         missing["correct"] = (f"it has several scorers ({', '.join(scored)})", f"name the one to judge: {example}")
     else:
         why = "it ended with an error" if sample.get("error") else "it has no score"
@@ -273,11 +273,6 @@ def _row(sample: Mapping[str, Any], shared: Mapping[str, str]) -> Row:
     else:
         cells["chosen_probability"] = probability
     return Row(cells, missing)
-
-
-def _column_of(scorer: str) -> str:
-    """Return the column that says whether a scorer took the answer as correct."""
-    return f"scores.{scorer}.correct"
 
 
 def _score(score: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

@@ -130,15 +130,9 @@ def _usual_event(labels: Sequence[str]) -> str | None:
 
 
 def _named_event(labels: Sequence[str], score: str) -> str | None:
-    words = words_of(score)
-    named = [label for label in labels if label and not label.isdecimal() and _is_within(words_of(label), words)]
-    longest = max(named, key=len, default=None)  # "no_disease", not the "disease" in it
-    return longest
-
-
-def _is_within(inner: Sequence[str], outer: Sequence[str]) -> bool:
-    width = len(inner)
-    return width > 0 and any(tuple(outer[k : k + width]) == tuple(inner) for k in range(len(outer) - width + 1))
+    words = {label: " ".join(words_of(label)) for label in labels if not label.isdecimal()}
+    named = [label for label, text in words.items() if text and f" {text} " in f" {' '.join(words_of(score))} "]
+    return max(named, key=len, default=None)  # "no_disease", not the "disease" in it
 
 
 def order_of(columns: Sequence[str], labels: Sequence[str]) -> tuple[str, ...] | None:
@@ -220,30 +214,14 @@ _CLASSES: Final = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Likely:
-    """Columns by what they look like.
+    """Columns by what they look like."""
 
-    Parameters
-    ----------
-    scores : tuple of str
-        Numbers from 0 to 1, and not only these two.
-    outcomes : tuple of str
-        0 and 1, but for a few cells, or true and false; then two words; then a single value.
-    labels : tuple of str
-        Whole numbers or words, each more often than once, or named like the columns of a table.
-    rows : tuple of str
-        Lists, or rows of an array, that add up to 1.
-    tables : tuple of tuples of str
-        Neighbours among the scores that add up to 1 in every row, the longest first.
-    cells : mapping of str to sequence
-        The first cells of every column.
-    """
-
-    scores: tuple[str, ...]
-    outcomes: tuple[str, ...]
-    labels: tuple[str, ...]
-    rows: tuple[str, ...]
-    tables: tuple[tuple[str, ...], ...]
-    cells: Mapping[str, Sequence[Any]]
+    scores: tuple[str, ...]  #: numbers from 0 to 1, and not only these two
+    outcomes: tuple[str, ...]  #: 0 and 1, but for a few cells, or true and false; then two words; then a single value
+    labels: tuple[str, ...]  #: whole numbers or words, each more often than once, or named like the columns of a table
+    rows: tuple[str, ...]  #: lists, or rows of an array, that add up to 1
+    tables: tuple[tuple[str, ...], ...]  #: neighbours among the scores that add up to 1 in every row, the longest first
+    cells: Mapping[str, Sequence[Any]]  #: the first cells of every column
     _words: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     _numbers: dict[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
 

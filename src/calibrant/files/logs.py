@@ -37,28 +37,14 @@ _LISTED: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationLog:
-    """A log whose rows were copied.
-
-    Parameters
-    ----------
-    protocol : Protocol
-        How it was made.
-    copy : str
-        The file with its rows; lists of ``width`` probabilities, if there are any.
-    columns : frozenset of str
-        The columns with a value in some row, those within objects with dots.
-    missing : dict of str to (int, str, str)
-        By column, the first row without a value, why, and what to do.
-    filters : tuple of str
-        The filters of lm-evaluation-harness: each has a row for each question.
-    """
+    """A log whose rows were copied."""
 
     protocol: Protocol
-    copy: str
-    width: int
-    columns: frozenset[str]
-    missing: dict[str, tuple[int, str, str]]
-    filters: tuple[str, ...]
+    copy: str  #: the file with its rows
+    width: int  #: of its lists of probabilities; 0 where there are none
+    columns: frozenset[str]  #: those with a value in some row, those within objects with dots
+    missing: dict[str, tuple[int, str, str]]  #: by column, the first row without a value, why, and what to do
+    filters: tuple[str, ...]  #: those of lm-evaluation-harness: each has a row for each question
     widened: dict[int, str] = field(default_factory=dict)
 
     def of_width(self, width: int) -> str:

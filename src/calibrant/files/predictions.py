@@ -27,30 +27,16 @@ class Omitted(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileRead:
-    """What was read from one or more files; the base of the results.
+    """What was read from one or more files; the base of the results."""
 
-    Parameters
-    ----------
-    sources : mapping of str to str
-        What was read, for people: ``{"probs": "p_0 ... p_9 (10 columns)", "targets": "target"}``, of evaluation logs
-        the ``"protocol"`` too; empty where sketches were read.
-    paths : tuple of str
-        The files, in the order of their rows.
-    rows : tuple of int
-        How many rows each file gave.
-    omitted : tuple of Omitted
-        The files that were left out, where that was asked for.
-    doubts : tuple of str
-        What was read as asked and looks like a mistake, in words.
-    repeated : tuple of tuples of str
-        Columns of the first file that name things with several rows each, alone or together: patients, games.
-    """
-
+    #: What was read, for people: ``{"probs": "p_0 ... p_9 (10 columns)", "targets": "target"}``, of evaluation logs the
+    #: ``"protocol"`` too; empty where sketches were read.
     sources: Mapping[str, str]
-    paths: tuple[str, ...]
-    rows: tuple[int, ...]
-    omitted: tuple[Omitted, ...] = ()
-    doubts: tuple[str, ...] = ()
+    paths: tuple[str, ...]  #: in the order of their rows
+    rows: tuple[int, ...]  #: how many rows each file gave
+    omitted: tuple[Omitted, ...] = ()  #: the files that were left out, where that was asked for
+    doubts: tuple[str, ...] = ()  #: what was read as asked and looks like a mistake, in words
+    #: Columns of the first file that name things with several rows each, alone or together: patients, games.
     repeated: tuple[tuple[str, ...], ...] = ()
 
     @property
@@ -75,28 +61,17 @@ def _optional_array(argument: str) -> property:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileRows(FileRead):
-    """Arrays of the rows of one or more files, and the way back to the files.
+    """Arrays of the rows of one or more files, and the way back to the files."""
 
-    Parameters
-    ----------
-    arrays : mapping of str to array
-        By argument, each of N rows: ``probs`` (probabilities or logits; floats of 16, 32 and 64 bits keep their width)
-        or ``probs['name']`` of each of several models, ``targets`` (integers, floats, booleans or strings, or one-hot
-        rows), and ``weights``, ``groups`` and ``clusters`` where a column was named.
-    class_names : tuple of str or None
-        Names of the C classes, where the caller or the columns' own names give them.
-    columns : mapping of str to tuple of str
-        The files' own names of the columns behind each argument.
-    find_row : callable
-        ``(file, row) -> int``: the 1-based data row of a kept row. It may read the file again.
-    targets_from : (str, int) or None
-        The file of the targets and the position of the first of them in it, where it is a file of its own.
-    """
-
+    #: By argument, each of N rows: ``probs`` (probabilities or logits; floats of 16, 32 and 64 bits keep their width)
+    #: or ``probs['name']`` of each of several models, ``targets`` (integers, floats, booleans or strings, or one-hot
+    #: rows), and ``weights``, ``groups`` and ``clusters`` where a column was named.
     arrays: Mapping[str, NDArray[Any]]
-    class_names: tuple[str, ...] | None
-    columns: Mapping[str, tuple[str, ...]]
+    class_names: tuple[str, ...] | None  #: of the C classes, where the caller or the columns' own names give them
+    columns: Mapping[str, tuple[str, ...]]  #: the files' own names of the columns behind each argument
+    #: ``(file, row) -> int``: the 1-based data row of a kept row. It may read the file again.
     find_row: Callable[[int, int], int] = field(repr=False)
+    #: The file of the targets and the position of the first of them in it, where it is a file of its own.
     targets_from: tuple[str, int] | None = None
 
     @property
@@ -248,23 +223,14 @@ _CHANCE: Final = 0.05
 
 @dataclass(frozen=True)
 class Agreement:
-    """How the outcomes of the rows so far follow from their probabilities.
+    """How the outcomes of the rows so far follow from their probabilities."""
 
-    Parameters
-    ----------
-    holds : bool
-        Whether one threshold separates the scores of outcomes 1 from those of 0, or of classes, whether that of the
-        largest probability is the target in every row.
-    of_0, of_1 : float
-        The largest score of an outcome 0, the smallest of an outcome 1; unused for classes.
-    log_chance : float
-        The logarithm of the probability that calibrated predictions would have these outcomes.
-    """
-
+    #: Whether one threshold separates the scores of outcomes 1 from those of 0, or of classes, whether that of the
+    #: largest probability is the target in every row.
     holds: bool = True
-    of_0: float = -math.inf
-    of_1: float = math.inf
-    log_chance: float = 0.0
+    of_0: float = -math.inf  #: the largest score of an outcome 0; unused for classes
+    of_1: float = math.inf  #: the smallest score of an outcome 1; unused for classes
+    log_chance: float = 0.0  #: the logarithm of the probability that calibrated predictions would have these outcomes
 
     def with_rows(self, probs: NDArray[Any], targets: NDArray[Any], ignore_index: int | None) -> Agreement:
         """Return the agreement of these rows too. Rows that cannot be evaluated agree with nothing."""

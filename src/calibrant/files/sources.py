@@ -44,32 +44,17 @@ _LONGEST_NAME = 5_000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Source:
-    """A file of predictions, read some rows at a time.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    selection : Selection
-        The columns with predictions in it, in the order of this file.
-    dtype : dtype
-        What the probabilities are read as.
-    pieces : callable
-        From a selection to columns by argument, some rows at a time, in the order of the file.
-    rows : int or None
-        Its rows, where the file says so itself.
-    row_of : callable
-        From a row that was yielded to its 1-based data row; it may read the file again.
-    targets_from : (str, int) or None
-        The file of the targets and the position of the first of them in it, where it is a file of its own.
-    """
+    """A file of predictions, read some rows at a time."""
 
     path: str
-    selection: Selection
-    dtype: np.dtype[Any]
+    selection: Selection  #: the columns with predictions in it, in the order of this file
+    dtype: np.dtype[Any]  #: what the probabilities are read as
+    #: From a selection to columns by argument, some rows at a time, in the order of the file.
     pieces: Callable[[Selection], Generator[Piece, None, None]]
-    rows: int | None = None
+    rows: int | None = None  #: where the file says so itself
+    #: From a row that was yielded to its 1-based data row; it may read the file again.
     row_of: Callable[[int], int] = lambda index: index + 1
+    #: The file of the targets and the position of the first of them in it, where it is a file of its own.
     targets_from: tuple[str, int] | None = None
 
     def guess_rows(self) -> int:

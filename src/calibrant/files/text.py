@@ -265,10 +265,8 @@ def _pointed(name: str) -> str:
 
 
 def _kind(cells: int, *counts: int) -> str:
-    for kind, count in zip(KINDS, counts, strict=True):
-        if cells and count == cells:
-            return kind
-    return MIXED if counts[KINDS.index(NUMBER)] else TEXT
+    other = MIXED if counts[KINDS.index(NUMBER)] else TEXT
+    return next((kind for kind, count in zip(KINDS, counts, strict=True) if count == cells > 0), other)
 
 
 class JsonTable(EngineTable):
@@ -530,9 +528,9 @@ def _orient(content: Any) -> str:
         return "holds a table of orient 'split', not one object for each row"
     if {"schema", "data"} <= keys:
         return "holds a table of orient 'table', not one object for each row"
-    lists = [key for key, value in content.items() if _are_objects(value)]
-    if lists:
-        return f"holds one object, with rows in {quoted(lists[0])}"
+    for key, value in content.items():
+        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            return f"holds one object, with rows in {quoted(key)}"
     inner = [set(value) for value in values if isinstance(value, dict)]
     if inner and len(inner) == len(values) and all(each == inner[0] for each in inner):
         if all(key.isdigit() for key in keys):
@@ -540,7 +538,3 @@ def _orient(content: Any) -> str:
         if all(key.isdigit() for key in inner[0]):
             return "holds a table of orient 'columns', not one object for each row"
     return ""
-
-
-def _are_objects(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)

@@ -215,35 +215,22 @@ def is_signed(text: str) -> bool:
     return text.strip().endswith("%") and not math.isnan(fraction(text))
 
 
+@dataclass
 class Percents:
     """Per cents of one column, some rows after the other, as fractions.
 
     Numbers from 0 to 100 and texts such as ``85%`` are divided by 100; nothing else is read as a per cent. The quotient
     is the double nearest to it, so that ``85``, ``"85%"`` and a caller's own ``85 / 100`` are equal.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    place : callable
-        From a row's position to the row and the column in words.
-    remedy : callable
-        From a bad cell's text to what can be done about it.
-    column : str or None
-        The column of a table.
     """
 
-    def __init__(
-        self, path: str, place: Callable[[int], str], remedy: Callable[[str], str], column: str | None = None
-    ) -> None:
-        self._path = path
-        self._place = place
-        self._remedy = remedy
-        self._column = column
-        self._has_sign = False
-        self._unsigned: tuple[int, str] | None = None  # the first cell that may be a fraction: its row and its text
-        #: The largest number, less what rounding may add to it; infinite once a sign says that all are per cents.
-        self.largest = 0.0
+    path: str
+    place: Callable[[int], str]  #: from a row's position to the row and the column in words
+    remedy: Callable[[str], str]  #: from a bad cell's text to what can be done about it
+    column: str | None = None  #: of a table
+    #: The largest number, less what rounding may add to it; infinite once a sign says that all are per cents.
+    largest: float = 0.0
+    _has_sign: bool = False
+    _unsigned: tuple[int, str] | None = None  # the first cell that may be a fraction: its row and its text
 
     def fractions(self, values: Column, start: int, width: int = 1) -> NDArray[Any]:
         """Return the next values as fractions: ``width`` of each row, the first row at position ``start``.
@@ -267,9 +254,9 @@ class Percents:
             cell = values.names[values.codes[bad[0]]] if isinstance(values, Words) else values.reshape(-1)[bad[0]]
             text = str(cell) if isinstance(values, Words) else str(cell).removesuffix(".0")
             got = shown(text) if isinstance(values, Words) else text
-            problem = f"{self._place(start + int(bad[0]) // width)}: {got} is not a per cent from 0 to 100"
+            problem = f"{self.place(start + int(bad[0]) // width)}: {got} is not a per cent from 0 to 100"
             problem = f"{problem}, such as 85 or '85%'"
-            raise FileError(self._path, problem, self._remedy(text), fault=FileFault.VALUE, column=self._column)
+            raise FileError(self.path, problem, self.remedy(text), fault=FileFault.VALUE, column=self.column)
         rounding = 8 * float(np.finfo(shares.dtype).eps)
         largest = math.inf if self._has_sign else 100 * float(shares.max(initial=0)) / (1 + rounding)
         self.largest = max(self.largest, largest)
@@ -283,8 +270,8 @@ class Percents:
             self._unsigned = start + first // width, texts[codes[first]]
         if self._has_sign and self._unsigned is not None:
             row, text = self._unsigned
-            problem = f"{self._place(row)}: {shown(text)} may be a fraction: it has no per-cent sign, and others have"
-            raise FileError(self._path, f"{problem} one", "write all cells alike")
+            problem = f"{self.place(row)}: {shown(text)} may be a fraction: it has no per-cent sign, and others have"
+            raise FileError(self.path, f"{problem} one", "write all cells alike")
 
 
 def check_per_cents(path: str, names: Sequence[str], largest: float) -> None:
