@@ -5,36 +5,32 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, quoted
+from calibrant.files import arrays, cells
 from calibrant.files.arrays import (
-    GROUPS,
-    ArrayColumns,
     StoredArray,
     array_names,
     first_rows,
     open_npy,
     open_npz,
-    rows_at_a_time,
 )
-from calibrant.files.cells import pieces
 from calibrant.files.choices import first_keys
 from calibrant.files.columns import Options, Selection, Unnamed, check_same, select
 from calibrant.files.engine import Engines, Table
 from calibrant.files.likely import FEW, ROWS, cluster_hint, look, look_at, parts_of_ids
-from calibrant.files.local import are_fractions, convert, is_workbook, located, reading
+from calibrant.files.local import are_fractions, convert, is_workbook, located
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
 from calibrant.files.paths import check_bytes, expand, kind_of
 from calibrant.files.predictions import Omitted
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
 from calibrant.files.suggestions import ask, is_doubtful, proposed
 from calibrant.files.text import CsvTable, JsonTable, header
-from calibrant.files.values import Piece, combined, joined
+from calibrant.files.values import Piece
 
 _NO_OPTIONS = Options()
 
@@ -77,48 +73,25 @@ def _from_table(table: Table, selection: Selection) -> Source:
         path=table.path,
         selection=selection,
         dtype=np.result_type(*(wide if selection.percent and dtype.kind != "f" else dtype for dtype in dtypes)),
-        pieces=lambda asked: pieces(table, replace(asked, percent=False) if fractions else asked),
+        pieces=lambda asked: cells.pieces(table, replace(asked, percent=False) if fractions else asked),
         rows=table.rows,
         row_of=table.row_of,
     )
 
 
-def _from_arrays(path: str, selection: Selection, arrays: Mapping[str, StoredArray], first: int = 0) -> Source:
-    """Return arrays, by argument, as a source; the targets may be rows of a longer array, from ``first`` on."""
-    probs = [array for argument, array in arrays.items() if argument.startswith("probs")]
+def _from_arrays(path: str, selection: Selection, stored: Mapping[str, StoredArray], first: int = 0) -> Source:
+    """Return arrays, by their names, as a source; the targets may be rows of a longer array, from ``first`` on."""
+    probs = [stored[name] for name in selection.probs]
     numbers = "f" if selection.percent else "fiub"
     dtypes = (array.dtype if array.dtype.kind in numbers else np.dtype(np.float64) for array in probs)
-    n, step = len(probs[0]), rows_at_a_time(arrays.values())
-
-    def read(asked: Selection) -> Generator[Piece, None, None]:
-        columns = ArrayColumns(path, asked)
-        with reading(path), ExitStack() as stack:
-            parts = []
-            wanted = {argument: array for argument, array in arrays.items() if _is_asked(argument, asked)}
-            for argument, array in wanted.items():
-                start = first if argument == "targets" else 0
-                parts.append(stack.enter_context(closing(array.parts(step, start, start + n))))
-            for together in zip(*parts, strict=True):
-                piece = {
-                    argument: columns.column(argument, array.what, values)
-                    for (argument, array), values in zip(wanted.items(), together, strict=True)
-                }
-                for name, join in (("clusters", combined), ("keys", combined), ("groups", joined)):
-                    columns_of = [piece.pop(argument) for argument in list(piece) if argument.startswith(name)]
-                    if columns_of:
-                        piece[name] = join(columns_of)
-                yield piece
-                columns.start += len(together[0])
-            columns.check_per_cents()
-
-    return Source(path=path, selection=selection, dtype=np.result_type(*dtypes), pieces=read, rows=n)
-
-
-def _is_asked(argument: str, asked: Selection) -> bool:
-    """Whether an array is read for a selection: of clusters and keys all, of the groups those that are named."""
-    if argument.startswith(GROUPS):
-        return argument.removeprefix(GROUPS) in asked.groups
-    return argument in asked.names() or argument.rpartition(" ")[0] in ("clusters", "keys")
+    firsts, n = dict.fromkeys(selection.targets, first), len(probs[0])
+    return Source(
+        path=path,
+        selection=selection,
+        dtype=np.result_type(*dtypes),
+        pieces=lambda asked: arrays.pieces(path, stored, asked, firsts, n),
+        rows=n,
+    )
 
 
 # ---------------------------------------------------------------- opening
@@ -277,12 +250,12 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
     """Open a file; where it has no columns with usual names, propose those that look right."""
     if kind == "npz":
         try:
-            arrays, selection = open_npz(path, options)
+            stored, selection = open_npz(path, options)
         except Unnamed as error:
             raise proposed(error, look(first_rows(path, ROWS, array_names(path))), options, "array") from None
         if is_doubtful(selection, names := array_names(path), options):
             ask(path, selection, look(first_rows(path, FEW, names)), options)
-        return _from_arrays(path, selection, arrays)
+        return _from_arrays(path, selection, stored)
     table = table_of(path, kind, options.where, engines, options)
     objects = table.objects
     if options.probs in objects:
@@ -365,11 +338,11 @@ def _repeated_columns(path: str, taken: Collection[str | None]) -> tuple[tuple[s
     """
     try:
         if kind_of(path) == "npz":
-            cells = first_rows(path, ROWS, parts_of_ids(array_names(path)))
+            columns = first_rows(path, ROWS, parts_of_ids(array_names(path)))
         else:
             table = table_of(path, kind_of(path), None)
             names = tuple(name for name in parts_of_ids(table.columns) if name not in taken)
-            cells = table.head(ROWS, names) if names else {}
+            columns = table.head(ROWS, names) if names else {}
     except CalibrantError:  # reading the file says what is wrong
         return ()
-    return cluster_hint({name: values for name, values in cells.items() if name not in taken})
+    return cluster_hint({name: values for name, values in columns.items() if name not in taken})
