@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         FileRows,
         FileSketch,
         FileSketches,
-        Omitted,
     )
     from calibrant.files.reading import read_models, read_predictions
     from calibrant.files.sketches import event_sketch, is_sketch_file, read_sketches, sketch_as_text, write_sketch
@@ -36,7 +35,6 @@ __all__ = [
     "FileSketches",
     "Held",
     "Judging",
-    "Omitted",
     "Options",
     "column_names",
     "event_sketch",
@@ -80,7 +78,6 @@ __getattr__, __dir__ = names_of(
             "FileRows",
             "FileSketch",
             "FileSketches",
-            "Omitted",
         ),
         "calibrant.files.reading": ("read_models", "read_predictions"),
         "calibrant.files.sketches": (
