@@ -136,7 +136,8 @@ def _crossed(columns: Iterable[tuple[list[Any], NDArray[np.intp]]], pair_name: C
     (names, codes), *others = columns
     for more, places in others:
         pairs, codes = np.unique(codes * len(more) + places, return_inverse=True)
-        names = [pair_name(names[pair // len(more)], more[pair % len(more)]) for pair in pairs.tolist()]
+        firsts, seconds = (side.tolist() for side in np.divmod(pairs, len(more)))
+        names = [pair_name(names[a], more[b]) for a, b in zip(firsts, seconds, strict=True)]
     return Words(np.array(names, object), codes)
 
 
