@@ -8,6 +8,7 @@ import re
 import shutil
 import struct
 import tempfile
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -33,7 +34,36 @@ _NUMBER = re.compile(r"halffloat|float|double|u?int\d+|bool")
 _KEPT = 1 << 24  # bytes of a mapped copy that are held in memory
 
 
-class ParquetTable(Table):
+class StoredTable(Table):
+    """A file whose schema says what its columns hold."""
+
+    failure: FileError | None = None  #: why the engine was not given all rows
+
+    def read_schema(self, schema: Any) -> None:
+        """Take over the columns of a schema."""
+        self._schema = schema
+        self.columns = tuple(schema.names)
+        nested = re.compile(r"struct<|map<|(large_|fixed_size_)?list<\w+: (not null )?struct<")
+        #: The columns that hold structs, maps or lists of structs.
+        self.structs = tuple(field.name for field in schema if nested.match(str(field.type)))
+        for field in schema:
+            kind = getattr(field.type, "value_type", field.type)  # of a list, or of categories
+            if _NUMBER.fullmatch(str(kind)):
+                self.dtypes[field.name] = np.dtype(kind.to_pandas_dtype())
+
+    def field(self, name: str) -> Any:
+        """Return the field of a column."""
+        return self._schema.field(self.columns.index(name))
+
+    @abstractmethod
+    def relation(self) -> str:
+        """Return the SQL of the table."""
+
+    def register(self, connection: Any, columns: tuple[str, ...]) -> None:
+        """Give columns to the engine, where it does not read the file itself."""
+
+
+class ParquetTable(StoredTable):
     """A Parquet file."""
 
     def __init__(self, path: str, engines: Engines | None = None) -> None:
@@ -41,11 +71,13 @@ class ParquetTable(Table):
         self._engines = engines or Engines([path])
         self._parquet = load("pyarrow.parquet", f"to read {os.path.basename(path)}")
         with reading(path), self._open() as file:
-            self._schema = file.schema_arrow
-            self.columns = tuple(self._schema.names)
-            self.structs = _structs(self._schema)
+            self.read_schema(file.schema_arrow)
             self.rows = file.metadata.num_rows
-            self.dtypes = _dtypes(self._schema)
+
+    def relation(self) -> str:
+        """Return the SQL of the table."""
+        # A folder named year=2024 is no column of the file.
+        return f"read_parquet({engine_path(self.path)}, hive_partitioning=false)"
 
     def _open(self, names: Sequence[str] = ()) -> Any:
         """Open the file; columns of ``names`` come as codes, since a short file may repeat a long text often."""
@@ -62,7 +94,7 @@ class ParquetTable(Table):
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
         used = selection.used
         words = {*selection.targets[:1], *selection.groups, *selection.clusters, *selection.keys}
-        texts = [name for name in used if name in words and str(self._field(name).type) in ("string", "large_string")]
+        texts = [name for name in used if name in words and str(self.field(name).type) in ("string", "large_string")]
         numbers = self._are_numbers(used)
         with reading(self.path), self._open(texts) as file:
             for batch in file.iter_batches(self._rows_at_a_time(file, used), columns=list(used)):
@@ -71,10 +103,7 @@ class ParquetTable(Table):
                 yield batch
 
     def _are_numbers(self, columns: Sequence[str]) -> bool:
-        return all(_NUMBER.fullmatch(str(self._field(name).type)) for name in columns)
-
-    def _field(self, name: str) -> Any:
-        return self._schema.field(self.columns.index(name))
+        return all(_NUMBER.fullmatch(str(self.field(name).type)) for name in columns)
 
     def _rows_at_a_time(self, file: Any, used: Sequence[str]) -> int:
         """Return how many rows make a batch.
@@ -82,7 +111,7 @@ class ParquetTable(Table):
         A short file may hold long lists. DuckDB says how many numbers there are: pyarrow 26 ends the process where the
         statistics of a column are damaged.
         """
-        lists = [name for name in used if self._field(name).type.num_fields]
+        lists = [name for name in used if self.field(name).type.num_fields]
         if not lists or not self.rows:
             return max(batch_rows(len(used)), _CELLS_OF_NUMBERS // len(used) if self._are_numbers(used) else 0)
         nested = " OR ".join(f"starts_with(path_in_schema, {literal(name + ', ')})" for name in lists)
@@ -98,7 +127,7 @@ class ParquetTable(Table):
         return min(batch_rows(len(used)), max(1, BATCH * self.rows // max(numbers * 8, 1)))
 
 
-class ArrowTable(Table):
+class ArrowTable(StoredTable):
     """An Arrow IPC file or stream (Feather is one).
 
     Batches are read one at a time. A batch may be larger than the memory: a file of large batches is copied to the
@@ -107,14 +136,14 @@ class ArrowTable(Table):
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
-        self.failure: FileError | None = None
         self._arrow = load("pyarrow", f"to read {os.path.basename(path)}")
         load("pyarrow.ipc", f"to read {os.path.basename(path)}")
         with reading(path), self._open(self._arrow.OSFile(utf8_path(path))) as reader:
-            self._schema = reader.schema
-            self.columns = tuple(self._schema.names)
-            self.structs = _structs(self._schema)
-            self.dtypes = _dtypes(self._schema)
+            self.read_schema(reader.schema)
+
+    def relation(self) -> str:
+        """Return the SQL of the table."""
+        return "calibrant_rows"
 
     @contextmanager
     def _reader(self, columns: tuple[str, ...]) -> Iterator[tuple[Any, mmap.mmap | None]]:
@@ -189,10 +218,10 @@ class ArrowTable(Table):
             remedy = f"write batches of at most {most / 1e9:.1f} GB, or set CALIBRANT_MAX_MEMORY to more"
             raise FileError(self.path, problem, remedy)
 
-    def stream(self, columns: tuple[str, ...]) -> Any:
-        """Return columns as an Arrow stream that the engine can read, once."""
+    def register(self, connection: Any, columns: tuple[str, ...]) -> None:
+        """Give columns to the engine as an Arrow stream, which it can read once."""
         # The engine knows no 16-bit floats in Arrow data; each is a 32-bit float too.
-        fields = [self._schema.field(self.columns.index(name)) for name in columns]
+        fields = list(map(self.field, columns))
         for number, field in enumerate(fields):
             if self.is_narrow(field.name):
                 kind, single = field.type, self._arrow.float32()
@@ -208,7 +237,7 @@ class ArrowTable(Table):
                 self.failure = error  # the engine turns it into one of its own
                 raise
 
-        return self._arrow.RecordBatchReader.from_batches(schema, batches())
+        connection.register(self.relation(), self._arrow.RecordBatchReader.from_batches(schema, batches()))
 
 
 def _batches(reader: Any) -> Iterator[Any]:
@@ -220,7 +249,7 @@ def _batches(reader: Any) -> Iterator[Any]:
 class FilteredTable(EngineTable):
     """A Parquet or Arrow file under a condition, with expressions for groups or clusters, or columns within structs."""
 
-    def __init__(self, stored: ParquetTable | ArrowTable, where: str | None, engines: Engines | None = None) -> None:
+    def __init__(self, stored: StoredTable, where: str | None, engines: Engines | None = None) -> None:
         super().__init__(stored.path, where, engines)
         self._stored = stored
         self._asked: dict[str, str] = {}  # the paths within structs that are used, with their SQL
@@ -257,15 +286,12 @@ class FilteredTable(EngineTable):
     def connect(self) -> Any:
         """Open an engine that knows the file as a table."""
         connection = super().connect()
-        if isinstance(self._stored, ArrowTable):
-            connection.register("calibrant_rows", self._stored.stream(self._streamed))
+        self._stored.register(connection, self._streamed)
         return connection
 
     def explain(self, error: Exception, condition: bool = True) -> CalibrantError:
         """Turn an error of the engine into one line, about the file if that is damaged."""
-        if isinstance(self._stored, ArrowTable) and self._stored.failure is not None:
-            return self._stored.failure
-        return super().explain(error, condition and not self._is_damaged())
+        return self._stored.failure or super().explain(error, condition and not self._is_damaged())
 
     def _is_damaged(self) -> bool:
         """Return whether a Parquet file cannot be read without the condition either."""
@@ -281,26 +307,7 @@ class FilteredTable(EngineTable):
 
     def relation(self) -> str:
         """Return the SQL of the table."""
-        if isinstance(self._stored, ArrowTable):
-            return with_paths("calibrant_rows", self._asked)
-        # A folder named year=2024 is no column of the file.
-        return with_paths(f"read_parquet({engine_path(self.path)}, hive_partitioning=false)", self._asked)
-
-
-def _structs(schema: Any) -> tuple[str, ...]:
-    """Return the columns that hold structs, maps or lists of structs."""
-    nested = re.compile(r"struct<|map<|(large_|fixed_size_)?list<\w+: (not null )?struct<")
-    return tuple(field.name for field in schema if nested.match(str(field.type)))
-
-
-def _dtypes(schema: Any) -> dict[str, np.dtype[Any]]:
-    """Return the types of the columns of numbers and of lists of them."""
-    dtypes = {}
-    for field in schema:
-        kind = getattr(field.type, "value_type", field.type)  # of a list, or of categories
-        if _NUMBER.fullmatch(str(kind)):
-            dtypes[field.name] = np.dtype(kind.to_pandas_dtype())
-    return dtypes
+        return with_paths(self._stored.relation(), self._asked)
 
 
 # ---------------------------------------------------------------- the size of decompressed Arrow data
