@@ -309,7 +309,7 @@ def _years(opened: Opened, engines: Engines) -> dict[str, str]:
     years: dict[str, str] = {}
     for name in opened.first.groups:
         if opened.first.noun == "column" and not re.fullmatch(r"\w+", name) and period(name) == name:
-            with engines.running(engines.connect("for --by")) as connection, suppress(Exception):
+            with engines.connection("for --by") as connection, suppress(Exception):
                 tree = parse_expression(connection, name)
                 year = None if tree is None else year_of(tree, name)
                 years |= {} if year is None else {name: year}

@@ -121,12 +121,6 @@ class Engines:
         self._lock = threading.Lock()
         self._stopped = False
 
-    def connect(self, purpose: str) -> Any:
-        """Open a connection of its own to the engine; opening the engine itself takes as long as a small file."""
-        if self._engine is None:
-            self._engine = open_engine(purpose, [*self.paths, *self.without_marks().values()], self.timezone)
-        return self._engine.cursor()
-
     def without_marks(self) -> dict[str, str]:
         """Return the copies of JSON files with a byte-order mark, which DuckDB refuses, by the files' paths.
 
@@ -145,9 +139,14 @@ class Engines:
         return self._copies
 
     @contextmanager
-    def running(self, connection: Any) -> Iterator[Any]:
-        """Have a connection among those that are stopped, until it is closed at the end."""
-        with connection:
+    def connection(self, purpose: str) -> Iterator[Any]:
+        """Open a connection to the engine, which is among those that are stopped until it is closed at the end.
+
+        Opening the engine itself takes as long as a small file.
+        """
+        if self._engine is None:
+            self._engine = open_engine(purpose, [*self.paths, *self.without_marks().values()], self.timezone)
+        with self._engine.cursor() as connection:
             with self._lock:
                 self._running.append(connection)
             try:
@@ -242,10 +241,12 @@ class EngineTable(Table):
         """Return the SQL of the text of a cell, or of an expression."""
         return f"CAST({identifier(column)} AS VARCHAR)" if column in self.columns else "NULL"
 
-    def connect(self) -> Any:
-        """Open a connection of its own."""
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        """Open a connection that knows the file as a table."""
         purpose = "for --where" if self.where is not None else f"to read {os.path.basename(self.path)}"
-        return self._engines.connect(purpose)
+        with self._engines.connection(purpose) as connection:
+            yield connection
 
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
@@ -256,7 +257,7 @@ class EngineTable(Table):
         # The line breaks keep a comment in an expression from swallowing the bracket.
         casts = {sql: f"(\n{period(sql)}\n)" for sql in self.expressions(selection)} | self.casts
         what = ", ".join(f"{casts.get(name, identifier(name))} AS {identifier(name)}" for name in selection.used)
-        with self._engines.running(self.connect()) as connection:
+        with self.connection() as connection:
             self._check_expressions(connection, selection)
             try:
                 query, rows = self._query(what), batch_rows(len(selection.used))
@@ -369,7 +370,7 @@ class EngineTable(Table):
             raise FileError(self.path, problem, "join conditions with AND")
         if error is not None:
             raise self._not_one_value(option, sql)
-        with self._engines.running(self._engines.connect(f"for {option}")) as connection:
+        with self._engines.connection(f"for {option}") as connection:
             tree = parse_expression(connection, sql)
             if tree is None:
                 problem = f"{option} {quoted(sql)} is nested too deeply"
@@ -436,7 +437,7 @@ class EngineTable(Table):
 
     def ask(self, query: str) -> list[Any]:
         """Run a query of the reader's own and return its rows."""
-        with self._engines.running(self.connect()) as connection:
+        with self.connection() as connection:
             try:
                 rows: list[Any] = connection.execute(query).fetchall()
             except Exception as error:
@@ -476,7 +477,7 @@ class EngineTable(Table):
             value = f"count((\n{period(sql)}\n))"
             query = f"SELECT {value} FROM {self.relation()}" if option == "--where" else self._query(value)
             try:
-                with self._engines.running(self.connect()) as connection:
+                with self.connection() as connection:
                     connection.execute(query).fetchall()
             except Exception:
                 return sql, option

@@ -116,7 +116,7 @@ class ParquetTable(StoredTable):
             return max(batch_rows(len(used)), _CELLS_OF_NUMBERS // len(used) if self._are_numbers(used) else 0)
         nested = " OR ".join(f"starts_with(path_in_schema, {literal(name + ', ')})" for name in lists)
         counts = f"SELECT sum(num_values) FROM parquet_metadata({engine_path(self.path)}) WHERE {nested}"
-        with self._engines.running(self._engines.connect(f"to read {os.path.basename(self.path)}")) as connection:
+        with self._engines.connection(f"to read {os.path.basename(self.path)}") as connection:
             numbers = int(connection.execute(counts).fetchone()[0] or 0)
         if numbers * 8 > BATCH:
             first = next(file.iter_batches(1, columns=lists))
@@ -256,7 +256,7 @@ class FilteredTable(EngineTable):
         self._streamed = self.columns = stored.columns
         self.dtypes = stored.dtypes
         if stored.structs:
-            with self._engines.running(self.connect()) as connection, reading(self.path):
+            with self.connection() as connection, reading(self.path):
                 rows = connection.sql(f"SELECT * FROM {self.relation()}")
                 types = dict(zip(rows.columns, rows.types, strict=True))
             paths = self.paths_of(types)
@@ -271,7 +271,7 @@ class FilteredTable(EngineTable):
         kinds: list[Any] = []
         with suppress(Exception):  # reading the file says what is wrong
             self._check_one("--score", column)
-            with self._engines.running(self.connect()) as connection:
+            with self.connection() as connection:
                 kinds = connection.sql(f"SELECT (\n{period(column)}\n) FROM {self.relation()}").types
         return np.dtype(np.float32 if list(map(str, kinds)) == ["FLOAT"] else np.float64)
 
@@ -283,11 +283,12 @@ class FilteredTable(EngineTable):
         self._asked = {name: each for name, each in self._paths.items() if name in mentioned}
         return True
 
-    def connect(self) -> Any:
-        """Open an engine that knows the file as a table."""
-        connection = super().connect()
-        self._stored.register(connection, self._streamed)
-        return connection
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        """Open a connection that knows the file as a table."""
+        with super().connection() as connection:
+            self._stored.register(connection, self._streamed)
+            yield connection
 
     def explain(self, error: Exception, condition: bool = True) -> CalibrantError:
         """Turn an error of the engine into one line, about the file if that is damaged."""
@@ -298,7 +299,7 @@ class FilteredTable(EngineTable):
         if isinstance(self._stored, ArrowTable):
             return False
         sums = ", ".join(f"sum(hash({identifier(name)}))" for name in self._streamed)
-        with self._engines.running(self.connect()) as connection:
+        with self.connection() as connection:
             try:
                 connection.execute(f"SELECT {sums} FROM {self.relation()}").fetchall()
             except Exception:

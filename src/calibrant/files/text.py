@@ -401,7 +401,7 @@ class JsonTable(EngineTable):
         table = f"{self._read()}, sample_size=-1)"
         too_many = threading.Event()
         patience = _PATIENCE + os.path.getsize(located(self.path)) / _BYTES_A_SECOND
-        with self._engines.running(self.connect()) as connection, self._engines.running(self.connect()) as counting:
+        with self.connection() as connection, self.connection() as counting:
 
             def count() -> None:
                 with suppress(Exception):  # the thread that waits for the types meets the same error
