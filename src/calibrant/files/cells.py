@@ -180,7 +180,9 @@ class _Reader:
         array = self._array(column)
         array = array.astype(np.float16, copy=False) if self._table.is_narrow(name) else array
         if name in self._table.integers:
-            array = _as_integers(array)
+            # NaN compares unequal; beyond 2^53 a double no longer tells neighbours apart.
+            are_whole = np.all((np.trunc(array) == array) & (np.abs(array) < 2.0**53))
+            array = array.astype(np.int64) if are_whole else array
         return self._fractions(name, array, width) if percent else array
 
     def _of_text(self, name: str, coded: Any, percent: bool, width: int) -> NDArray[Any]:
@@ -305,10 +307,3 @@ def _is_text(types: Any, kind: Any) -> bool:
 
 def _texts(column: Any) -> NDArray[np.object_]:
     return np.array(column.to_pylist(), dtype=object)
-
-
-def _as_integers(values: NDArray[Any]) -> NDArray[Any]:
-    """Return floats as integers if all of them are whole."""
-    # NaN compares unequal; beyond 2^53 a double no longer tells neighbours apart.
-    are_whole = np.all((np.trunc(values) == values) & (np.abs(values) < 2.0**53))
-    return values.astype(np.int64) if are_whole else values

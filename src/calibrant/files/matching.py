@@ -20,14 +20,12 @@ _ALIKE = {"targets": "outcome", "weights": "weight", "groups": "group", "cluster
 
 def model_names(models: Sequence[str]) -> list[str]:
     """Return a name for each model: its file without folder and ending, or all of it where two would be alike."""
-    names = [_stem(name) for name in models]
+    names = []
+    for path in models:
+        name = os.path.basename(path)
+        ending = max((ending for ending in KINDS if name.lower().endswith(ending)), key=len, default="")
+        names.append(name[: len(name) - len(ending)] or path)
     return names if len(set(names)) == len(names) else list(models)
-
-
-def _stem(path: str) -> str:
-    name = os.path.basename(path)
-    ending = max((ending for ending in KINDS if name.lower().endswith(ending)), key=len, default="")
-    return name[: len(name) - len(ending)] or path
 
 
 def matched(models: Mapping[str, FilePredictions]) -> FileModels:

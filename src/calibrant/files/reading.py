@@ -265,7 +265,11 @@ class _Reader:
         except (FileError, BadRows) as error:
             if not self._keep_going:
                 raise
-            self._leave_out(item.source, error)
+            self._left_out.add(item.source)
+            self._failure = self._failure or error
+            self._omitted.append(Omitted(item.source.path, error.problem))
+            if self._before is not None and self._before[0] is item.source:
+                self._state = self._before[1]
 
     def _take(self, chunk: Chunk) -> None:
         """Check rows, and keep them or add them to the sketch."""
@@ -394,13 +398,6 @@ class _Reader:
             for argument, agreement in state.agreements.items()
         )
         return tuple(doubt for doubt in doubts if doubt is not None)
-
-    def _leave_out(self, source: Source, error: FileError | BadRows) -> None:
-        self._left_out.add(source)
-        self._failure = self._failure or error
-        self._omitted.append(Omitted(source.path, error.problem))
-        if self._before is not None and self._before[0] is source:
-            self._state = self._before[1]
 
     def _rows_of(self, chunk: Chunk) -> FileRows:
         """Return the rows of a chunk, with the way back to its file."""

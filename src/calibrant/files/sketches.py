@@ -59,7 +59,11 @@ def read_sketches(patterns: Sequence[str], *, keep_going: bool = False) -> FileS
             if total is None:
                 total = sketch
             else:
-                _add(total, sketch, path, next(iter(rows)))
+                try:
+                    total.merge(sketch)
+                except InputError as error:
+                    problem = f"does not add to {next(iter(rows))}: expected {error.expected}, got {error.got}"
+                    raise FileError(path, problem, "add sketches that were made alike") from None
         except FileError as error:
             if not keep_going:
                 raise
@@ -149,14 +153,6 @@ def _read(path: str) -> CalibrationSketch:
         return CalibrationSketch.load(located(path))
     except FileError as error:  # under its own name, not that of a copy
         raise FileError(path, error.problem, error.remedy) from None
-
-
-def _add(total: CalibrationSketch, sketch: CalibrationSketch, path: str, first: str) -> None:
-    try:
-        total.merge(sketch)
-    except InputError as error:
-        problem = f"does not add to {first}: expected {error.expected}, got {error.got}"
-        raise FileError(path, problem, "add sketches that were made alike") from None
 
 
 def _of_report(path: str, text: str) -> CalibrationSketch:

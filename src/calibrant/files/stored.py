@@ -359,7 +359,9 @@ def decompressed_bytes(path: str, schema: Any, columns: Collection[str]) -> int:
             elif message.kind == _BATCH:
                 sizes = _sizes(stream, message, message.header)
                 if dictionaries + sum(sizes) > most:  # else no choice of columns exceeds it
-                    most = max(most, dictionaries + _of_columns(sizes, message.header, schema, columns))
+                    views, remaining = iter(message.header.vector(4, "<q")), iter(sizes)
+                    of_fields = {field.name: sum(islice(remaining, _buffers(field.type, views))) for field in schema}
+                    most = max(most, dictionaries + sum(of_fields[name] for name in of_fields.keys() & set(columns)))
     return max(most, dictionaries)
 
 
@@ -474,13 +476,6 @@ def _sizes(stream: IO[bytes], message: _Message, batch: _Table) -> list[int]:
             size = length - 8 if promised == -1 else max(promised, 0)
         sizes.append(size)
     return sizes
-
-
-def _of_columns(sizes: list[int], batch: _Table, schema: Any, columns: Collection[str]) -> int:
-    """Return the size of some columns of a batch."""
-    views, remaining = iter(batch.vector(4, "<q")), iter(sizes)
-    of_fields = {field.name: list(islice(remaining, _buffers(field.type, views))) for field in schema}
-    return sum(sum(buffers) for name, buffers in of_fields.items() if name in columns)
 
 
 def _buffers(kind: Any, views: Iterator[tuple[int, ...]]) -> int:
