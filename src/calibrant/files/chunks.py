@@ -238,7 +238,8 @@ class _Blocks:
 
     def add(self, piece: Piece, size: int) -> Iterator[Chunk]:
         """Take more rows, and yield chunks of ``size`` rows; rows of another shape begin a new chunk."""
-        if self._waiting and _shapes(self._waiting[0]) != _shapes(piece):
+        kinds = [list(map(kind_of_rows, each.values())) for each in (*self._waiting[:1], piece)]
+        if kinds[0] != kinds[-1]:
             yield from self.rest()
         self._waiting.append(piece)
         self.rows += rows_of(piece)
@@ -258,10 +259,6 @@ class _Blocks:
         self._handed_on += size
         joined = {name: join([piece[name] for piece in pieces]) for name in last}
         return Chunk(self._source, self._handed_on - size, joined)
-
-
-def _shapes(piece: Piece) -> list[tuple[tuple[int, ...], bool]]:
-    return [kind_of_rows(column) for column in piece.values()]
 
 
 def kind_of_rows(column: Column) -> tuple[tuple[int, ...], bool]:
